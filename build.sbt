@@ -1,0 +1,79 @@
+import scala.io.Source
+
+// The version has one home, the Python package: wheel and jar can't disagree.
+val tailraceVersion = {
+  val source = Source.fromFile("python/tailrace/_version.py")
+  try """__version__ = "([^"]+)"""".r.findFirstMatchIn(source.mkString).map(_.group(1)).get
+  finally source.close()
+}
+
+ThisBuild / organization := "io.tailrace"
+ThisBuild / version := tailraceVersion
+ThisBuild / scalaVersion := Versions.scala
+ThisBuild / scalacOptions ++= Seq(
+  "-deprecation",
+  "-feature",
+  "-unchecked",
+  "-Xlint:_,-byname-implicit,-infer-any",
+  "-Wunused",
+  "-Wdead-code",
+  "-Xfatal-warnings",
+  "-release:17"
+)
+
+// Spark's own list (JavaModuleOptions): what a forked JVM needs to run Spark on JDK 17.
+val sparkJavaOptions = Seq(
+  "java.lang",
+  "java.lang.invoke",
+  "java.lang.reflect",
+  "java.io",
+  "java.net",
+  "java.nio",
+  "java.util",
+  "java.util.concurrent",
+  "java.util.concurrent.atomic"
+).map(p => s"--add-opens=java.base/$p=ALL-UNNAMED") ++ Seq(
+  "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+  "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+  "--add-opens=java.base/sun.nio.cs=ALL-UNNAMED",
+  "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
+  "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED",
+  "-Djdk.reflect.useDirectMethodHandle=false",
+  "-Dio.netty.tryReflectionSetAccessible=true"
+)
+
+lazy val jvm = (project in file("jvm"))
+  .settings(
+    name := "tailrace",
+    libraryDependencies ++= Seq(
+      "org.apache.spark" %% "spark-sql" % Versions.spark % Provided,
+      "org.scalatest" %% "scalatest" % Versions.scalatest % Test,
+      "org.scalatestplus" %% "scalacheck-1-18" % Versions.scalacheckTests % Test,
+      "org.scalacheck" %% "scalacheck" % Versions.scalacheck % Test
+    ),
+    Compile / resourceGenerators += Def.task {
+      val file = (Compile / resourceManaged).value / "tailrace-build.properties"
+      IO.write(file, s"tailrace=$tailraceVersion\nspark=${Versions.spark}\nscala=${Versions.scala}\n")
+      Seq(file)
+    },
+    Test / scalaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm",
+    Test / resourceDirectory := (ThisBuild / baseDirectory).value / "tests" / "jvm" / "resources",
+    Test / fork := true,
+    Test / baseDirectory := (ThisBuild / baseDirectory).value,
+    Test / parallelExecution := false,
+    Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", "-Dspark.testing=false"),
+    Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+    Compile / packageBin / artifactPath := target.value / s"tailrace-$tailraceVersion.jar",
+    Compile / packageBin / packageOptions += Package.ManifestAttributes(
+      "Tailrace-Version" -> tailraceVersion,
+      "Tailrace-Spark-Version" -> Versions.spark,
+      "Tailrace-Scala-Version" -> Versions.scala
+    )
+  )
+
+lazy val root = (project in file("."))
+  .aggregate(jvm)
+  .settings(name := "tailrace-root", publish / skip := true, Compile / sources := Nil, Test / sources := Nil)
+
+addCommandAlias("lint", "scalafmtCheckAll; scalafmtSbtCheck; jvm/scalafixAll --check")
+addCommandAlias("fmt", "scalafmtAll; scalafmtSbt; jvm/scalafixAll")

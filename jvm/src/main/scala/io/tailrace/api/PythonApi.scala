@@ -1,0 +1,54 @@
+package io.tailrace.api
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SPARK_VERSION
+import org.apache.spark.sql.{DataFrame, Dataset, SparkSession}
+
+/** The one object that Python calls. Java types only; no defaults, no overloads. */
+object PythonApi {
+
+  /** @param options by the names of [[JoinOptions]]; `match` for `matching`; what is absent has its default */
+  def join(
+      left: Dataset[_],
+      right: Dataset[_],
+      onLeft: java.util.List[String],
+      onRight: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataFrame = {
+    val named = options.asScala
+    val maxMatches = named.get("maxMatches").map { text =>
+      text.toIntOption.getOrElse(
+        throw io.tailrace.common.Errors.optionInvalid("max_matches", text, "a whole number")
+      )
+    }
+    Tailrace.join(
+      left,
+      right,
+      onLeft.asScala.toSeq.zip(onRight.asScala),
+      JoinOptions(
+        leftTime = named("leftTime"),
+        rightTime = named("rightTime"),
+        after = named("after"),
+        before = named("before"),
+        how = named("how"),
+        into = named("into"),
+        matching = named("match"),
+        maxMatches = maxMatches,
+        late = named("late")
+      )
+    )
+  }
+
+  /** Throws an error that says what is missing and what to do. */
+  def checkSession(session: SparkSession): Unit =
+    SessionCheck.check(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession])
+
+  def versions(): java.util.Map[String, String] = Map(
+    "tailrace" -> SessionCheck.tailraceVersion,
+    "builtForSpark" -> SessionCheck.builtForSpark,
+    "spark" -> SPARK_VERSION,
+    "scala" -> scala.util.Properties.versionNumberString,
+    "java" -> System.getProperty("java.version")
+  ).asJava
+}

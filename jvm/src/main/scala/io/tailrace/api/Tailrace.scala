@@ -1,0 +1,42 @@
+package io.tailrace.api
+
+import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.{DataFrame, Dataset}
+
+/** Tailrace for Scala. Names and meanings are those of the Python package. */
+object Tailrace {
+
+  /** Joins each left row with the right rows of equal keys whose time is in
+    * `[left time - before, left time + after]`, both ends included.
+    *
+    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`, with the
+    * column `into`: an array of structs of all right columns but the keys, by right time. With how = "inner" each pair
+    * comes out as soon as both rows are there. A null key matches nothing. Two batch frames give the same rows as two
+    * streams that hold them.
+    *
+    * {{{
+    *   val examples = Tailrace.join(impressions, engagements, Seq("user_id" -> "user_id"),
+    *     JoinOptions(leftTime = "served_at", rightTime = "engaged_at", after = "30 minutes"))
+    * }}}
+    *
+    * @param on pairs of key columns (left, right) of equal, orderable types
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right; its condition says
+    *                                                      what
+    */
+  def join(
+      left: Dataset[_],
+      right: Dataset[_],
+      on: Seq[(String, String)],
+      options: JoinOptions
+  ): DataFrame = {
+    val session = SparkPlans.session(left)
+    SessionCheck.check(session)
+    val resolution =
+      new JoinResolution(
+        SparkPlans.analyzed(left),
+        SparkPlans.analyzed(right),
+        session.sessionState.conf.resolver
+      )
+    SparkPlans.toFrame(session, resolution.resolve(on, options))
+  }
+}

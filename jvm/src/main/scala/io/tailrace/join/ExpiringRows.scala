@@ -1,0 +1,56 @@
+package io.tailrace.join
+
+import java.util.PriorityQueue
+
+import io.tailrace.state.{LiveSection, RowBuffer, RunCursor, StoreKind, TailraceStateStore}
+
+/** The rows of a time-sorted store after `from` (excluded) up to `through` (included), oldest first, over all its runs.
+  * Counts per section what it has handed out: those rows expire with the commit.
+  */
+final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long, through: Long)
+    extends AutoCloseable {
+  private final class Source(val live: LiveSection, val cursor: RunCursor) {
+    var taken = 0L
+  }
+
+  private val sources: Seq[Source] = store
+    .sectionsOf(kind)
+    .filter(live => live.section.minTime <= through && live.section.maxTime > from)
+    .map(live => new Source(live, live.cursor()))
+
+  private val queue =
+    new PriorityQueue[Source](
+      11,
+      (a: Source, b: Source) => java.lang.Long.compare(a.cursor.time, b.cursor.time)
+    )
+
+  sources.foreach { source =>
+    if (from >= source.live.section.minTime) source.cursor.seekTime(from + 1) else source.cursor.first()
+    enqueue(source)
+  }
+
+  private def enqueue(source: Source): Unit =
+    if (source.cursor.isValid && source.cursor.time <= through) queue.add(source)
+
+  def isEmpty: Boolean = queue.isEmpty
+
+  /** Appends rows to `into` until it holds `bytes` bytes or no row is left; at least one row, whatever its size. */
+  def fill(into: RowBuffer, bytes: Long): Unit =
+    while (!queue.isEmpty && (into.isEmpty || into.bytes < bytes)) {
+      val source = queue.poll()
+      val next = if (queue.isEmpty) through else queue.peek().cursor.time
+      // Stays on one run as long as it has the oldest row: runs of different batches hardly overlap in time.
+      var more = true
+      while (more) {
+        source.cursor.appendTo(into)
+        source.taken += 1
+        source.cursor.next()
+        more = source.cursor.isValid && source.cursor.time <= next && into.bytes < bytes
+      }
+      enqueue(source)
+    }
+
+  def taken(live: LiveSection): Long = sources.find(s => s.live eq live).fold(0L)(_.taken)
+
+  override def close(): Unit = sources.foreach(_.cursor.close())
+}

@@ -1,0 +1,101 @@
+package io.tailrace.join
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
+
+import io.tailrace.common.Errors
+
+/** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
+  * at every start. The layout is in `jvm/docs/formats.md`.
+  *
+  * @param settings by the name that a user knows them under
+  */
+final case class JoinCheckpoint(format: Int, settings: Map[String, String])
+
+object JoinCheckpoint {
+  private val Format = 1
+  private implicit val formats: Formats = Serialization.formats(NoTypeHints)
+
+  /** @param directory of the operator in the checkpoint */
+  private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
+
+  private def describe(columns: JoinColumns, settings: JoinSettings): JoinCheckpoint = {
+    def list(attributes: Seq[Attribute]): String =
+      attributes.map(a => s"${a.name} ${a.dataType.sql}").mkString(", ")
+    JoinCheckpoint(
+      Format,
+      Map(
+        "how" -> settings.output.name,
+        "before" -> s"${settings.window.before} microseconds",
+        "after" -> s"${settings.window.after} microseconds",
+        "on (left)" -> list(columns.leftKeys),
+        "on (right)" -> list(columns.rightKeys),
+        "left_time" -> columns.leftTime.name,
+        "right_time" -> columns.rightTime.name,
+        "left columns" -> list(columns.left),
+        "right columns" -> list(columns.right)
+      )
+    )
+  }
+
+  /** @param batchId the batch that is being planned, the first one of this run
+    * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint was written under other settings
+    */
+  def check(
+      directory: Path,
+      conf: Configuration,
+      batchId: Long,
+      columns: JoinColumns,
+      settings: JoinSettings
+  ): Unit = {
+    val files = CheckpointFileManager.create(directory, conf)
+    val path = file(directory)
+    val now = describe(columns, settings)
+    // As long as batch 0 isn't committed there is no state that could mean something else.
+    if (batchId == 0 || !files.exists(path)) write(files, path, now)
+    else {
+      val before = read(files, path)
+      val changes = (before.settings.keySet ++ now.settings.keySet).toSeq.sorted.flatMap { name =>
+        val (was, is) = (before.settings.getOrElse(name, "unset"), now.settings.getOrElse(name, "unset"))
+        if (was == is) None else Some(s"`$name` was '$was' and is now '$is'")
+      }
+      if (changes.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, changes)
+    }
+  }
+
+  private def write(files: CheckpointFileManager, path: Path, content: JoinCheckpoint): Unit = {
+    files.mkdirs(path.getParent)
+    val out = files.createAtomic(path, overwriteIfPossible = true)
+    try {
+      out.write(Serialization.write(content).getBytes(UTF_8))
+      out.close()
+    } catch {
+      case e: Throwable =>
+        out.cancel()
+        throw e
+    }
+  }
+
+  private def read(files: CheckpointFileManager, path: Path): JoinCheckpoint = {
+    val in = files.open(path)
+    val text =
+      try new String(in.readAllBytes(), UTF_8)
+      finally in.close()
+    val content =
+      try Serialization.read[JoinCheckpoint](text)
+      catch {
+        case e: org.json4s.MappingException =>
+          throw Errors.stateFileCorrupt(path.toString, "it isn't what it was", e)
+        case e: com.fasterxml.jackson.core.JacksonException =>
+          throw Errors.stateFileCorrupt(path.toString, "it isn't JSON", e)
+      }
+    if (content.format > Format) throw Errors.stateFormatUnsupported(path.toString, content.format, Format)
+    content
+  }
+}

@@ -1,0 +1,39 @@
+package io.tailrace.join
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+
+/** The join's own metrics, by the names under which a query's progress and Spark's UI show them. */
+object JoinMetrics {
+  val LateLeftRows = "lateLeftRows"
+  val LateRightRows = "lateRightRows"
+  val NullKeyRightRows = "nullKeyRightRows"
+  val GroupsOut = "groupsOut"
+  val GroupsMatched = "groupsMatched"
+  val GroupsUnmatched = "groupsUnmatched"
+  val LabelsOut = "labelsOut"
+  val LeftStoreBytes = "leftStoreBytes"
+  val RightStoreBytes = "rightStoreBytes"
+  val StateFileBytes = "stateFileBytes"
+
+  private val counts = Seq(
+    LateLeftRows -> "left rows behind the watermark",
+    LateRightRows -> "right rows behind the watermark",
+    NullKeyRightRows -> "right rows dropped for a null key or time",
+    GroupsOut -> "left rows that came out with their group",
+    GroupsMatched -> "groups with a match",
+    GroupsUnmatched -> "groups without a match",
+    LabelsOut -> "right rows that came out, in groups or pairs"
+  )
+  private val sizes = Seq(
+    LeftStoreBytes -> "bytes of left rows in the state",
+    RightStoreBytes -> "bytes of right rows in the state",
+    StateFileBytes -> "bytes of the state's files"
+  )
+
+  val names: Seq[String] = (counts ++ sizes).map(_._1)
+
+  def create(context: SparkContext): Map[String, SQLMetric] =
+    counts.map { case (name, text) => name -> SQLMetrics.createMetric(context, text) }.toMap ++
+      sizes.map { case (name, text) => name -> SQLMetrics.createSizeMetric(context, text) }
+}

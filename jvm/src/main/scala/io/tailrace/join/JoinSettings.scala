@@ -1,0 +1,32 @@
+package io.tailrace.join
+
+/** `Grouped`: a row per left row, when its window has closed. `Pairs`: a row per pair, as soon as both are there. */
+sealed abstract class JoinOutput(val name: String)
+
+object JoinOutput {
+  case object Grouped extends JoinOutput("left")
+  case object Pairs extends JoinOutput("inner")
+
+  val values: Seq[JoinOutput] = Seq(Grouped, Pairs)
+}
+
+/** What a join was asked for, columns apart.
+  *
+  * @param maxMatches a cap on the group of a left row, which then carries a flag
+  * @param emitLate   rows behind the watermark come out, marked, instead of being counted only
+  */
+final case class JoinSettings(
+    window: JoinWindow,
+    output: JoinOutput,
+    policy: MatchPolicy,
+    maxMatches: Option[Int],
+    emitLate: Boolean
+) {
+  def isGrouped: Boolean = output == JoinOutput.Grouped
+}
+
+object JoinSettings {
+  val LateColumn = "_late"
+
+  def truncatedColumn(into: String): String = s"${into}_truncated"
+}

@@ -1,0 +1,132 @@
+package io.tailrace.join
+
+import java.util.concurrent.TimeUnit.NANOSECONDS
+
+import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StatefulOpStateStoreCheckpointInfo,
+  StatefulOperatorStateInfo
+}
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
+
+import io.tailrace.state.{BufferedRows, RowMemory, StoreKind, TailraceStateStore}
+
+/** The join of one partition in one micro-batch, on an executor: opens the store, runs the task, commits, reports. */
+private[join] final class LabelJoinPartition(
+    columns: JoinColumns,
+    settings: JoinSettings,
+    stateInfo: StatefulOperatorStateInfo,
+    outputFields: Int,
+    watermark: Long,
+    lateWatermark: Long,
+    bufferBytes: Long,
+    bucketWidth: Long,
+    storeConf: StateStoreConf,
+    hadoopConf: Broadcast[SerializableConfiguration],
+    metrics: Map[String, SQLMetric],
+    checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]
+) extends Serializable {
+
+  def apply(
+      partition: Int,
+      left: Iterator[InternalRow],
+      right: Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val started = System.nanoTime
+    val task = TaskContext.get()
+    val store = open(partition)
+    // First in, last out: the store goes after the join that reads from it.
+    task.addTaskCompletionListener[Unit](_ => store.abort())
+    val memory = new RowMemory(SparkState.taskMemoryManager(task))
+    val context = JoinTaskContext(
+      columns,
+      settings,
+      store,
+      memory,
+      watermark,
+      lateWatermark,
+      bufferBytes,
+      bucketWidth,
+      metrics
+    )
+    val join = if (settings.isGrouped) new GroupedJoinTask(context) else new PairedJoinTask(context)
+    task.addTaskCompletionListener[Unit](_ => join.close())
+
+    metrics("numUpdatedStateRows") += join.read(left, right)
+    metrics("allUpdatesTimeMs") += NANOSECONDS.toMillis(System.nanoTime - started)
+
+    val outputRows = metrics("numOutputRows")
+    val rows = join.output(outputFields).map { row =>
+      outputRows += 1
+      row: InternalRow
+    }
+    SparkState.onCompletion(rows)(finish(join, store, memory))
+  }
+
+  private def open(partition: Int): TailraceStateStore = {
+    val id = StateStoreId(
+      stateInfo.checkpointLocation,
+      stateInfo.operatorId,
+      partition,
+      TailraceStateStore.StoreName
+    )
+    val store = StateStore.get(
+      StateStoreProviderId(id, stateInfo.queryRunId),
+      BufferedRows.KeySchema,
+      BufferedRows.ValueSchema,
+      NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
+      stateInfo.storeVersion,
+      stateInfo.getStateStoreCkptId(partition).map(_.head),
+      stateInfo.stateSchemaMetadata,
+      useColumnFamilies = false,
+      storeConf,
+      hadoopConf.value.value
+    )
+    store match {
+      case own: TailraceStateStore => own
+      case _ => throw io.tailrace.common.Errors.providerMissing(storeConf.providerClass)
+    }
+  }
+
+  private def finish(join: JoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {
+    metrics("allRemovalsTimeMs") += millis { metrics("numRemovedStateRows") += join.expire() }
+    metrics("stateMemory") += memory.getUsed
+    // Cursors and buffers go before the commit may retire the runs under them.
+    join.close()
+    metrics("commitTimeMs") += millis(store.commit())
+    val now = store.metrics
+    metrics("numTotalStateRows") += now.numKeys
+    metrics(JoinMetrics.StateFileBytes) += now.memoryUsedBytes
+    metrics("numStateStoreInstances") += 1
+    val leftKinds = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
+    metrics(JoinMetrics.LeftStoreBytes) += leftKinds.map(store.bytesOf).sum
+    metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(StoreKind.RightKeySorted)
+    if (!settings.emitLate) {
+      // Accumulators of this task only: what the other partitions dropped is added by them.
+      val dropped = metrics(JoinMetrics.LateLeftRows).value + metrics(JoinMetrics.LateRightRows).value
+      metrics("numRowsDroppedByWatermark") += dropped
+    }
+    checkpointIds.foreach { ids =>
+      val info = store.getStateStoreCheckpointInfo()
+      ids.add(
+        StatefulOpStateStoreCheckpointInfo(
+          info.partitionId,
+          info.batchVersion,
+          info.stateStoreCkptId.map(Array(_)),
+          info.baseStateStoreCkptId.map(Array(_))
+        )
+      )
+    }
+  }
+
+  private def millis(body: => Unit): Long = {
+    val started = System.nanoTime
+    body
+    NANOSECONDS.toMillis(System.nanoTime - started)
+  }
+}

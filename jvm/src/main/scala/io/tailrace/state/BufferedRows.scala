@@ -1,0 +1,62 @@
+package io.tailrace.state
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** What the state reader sees: each buffered row once, with its store, event time and sequence number. */
+private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrough: Long)
+    extends Iterator[UnsafeRowPair]
+    with AutoCloseable {
+  private val pending = sections.iterator
+  private var current: Option[(RunCursor, StoreKind)] = None
+  private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
+  private val valueRow = UnsafeProjection.create(BufferedRows.ValueSchema)
+  private val pair = new UnsafeRowPair
+
+  private def advance(): Boolean = {
+    while (current.forall(!_._1.isValid)) {
+      close()
+      if (!pending.hasNext) return false
+      val live = pending.next()
+      val cursor = live.cursor()
+      current = Some(cursor -> live.section.kind)
+      // In a time-sorted store the expired rows come first; a key-sorted one has none that count.
+      if (live.section.kind.timeSorted && expiredThrough != Long.MinValue) cursor.seekTime(expiredThrough + 1)
+      else cursor.first()
+    }
+    true
+  }
+
+  override def hasNext: Boolean = advance()
+
+  override def next(): UnsafeRowPair = {
+    if (!advance()) throw new NoSuchElementException("no more rows")
+    val (cursor, kind) = current.get
+    val key = java.util.Arrays.copyOf(cursor.keyBytes, cursor.keyLength)
+    val row = InternalRow(UTF8String.fromString(kind.name), cursor.time, cursor.seq, key)
+    pair.withRows(keyRow(row).copy(), valueRow(InternalRow(cursor.valueBytes)).copy())
+    cursor.next()
+    pair
+  }
+
+  override def close(): Unit = {
+    current.foreach(_._1.close())
+    current = None
+  }
+}
+
+object BufferedRows {
+
+  /** @note `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column */
+  val KeySchema: StructType = new StructType()
+    .add("store", StringType, nullable = false)
+    .add("event_time", TimestampType, nullable = false)
+    .add("seq", LongType, nullable = false)
+    .add("key", BinaryType, nullable = false)
+
+  /** @note `row` is a row in Spark's binary row format */
+  val ValueSchema: StructType = new StructType().add("row", BinaryType, nullable = false)
+}

@@ -1,0 +1,154 @@
+package io.tailrace.state
+
+import java.io.{File, FileInputStream, FileNotFoundException, FileOutputStream, InputStream, OutputStream}
+import java.util.zip.CRC32C
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+
+import io.tailrace.common.Errors
+
+/** The files of one partition's state in the query's checkpoint:
+  *
+  * {{{
+  *   <version>.manifest              checkpoint format 1 of Spark
+  *   <version>_<id>.manifest         checkpoint format 2
+  *   <version>-<unique>.run          a run written by the batch that made <version>
+  * }}}
+  *
+  * A run is complete and synced before the manifest that names it appears, each by one atomic create, so that a crash
+  * leaves at worst runs that no manifest names. Only this class knows the names.
+  */
+final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends Logging {
+  import CheckpointFiles._
+
+  private lazy val files = {
+    val manager = CheckpointFileManager.create(directory, hadoopConf)
+    manager.mkdirs(directory)
+    manager
+  }
+
+  private def manifestPath(version: Long, id: Option[String]): Path =
+    new Path(directory, id.fold(s"$version.manifest")(i => s"${version}_$i.manifest"))
+
+  /** Copies a finished local run into the checkpoint. @return its length and CRC-32C */
+  def upload(local: File, name: String): (Long, Long) = {
+    val in = new FileInputStream(local)
+    try
+      writeDurably(new Path(directory, name)) { out =>
+        copy(in, out, new Array[Byte](BufferBytes))
+      }
+    finally in.close()
+  }
+
+  def writeManifest(manifest: Manifest, id: Option[String]): Unit =
+    writeDurably(manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest)))
+
+  def readManifest(version: Long, id: Option[String]): Manifest = {
+    val path = manifestPath(version, id)
+    val in = open(path, version)
+    val manifest =
+      try Manifest.decode(in.readAllBytes(), path.toString)
+      catch {
+        case e: java.io.IOException => throw Errors.stateFileCorrupt(path.toString, "it can't be read", e)
+      } finally in.close()
+    if (manifest.version != version) {
+      throw Errors.stateFileCorrupt(path.toString, s"it describes version ${manifest.version}, not $version")
+    }
+    manifest
+  }
+
+  /** Copies a run of the checkpoint to a local file, and checks every byte of it on the way. */
+  def download(run: Run, local: File, version: Long): Unit = {
+    val path = new Path(directory, run.name)
+    val in = open(path, version)
+    val (length, crc) =
+      try {
+        val out = new FileOutputStream(local)
+        try copy(in, out, new Array[Byte](BufferBytes))
+        finally out.close()
+      } catch {
+        case e: java.io.IOException => throw Errors.stateFileCorrupt(path.toString, "it can't be read", e)
+      } finally in.close()
+    if (length != run.length) {
+      throw Errors.stateFileCorrupt(path.toString, s"it has $length bytes instead of ${run.length}")
+    }
+    if (crc != run.crc32c)
+      throw Errors.stateFileCorrupt(path.toString, "its checksum doesn't fit its content")
+  }
+
+  /** Deletes manifests older than the newest `versionsToRetain` versions, then runs that only those named. A run is kept
+    * if any retained manifest names it, or if it is as new as the oldest of them: its manifest may be yet to come.
+    */
+  def purge(versionsToRetain: Int): Unit = {
+    val names = files.list(directory).map(_.getPath.getName)
+    val manifests = names.flatMap(name => manifestVersion(name).map(_ -> name))
+    if (manifests.nonEmpty) {
+      val oldestRetained = manifests.map(_._1).max - versionsToRetain + 1
+      val (old, retained) = manifests.partition(_._1 < oldestRetained)
+      val oldRuns = names.filter(name => runVersion(name).exists(_ < oldestRetained))
+      if (old.nonEmpty || oldRuns.nonEmpty) {
+        val named = retained.flatMap { case (_, name) => namesIn(name) }.toSet
+        old.foreach { case (_, name) => files.delete(new Path(directory, name)) }
+        oldRuns.filterNot(named).foreach(name => files.delete(new Path(directory, name)))
+      }
+    }
+  }
+
+  private def namesIn(manifestName: String): Set[String] = {
+    val path = new Path(directory, manifestName)
+    val in = files.open(path)
+    try Manifest.decode(in.readAllBytes(), path.toString).fileNames
+    finally in.close()
+  }
+
+  private def open(path: Path, version: Long): InputStream =
+    try files.open(path)
+    catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, version, e) }
+
+  private def writeDurably[T](path: Path)(body: OutputStream => T): T = {
+    val out = files.createAtomic(path, overwriteIfPossible = true)
+    try {
+      val result = body(out)
+      out.hsync()
+      out.close()
+      result
+    } catch {
+      case e: Throwable =>
+        try out.cancel()
+        catch { case NonFatal(cancelFailure) => e.addSuppressed(cancelFailure) }
+        throw e
+    }
+  }
+}
+
+object CheckpointFiles {
+  private val BufferBytes = 1 << 16
+  private val ManifestName = """(\d+)(?:_.+)?\.manifest""".r
+  private val RunName = """(\d+)-.+\.run""".r
+
+  def runName(version: Long): String = s"$version-${java.util.UUID.randomUUID}.run"
+
+  private def manifestVersion(name: String): Option[Long] =
+    ManifestName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+
+  private def runVersion(name: String): Option[Long] =
+    RunName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+
+  private def copy(in: InputStream, out: OutputStream, buffer: Array[Byte]): (Long, Long) = {
+    val crc = new CRC32C
+    var length = 0L
+    var n = in.read(buffer)
+    while (n >= 0) {
+      out.write(buffer, 0, n)
+      crc.update(buffer, 0, n)
+      length += n
+      n = in.read(buffer)
+    }
+    (length, crc.getValue)
+  }
+}

@@ -1,0 +1,105 @@
+package io.tailrace.state
+
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
+import org.apache.spark.sql.types._
+
+import io.tailrace.common.OrderedBytes
+
+/** Turns the key columns of a row into bytes that compare as the columns do.
+  *
+  * Values inside structs and arrays carry a marker (0: null, 1: a value), because there null equals null, as in Spark.
+  * The key columns themselves need none: a row with a null in one of them matches nothing and is never encoded.
+  *
+  * @param ordinals where the key columns are in the rows given to [[encode]]
+  */
+final class KeyEncoder(ordinals: Array[Int], types: Array[DataType]) {
+  private val out = new OrderedBytes()
+  private val writers = types.map(KeyEncoder.writer)
+
+  def bytes: Array[Byte] = out.bytes
+
+  /** @return the number of bytes now in [[bytes]], or 0 when a key column is null (an encoding is never empty) */
+  def encode(row: SpecializedGetters): Int = {
+    out.reset()
+    var i = 0
+    while (i < ordinals.length) {
+      if (row.isNullAt(ordinals(i))) return 0
+      writers(i)(row, ordinals(i), out)
+      i += 1
+    }
+    out.length
+  }
+}
+
+object KeyEncoder {
+  private type Writer = (SpecializedGetters, Int, OrderedBytes) => Unit
+
+  /** Why a column of this type can't be a key. */
+  sealed trait Refusal
+  case object NotOrderable extends Refusal
+  case object Collated extends Refusal
+
+  /** @return None if a column of this type can be a key */
+  def refusal(dataType: DataType): Option[Refusal] = dataType match {
+    case StringType => None
+    case _: StringType => Some(Collated)
+    case StructType(fields) =>
+      if (fields.isEmpty) Some(NotOrderable)
+      else fields.iterator.flatMap(f => refusal(f.dataType)).nextOption()
+    case ArrayType(element, _) => refusal(element)
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | BinaryType |
+        DateType | TimestampType | TimestampNTZType | _: DecimalType | _: YearMonthIntervalType |
+        _: DayTimeIntervalType | _: TimeType =>
+      None
+    case _ => Some(NotOrderable)
+  }
+
+  private def nullable(write: Writer): Writer = (row, i, out) =>
+    if (row.isNullAt(i)) out.putByte(0)
+    else {
+      out.putByte(1)
+      write(row, i, out)
+    }
+
+  private def writer(dataType: DataType): Writer = dataType match {
+    case BooleanType => (row, i, out) => out.putBoolean(row.getBoolean(i))
+    case ByteType => (row, i, out) => out.putInt8(row.getByte(i))
+    case ShortType => (row, i, out) => out.putInt16(row.getShort(i))
+    case IntegerType | DateType | _: YearMonthIntervalType => (row, i, out) => out.putInt32(row.getInt(i))
+    case LongType | TimestampType | TimestampNTZType | _: DayTimeIntervalType | _: TimeType =>
+      (row, i, out) => out.putInt64(row.getLong(i))
+    case FloatType => (row, i, out) => out.putFloat(row.getFloat(i))
+    case DoubleType => (row, i, out) => out.putDouble(row.getDouble(i))
+    case d: DecimalType if d.precision <= Decimal.MAX_LONG_DIGITS =>
+      (row, i, out) => out.putInt64(row.getDecimal(i, d.precision, d.scale).toUnscaledLong)
+    case d: DecimalType =>
+      (row, i, out) =>
+        out.putInt128(row.getDecimal(i, d.precision, d.scale).toJavaBigDecimal.unscaledValue.toByteArray)
+    case _: StringType => (row, i, out) => out.putBytes(row.getUTF8String(i).getBytes)
+    case BinaryType => (row, i, out) => out.putBytes(row.getBinary(i))
+    case StructType(fields) =>
+      val parts = fields.map(f => nullable(writer(f.dataType)))
+      (row, i, out) => {
+        val struct = row.getStruct(i, parts.length)
+        var f = 0
+        while (f < parts.length) {
+          parts(f)(struct, f, out)
+          f += 1
+        }
+      }
+    case ArrayType(element, _) =>
+      // Each element is announced by a 1, and a 0 ends the array: a shorter array sorts before its extensions.
+      val part = nullable(writer(element))
+      (row, i, out) => {
+        val array = row.getArray(i)
+        var e = 0
+        while (e < array.numElements()) {
+          out.putByte(1)
+          part(array, e, out)
+          e += 1
+        }
+        out.putByte(0)
+      }
+    case other => throw new IllegalArgumentException(s"no order-preserving encoding for ${other.sql}")
+  }
+}

@@ -1,0 +1,17 @@
+package io.tailrace.state
+
+/** One committed version with local copies of its runs. Immutable but for the count of its users, which it passes on to
+  * the runs.
+  */
+final class LoadedState(val manifest: Manifest, val runs: Seq[LocalRun], val checkpointId: Option[String]) {
+  private val byName = runs.map(r => r.name -> r).toMap
+
+  val sections: Seq[LiveSection] =
+    manifest.runs.flatMap(run => run.sections.map(new LiveSection(byName(run.name), _)))
+
+  def acquire(): Unit = runs.foreach(_.acquire())
+  def release(): Unit = runs.foreach(_.release())
+
+  /** Gives up the runs that `successor` doesn't use. */
+  def retireAllBut(successor: Set[LocalRun]): Unit = runs.filterNot(successor).foreach(_.retire())
+}

@@ -1,0 +1,78 @@
+package io.tailrace.state
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.zip.CRC32C
+
+import scala.util.control.NonFatal
+
+import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
+
+import io.tailrace.common.Errors
+
+/** A stretch of one run that belongs to one store and one time bucket. Times are microseconds since the epoch.
+  *
+  * @param expiredRows rows that no longer count, because their result has come out; only a time-sorted store has some
+  *                    (a key-sorted one is dropped whole)
+  * @param bytes       keys and values before compression
+  */
+final case class Section(
+    store: String,
+    bucket: Long,
+    rows: Long,
+    minTime: Long,
+    maxTime: Long,
+    bytes: Long,
+    expiredRows: Long = 0
+) {
+  def kind: StoreKind = StoreKind.named(store).get
+}
+
+/** One immutable file of the state and what of it is still alive. */
+final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Section])
+
+/** One version of a partition's state: everything that is needed to load it, and nothing else. The runs are the log.
+  *
+  * @param expiredThrough results of left rows up to this time (microseconds, included) have come out
+  */
+final case class Manifest(version: Long, expiredThrough: Long, runs: Seq[Run]) {
+  def fileNames: Set[String] = runs.iterator.map(_.name).toSet
+}
+
+object Manifest {
+
+  /** The newest layout of manifest and runs that this release writes and reads. */
+  val Format = 1
+  private val Magic = "tailrace-state"
+
+  val empty: Manifest = Manifest(version = 0, expiredThrough = Long.MinValue, runs = Nil)
+
+  private implicit val formats: Formats = Serialization.formats(NoTypeHints)
+
+  /** Three lines: magic and format; the manifest as JSON; the CRC-32C of the two lines above. */
+  def encode(manifest: Manifest): Array[Byte] = {
+    val body = s"$Magic $Format\n${Serialization.write(manifest)}\n"
+    s"$body${checksum(body)}\n".getBytes(UTF_8)
+  }
+
+  /** @param file what to call the file in an error */
+  def decode(bytes: Array[Byte], file: String): Manifest = {
+    val lines = new String(bytes, UTF_8).split('\n')
+    val head = lines.headOption.getOrElse("").split(' ')
+    if (head.length != 2 || head(0) != Magic || head(1).toIntOption.isEmpty) {
+      throw Errors.stateFileCorrupt(file, "it doesn't begin as a manifest does")
+    }
+    if (head(1).toInt > Format) throw Errors.stateFormatUnsupported(file, head(1).toInt, Format)
+    if (lines.length != 3 || lines(2) != checksum(s"${lines(0)}\n${lines(1)}\n")) {
+      throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
+    }
+    try Serialization.read[Manifest](lines(1))
+    catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }
+  }
+
+  private def checksum(text: String): String = {
+    val crc = new CRC32C
+    crc.update(text.getBytes(UTF_8))
+    f"${crc.getValue}%08x"
+  }
+}

@@ -1,0 +1,91 @@
+package io.tailrace.state
+
+import java.io.File
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId}
+import org.apache.spark.sql.tailrace.SparkState
+
+/** The state of one partition of a Tailrace operator on one executor: loads versions, hands out stores, keeps the newest
+  * version's runs as local files, so that the next batch reads nothing from the checkpoint.
+  *
+  * Any number of stores may be open at a time (a killed task may still run when its successor starts). Each works on its
+  * own base version and writes files of its own; the last manifest of a version wins whole, and either is right, for
+  * both come from the same input.
+  */
+private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, hadoopConf: Configuration)
+    extends Logging {
+  private val localDirectory = SparkState.localDirectory(s"tailrace-${id.operatorId}-${id.partitionId}")
+  private var newest = OwnStore.emptyAt(0)
+  private var closed = false
+
+  val files = new CheckpointFiles(id.storeCheckpointLocation(), hadoopConf)
+
+  def localFile(name: String): File = new File(localDirectory, name)
+
+  /** With Spark's checkpoint format 2 every attempt's version has an id of its own. */
+  def newCheckpointId(): Option[String] =
+    if (conf.enableStateStoreCheckpointIds) Some(UUID.randomUUID.toString) else None
+
+  /** @param empty begin at `version` with no rows, whatever the checkpoint holds */
+  def store(version: Long, checkpointId: Option[String], empty: Boolean): TailraceStateStore = synchronized {
+    require(!closed, s"the store $id is closed")
+    if (empty) install(OwnStore.emptyAt(version))
+    else if (
+      newest.manifest.version != version || (checkpointId.isDefined && newest.checkpointId != checkpointId)
+    ) {
+      install(if (version == 0) OwnStore.emptyAt(0) else load(version, checkpointId))
+    }
+    new TailraceStateStore(this, newest, checkpointId)
+  }
+
+  private def load(version: Long, checkpointId: Option[String]): LoadedState = {
+    val manifest = files.readManifest(version, checkpointId)
+    val present = newest.runs.map(r => r.name -> r).toMap
+    val runs = manifest.runs.map { run =>
+      present.getOrElse(
+        run.name, {
+          val file = localFile(run.name)
+          // Another attempt may still hold a file of this name, with the same content: never write over it.
+          val target = if (file.exists) localFile(s"${UUID.randomUUID}.run") else file
+          files.download(run, target, version)
+          new LocalRun(run.name, target)
+        }
+      )
+    }
+    logInfo(s"Loaded version $version of $id: ${runs.size} runs, ${manifest.runs.map(_.length).sum} bytes")
+    new LoadedState(manifest, runs, checkpointId)
+  }
+
+  def committed(next: LoadedState): Unit = {
+    synchronized {
+      // A late commit of a task that was replaced must not push out what its successor has made since.
+      if (closed) next.retireAllBut(Set.empty)
+      else if (next.manifest.version < newest.manifest.version) next.retireAllBut(newest.runs.toSet)
+      else install(next)
+    }
+    if (conf.commitValidationEnabled) SparkState.reportCommit(next.manifest.version, id, hadoopConf)
+  }
+
+  private def install(next: LoadedState): Unit = {
+    newest.retireAllBut(next.runs.toSet)
+    newest = next
+  }
+
+  def maintain(): Unit = files.purge(conf.minVersionsToRetain)
+
+  def close(): Unit = synchronized {
+    closed = true
+    newest.retireAllBut(Set.empty)
+    newest = OwnStore.emptyAt(0)
+    // Fails while a task still uses a run: then Spark removes the directory when the JVM ends.
+    if (localDirectory.list.isEmpty) localDirectory.delete()
+  }
+}
+
+private[state] object OwnStore {
+
+  def emptyAt(version: Long): LoadedState = new LoadedState(Manifest.empty.copy(version = version), Nil, None)
+}

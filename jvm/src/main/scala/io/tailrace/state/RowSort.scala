@@ -1,0 +1,120 @@
+package io.tailrace.state
+
+/** Stable orders of the rows of a [[RowBuffer]], as arrays of row numbers. Radix sorts on longs, 11 bits a pass, passes
+  * in which all rows agree left out: a batch that arrives nearly in order, or has few keys, costs one or two passes.
+  */
+object RowSort {
+
+  /** By time, rows of equal time in the order they came in. */
+  def byTime(rows: RowBuffer): Array[Int] = radix(rows.timesOf, unsigned = false, identity(rows.size))
+
+  /** By key, then by time. */
+  def byKey(rows: RowBuffer): Array[Int] = {
+    val order = radix(rows.prefixesOf, unsigned = true, byTime(rows))
+    settleLongKeys(rows, order)
+    order
+  }
+
+  /** By time bucket, then by key, then by time. `bucketWidth` is in the unit of the rows' times. */
+  def byBucketAndKey(rows: RowBuffer, bucketWidth: Long): Array[Int] = {
+    val buckets = new Array[Long](rows.size)
+    var i = 0
+    while (i < buckets.length) {
+      buckets(i) = Math.floorDiv(rows.time(i), bucketWidth)
+      i += 1
+    }
+    radix(buckets, unsigned = false, byKey(rows))
+  }
+
+  private def identity(n: Int): Array[Int] = Array.tabulate(n)(i => i)
+
+  private val BitsPerPass = 11
+  private val Mask = (1 << BitsPerPass) - 1
+
+  private def radix(values: Array[Long], unsigned: Boolean, start: Array[Int]): Array[Int] = {
+    val n = start.length
+    if (n < 2) return start
+    val flip = if (unsigned) 0L else Long.MinValue
+    var any = 0L
+    var all = -1L
+    var i = 0
+    while (i < n) {
+      val v = values(start(i))
+      any |= v
+      all &= v
+      i += 1
+    }
+    val differing = any ^ all
+    var from = start
+    var to = new Array[Int](n)
+    var shift = 0
+    while (shift < 64) {
+      if (((differing >>> shift) & Mask) != 0) {
+        val counts = new Array[Int](Mask + 2)
+        i = 0
+        while (i < n) {
+          counts((((values(from(i)) ^ flip) >>> shift) & Mask).toInt + 1) += 1
+          i += 1
+        }
+        i = 0
+        while (i <= Mask) {
+          counts(i + 1) += counts(i)
+          i += 1
+        }
+        i = 0
+        while (i < n) {
+          val digit = (((values(from(i)) ^ flip) >>> shift) & Mask).toInt
+          to(counts(digit)) = from(i)
+          counts(digit) += 1
+          i += 1
+        }
+        val swap = from
+        from = to
+        to = swap
+      }
+      shift += BitsPerPass
+    }
+    from
+  }
+
+  /** The radix sort saw eight bytes of the keys: sorts each stretch of equal prefixes by the whole key. */
+  private def settleLongKeys(rows: RowBuffer, order: Array[Int]): Unit = {
+    var start = 0
+    while (start < order.length) {
+      val prefix = rows.keyPrefix(order(start))
+      var end = start + 1
+      var long = rows.keyLength(order(start)) > 8
+      while (end < order.length && rows.keyPrefix(order(end)) == prefix) {
+        long |= rows.keyLength(order(end)) > 8
+        end += 1
+      }
+      if (long && end - start > 1) mergeSort(rows, order, start, end, new Array[Int](end - start))
+      start = end
+    }
+  }
+
+  private def mergeSort(rows: RowBuffer, order: Array[Int], start: Int, end: Int, scratch: Array[Int]): Unit =
+    if (end - start > 1) {
+      val middle = (start + end) >>> 1
+      mergeSort(rows, order, start, middle, scratch)
+      mergeSort(rows, order, middle, end, scratch)
+      if (rows.compareKeys(order(middle - 1), order(middle)) > 0) {
+        val leftSize = middle - start
+        System.arraycopy(order, start, scratch, 0, leftSize)
+        var left = 0
+        var right = middle
+        var out = start
+        while (left < leftSize) {
+          // On a tie the left one goes first: the order by time below must survive.
+          if (right < end && rows.compareKeys(scratch(left), order(right)) > 0) {
+            order(out) = order(right)
+            right += 1
+          } else {
+            order(out) = scratch(left)
+            left += 1
+          }
+          out += 1
+        }
+      }
+    }
+}

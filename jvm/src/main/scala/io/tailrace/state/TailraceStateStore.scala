@@ -1,0 +1,194 @@
+package io.tailrace.state
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.types.StructType
+
+import io.tailrace.common.Errors
+
+/** One version of a partition's state, being turned into the next one. An operator works on it a batch at a time: it
+  * adds the batch's rows as runs, reads sections, says what has expired, and commits. Nothing of it is visible to
+  * anybody before `commit`, and after `abort` nothing is left.
+  *
+  * Spark's own put/get interface is refused by name: a row at a time is what this engine exists to avoid.
+  */
+final class TailraceStateStore private[state] (
+    owner: OwnStore,
+    base: LoadedState,
+    baseCheckpointId: Option[String]
+) extends StateStore {
+
+  private var sections = base.sections
+  private val newRuns = new ArrayBuffer[LocalRun]
+  private var expired = base.manifest.expiredThrough
+  private var state: TailraceStateStore.State = TailraceStateStore.Updating
+  private var stateBytes = base.manifest.runs.map(_.length).sum
+  private var checkpointId: Option[String] = None
+  private var nextSeq = (version + 1) << TailraceStateStore.SeqBitsInBatch
+
+  base.acquire()
+
+  override def id: StateStoreId = owner.id
+  override def version: Long = base.manifest.version
+
+  /** Results of left rows up to this time (microseconds, included) have come out. */
+  def expiredThrough: Long = expired
+
+  /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
+  def newSeq(): Long = {
+    nextSeq += 1
+    nextSeq - 1
+  }
+
+  def sectionsOf(kind: StoreKind): Seq[LiveSection] = sections.filter(_.section.store == kind.name)
+
+  /** Writes the rows of one or more stores, in ascending order of their id, as one sorted run.
+    *
+    * @param bucketWidth in microseconds; it may change from run to run
+    */
+  def addRun(bucketWidth: Long, stores: (StoreKind, RowBuffer)*): Seq[LiveSection] = {
+    requireUpdating()
+    if (stores.forall(_._2.isEmpty)) Nil
+    else {
+      val name = CheckpointFiles.runName(version + 1)
+      val file = owner.localFile(name)
+      val writer = new RunWriter(file, bucketWidth)
+      val written =
+        try {
+          stores.foreach { case (kind, rows) => writer.write(kind, rows) }
+          writer.finish()
+          writer.sections
+        } finally writer.close()
+      val local = new LocalRun(name, file)
+      local.acquire()
+      newRuns += local
+      val added = written.map(new LiveSection(local, _))
+      sections = sections ++ added
+      added
+    }
+  }
+
+  /** Says that all rows of `kind` up to `through` have had their result.
+    *
+    * @param countBySection how many rows of each section that is
+    */
+  def markExpired(kind: StoreKind, through: Long, countBySection: LiveSection => Long): Unit = {
+    requireUpdating()
+    expired = Math.max(expired, through)
+    sections = sections.map { live =>
+      val more = if (live.section.store == kind.name) countBySection(live) else 0L
+      if (more == 0) live
+      else new LiveSection(live.local, live.section.copy(expiredRows = live.section.expiredRows + more))
+    }
+  }
+
+  /** Drops each section of `kind` whose newest row is not after `through`. @return the number of rows dropped */
+  def dropThrough(kind: StoreKind, through: Long): Long = {
+    requireUpdating()
+    val (dead, alive) = sections.partition(s => s.section.store == kind.name && s.section.maxTime <= through)
+    sections = alive
+    dead.map(s => s.section.rows - s.section.expiredRows).sum
+  }
+
+  override def commit(): Long = {
+    requireUpdating()
+    val alive = sections.groupMap(_.local)(_.section)
+    val known = base.manifest.runs.map(r => r.name -> r).toMap
+    // In the order in which the runs came to be, so that two manifests of equal content are equal.
+    val kept = base.runs.filter(alive.contains).map(local => local -> known(local.name))
+    val added = newRuns.toSeq.filter(alive.contains).map { local =>
+      val (length, crc) = owner.files.upload(local.file, local.name)
+      local -> Run(local.name, length, crc, Nil)
+    }
+    val runs = kept ++ added
+    val manifest =
+      Manifest(version + 1, expired, runs.map { case (local, run) => run.copy(sections = alive(local)) })
+    val id = owner.newCheckpointId()
+    owner.files.writeManifest(manifest, id)
+    state = TailraceStateStore.Committed
+    checkpointId = id
+    stateBytes = manifest.runs.map(_.length).sum
+    owner.committed(new LoadedState(manifest, runs.map(_._1), id))
+    newRuns.foreach { local =>
+      if (!alive.contains(local)) local.retire()
+      local.release()
+    }
+    base.release()
+    version + 1
+  }
+
+  override def abort(): Unit = if (state == TailraceStateStore.Updating) {
+    state = TailraceStateStore.Aborted
+    newRuns.foreach { local =>
+      local.retire()
+      local.release()
+    }
+    base.release()
+  }
+
+  override def hasCommitted: Boolean = state == TailraceStateStore.Committed
+
+  /** Bytes of a store's rows before compression. */
+  def bytesOf(kind: StoreKind): Long = sectionsOf(kind).map(_.section.bytes).sum
+
+  override def metrics: StateStoreMetrics = {
+    val rows = sections.map(s => s.section.rows - s.section.expiredRows).sum
+    StateStoreMetrics(rows, stateBytes, Map.empty)
+  }
+
+  override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
+    StateStoreCheckpointInfo(id.partitionId, version + 1, checkpointId, baseCheckpointId)
+
+  override def iterator(colFamilyName: String): StateStoreIterator[UnsafeRowPair] = {
+    val rows = new BufferedRows(sections, expired)
+    new StateStoreIterator(rows, () => rows.close())
+  }
+
+  override def release(): Unit = abort()
+  override def allColumnFamilyNames: Set[String] = Set(StateStore.DEFAULT_COL_FAMILY_NAME)
+
+  private def requireUpdating(): Unit =
+    require(state == TailraceStateStore.Updating, s"the store of version $version is $state")
+
+  private def refuse(operation: String): Nothing = throw Errors.stateOperationUnsupported(operation)
+
+  override def get(key: UnsafeRow, family: String): UnsafeRow = refuse("get")
+  override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = refuse("valuesIterator")
+  override def prefixScan(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] = refuse(
+    "prefixScan"
+  )
+  override def prefixScanWithMultiValues(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
+    refuse("prefixScanWithMultiValues")
+  override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =
+    refuse("iteratorWithMultiValues")
+  override def removeColFamilyIfExists(family: String): Boolean = refuse("removeColFamilyIfExists")
+  override def createColFamilyIfAbsent(
+      family: String,
+      keySchema: StructType,
+      valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec,
+      useMultipleValuesPerKey: Boolean,
+      isInternal: Boolean
+  ): Unit = refuse("createColFamilyIfAbsent")
+  override def put(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse("put")
+  override def putList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse("putList")
+  override def remove(key: UnsafeRow, family: String): Unit = refuse("remove")
+  override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse("merge")
+  override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse("mergeList")
+}
+
+object TailraceStateStore {
+
+  /** The store name of every Tailrace operator: how the provider tells them from Spark's. */
+  val StoreName = "tailrace"
+
+  /** Rows of one partition in one batch: 2^32. */
+  private val SeqBitsInBatch = 32
+
+  private sealed trait State
+  private case object Updating extends State
+  private case object Committed extends State
+  private case object Aborted extends State
+}

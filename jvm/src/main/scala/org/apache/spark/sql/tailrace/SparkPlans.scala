@@ -1,0 +1,56 @@
+package org.apache.spark.sql.tailrace
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.SparkStrategy
+import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
+import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
+import org.apache.spark.sql.{DataFrame, Dataset}
+import org.apache.spark.util.SerializableConfiguration
+
+/** What plans and operators need of Spark that Spark keeps to itself. */
+object SparkPlans {
+
+  def isClassic(frame: Dataset[_]): Boolean = frame.isInstanceOf[ClassicDataset[_]]
+
+  def analyzed(frame: Dataset[_]): LogicalPlan = frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
+
+  def session(frame: Dataset[_]): ClassicSession = frame.asInstanceOf[ClassicDataset[_]].sparkSession
+
+  def toFrame(session: ClassicSession, plan: LogicalPlan): DataFrame = ClassicDataset.ofRows(session, plan)
+
+  def hasStrategy(session: ClassicSession, strategy: SparkStrategy): Boolean =
+    session.sessionState.planner.strategies.contains(strategy)
+
+  def stateStoreCoordinator(session: ClassicSession): StateStoreCoordinatorRef =
+    session.sessionState.streamingQueryManager.stateStoreCoordinator
+
+  def isAppend(mode: OutputMode): Boolean = mode == InternalOutputModes.Append
+
+  def broadcastHadoopConf(session: ClassicSession): Broadcast[SerializableConfiguration] =
+    SerializableConfiguration.broadcast(session.sparkContext, session.sessionState.newHadoopConf())
+
+  /** @param metric the value of one of Spark's standard metrics of a stateful operator */
+  def stateOperatorProgress(
+      name: String,
+      metric: String => Long,
+      partitions: Int,
+      custom: java.util.Map[String, java.lang.Long]
+  ): StateOperatorProgress =
+    new StateOperatorProgress(
+      operatorName = name,
+      numRowsTotal = metric("numTotalStateRows"),
+      numRowsUpdated = metric("numUpdatedStateRows"),
+      allUpdatesTimeMs = metric("allUpdatesTimeMs"),
+      numRowsRemoved = metric("numRemovedStateRows"),
+      allRemovalsTimeMs = metric("allRemovalsTimeMs"),
+      commitTimeMs = metric("commitTimeMs"),
+      memoryUsedBytes = metric("stateMemory"),
+      numRowsDroppedByWatermark = metric("numRowsDroppedByWatermark"),
+      numShufflePartitions = partitions.toLong,
+      numStateStoreInstances = metric("numStateStoreInstances"),
+      customMetrics = custom
+    )
+}

@@ -1,0 +1,30 @@
+package org.apache.spark.sql.tailrace
+
+import java.io.File
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.util.{CompletionIterator, NextIterator, Utils}
+import org.apache.spark.{SparkEnv, TaskContext}
+
+/** What the state engine needs of Spark that Spark keeps to itself. */
+object SparkState {
+  type ChangeDataReader = NextIterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)]
+
+  def newRocksDBProvider(): StateStoreProvider with SupportsFineGrainedReplay = new RocksDBStateStoreProvider
+
+  /** A new directory on this executor's local disks; Spark deletes it when the JVM ends. */
+  def localDirectory(prefix: String): File = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, prefix)
+
+  /** Tells the driver that a version was written; without it Spark's commit validation fails the batch. */
+  def reportCommit(version: Long, id: StateStoreId, hadoopConf: Configuration): Unit =
+    StateStore.reportCommitToCoordinator(version, id, hadoopConf)
+
+  /** The same rows; `body` runs once, when the last one has been taken. */
+  def onCompletion[T](rows: Iterator[T])(body: => Unit): Iterator[T] =
+    CompletionIterator[T, Iterator[T]](rows, body)
+
+  def taskMemoryManager(context: TaskContext): TaskMemoryManager = context.taskMemoryManager()
+}

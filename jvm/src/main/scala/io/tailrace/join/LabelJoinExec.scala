@@ -18,7 +18,7 @@ import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.state.{BufferedRows, TailraceStateStore}
+import io.tailrace.state.BufferedRows
 
 /** The streaming join, as Spark plans and runs it. Per partition and micro-batch:
   *
@@ -126,7 +126,7 @@ class LabelJoinExec(
       s"window=[-${settings.window.before}, +${settings.window.after}] us, match=${settings.policy.name}, " +
       s"matching=${if (settings.isGrouped) "at expiry" else "on arrival"}"
 
-  override val stateStoreNames: Seq[String] = Seq(TailraceStateStore.StoreName)
+  override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
   override def operatorStateMetadataVersion: Int = 1
   override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata =
     OperatorStateMetadataV1(
@@ -155,8 +155,7 @@ class LabelJoinExec(
         hadoopConf,
         List(schema),
         session.sessionState,
-        2,
-        storeName = TailraceStateStore.StoreName
+        2
       )
     )
   }

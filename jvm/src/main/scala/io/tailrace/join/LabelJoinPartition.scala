@@ -69,12 +69,7 @@ private[join] final class LabelJoinPartition(
   }
 
   private def open(partition: Int): TailraceStateStore = {
-    val id = StateStoreId(
-      stateInfo.checkpointLocation,
-      stateInfo.operatorId,
-      partition,
-      TailraceStateStore.StoreName
-    )
+    val id = StateStoreId(stateInfo.checkpointLocation, stateInfo.operatorId, partition)
     val store = StateStore.get(
       StateStoreProviderId(id, stateInfo.queryRunId),
       BufferedRows.KeySchema,

@@ -50,12 +50,19 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
 
 object BufferedRows {
 
-  /** @note `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column */
+  /**
+   * `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column. The provider knows Tailrace's stores
+   * by this schema: a store name of their own would do as well, but Spark's state reader takes every operator with a
+   * named store for one of its joins.
+   */
   val KeySchema: StructType = new StructType()
-    .add("store", StringType, nullable = false)
+    .add("tailrace_store", StringType, nullable = false)
     .add("event_time", TimestampType, nullable = false)
     .add("seq", LongType, nullable = false)
     .add("key", BinaryType, nullable = false)
+
+  def isKeySchema(schema: StructType): Boolean =
+    schema.map(f => f.name -> f.dataType) == KeySchema.map(f => f.name -> f.dataType)
 
   /** @note `row` is a row in Spark's binary row format */
   val ValueSchema: StructType = new StructType().add("row", BinaryType, nullable = false)

@@ -181,9 +181,6 @@ final class TailraceStateStore private[state] (
 
 object TailraceStateStore {
 
-  /** The store name of every Tailrace operator: how the provider tells them from Spark's. */
-  val StoreName = "tailrace"
-
   /** Rows of one partition in one batch: 2^32. */
   private val SeqBitsInBatch = 32
 

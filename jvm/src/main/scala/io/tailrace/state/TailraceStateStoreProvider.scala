@@ -7,13 +7,13 @@ import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.{Errors, TailraceConf}
 
-/** The state store provider of a session. Stores of Tailrace's operators, known by their name, are served by its own
+/** The state store provider of a session. Stores of Tailrace's operators, known by their key schema, are served by its own
   * engine ([[OwnStore]]); every other store is handed to Spark's RocksDB provider unchanged, so that it can be set for a
   * whole session and a query can mix both.
   *
   * {{{
-  *   Spark ── init(storeId) ──┬─ storeName == "tailrace" ──> OwnStore: runs and manifests
-  *                            └─ otherwise ───────────────> RocksDBStateStoreProvider
+  *   Spark ── init(schema) ──┬─ key schema of BufferedRows ──> OwnStore: runs and manifests
+  *                          └─ any other ────────────────> RocksDBStateStoreProvider
   * }}}
   */
 final class TailraceStateStoreProvider extends StateStoreProvider with SupportsFineGrainedReplay {
@@ -33,7 +33,7 @@ final class TailraceStateStoreProvider extends StateStoreProvider with SupportsF
       stateSchemaProvider: Option[StateSchemaProvider]
   ): Unit = {
     storeId = stateStoreId
-    if (stateStoreId.storeName == TailraceStateStore.StoreName) {
+    if (BufferedRows.isKeySchema(keySchema)) {
       SstOptions.configureCache(
         hadoopConf.getLong(TailraceConf.BLOCK_CACHE_BYTES, TailraceConf.BLOCK_CACHE_BYTES_DEFAULT)
       )

@@ -1,0 +1,154 @@
+"""The one file that touches py4j: calls into the JVM, and pyspark's private fields that lead there."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from py4j.java_collections import ListConverter, MapConverter
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from tailrace._versions import check_versions
+from tailrace.errors import TailraceSessionError, from_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+# All that a call of Spark's can end with: pyspark's own exceptions, and py4j's for what pyspark doesn't
+# translate.
+SPARK_ERRORS = (PySparkException, Py4JError)
+_ENTRY = "io.tailrace.api.PythonApi"
+
+# The gateways (one a JVM) whose versions have been compared. Weak: a test process goes through several.
+_compared: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def attached() -> bool:
+    """Whether this process has a JVM already, or was started by spark-submit, whose JVM waits for it."""
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def started_by_submit() -> bool:
+    """Whether spark-submit started the JVM, and this process out of it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def has_jar() -> bool:
+    """Whether the JVM that this process is attached to finds Tailrace's classes."""
+    return isinstance(getattr(_view(), _ENTRY), JavaClass)
+
+
+def settings() -> dict[str, str]:
+    """The Spark properties that the attached JVM was started with, or runs with when it has a context."""
+    context = SparkContext._active_spark_context
+    conf = context.getConf() if context is not None else SparkConf(_jvm=_view())
+    return dict(conf.getAll())
+
+
+def running_session() -> SparkSession | None:
+    """The session that `SparkSession.builder.getOrCreate()` would hand back instead of making one."""
+    session = SparkSession._instantiatedSession
+    if session is None or session._sc._jsc is None:
+        return None
+    return session
+
+
+def check_session(session: SparkSession) -> None:
+    """Asks the jar whether a session has all that Tailrace needs, and compares all versions once a JVM.
+
+    Args:
+        session: a running classic session.
+
+    Raises:
+        TailraceSessionError: the jar, the extension or the state store provider isn't there.
+        TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
+    """
+    entry = _entry()
+    gateway = SparkContext._gateway
+    if gateway not in _compared:
+        check_versions(dict(_call(entry.versions)), pyspark.__version__)
+        _compared.add(gateway)
+    _call(entry.checkSession, session._jsparkSession)
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on_left: Sequence[str],
+    on_right: Sequence[str],
+    options: Mapping[str, str],
+) -> DataFrame:
+    """Plans a join on the JVM.
+
+    Args:
+        left: a classic frame.
+        right: a classic frame of the same session.
+        on_left: key columns of the left side.
+        on_right: key columns of the right side, in the same order.
+        options: by the JVM's names: leftTime, rightTime, before, after, how, into, match, maxMatches, late.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.join`.
+    """
+    session = left.sparkSession
+    check_session(session)
+    planned = _call(
+        _entry().join,
+        left._jdf,
+        right._jdf,
+        _java(ListConverter(), list(on_left)),
+        _java(ListConverter(), list(on_right)),
+        _java(MapConverter(), dict(options)),
+    )
+    return ClassicDataFrame(planned, session)
+
+
+def _view() -> Any:
+    SparkContext._ensure_initialized()
+    return SparkContext._jvm
+
+
+def _entry() -> Any:
+    # A class that isn't there comes back as a package, which ends in "'JavaPackage' object is not callable".
+    if not has_jar():
+        raise TailraceSessionError(missing_jar())
+    return getattr(_view(), _ENTRY)
+
+
+def missing_jar() -> str:
+    """One sentence on a JVM that runs without the jar, with the cure that fits how it was started."""
+    if started_by_submit():
+        return (
+            "Spark was submitted without Tailrace's jar, and a jar can't be added to a running JVM: "
+            'submit it with spark-submit --jars "$(tailrace jar)" ...'
+        )
+    return (
+        "Spark is running in this process without Tailrace's jar, and a jar can't be added to a running "
+        "JVM, not even after spark.stop(): restart the Python process (in a notebook: the kernel) and "
+        "build the first session with tailrace.configure(SparkSession.builder).getOrCreate()."
+    )
+
+
+def _java(converter: Any, value: object) -> Any:
+    gateway: Any = SparkContext._gateway
+    return converter.convert(value, gateway._gateway_client)
+
+
+def _call(method: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return method(*arguments)
+    except SPARK_ERRORS as error:
+        refusal = from_spark(error)
+        if refusal is None:
+            raise
+        # From None: the user is told what is wrong with the call, not through which sockets the answer came.
+        raise refusal from None

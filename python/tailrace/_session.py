@@ -1,0 +1,138 @@
+"""Makes a Spark session builder ready for Tailrace, without losing what its user has set."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession, is_remote
+
+from tailrace import _jvm
+from tailrace._jar import jar_path
+from tailrace._user_settings import launch_settings
+from tailrace.errors import TailraceSessionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXTENSION = "io.tailrace.TailraceExtensions"
+PROVIDER = "io.tailrace.state.TailraceStateStoreProvider"
+
+_JARS = "spark.jars"
+_EXTENSIONS = "spark.sql.extensions"
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# A running session names Spark's default provider whether or not somebody chose it.
+_DEFAULT_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+
+
+def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
+    """Sets what Tailrace needs on a session builder, and returns the builder.
+
+        spark = tailrace.configure(SparkSession.builder.appName("examples")).getOrCreate()
+
+    Adds the wheel's jar to `spark.jars` and `io.tailrace.TailraceExtensions` to `spark.sql.extensions`, after
+    what stands there already (in the builder, in spark-defaults.conf, in PYSPARK_SUBMIT_ARGS), and sets
+    `spark.sql.streaming.stateStore.providerClass` to Tailrace's provider, which hands all operators but
+    Tailrace's own to Spark's RocksDB provider. Nothing else is changed, and calling it twice is calling it
+    once. It starts no Spark.
+
+    Args:
+        builder: `SparkSession.builder`, with any options of your own; those set later, with the same three
+            names, would replace these.
+
+    Raises:
+        TailraceSessionError: the builder makes a Spark Connect session; or it, or your Spark's settings, name
+            a state store provider that Tailrace's can't stand in for; or Spark is running in this process
+            already without the jar or the extension, neither of which can be added to it. The message says
+            what to do instead.
+        TailraceVersionError: Spark is running in this process already, and its version or its jar's don't
+            fit.
+        TypeError: `builder` isn't a session builder.
+    """
+    _refuse_connect(builder)
+    if not isinstance(builder, SparkSession.Builder):
+        raise TypeError(f"`builder` is SparkSession.builder, not {type(builder).__name__}.")
+    jar = str(jar_path())
+    known = {**_settings_outside(jar), **{name: str(value) for name, value in builder._options.items()}}
+    _refuse_provider(known)
+    builder.config(_JARS, _with_jar(known.get(_JARS, ""), jar))
+    builder.config(_EXTENSIONS, _appended(known.get(_EXTENSIONS, ""), EXTENSION))
+    return builder.config(_PROVIDER, PROVIDER)
+
+
+def _settings_outside(jar: str) -> dict[str, str]:
+    """The user's settings outside the builder; refuses a JVM that can't be brought to run Tailrace."""
+    if _jvm.attached():
+        return _settings_of_running_jvm()
+    launch = launch_settings(os.environ)
+    submitted = launch.submit.get(_JARS)
+    # spark-submit makes the class path out of these arguments alone, so the builder's jar would not be on it.
+    if submitted is not None and not _names_jar(submitted, jar):
+        raise TailraceSessionError(
+            f"PYSPARK_SUBMIT_ARGS sets the jars ({submitted}), which wins over the builder's: add "
+            f"Tailrace's jar there, --jars {_with_jar(submitted, jar)}, or name your jars in spark.jars of "
+            "the builder."
+        )
+    return launch.merged()
+
+
+def _settings_of_running_jvm() -> dict[str, str]:
+    if not _jvm.has_jar():
+        raise TailraceSessionError(_jvm.missing_jar())
+    settings = _jvm.settings()
+    session = _jvm.running_session()
+    if session is not None:
+        try:
+            _jvm.check_session(session)
+        except TailraceSessionError as error:
+            # The provider alone is no static setting: getOrCreate will put the builder's into the running
+            # session.
+            if error.condition != "TAILRACE_SESSION_PROVIDER_MISSING":
+                raise
+            settings[_PROVIDER] = session.conf.get(_PROVIDER) or ""
+    if settings.get(_PROVIDER) == _DEFAULT_PROVIDER:
+        del settings[_PROVIDER]
+    return settings
+
+
+def _refuse_connect(builder: object) -> None:
+    options = getattr(builder, "_options", {})
+    mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
+    if (
+        is_remote()
+        or type(builder).__module__.startswith("pyspark.sql.connect")
+        or "spark.remote" in options
+        or "SPARK_REMOTE" in os.environ
+        or mode == "connect"
+    ):
+        raise TailraceSessionError(
+            "Tailrace doesn't run over Spark Connect: build a classic session, with .master(...) instead of "
+            ".remote(...), and without SPARK_REMOTE and spark.api.mode=connect."
+        )
+
+
+def _refuse_provider(known: Mapping[str, str]) -> None:
+    provider = known.get(_PROVIDER, PROVIDER)
+    if provider not in {PROVIDER, _ROCKSDB_PROVIDER, ""}:
+        raise TailraceSessionError(
+            f"{_PROVIDER} is set to {provider}, and Tailrace's provider would replace it: remove that "
+            "setting (Tailrace's provider hands all other stateful operators to Spark's RocksDB provider), "
+            "or run Tailrace in a session of its own."
+        )
+
+
+def _with_jar(jars: str, jar: str) -> str:
+    return jars if _names_jar(jars, jar) else _appended(jars, jar)
+
+
+def _names_jar(jars: str, jar: str) -> bool:
+    # By file name: the same jar under another path, say on HDFS, must not be added twice, which Spark
+    # refuses.
+    name = jar.replace("\\", "/").rpartition("/")[2]
+    return any(entry.strip().rpartition("/")[2] == name for entry in jars.split(","))
+
+
+def _appended(entries: str, entry: str) -> str:
+    present = [part.strip() for part in entries.split(",") if part.strip()]
+    return ",".join(present if entry in present else [*present, entry])

@@ -1,0 +1,85 @@
+"""What a user has told Spark outside the builder: spark-defaults.conf and PYSPARK_SUBMIT_ARGS.
+
+A builder's option replaces the same option of these places, so whoever appends to one has to know them. Once
+a JVM runs it knows them itself.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.find_spark_home import _find_spark_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+# spark-submit's options that are properties by another name; only those that concern `configure`.
+_ALIASES = {"--jars": "spark.jars", "--remote": "spark.remote"}
+
+
+@dataclass(frozen=True)
+class LaunchSettings:
+    """Spark properties by name.
+
+    Attributes:
+        defaults: those of spark-defaults.conf, or of the file that --properties-file names instead.
+        submit: those of PYSPARK_SUBMIT_ARGS, which win over the builder's when the JVM's class path is made.
+    """
+
+    defaults: Mapping[str, str]
+    submit: Mapping[str, str]
+
+    def merged(self) -> dict[str, str]:
+        """All of them, as Spark ranks them: arguments over the file."""
+        return {**self.defaults, **self.submit}
+
+
+def launch_settings(environ: Mapping[str, str]) -> LaunchSettings:
+    """Reads the properties that a JVM started from this process would begin with.
+
+    Args:
+        environ: environment variables; PYSPARK_SUBMIT_ARGS and SPARK_CONF_DIR are read.
+    """
+    submit, properties_file = _submit_properties(shlex.split(environ.get(_SUBMIT_ARGS, "")))
+    file = Path(properties_file) if properties_file else _conf_dir(environ) / "spark-defaults.conf"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return LaunchSettings(defaults=_parse_properties(lines), submit=submit)
+
+
+def _conf_dir(environ: Mapping[str, str]) -> Path:
+    named = environ.get("SPARK_CONF_DIR")
+    return Path(named) if named else Path(_find_spark_home()) / "conf"
+
+
+def _submit_properties(arguments: list[str]) -> tuple[dict[str, str], str | None]:
+    """The properties among spark-submit's arguments, both as `--name value` and as `--name=value`."""
+    properties: dict[str, str] = {}
+    aliased: dict[str, str] = {}
+    file: str | None = None
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name not in {"--conf", "-c", "--properties-file", *_ALIASES}:
+            continue
+        if not equals:
+            value = next(rest, "")
+        if name == "--properties-file":
+            file = value
+        elif name in _ALIASES:
+            aliased[_ALIASES[name]] = value
+        else:
+            key, _, setting = value.partition("=")
+            properties[key.strip()] = setting.strip()
+    # spark-submit takes --jars over --conf spark.jars, wherever they stand.
+    return {**properties, **aliased}, file
+
+
+def _parse_properties(lines: Iterable[str]) -> dict[str, str]:
+    """Reads Java properties: a `name value`, `name=value` or `name: value` a line, comments after # or !."""
+    found = (re.match(r"\s*([^\s#!=:][^\s=:]*)\s*[=:]?\s*(.*?)\s*$", line) for line in lines)
+    return {match[1]: match[2] for match in found if match is not None}

@@ -1,0 +1,89 @@
+"""The `tailrace` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailrace._jar import jar_path
+from tailrace._version import __version__
+from tailrace.errors import TailraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code: 0, or 1 when something is wrong, told in one line.
+
+    Args:
+        arguments: what follows the command's name; None takes the process's.
+    """
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except TailraceError as error:
+        print(f"tailrace: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tailrace", description="Event-time joins for Spark Structured Streaming."
+    )
+    parser.add_argument("--version", action="version", version=f"tailrace {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser(
+        "demo", help="join two streams of made-up data in a local Spark and show the result"
+    )
+    demo.add_argument(
+        "--rows", type=_positive, default=200_000, help="impressions to make (default: %(default)s)"
+    )
+    demo.add_argument(
+        "--slices", type=_positive, default=10, help="micro-batches of data (default: %(default)s)"
+    )
+    demo.add_argument("--out", type=Path, default=Path("tailrace-demo"), help="directory of chart and page")
+    demo.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
+    demo.set_defaults(run=_demo)
+
+    doctor = commands.add_parser(
+        "doctor", help="check this installation and say what to do about what is wrong"
+    )
+    doctor.add_argument("--no-session", action="store_true", help="don't start a Spark session")
+    doctor.set_defaults(run=_doctor)
+
+    jar = commands.add_parser(
+        "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
+    )
+    jar.set_defaults(run=_jar)
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} isn't one or more")
+    return number
+
+
+# The imports below are late, so that `tailrace jar` in a script's $(...) loads neither matplotlib nor numpy.
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    from tailrace.demo.run import run_demo
+
+    return 0 if run_demo(parsed.rows, parsed.slices, parsed.out, parsed.driver_memory) else 1
+
+
+def _doctor(parsed: argparse.Namespace) -> int:
+    from tailrace.doctor import report
+
+    return 0 if report(with_session=not parsed.no_session) else 1
+
+
+def _jar(_: argparse.Namespace) -> int:
+    print(jar_path())
+    return 0

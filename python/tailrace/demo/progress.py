@@ -1,0 +1,79 @@
+"""What Spark reports of a micro-batch, as far as the demo shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HEADER = "batch   rows in groups out state rows  state MB  seconds  watermark"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch.
+
+    Attributes:
+        number: batch id, from 0.
+        rows_in: rows read from both streams.
+        groups_out: left rows that came out with their labels.
+        groups_matched: those of them with at least one label.
+        labels_out: labels in all of them.
+        late_rows: rows behind the watermark, both sides.
+        state_rows: rows that wait in the state after the batch.
+        state_bytes: size of the operator's stores after the batch, in bytes.
+        memory_bytes: memory that the state takes, in bytes, as Spark counts it.
+        seconds: duration of the whole batch.
+        watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
+    """
+
+    number: int
+    rows_in: int
+    groups_out: int
+    groups_matched: int
+    labels_out: int
+    late_rows: int
+    state_rows: int
+    state_bytes: int
+    memory_bytes: int
+    seconds: float
+    watermark: str
+
+    def line(self) -> str:
+        """The batch as a line under `HEADER`."""
+        return (
+            f"{self.number:>5} {self.rows_in:>9,} {self.groups_out:>10,} {self.state_rows:>10,} "
+            f"{self.state_bytes / 1e6:>9.2f} {self.seconds:>8.2f}  {self.watermark}"
+        )
+
+
+def read_batch(progress: Mapping[str, Any]) -> Batch:
+    """Reads one of `StreamingQuery.recentProgress`.
+
+    Args:
+        progress: of a query whose only stateful operator is one `tailrace.join`.
+
+    Raises:
+        LookupError: it hasn't one state operator, or that isn't Tailrace's.
+    """
+    operators = progress["stateOperators"]
+    if len(operators) != 1:
+        raise LookupError(f"Batch {progress['batchId']} reports {len(operators)} state operators, not one.")
+    operator = operators[0]
+    metrics = operator["customMetrics"]
+    stores = metrics["leftStoreBytes"] + metrics["rightStoreBytes"]
+    return Batch(
+        number=progress["batchId"],
+        rows_in=progress["numInputRows"],
+        groups_out=metrics["groupsOut"],
+        groups_matched=metrics["groupsMatched"],
+        labels_out=metrics["labelsOut"],
+        late_rows=metrics["lateLeftRows"] + metrics["lateRightRows"],
+        state_rows=operator["numRowsTotal"],
+        state_bytes=stores,
+        memory_bytes=operator["memoryUsedBytes"],
+        seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
+        watermark=progress["eventTime"].get("watermark", ""),
+    )

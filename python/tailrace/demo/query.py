@@ -1,0 +1,117 @@
+"""Runs `tailrace.join` over the demo's streams in a local Spark and hands out its progress."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+import tailrace
+from tailrace.demo.data import ENGAGEMENTS_SCHEMA, IMPRESSIONS_SCHEMA
+from tailrace.demo.progress import Batch, read_batch
+from tailrace.errors import from_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from tailrace.demo.data import Workload
+
+WATERMARK_DELAY = "2 minutes"
+AFTER = "30 minutes"
+AFTER_US = 30 * 60_000_000
+_POLL_SECONDS = 0.2
+# As a URI, in which a path has no blanks to be split at.
+_LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
+
+
+@contextmanager
+def local_session(driver_memory: str) -> Iterator[SparkSession]:
+    """A quiet local session on all cores, reachable from this machine only; stopped at the end.
+
+    Args:
+        driver_memory: heap of the JVM, as Spark reads sizes ("2g").
+    """
+    builder = (
+        SparkSession.builder.master("local[*]")
+        .appName("tailrace demo")
+        .config("spark.driver.memory", driver_memory)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING}")
+        .config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
+        .config("spark.sql.session.timeZone", "UTC")
+        # All batches of the run, which may end between two looks.
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+    )
+    spark = tailrace.configure(builder).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def run(spark: SparkSession, workload: Workload, examples_dir: Path, checkpoint_dir: Path) -> Iterator[Batch]:
+    """Starts the query, and yields each micro-batch as it ends, until all files are read.
+
+    Args:
+        spark: a session that `tailrace.configure` made.
+        workload: the streams.
+        examples_dir: where the result goes, as parquet; must not exist.
+        checkpoint_dir: the query's checkpoint; must not exist.
+
+    Raises:
+        TailraceError: the query failed, and Tailrace says why.
+        StreamingQueryException: the query failed for another reason.
+    """
+    examples = tailrace.join(
+        _stream(spark, workload.impressions_dir, IMPRESSIONS_SCHEMA, "served_at"),
+        _stream(spark, workload.engagements_dir, ENGAGEMENTS_SCHEMA, "engaged_at"),
+        on=["user_id", "item_id"],
+        left_time="served_at",
+        right_time="engaged_at",
+        after=AFTER,
+    )
+    query = (
+        examples.writeStream.format("parquet")
+        .option("path", str(examples_dir))
+        .option("checkpointLocation", str(checkpoint_dir))
+        .outputMode("append")
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        yield from _batches(query)
+    finally:
+        query.stop()
+    failure = query.exception()
+    if failure is not None:
+        raise from_spark(failure) or failure
+
+
+def _stream(spark: SparkSession, directory: Path, schema: str, time_column: str) -> DataFrame:
+    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory))
+    return files.withWatermark(time_column, WATERMARK_DELAY)
+
+
+def _batches(query: StreamingQuery) -> Iterator[Batch]:
+    seen = -1
+    running = True
+    while running:
+        # Asked before the progress is read: what ends in between is read in this round.
+        running = query.isActive
+        for progress in query.recentProgress:
+            # A trigger that finds nothing to do reports the batch before it once more.
+            if progress["batchId"] > seen and progress["stateOperators"]:
+                seen = progress["batchId"]
+                yield read_batch(progress)
+        if running:
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,60 @@
+"""The demo's result in numbers, as the terminal and the page show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.demo.oracle import Verdict
+    from tailrace.demo.progress import Batch
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All of a run.
+
+    Attributes:
+        impressions: left rows made.
+        engagements: right rows made.
+        batches: the micro-batches, in order; at least one.
+        seconds: from the query's start to its end.
+        verdict: comparison with the brute-force answer.
+    """
+
+    impressions: int
+    engagements: int
+    batches: Sequence[Batch]
+    seconds: float
+    verdict: Verdict
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The numbers as (name, value with its unit)."""
+        rows_in = sum(batch.rows_in for batch in self.batches)
+        groups = sum(batch.groups_out for batch in self.batches)
+        matched = sum(batch.groups_matched for batch in self.batches)
+        peak = max(self.batches, key=lambda batch: batch.state_bytes)
+        unmatched = f"{(groups - matched) / groups:.1%}" if groups else "no groups"
+        return [
+            ("rows in", f"{self.impressions:,} impressions, {self.engagements:,} engagements"),
+            ("groups out", f"{groups:,}"),
+            ("labels matched", f"{sum(batch.labels_out for batch in self.batches):,}"),
+            ("unmatched share", unmatched),
+            (
+                "speed",
+                f"{rows_in / self.seconds:,.0f} rows/s ({self.seconds:.1f} s, {len(self.batches)} batches)",
+            ),
+            ("state at its peak", f"{peak.state_bytes / 1e6:.2f} MB, {peak.state_rows:,} rows"),
+            ("state memory at its peak", f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB"),
+            ("state at the end", f"{self.batches[-1].state_rows:,} rows"),
+            ("late rows", f"{sum(batch.late_rows for batch in self.batches):,}"),
+            ("result", self.verdict.line()),
+        ]
+
+    def text(self) -> str:
+        """The numbers as aligned lines."""
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

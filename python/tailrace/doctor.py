@@ -1,0 +1,176 @@
+"""`tailrace doctor`: checks an installation from the Java up, and says what to do about what is wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from tailrace import _jvm
+from tailrace._jar import jar_path, read_versions
+from tailrace._java import JavaUnusableError, find_java
+from tailrace._session import configure
+from tailrace._version import __version__
+from tailrace._versions import SCALA_SERIES, SPARK_SERIES, series
+from tailrace.errors import TailraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of a check: its name, what was found (or is wrong, and what to do), whether it is well."""
+
+    name: str
+    detail: str
+    ok: bool
+
+    def line(self) -> str:
+        """The finding as a line of the report."""
+        return f"{'ok  ' if self.ok else 'FAIL'}  {self.name:<10}  {self.detail}"
+
+
+class CheckFailedError(Exception):
+    """A check found something wrong. The message says what, and what to do."""
+
+
+def report(*, with_session: bool) -> bool:
+    """Prints a line per check on the standard output, and returns whether all is well.
+
+    Args:
+        with_session: whether to start a small local Spark, once the other checks have passed.
+    """
+    well = True
+    for finding in findings(os.environ, with_session=with_session):
+        print(finding.line(), flush=True)
+        well = well and finding.ok
+    return well
+
+
+def findings(environ: Mapping[str, str], *, with_session: bool) -> Iterator[Finding]:
+    """Yields the finding of each check in turn, from the Java up.
+
+    Args:
+        environ: environment variables that the checks read.
+        with_session: whether to start a small local Spark, once the other checks have passed.
+    """
+    checks: list[tuple[str, Callable[[Mapping[str, str]], str]]] = [
+        ("java", _check_java),
+        ("pyspark", _check_pyspark),
+        ("jar", _check_jar),
+        ("SPARK_HOME", _check_spark_home),
+        ("network", _check_network),
+    ]
+    well = True
+    for name, check in checks:
+        finding = _finding(name, check, environ)
+        well = well and finding.ok
+        yield finding
+    if with_session and well:
+        yield _finding("session", _check_session, environ)
+
+
+def _finding(name: str, check: Callable[[Mapping[str, str]], str], environ: Mapping[str, str]) -> Finding:
+    try:
+        return Finding(name, check(environ), ok=True)
+    except (CheckFailedError, JavaUnusableError, TailraceError) as error:
+        return Finding(name, str(error), ok=False)
+
+
+def _check_java(environ: Mapping[str, str]) -> str:
+    java = find_java(environ)
+    return f"{java.version} ({java.path})"
+
+
+def _check_pyspark(_: Mapping[str, str]) -> str:
+    if series(pyspark.__version__) != SPARK_SERIES:
+        raise CheckFailedError(
+            f"pyspark {pyspark.__version__} is installed, and this release of tailrace is for "
+            f"{SPARK_SERIES}: "
+            f'pip install "pyspark=={SPARK_SERIES}.*".'
+        )
+    return pyspark.__version__
+
+
+def _check_jar(_: Mapping[str, str]) -> str:
+    jar = jar_path()
+    versions = read_versions(jar)
+    found = (versions.tailrace, series(versions.spark), series(versions.scala))
+    if found != (__version__, SPARK_SERIES, SCALA_SERIES):
+        raise CheckFailedError(
+            f"{jar} is tailrace {versions.tailrace} for Spark {versions.spark} and Scala {versions.scala}, "
+            f"and the package is tailrace {__version__} for Spark {SPARK_SERIES} and Scala {SCALA_SERIES}: "
+            "pip install --force-reinstall tailrace."
+        )
+    return f"tailrace {versions.tailrace} for Spark {versions.spark}, Scala {versions.scala} ({jar})"
+
+
+def _check_spark_home(environ: Mapping[str, str]) -> str:
+    home = environ.get("SPARK_HOME")
+    if not home:
+        return "not set: pyspark's own Spark is used"
+    core = next(Path(home).glob("jars/spark-core_*.jar"), None)
+    named = re.search(r"spark-core_[\d.]+-(.+)\.jar", core.name) if core is not None else None
+    if named is None:
+        raise CheckFailedError(
+            f"SPARK_HOME is {home}, which holds no Spark, and pyspark would start it: unset SPARK_HOME."
+        )
+    if named[1] != pyspark.__version__:
+        raise CheckFailedError(
+            f"SPARK_HOME is {home}, a Spark {named[1]}, and pyspark is {pyspark.__version__}: unset "
+            f"SPARK_HOME, or pip install pyspark=={named[1]} if tailrace supports it."
+        )
+    return f"{home}, Spark {named[1]}"
+
+
+def _check_network(environ: Mapping[str, str]) -> str:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+            listener.bind(("127.0.0.1", 0))
+    except OSError as error:
+        raise CheckFailedError(
+            f"No port can be opened on 127.0.0.1 ({error}), over which Python and the JVM talk: allow local "
+            "connections in the firewall or the sandbox."
+        ) from error
+    if environ.get("SPARK_LOCAL_IP"):
+        return f"127.0.0.1 is open, SPARK_LOCAL_IP is {environ['SPARK_LOCAL_IP']}"
+    try:
+        address = socket.gethostbyname(socket.gethostname())
+    except OSError as error:
+        raise CheckFailedError(
+            f"This machine's name {socket.gethostname()!r} has no address ({error}), and Spark looks it up "
+            "when it starts: export SPARK_LOCAL_IP=127.0.0.1, or add the name to the hosts file."
+        ) from error
+    return f"127.0.0.1 is open, this machine is {address}"
+
+
+def _check_session(_: Mapping[str, str]) -> str:
+    builder = (
+        SparkSession.builder.master("local[1]")
+        .appName("tailrace doctor")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    try:
+        spark = configure(builder).getOrCreate()
+    except _jvm.SPARK_ERRORS as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise CheckFailedError(
+            f"Spark doesn't start ({reason}): its own messages are above; "
+            "try a plain pyspark session without tailrace."
+        ) from error
+    try:
+        _jvm.check_session(spark)
+        return f"Spark {spark.version} runs with Tailrace's extension and state store provider"
+    finally:
+        spark.stop()

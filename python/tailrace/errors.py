@@ -1,0 +1,118 @@
+"""What Tailrace raises.
+
+    TailraceError
+    ├── TailraceSessionError   the Spark session lacks the jar, the extension or the state store provider
+    ├── TailraceVersionError   wheel, jar, Spark, Scala and Java don't fit together
+    ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
+    └── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
+
+An argument of a wrong Python type raises `TypeError`, as everywhere in Python.
+
+Calls of this package raise these by themselves. A query that fails while it runs does so inside Spark, and
+Spark raises its own `StreamingQueryException`; `from_spark` finds the Tailrace error in that.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# "[TAILRACE_STATE_FILE_MISSING] The state file ..." up to the stack trace or the blank line that may follow.
+_MESSAGE = re.compile(
+    r"\[(TAILRACE_[A-Z_]+)\] (.*?)(?=\n\s*\n|\n\s*at |\n\s*Driver stacktrace|\Z)", re.DOTALL
+)
+
+
+class TailraceError(Exception):
+    """The root of all errors of this package.
+
+    Attributes:
+        condition: the error class, for instance "TAILRACE_JOIN_WATERMARK_MISSING"; None if the error was
+            found in Python. Match on it rather than on the text.
+        parameters: what the text was filled with, by name, for instance {"side": "left", "column":
+            "served_at"}; empty if unknown.
+    """
+
+    def __init__(
+        self, message: str, *, condition: str | None = None, parameters: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.parameters = dict(parameters or {})
+
+
+class TailraceSessionError(TailraceError):
+    """The Spark session lacks the jar, the extension or the state store provider (`TAILRACE_SESSION_*`)."""
+
+
+class TailraceVersionError(TailraceError):
+    """Wheel, jar, Spark, Scala and Java don't fit together (`TAILRACE_SPARK_VERSION_*`)."""
+
+
+class TailraceJoinError(TailraceError):
+    """A join that can't be planned (`TAILRACE_JOIN_*`, and modes that a join doesn't support)."""
+
+
+class TailraceStateError(TailraceError):
+    """A checkpoint or state file that is another query's, or damaged (`TAILRACE_{STATE,CHECKPOINT}_*`)."""
+
+
+_BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
+    ("TAILRACE_SESSION_", TailraceSessionError),
+    ("TAILRACE_SPARK_VERSION_", TailraceVersionError),
+    ("TAILRACE_JOIN_", TailraceJoinError),
+    ("TAILRACE_OUTPUT_MODE_", TailraceJoinError),
+    ("TAILRACE_REAL_TIME_MODE_", TailraceJoinError),
+    ("TAILRACE_STATE_", TailraceStateError),
+    ("TAILRACE_CHECKPOINT_", TailraceStateError),
+)
+
+
+def from_condition(
+    condition: str, message: str, parameters: Mapping[str, str] | None = None
+) -> TailraceError:
+    """Makes the exception of an error class.
+
+    Args:
+        condition: the error class, beginning with "TAILRACE_"; one that this release doesn't know gives the
+            root.
+        message: the text for the user.
+        parameters: what the text was filled with.
+    """
+    kind = next((kind for prefix, kind in _BY_PREFIX if condition.startswith(prefix)), TailraceError)
+    return kind(message, condition=condition, parameters=parameters)
+
+
+def from_spark(error: BaseException) -> TailraceError | None:
+    """Finds the Tailrace error in an exception of Spark's, for instance the one that ended a query.
+
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            raise tailrace.errors.from_spark(error) or error from None
+
+    Args:
+        error: what PySpark raised; its text is read, and its condition and parameters when it is Tailrace's
+            own.
+
+    Returns:
+        The error, with `parameters` when Spark hands them over; None if Tailrace isn't the one who refused.
+    """
+    found = _MESSAGE.search(str(error))
+    if found is None:
+        return None
+    condition, text = found.groups()
+    return from_condition(condition, " ".join(text.split()), _parameters(error, condition))
+
+
+def _parameters(error: BaseException, condition: str) -> Mapping[str, str] | None:
+    # Not isinstance(PySparkException): a wrapper carries its own condition, whose parameters aren't ours.
+    own_condition = getattr(error, "getCondition", None)
+    own_parameters = getattr(error, "getMessageParameters", None)
+    if own_condition is None or own_parameters is None or own_condition() != condition:
+        return None
+    found: Mapping[str, str] | None = own_parameters()
+    return found

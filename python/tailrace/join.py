@@ -1,0 +1,120 @@
+"""The feature-label join: one row per left row, with all its matches, once its window has closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from tailrace import _convert, _jvm
+from tailrace.errors import TailraceSessionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from tailrace._convert import Duration, Key
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    on: str | Sequence[Key],
+    left_time: str,
+    right_time: str,
+    before: Duration = "0 seconds",
+    after: Duration,
+    how: Literal["left", "inner"] = "left",
+    into: str = "labels",
+    match: Literal["all", "first", "last", "nearest"] = "all",
+    max_matches: int | None = None,
+    late: Literal["drop", "emit"] = "drop",
+) -> DataFrame:
+    """Joins two streams, or two batch frames, on keys and on a window of event time.
+
+    A right row matches a left row when their keys are equal and `right_time` lies in
+    [left_time - before, left_time + after], both ends included. Null keys never match. Matching goes by event
+    time alone: neither order nor lag of arrival changes the result, as long as rows arrive within their
+    watermark.
+
+        examples = tailrace.join(
+            impressions.withWatermark("served_at", "10 minutes"),
+            engagements.withWatermark("engaged_at", "10 minutes"),
+            on=["user_id", "item_id"], left_time="served_at", right_time="engaged_at", after="30 minutes",
+        )
+
+    Args:
+        left: a frame with a watermark on `left_time` if it is a stream, for instance what was served.
+        right: a frame with a watermark on `right_time` if it is a stream, for instance what users did. Both
+            are streams, or both are batch frames, of the same classic session.
+        on: the key columns, one or more: names that both sides have, or pairs (left name, right name). Any
+            orderable type, nested structs too, the same on both sides.
+        left_time: name of the left side's event time, a timestamp (with or without a time zone).
+        right_time: name of the right side's event time, of the same type.
+        before: how long before its left row a right row may be. A string as Spark reads durations
+            ("30 minutes", "1 hour 500 milliseconds"; no months or years) or a `timedelta`; zero or more.
+        after: how long after its left row a right row may be; likewise.
+        how: "left": one row per left row, matched or not, in the first micro-batch after the watermark has
+            passed left_time + after. "inner": a row per matching pair, as soon as both rows are there.
+        into: for how="left", the name of the column that takes the matches.
+        match: for how="left", which matches to keep: "all", or at most one, by event time: the "first", the
+            "last", or the "nearest" to left_time.
+        max_matches: for how="left", the most matches to keep per left row, the earliest first; one or more.
+            None keeps all.
+        late: what becomes of a row at or behind the watermark. "drop": it is counted in the operator's
+            metrics and gone. "emit": it comes out as a row of its own, marked: a left row with an empty
+            group, a right row with null in the left columns other than the keys and with itself as the only
+            match.
+
+    Returns:
+        A frame of the same kind, stream or batch; the same rows make the same result in both. For a stream it
+        has a right output watermark, so other stateful operators may follow; its output mode is append.
+
+        how="left": the left columns; then `into`, array<struct<all right columns but the keys>>, ordered by
+        right_time (equal times by content), empty when there is no match; then `<into>_truncated` boolean if
+        `max_matches` is given; then `_late` boolean if late="emit".
+
+        how="inner": the left columns; the right columns but the keys; then `_late` boolean if late="emit".
+
+    Raises:
+        TailraceJoinError: the join can't be planned: a stream without a watermark on its time column, a
+            stream joined with a batch frame, a column that is unknown, ambiguous, of a wrong type or exists
+            already, a duration that is negative or can't be read, options that don't go together. `condition`
+            says which.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider, or it is a
+            Spark Connect session. `tailrace.configure` makes one that fits.
+        TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
+        TypeError: an argument of a wrong Python type.
+
+    Source:
+        The operator is `io.tailrace.join` in the jar; `jvm/docs/architecture.md` follows a row through it.
+    """
+    _check_frame(left, "left")
+    _check_frame(right, "right")
+    on_left, on_right = _convert.keys(on)
+    options = {
+        "leftTime": _convert.text(left_time, "left_time"),
+        "rightTime": _convert.text(right_time, "right_time"),
+        "before": _convert.duration(before, "before"),
+        "after": _convert.duration(after, "after"),
+        "how": _convert.text(how, "how"),
+        "into": _convert.text(into, "into"),
+        "match": _convert.text(match, "match"),
+        "late": _convert.text(late, "late"),
+    }
+    if max_matches is not None:
+        options["maxMatches"] = _convert.count(max_matches, "max_matches")
+    return _jvm.join(left, right, on_left, on_right, options)
+
+
+def _check_frame(frame: object, side: str) -> None:
+    if isinstance(frame, ClassicDataFrame):
+        return
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise TailraceSessionError(
+            f"The {side} frame belongs to a Spark Connect session, over which Tailrace doesn't run: build a "
+            "classic session with tailrace.configure(SparkSession.builder.master(...)).getOrCreate()."
+        )
+    raise TypeError(f"`{side}` is a pyspark.sql.DataFrame, not {type(frame).__name__}.")

@@ -1,0 +1,135 @@
+"""One real local Spark for the session, made the way a user makes it, and stand-ins for what surrounds it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tailrace
+from tailrace import _jar, _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The JVM suites take minutes: what fails in seconds is told first.
+    items.sort(key=lambda item: item.path.name == "test_jvm_suites.py")
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return _REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("tailrace tests")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+    )
+    session = tailrace.configure(builder).getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Makes this process look as if no Spark ran in it; returns its own Spark configuration directory."""
+    monkeypatch.setattr(_jvm, "attached", lambda: False)
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_API_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    return conf
+
+
+@pytest.fixture
+def make_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
+    """Puts a jar with a given manifest in the place of the wheel's."""
+
+    def make(version: str = tailrace.__version__, spark: str = "4.2.0", scala: str = "2.13.18") -> Path:
+        folder = tmp_path / "jars"
+        folder.mkdir()
+        jar = folder / f"tailrace-{tailrace.__version__}.jar"
+        lines = [
+            "Manifest-Version: 1.0",
+            f"Tailrace-Version: {version}",
+            f"Tailrace-Spark-Version: {spark}",
+            f"Tailrace-Scala-Version: {scala}",
+        ]
+        with zipfile.ZipFile(jar, "w") as archive:
+            archive.writestr("META-INF/MANIFEST.MF", "\r\n".join([*lines, "", ""]))
+        monkeypatch.setattr(_jar, "_FOLDER", folder)
+        return jar
+
+    return make
+
+
+@pytest.fixture
+def fake_program(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Makes a program of a given name out of a shell script, in a directory that it returns."""
+
+    def make(name: str, script: str) -> Path:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        program = folder / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def load_script() -> Callable[[str], ModuleType]:
+    """Loads a script of the repository by its path, as the build front ends do."""
+
+    def load(path: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(Path(path).stem, _REPOSITORY / path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs this interpreter in a process of its own, where no Spark runs yet."""
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+        return subprocess.run(
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            env={**kept, "SPARK_LOCAL_IP": "127.0.0.1", **environ},
+        )
+
+    return run

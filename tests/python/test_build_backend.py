@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+FakeProgram = Callable[[str, str], Path]
+
+BACKEND = Path(__file__).resolve().parents[2] / "python" / "build_backend"
+
+JAVA_17 = "echo 'openjdk version \"17.0.15\" 2025-04-15' >&2"
+JAVA_11 = "echo 'openjdk version \"11.0.20\" 2023-07-18' >&2"
+
+
+@pytest.fixture(scope="session")
+def sbt(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("python/build_backend/sbt.py")
+
+
+def run_script(path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return subprocess.run(
+        [sys.executable, str(BACKEND / "sbt.py"), "about"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**kept, "PATH": str(path), **environ},
+    )
+
+
+def test_a_missing_jdk_is_one_line(tmp_path: Path) -> None:
+    done = run_script(tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == (
+        "tailrace: Java wasn't found: install a JDK 17 or newer and put it on the PATH, or set JAVA_HOME "
+        "to it.\n"
+    )
+
+
+def test_an_old_jdk_is_one_line(fake_program: FakeProgram) -> None:
+    done = run_script(fake_program("java", JAVA_11))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Java 11.0.20" in done.stderr
+    assert "install a JDK 17" in done.stderr
+
+
+def test_a_java_home_without_java_is_one_line(fake_program: FakeProgram, tmp_path: Path) -> None:
+    done = run_script(fake_program("java", JAVA_17), JAVA_HOME=str(tmp_path / "gone"))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "JAVA_HOME" in done.stderr
+
+
+def test_an_sbt_on_the_path_is_used(fake_program: FakeProgram) -> None:
+    fake_program("sbt", 'echo "sbt got $*"; exit 3')
+    done = run_script(fake_program("java", JAVA_17))
+    assert done.returncode == 3
+    assert done.stdout == "sbt got about\n"
+
+
+def test_a_resolved_launcher_is_taken_from_the_cache(
+    sbt: ModuleType, fake_program: FakeProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    environ = {"PATH": str(fake_program("java", JAVA_17)), "XDG_CACHE_HOME": str(tmp_path)}
+    version = sbt.sbt_version(sbt.REPOSITORY / "project" / "build.properties")
+    launcher = sbt.cache_directory(environ) / f"sbt-launch-{version}.jar"
+    launcher.parent.mkdir(parents=True)
+    launcher.touch()
+    line = sbt.command(["test"], environ)
+    assert line[0] == str(tmp_path / "bin" / "java")
+    assert line[-3:] == ["-jar", str(launcher), "test"]
+
+
+def test_a_failed_resolution_leaves_nothing_in_the_cache(
+    sbt: ModuleType, fake_program: FakeProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    only_version = f'[ "$1" = -version ] && {{ {JAVA_17}; exit 0; }}; exit 1'
+    environ = {"PATH": str(fake_program("java", only_version)), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with pytest.raises(sbt.SbtError, match="couldn't resolve sbt's launcher"):
+        sbt.command(["test"], environ)
+    assert list(sbt.cache_directory(environ).iterdir()) == []
+
+
+def test_ivy_is_found_in_pyspark(sbt: ModuleType) -> None:
+    assert sbt._ivy_jar().is_file()
+
+
+def test_build_properties_without_a_version_are_refused(sbt: ModuleType, tmp_path: Path) -> None:
+    properties = tmp_path / "build.properties"
+    properties.write_text("# nothing\n")
+    with pytest.raises(sbt.SbtError, match=r"sbt\.version"):
+        sbt.sbt_version(properties)
+
+
+def test_the_hook_fails_before_it_builds(
+    load_script: Callable[[str], ModuleType],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    module = load_script("python/build_backend/hatch_build.py")
+    hook = object.__new__(module.JarBuildHook)
+    hook._BuildHookInterface__app = None
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit) as stop:
+        hook.initialize("standard", {"force_include": {}})
+    assert stop.value.code == 1
+    printed = capfd.readouterr()
+    assert (printed.out + printed.err).count("\n") == 1
+    assert "install a JDK 17" in printed.out + printed.err

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace import _convert
+
+# What a caller without a type checker may pass.
+WrongType: TypeAlias = Any
+
+
+def test_a_duration_string_is_left_to_spark() -> None:
+    assert _convert.duration("1 hour 500 milliseconds", "after") == "1 hour 500 milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (timedelta(), "0 microseconds"),
+        (timedelta(minutes=30), "1800000000 microseconds"),
+        (timedelta(microseconds=1), "1 microseconds"),
+        (timedelta(seconds=-1), "-1000000 microseconds"),
+    ],
+)
+def test_a_timedelta_is_whole_microseconds(value: timedelta, expected: str) -> None:
+    assert _convert.duration(value, "after") == expected
+
+
+@given(st.timedeltas())
+def test_no_timedelta_is_rounded(value: timedelta) -> None:
+    number, unit = _convert.duration(value, "after").split()
+    assert unit == "microseconds"
+    assert timedelta(microseconds=1) * int(number) == value
+
+
+@pytest.mark.parametrize("value", [30, 1.5, None, b"1 hour"])
+def test_a_duration_without_a_unit_is_refused(value: WrongType) -> None:
+    with pytest.raises(TypeError, match=r"`before` is a duration.*30 minutes"):
+        _convert.duration(value, "before")
+
+
+@pytest.mark.parametrize(
+    ("on", "expected"),
+    [
+        ("a", (["a"], ["a"])),
+        (["a"], (["a"], ["a"])),
+        (["a", ("b", "c")], (["a", "b"], ["a", "c"])),
+        (("a", "b"), (["a", "b"], ["a", "b"])),
+        ([["a", "b"]], (["a"], ["b"])),
+        ([], ([], [])),
+    ],
+)
+def test_keys_become_two_lists(on: WrongType, expected: tuple[list[str], list[str]]) -> None:
+    assert _convert.keys(on) == expected
+
+
+@pytest.mark.parametrize("on", [1, None, [1], [("a",)], [("a", "b", "c")], [("a", 1)], [None]])
+def test_keys_of_another_type_are_refused(on: WrongType) -> None:
+    with pytest.raises(TypeError, match=r"`on`"):
+        _convert.keys(on)
+
+
+def test_a_name_is_a_string() -> None:
+    assert _convert.text("ts", "left_time") == "ts"
+    not_a_name: Any = object()
+    with pytest.raises(TypeError, match=r"`left_time` is a string, not object"):
+        _convert.text(not_a_name, "left_time")
+
+
+def test_a_count_is_a_whole_number() -> None:
+    assert _convert.count(3, "max_matches") == "3"
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "3"])
+def test_a_count_of_another_type_is_refused(value: WrongType) -> None:
+    with pytest.raises(TypeError, match=r"`max_matches` is a whole number"):
+        _convert.count(value, "max_matches")

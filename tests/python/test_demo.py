@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import base64
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tailrace.demo import data, oracle
+
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
+PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+AFTER_US = 30 * 60_000_000
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> data.Workload:
+    return data.generate(tmp_path_factory.mktemp("streams"), rows=2_000, slices=4)
+
+
+def naive_groups(workload: data.Workload) -> dict[int, list[tuple[int, int]]]:
+    """Labels as (time, id) of each impression, by two loops and no cleverness at all."""
+    left, right = workload.impressions, workload.engagements
+    by_key = defaultdict(list)
+    rows = (right.user.tolist(), right.item.tolist(), right.time_us.tolist(), right.id.tolist())
+    for user, item, time, engagement in zip(*rows, strict=True):
+        by_key[user, item].append((time, engagement))
+    rows = (left.id.tolist(), left.user.tolist(), left.item.tolist(), left.time_us.tolist())
+    return {
+        impression: sorted(label for label in by_key[user, item] if served <= label[0] <= served + AFTER_US)
+        for impression, user, item, served in zip(*rows, strict=True)
+    }
+
+
+def write_examples(directory: Path, groups: list[tuple[int, list[tuple[int, int]]]]) -> Path:
+    labels = [[{"engaged_at": time, "engagement_id": label} for time, label in group] for _, group in groups]
+    label_type = pa.struct([("engaged_at", pa.timestamp("us", "UTC")), ("engagement_id", pa.int64())])
+    table = pa.table(
+        {
+            "impression_id": pa.array([impression for impression, _ in groups], pa.int64()),
+            "labels": pa.array(labels, pa.list_(label_type)),
+        }
+    )
+    pq.write_table(table, directory / "part.parquet")
+    return directory
+
+
+def test_files_are_in_order_of_arrival_and_one_closes(workload: data.Workload) -> None:
+    for directory in (workload.impressions_dir, workload.engagements_dir):
+        files = sorted(directory.iterdir())
+        times = [file.stat().st_mtime for file in files]
+        assert times == sorted(set(times))
+        assert [pq.read_metadata(file).num_rows for file in files][-1] == 1
+        assert len(files) == 5
+
+
+def test_no_row_arrives_behind_the_watermark(workload: data.Workload) -> None:
+    for directory, column in (
+        (workload.impressions_dir, "served_at"),
+        (workload.engagements_dir, "engaged_at"),
+    ):
+        newest = 0
+        for file in sorted(directory.iterdir()):
+            times = pq.read_table(file)[column].cast(pa.int64()).to_numpy()
+            assert times.min() > newest - 120_000_000
+            newest = max(newest, int(times.max()))
+
+
+def test_the_same_seed_makes_the_same_streams(workload: data.Workload, tmp_path: Path) -> None:
+    again = data.generate(tmp_path, rows=2_000, slices=4)
+    assert np.array_equal(again.engagements.time_us, workload.engagements.time_us)
+
+
+def test_the_oracle_agrees_with_two_loops(workload: data.Workload) -> None:
+    pairs = {
+        (impression, label) for impression, group in naive_groups(workload).items() for _, label in group
+    }
+    found = oracle.expected_groups(workload, AFTER_US)
+    assert {tuple(pair) for pair in found.pairs.tolist()} == pairs
+    assert len(found.pairs) == len(pairs) > 100
+
+
+def test_a_right_result_is_equal(workload: data.Workload, tmp_path: Path) -> None:
+    examples = write_examples(tmp_path, list(naive_groups(workload).items()))
+    verdict = oracle.compare(examples, oracle.expected_groups(workload, AFTER_US))
+    assert verdict.equal
+    assert verdict.line() == "checked: 2,000 groups equal the brute-force answer"
+
+
+def test_every_kind_of_wrong_result_is_seen(workload: data.Workload, tmp_path: Path) -> None:
+    groups = sorted(naive_groups(workload).items(), key=lambda group: -len(group[1]))
+    impression, labels = groups[0]
+    groups[0] = (impression, labels[::-1])
+    groups[1] = (groups[1][0], groups[1][1][1:])
+    groups[-1] = groups[-2]
+    verdict = oracle.compare(write_examples(tmp_path, groups), oracle.expected_groups(workload, AFTER_US))
+    assert (verdict.missing, verdict.unexpected, verdict.wrong_labels) == (1, 1, 1)
+    assert verdict.disordered == len(labels) - 1
+    assert not verdict.equal
+    assert verdict.line().startswith("WRONG")
+
+
+def test_no_result_at_all_is_wrong(workload: data.Workload, tmp_path: Path) -> None:
+    verdict = oracle.compare(tmp_path, oracle.expected_groups(workload, AFTER_US))
+    assert verdict.missing == verdict.expected == 2_000
+    assert not verdict.equal
+
+
+def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
+    done = run_python("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checked: 3,000 groups equal the brute-force answer" in done.stdout
+    assert re.search(r"^rows in +3,000 impressions, \d", done.stdout, re.MULTILINE)
+    assert re.search(r"^groups out +3,000$", done.stdout, re.MULTILINE)
+    assert re.search(r"^labels matched +[1-9]", done.stdout, re.MULTILINE)
+    assert re.search(r"^unmatched share +\d+\.\d%$", done.stdout, re.MULTILINE)
+    assert re.search(r"^late rows +0$", done.stdout, re.MULTILINE)
+    paths = [Path(line) for line in done.stdout.splitlines()[-2:]]
+    assert paths == [tmp_path / "demo.png", tmp_path / "demo.html"]
+    png = paths[0].read_bytes()
+    assert png.startswith(PNG_MAGIC)
+    page = paths[1].read_text()
+    assert base64.b64encode(png).decode() in page
+    assert "http" not in page

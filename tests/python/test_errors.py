@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tailrace
+from tailrace import _versions
+from tailrace._version import __version__
+from tailrace.errors import (
+    TailraceError,
+    TailraceJoinError,
+    TailraceSessionError,
+    TailraceStateError,
+    TailraceVersionError,
+    from_condition,
+    from_spark,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+CONDITIONS = "jvm/src/main/resources/error/tailrace-error-conditions.json"
+
+
+class SparkSaysError(Exception):
+    """An exception with what PySpark's captured ones have."""
+
+    def __init__(self, text: str, condition: str | None, parameters: dict[str, str]) -> None:
+        super().__init__(text)
+        self._condition = condition
+        self._parameters = parameters
+
+    def getCondition(self) -> str | None:  # noqa: N802 -- PySpark's name
+        return self._condition
+
+    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802 -- PySpark's name
+        return self._parameters
+
+
+@pytest.mark.parametrize(
+    ("condition", "kind"),
+    [
+        ("TAILRACE_SESSION_EXTENSION_MISSING", TailraceSessionError),
+        ("TAILRACE_SPARK_VERSION_MISMATCH", TailraceVersionError),
+        ("TAILRACE_JOIN_WATERMARK_MISSING", TailraceJoinError),
+        ("TAILRACE_OUTPUT_MODE_UNSUPPORTED", TailraceJoinError),
+        ("TAILRACE_STATE_FILE_CORRUPT", TailraceStateError),
+        ("TAILRACE_CHECKPOINT_INCOMPATIBLE", TailraceStateError),
+        ("TAILRACE_OF_A_LATER_RELEASE", TailraceError),
+    ],
+)
+def test_a_condition_gives_its_class(condition: str, kind: type[TailraceError]) -> None:
+    error = from_condition(condition, "text", {"side": "left"})
+    assert type(error) is kind
+    assert (error.condition, error.parameters, str(error)) == (condition, {"side": "left"}, "text")
+
+
+def test_every_condition_of_the_jar_has_a_class_of_its_own(repository: Path) -> None:
+    conditions = json.loads((repository / CONDITIONS).read_text())
+    assert conditions
+    assert [name for name in conditions if type(from_condition(name, "")) is TailraceError] == []
+
+
+def test_the_text_is_one_line_without_the_jvm() -> None:
+    spark = SparkSaysError(
+        "[TAILRACE_JOIN_KEYS_MISSING] The join has no key columns.\nName one.\n\nJVM "
+        "stacktrace:\nio.x\n\tat y",
+        "TAILRACE_JOIN_KEYS_MISSING",
+        {"a": "b"},
+    )
+    error = from_spark(spark)
+    assert isinstance(error, TailraceJoinError)
+    assert str(error) == "The join has no key columns. Name one."
+    assert error.parameters == {"a": "b"}
+
+
+def test_the_error_inside_a_failed_query_is_found() -> None:
+    spark = SparkSaysError(
+        "[STREAM_FAILED] Query terminated with exception: Job aborted: Lost task 0.0 in stage 1.0 (TID 1): "
+        "io.tailrace.common.TailraceStateException: [TAILRACE_STATE_FILE_MISSING] The state file f is gone.\n"
+        "Restore it.\n\tat io.tailrace.state.X(X.scala:1)\n\nDriver stacktrace:",
+        "STREAM_FAILED",
+        {"id": "not ours"},
+    )
+    error = from_spark(spark)
+    assert isinstance(error, TailraceStateError)
+    assert error.condition == "TAILRACE_STATE_FILE_MISSING"
+    assert str(error) == "The state file f is gone. Restore it."
+    assert error.parameters == {}
+
+
+def test_an_error_of_sparks_own_is_none() -> None:
+    assert from_spark(SparkSaysError("[TABLE_OR_VIEW_NOT_FOUND] x", "TABLE_OR_VIEW_NOT_FOUND", {})) is None
+    assert from_spark(ValueError("no condition at all")) is None
+
+
+def test_a_refusal_of_the_jvm_is_one_short_exception(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT 1 AS user, timestamp_micros(0) AS at")
+    with pytest.raises(TailraceJoinError) as refusal:
+        tailrace.join(frame, frame, on="item", left_time="at", right_time="at", after="1 minute")
+    error = refusal.value
+    assert error.condition == "TAILRACE_JOIN_COLUMN_NOT_FOUND"
+    assert error.parameters["column"] == "item"
+    shown = "".join(traceback.format_exception(error))
+    assert "py4j" not in shown.lower()
+    assert "JVM stacktrace" not in shown
+
+
+FITTING = {
+    "tailrace": __version__,
+    "spark": "4.2.1",
+    "builtForSpark": "4.2.0",
+    "scala": "2.13.18",
+    "java": "17.0.15",
+}
+
+
+def test_fitting_versions_pass() -> None:
+    _versions.check_versions(FITTING, "4.2.0")
+
+
+@pytest.mark.parametrize(
+    ("found", "pyspark", "says"),
+    [
+        ({"tailrace": "0.0.1"}, "4.2.0", "the jar that Spark loaded is tailrace 0.0.1"),
+        ({"spark": "4.1.0"}, "4.1.0", "is built for Spark 4.2 and the session runs Spark 4.1.0"),
+        ({}, "4.1.1", "pyspark 4.1.1 and the JVM runs Spark 4.2.1"),
+        ({"scala": "2.12.20"}, "4.2.0", "is built for Scala 2.13 and the session runs Scala 2.12.20"),
+        ({"java": "1.8.0_392"}, "4.2.0", "runs on Java 1.8.0_392 and tailrace needs Java 17"),
+    ],
+)
+def test_a_mismatch_is_one_sentence(found: dict[str, str], pyspark: str, says: str) -> None:
+    with pytest.raises(TailraceVersionError, match=r"^[^\n]*$") as refusal:
+        _versions.check_versions({**FITTING, **found}, pyspark)
+    assert says in str(refusal.value)

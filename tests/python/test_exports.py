@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import tailrace
+from tailrace import errors
+
+
+def test_all_is_what_the_documentation_names() -> None:
+    assert set(tailrace.__all__) == {
+        "TailraceError",
+        "TailraceJoinError",
+        "TailraceSessionError",
+        "TailraceStateError",
+        "TailraceVersionError",
+        "__version__",
+        "configure",
+        "jar_path",
+        "join",
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in tailrace.__all__ if name != "__version__"])
+def test_every_export_has_a_docstring(name: str) -> None:
+    assert inspect.getdoc(getattr(tailrace, name))
+
+
+@pytest.mark.parametrize("function", [tailrace.join, tailrace.configure])
+def test_docstrings_name_every_argument(function: object) -> None:
+    documented = inspect.getdoc(function)
+    assert documented is not None
+    for argument in inspect.signature(function).parameters:  # type: ignore[arg-type]  # both are functions
+        assert f"{argument}: " in documented
+
+
+def test_every_error_has_the_one_root() -> None:
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
+    assert len(kinds) == 5
+    assert all(issubclass(kind, tailrace.TailraceError) for kind in kinds)
+
+
+def test_the_package_is_typed() -> None:
+    assert Path(tailrace.__file__).with_name("py.typed").is_file()
+
+
+def test_only_one_file_touches_py4j() -> None:
+    package = Path(tailrace.__file__).parent
+    private = ("py4j", "._jvm", "._jdf", "._gateway", "._jsparkSession", "._jsc")
+    guilty = {
+        file.name
+        for file in package.rglob("*.py")
+        for line in file.read_text().splitlines()
+        if any(name in line for name in private) and not line.lstrip().startswith(("#", '"""'))
+    }
+    assert guilty == {"_jvm.py"}

@@ -1,0 +1,68 @@
+"""Two batch frames give the rows that two streams of them give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from streams import Row, Streams, join
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"match": "nearest", "before": "20 seconds"},
+        {"max_matches": 2, "late": "emit"},
+        {"how": "inner", "before": "20 seconds"},
+        {"how": "inner", "late": "emit"},
+    ],
+)
+def test_batch_and_stream_give_the_same_rows(spark: SparkSession, tmp_path: Path, options: dict[str, Any]) -> None:
+    streams = Streams(spark, tmp_path, delay="1 hour")
+    left = [Row(i, [0, 1, 2, None][i % 4], 100 + 7 * i) for i in range(20)]
+    right = [Row(i, [0, 1, None][i % 3], 95 + 5 * i, f"r{i}") for i in range(30)]
+    streams.add(left, right)
+    with streams.query(streams.join(**options)) as query:
+        query.run()
+        # Closes the windows with rows that the batch frames don't see.
+        batch = join(streams.batch_frame("left"), streams.batch_frame("right"), **options)
+        expected = [r.asDict(recursive=True) for r in batch.collect()]
+        streams.add([Row(900, 9, 90_000)], [Row(900, 9, 90_000)])
+        query.run()
+        got = [r for r in query.rows() if r["l_id"] != 900]
+    assert batch.schema == query.result.schema
+    assert sorted(map(str, got)) == sorted(map(str, expected))
+    assert len(expected) >= 10
+
+
+def test_keys_of_many_types_match_as_spark_compares_them(spark: SparkSession) -> None:
+    columns = {
+        "boolean": "true",
+        "tinyint": "-3Y",
+        "smallint": "-300S",
+        "int": "-70000",
+        "float": "float('-0.0')",
+        "double": "double('NaN')",
+        "decimal(10,2)": "-12.50",
+        "decimal(38,4)": "12345678901234567890.1234",
+        "string": "concat('a', chr(0), 'b')",
+        "binary": "X'00FF00'",
+        "date": "date'1969-12-31'",
+        "timestamp_ntz": "timestamp_ntz'1960-01-01 00:00:00'",
+        "interval day to second": "interval '-1 02:03:04' day to second",
+        "struct<a: int, b: string>": "named_struct('a', 1, 'b', cast(null as string))",
+        "array<int>": "array(1, null, 3)",
+    }
+    select = [f"cast({value} as {kind}) as k{i}" for i, (kind, value) in enumerate(columns.items())]
+    row = spark.range(1).selectExpr("timestamp'2026-01-01 12:00:00' as l_ts", *select)
+    other = row.selectExpr("l_ts as r_ts", "1 as label", *[f"k{i}" for i in range(len(columns))])
+    # Zero of the other sign is the same key.
+    other = other.withColumn("k4", -other["k4"])
+    joined = join(row, other, on=[f"k{i}" for i in range(len(columns))]).collect()
+    assert [len(r["labels"]) for r in joined] == [1]

@@ -1,0 +1,114 @@
+"""What is refused before a query starts: the error class, its parameters, and a Python exception without py4j in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from streams import Streams, join
+
+import tailrace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture
+def streams(spark: SparkSession, tmp_path: Path) -> Streams:
+    return Streams(spark, tmp_path)
+
+
+def refused(left: DataFrame, right: DataFrame, condition: str, **options: Any) -> dict[str, str]:  # noqa: ANN401
+    with pytest.raises(tailrace.TailraceError) as caught:
+        join(left, right, **options)
+    error = caught.value
+    assert error.condition == condition
+    text = str(error)
+    assert condition in text
+    assert "py4j" not in text
+    assert "\tat " not in text
+    return dict(error.parameters)
+
+
+def test_a_side_without_a_watermark(streams: Streams) -> None:
+    bare = streams.spark.readStream.schema("r_id long, key long, r_ts timestamp").parquet(str(streams.root / "right"))
+    parameters = refused(streams.frame("left"), bare, "TAILRACE_JOIN_WATERMARK_MISSING")
+    assert (parameters["side"], parameters["column"]) == ("right", "r_ts")
+
+
+def test_a_batch_frame_with_a_stream(streams: Streams) -> None:
+    batch = streams.spark.createDataFrame([], "r_id long, key long, r_ts timestamp")
+    refused(streams.frame("left"), batch, "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM")
+
+
+@pytest.mark.parametrize(
+    ("options", "condition", "names"),
+    [
+        ({"on": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND", "nope"),
+        ({"left_time": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND", "nope"),
+        ({"on": []}, "TAILRACE_JOIN_KEYS_MISSING", None),
+        ({"on": [("key", "r_note")]}, "TAILRACE_JOIN_KEY_TYPES_DIFFER", "r_note"),
+        ({"left_time": "l_id"}, "TAILRACE_JOIN_TIME_TYPE", "l_id"),
+        ({"after": "-5 minutes"}, "TAILRACE_JOIN_DURATION_NEGATIVE", "after"),
+        ({"before": "soon"}, "TAILRACE_JOIN_DURATION_INVALID", "before"),
+        ({"after": "1 month"}, "TAILRACE_JOIN_DURATION_INVALID", "after"),
+        ({"into": "l_note"}, "TAILRACE_JOIN_COLUMN_EXISTS", "l_note"),
+        ({"how": "outer"}, "TAILRACE_JOIN_OPTION_INVALID", "how"),
+        ({"match": "best"}, "TAILRACE_JOIN_OPTION_INVALID", "match"),
+        ({"late": "keep"}, "TAILRACE_JOIN_OPTION_INVALID", "late"),
+        ({"how": "inner", "match": "first"}, "TAILRACE_JOIN_OPTION_CONFLICT", "match"),
+    ],
+)
+def test_arguments(streams: Streams, options: dict[str, Any], condition: str, names: str | None) -> None:
+    parameters = refused(streams.frame("left"), streams.frame("right"), condition, **options)
+    assert names is None or names in parameters.values()
+
+
+def test_an_ambiguous_column(streams: Streams) -> None:
+    left = streams.frame("left")
+    refused(left.select("*", left["key"]), streams.frame("right"), "TAILRACE_JOIN_COLUMN_AMBIGUOUS")
+
+
+def test_pairs_refuse_two_columns_of_one_name(streams: Streams) -> None:
+    right = streams.frame("right").withColumnRenamed("r_note", "l_note")
+    refused(streams.frame("left"), right, "TAILRACE_JOIN_COLUMN_EXISTS", how="inner")
+
+
+@pytest.mark.parametrize(
+    ("key", "condition"),
+    [
+        ("map('a', 1)", "TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED"),
+        ("collate('a', 'UNICODE_CI')", "TAILRACE_JOIN_KEY_COLLATED"),
+    ],
+)
+def test_keys_without_a_byte_order(streams: Streams, key: str, condition: str) -> None:
+    left = streams.frame("left").selectExpr("l_id", "l_ts", f"{key} as key")
+    right = streams.frame("right").selectExpr("r_id", "r_ts", f"{key} as key")
+    refused(left, right, condition)
+
+
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_other_output_modes_are_refused_by_start(streams: Streams, mode: str) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        streams.join().writeStream.format("noop").outputMode(mode).start()
+    # Spark itself refuses complete mode first: it wants an aggregation.
+    assert mode == "complete" or caught.value.getCondition() == "TAILRACE_OUTPUT_MODE_UNSUPPORTED"
+
+
+def test_real_time_mode_is_refused_by_start(streams: Streams) -> None:
+    with pytest.raises(AnalysisException) as caught:
+        streams.join().writeStream.format("noop").outputMode("update").trigger(realTime="5 minutes").start()
+    assert caught.value.getCondition() == "TAILRACE_REAL_TIME_MODE_UNSUPPORTED"
+
+
+def test_another_state_store_provider_is_refused(streams: Streams) -> None:
+    key = "spark.sql.streaming.stateStore.providerClass"
+    ours = streams.spark.conf.get(key)
+    streams.spark.conf.set(key, "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
+    try:
+        refused(streams.frame("left"), streams.frame("right"), "TAILRACE_SESSION_PROVIDER_MISSING")
+    finally:
+        streams.spark.conf.set(key, ours or "")

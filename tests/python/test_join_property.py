@@ -1,0 +1,96 @@
+"""Random streams against the brute-force oracle: orders, lags, batch cuts, windows, restarts, shuffle partitions."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oracle import Oracle
+from streams import Row, Streams, groups, new_rows, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+_rows = st.lists(
+    st.tuples(st.one_of(st.none(), st.integers(0, 2)), st.integers(0, 60), st.integers(0, 30)), max_size=6
+)
+_steps = st.lists(st.tuples(_rows, _rows, st.booleans()), min_size=2, max_size=5)
+_windows = st.tuples(st.sampled_from([0, 3, 40]), st.sampled_from([0, 7, 40]))
+
+
+def _materialise(steps: Sequence[tuple[Any, Any, bool]]) -> list[tuple[list[Row], list[Row], bool]]:
+    """Gives rows ids, and lets time go on from step to step, so that some rows are late and some windows close."""
+    made = []
+    number = 0
+    for i, (left, right, restart) in enumerate(steps):
+        sides = []
+        for rows in (left, right):
+            side = []
+            for key, second, lag in rows:
+                number += 1
+                side.append(Row(number, key, i * 40 + second - lag, f"{number}"))
+            sides.append(side)
+        made.append((sides[0], sides[1], restart))
+    # The last step closes every window.
+    made.append(([Row(9001, 9, 5000)], [Row(9002, 9, 5000)], False))
+    return made
+
+
+def _check(spark: SparkSession, how: str, steps: list[tuple[list[Row], list[Row], bool]], window: tuple[int, int]) -> None:
+    before, after = window
+    oracle = Oracle(before, after, delay=10)
+    view = groups if how == "left" else pairs
+    with tempfile.TemporaryDirectory() as folder:
+        streams = Streams(spark, Path(folder))
+        result = streams.join(how=how, before=f"{before} seconds", after=f"{after} seconds")
+        seen: list[dict[str, Any]] = []
+        with streams.query(result) as query:
+            for left, right, restart in steps:
+                if restart:
+                    query.restart()
+                streams.add(left, right)
+                expected = oracle.step(left, right)[0 if how == "left" else 1]
+                assert new_rows(query, seen, view) == sorted(expected)
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(steps=_steps, window=_windows)
+def test_every_step_gives_what_the_oracle_says(
+    spark: SparkSession, how: str, steps: list[tuple[Any, Any, bool]], window: tuple[int, int]
+) -> None:
+    _check(spark, how, _materialise(steps), window)
+
+
+@pytest.mark.parametrize("partitions", ["1", "7", "200"])
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_shuffle_partitions_change_nothing(spark: SparkSession, how: str, partitions: str) -> None:
+    if partitions == "200" and how == "inner":
+        pytest.skip("200 tasks a batch take long; the operator doesn't tell the two apart there")
+    steps = [
+        ([Row(i * 10 + k, k, i * 40 + 3 * k) for k in range(8)], [Row(i * 10 + k, k, i * 40 + 5 * k) for k in range(8)], i == 1)
+        for i in range(2)
+    ]
+    steps.append(([Row(901, 9, 5000)], [Row(902, 9, 5000)], False))
+    old = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    try:
+        _check(spark, how, steps, (5, 30))
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", old or "2")
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_a_buffer_of_one_row_changes_nothing(spark: SparkSession, how: str) -> None:
+    spark.conf.set("spark.tailrace.state.batchBufferBytes", "1")
+    try:
+        rows = [Row(i, i % 2, i) for i in range(6)]
+        _check(spark, how, [(rows, rows, False), ([Row(901, 9, 5000)], [Row(902, 9, 5000)], True)], (5, 30))
+    finally:
+        spark.conf.unset("spark.tailrace.state.batchBufferBytes")

@@ -1,0 +1,211 @@
+"""What the join says of a row, line by line of its definition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streams import SCHEMA, Row, Streams, arrow, groups, join, new_rows, pairs, second
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# Far enough ahead to close every window of these tests; of a key that matches nothing.
+END = Row(900, 9, 1000)
+
+
+@pytest.fixture
+def streams(spark: SparkSession, tmp_path: Path) -> Streams:
+    return Streams(spark, tmp_path)
+
+
+# The worked table of the seed: A at 3, a at 4, B at 5, b at 6, A again at 7, one key.
+ARRIVALS = [
+    ("left", Row(1, 1, 3, "A")),
+    ("right", Row(11, 1, 4, "a")),
+    ("left", Row(2, 1, 5, "B")),
+    ("right", Row(12, 1, 6, "b")),
+    ("left", Row(3, 1, 7, "A")),
+]
+
+
+def test_worked_table_inner_pairs_come_out_at_the_arrival_that_completes_them(streams: Streams) -> None:
+    seen: list[dict[str, Any]] = []
+    arrivals = []
+    with streams.query(streams.join(how="inner", before="30 seconds")) as query:
+        for side, row in ARRIVALS:
+            streams.add(**{side: [row]})
+            arrivals.append(
+                new_rows(query, seen, lambda rows: sorted((r["l_note"], r["r_note"]) for r in rows))
+            )
+    assert arrivals == [[], [("A", "a")], [("B", "a")], [("A", "b"), ("B", "b")], [("A", "a"), ("A", "b")]]
+
+
+def test_worked_table_left_groups_come_out_once_at_window_expiry(streams: Streams) -> None:
+    with streams.query(streams.join(before="30 seconds")) as query:
+        for side, row in ARRIVALS:
+            streams.add(**{side: [row]})
+            query.run()
+            assert query.rows() == []
+        streams.add([END], [END])
+        query.run()
+        rows = sorted(query.rows(), key=lambda r: r["l_id"])
+    assert [(r["l_note"], [m["r_note"] for m in r["labels"]]) for r in rows] == [
+        ("A", ["a", "b"]),
+        ("B", ["a", "b"]),
+        ("A", ["a", "b"]),
+    ]
+    assert list(rows[0]["labels"][0]) == ["r_id", "r_ts", "r_note"]
+    assert [second(r["l_ts"]) for r in rows] == [3, 5, 7]
+
+
+def test_a_left_row_comes_out_when_the_watermark_reaches_its_end_and_not_before(streams: Streams) -> None:
+    seen: list[dict[str, Any]] = []
+    with streams.query(streams.join()) as query:
+        streams.add([Row(1, 1, 100)], [Row(11, 1, 100)])
+        assert new_rows(query, seen, groups) == []
+        # Watermark 129: one second before 100 + 30.
+        streams.add([Row(2, 2, 139)], [Row(12, 1, 139)])
+        assert new_rows(query, seen, groups) == []
+        # 130: it comes out in the batch after, which has no data.
+        streams.add([Row(3, 2, 140)], [Row(13, 2, 140)])
+        assert new_rows(query, seen, groups) == [(1, [11])]
+        assert query.query.recentProgress[-1]["numInputRows"] == 0
+
+
+def test_both_ends_of_the_window_are_included(streams: Streams) -> None:
+    left = [Row(1, 1, 100)]
+    right = [Row(i, 1, t) for i, t in enumerate([94, 95, 100, 130, 131], start=11)]
+    with streams.query(streams.join(before="5 seconds")) as query:
+        streams.add(left, right)
+        streams.add([END], [END])
+        query.run()
+        assert groups(query.rows()) == [(1, [12, 13, 14])]
+
+
+def test_windows_of_zero_width_match_equal_times(streams: Streams) -> None:
+    with streams.query(streams.join(after="0 seconds")) as query:
+        streams.add([Row(1, 1, 100)], [Row(11, 1, 99), Row(12, 1, 100), Row(13, 1, 101)])
+        streams.add([END], [END])
+        query.run()
+        assert groups(query.rows()) == [(1, [12])]
+
+
+def test_null_keys_never_match(streams: Streams) -> None:
+    with streams.query(streams.join()) as query:
+        streams.add([Row(1, None, 100), Row(2, 1, 100)], [Row(11, None, 101), Row(12, 1, 101)])
+        streams.add([END], [END])
+        query.run()
+        assert groups(query.rows()) == [(1, []), (2, [12])]
+        assert query.total("nullKeyRightRows") == 1
+
+
+def test_equal_rows_are_kept_apart(streams: Streams) -> None:
+    twice = [Row(1, 1, 100, "same"), Row(1, 1, 100, "same")]
+    with streams.query(streams.join()) as query:
+        streams.add(twice, [Row(11, 1, 100, "same"), Row(11, 1, 100, "same")])
+        streams.add([END], [END])
+        query.run()
+        assert groups(query.rows()) == [(1, [11, 11]), (1, [11, 11])]
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"), [("all", [11, 12, 13, 14]), ("first", [11]), ("last", [14]), ("nearest", [12])]
+)
+def test_match_policies(streams: Streams, match: str, expected: list[int]) -> None:
+    right = [Row(14, 1, 120), Row(12, 1, 98), Row(11, 1, 92), Row(13, 1, 105)]
+    with streams.query(streams.join(before="20 seconds", match=match)) as query:
+        streams.add([Row(1, 1, 100)], right)
+        streams.add([END], [END])
+        query.run()
+        assert groups(query.rows()) == [(1, expected)]
+
+
+def test_a_cap_keeps_the_first_and_says_that_it_cut(streams: Streams) -> None:
+    with streams.query(streams.join(max_matches=2)) as query:
+        streams.add(
+            [Row(1, 1, 100), Row(2, 2, 100)],
+            [Row(13, 1, 103), Row(11, 1, 101), Row(12, 1, 102), Row(21, 2, 101), Row(22, 2, 102)],
+        )
+        streams.add([END], [END])
+        query.run()
+        rows = query.rows()
+    assert groups(rows) == [(1, [11, 12]), (2, [21, 22])]
+    assert {r["l_id"]: r["labels_truncated"] for r in rows} == {1: True, 2: False}
+
+
+def test_late_rows_are_counted_per_side(streams: Streams) -> None:
+    with streams.query(streams.join()) as query:
+        streams.add([Row(1, 1, 100)], [Row(11, 1, 100)])
+        query.run()
+        # Watermark 90: what is at it is late, what is a second after it isn't.
+        streams.add([Row(2, 1, 90), Row(3, 1, 91)], [Row(12, 1, 89), Row(13, 1, 90), Row(14, 1, 91)])
+        query.run()
+        assert (query.total("lateLeftRows"), query.total("lateRightRows")) == (1, 2)
+        dropped = [p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in query.query.recentProgress]
+        assert sum(dropped) == 3
+        streams.add([END], [END])
+        query.run()
+        assert groups(query.rows()) == [(1, [11]), (3, [14, 11])]
+
+
+def test_late_rows_come_out_marked_when_asked_for(streams: Streams) -> None:
+    with streams.query(streams.join(late="emit")) as query:
+        streams.add([Row(1, 1, 100, "on time")], [Row(11, 1, 100)])
+        query.run()
+        streams.add([Row(2, 1, 80, "late")], [Row(12, 1, 81)])
+        query.run()
+        late = {r["l_id"]: r for r in query.rows() if r["_late"]}
+        assert (late[2]["l_note"], late[2]["labels"]) == ("late", [])
+        assert [late[None][c] for c in ("key", "l_ts", "l_note")] == [1, None, None]
+        assert [(m["r_id"], second(m["r_ts"])) for m in late[None]["labels"]] == [(12, 81)]
+        streams.add([END], [END])
+        query.run()
+        assert groups(r for r in query.rows() if not r["_late"]) == [(1, [11])]
+
+
+def test_late_pairs_have_nulls_on_the_other_side(streams: Streams) -> None:
+    with streams.query(streams.join(how="inner", late="emit")) as query:
+        streams.add([Row(1, 1, 100)], [Row(11, 1, 100)])
+        query.run()
+        streams.add([Row(2, 1, 80)], [Row(12, 1, 81)])
+        query.run()
+        rows = [(r["l_id"], r["key"], r["r_id"], r["_late"]) for r in query.rows()]
+    assert sorted(rows, key=str) == sorted(
+        [(1, 1, 11, False), (2, 1, None, True), (None, 1, 12, True)], key=str
+    )
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_the_state_is_empty_when_the_watermark_has_passed_all(streams: Streams, how: str) -> None:
+    with streams.query(streams.join(how=how, before="5 seconds")) as query:
+        streams.add([Row(i, i % 3, 100 + i) for i in range(20)], [Row(i, i % 3, 100 + i) for i in range(20)])
+        query.run()
+        assert len(query.state()) == 40
+        # Rows of no use to anybody carry the watermark on: they have no key.
+        streams.add([Row(99, None, 5000)], [Row(99, None, 5000)])
+        query.run()
+        streams.add([Row(98, None, 5001)], [Row(98, None, 5001)])
+        query.run()
+        left_over = [r for r in query.state() if second(r["key"]["event_time"]) < 5000]
+        assert left_over == []
+
+
+def test_a_stream_joined_with_itself(streams: Streams) -> None:
+    frame = streams.frame("left")
+    again = frame.withColumnRenamed("l_id", "r_id").withColumnRenamed("l_ts", "r_ts").drop("l_note")
+    with streams.query(join(frame, again, how="inner")) as query:
+        streams.add([Row(1, 1, 100), Row(2, 1, 110)])
+        query.run()
+        assert pairs(query.rows()) == [(1, 1), (1, 2), (2, 2)]
+
+
+def test_a_left_row_without_a_time_comes_out_at_once_and_alone(streams: Streams) -> None:
+    with streams.query(streams.join()) as query:
+        streams.write("left", arrow([Row(1, 1, 100)]).set_column(2, "ts", [[None]]).cast(SCHEMA))
+        streams.add([Row(2, 1, 100)], [Row(11, 1, 101)])
+        query.run()
+        assert groups(query.rows()) == [(1, [])]

@@ -1,0 +1,41 @@
+"""Driver and executors in processes of their own: nothing may depend on sharing one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+_SCRIPT = """
+import sys
+from pathlib import Path
+import tailrace
+from pyspark.sql import SparkSession
+sys.path.insert(0, sys.argv[2])
+from streams import Row, Streams, groups
+
+builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.sql.shuffle.partitions", "3").config("spark.log.level", "OFF")
+builder = builder.config("spark.driver.memory", "1g").config("spark.executor.memory", "1g")
+spark = tailrace.configure(builder).getOrCreate()
+streams = Streams(spark, Path(sys.argv[1]))
+with streams.query(streams.join()) as query:
+    streams.add([Row(i, i, 100) for i in range(20)], [Row(100 + i, i, 110) for i in range(20)])
+    query.run()
+    query.restart()
+    streams.add([Row(900, 999, 1000)], [Row(900, 999, 1000)])
+    query.run()
+    assert groups(query.rows()) == [(i, [100 + i]) for i in range(20)]
+print("DONE")
+spark.stop()
+"""
+
+
+def test_the_join_runs_on_executors_of_their_own(
+    run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, repository: Path
+) -> None:
+    done = run_python("-c", _SCRIPT, str(tmp_path), str(repository / "tests" / "python"))
+    assert "DONE" in done.stdout, done.stderr[-4000:]

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tailrace
+from tailrace import TailraceSessionError
+from tailrace._session import EXTENSION, PROVIDER
+
+PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+MakeJar = Callable[..., Path]
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def options(builder: SparkSession.Builder) -> dict[str, Any]:
+    return dict(builder._options)
+
+
+@pytest.mark.usefixtures("no_jvm")
+class TestBuilder:
+    def test_a_bare_builder_gets_all_three(self, make_jar: MakeJar) -> None:
+        jar = make_jar()
+        builder = SparkSession.builder
+        assert tailrace.configure(builder) is builder
+        assert options(builder) == {
+            "spark.jars": str(jar),
+            "spark.sql.extensions": EXTENSION,
+            PROVIDER_KEY: PROVIDER,
+        }
+
+    def test_what_the_user_set_stays_and_stands_first(self, make_jar: MakeJar) -> None:
+        jar = make_jar()
+        builder = SparkSession.builder.config(
+            map={
+                "spark.jars": "mine.jar, other.jar",
+                "spark.jars.packages": "org.example:thing:1.0",
+                "spark.sql.extensions": "org.example.Extensions",
+            }
+        )
+        found = options(tailrace.configure(builder))
+        assert found["spark.jars"] == f"mine.jar,other.jar,{jar}"
+        assert found["spark.jars.packages"] == "org.example:thing:1.0"
+        assert found["spark.sql.extensions"] == f"org.example.Extensions,{EXTENSION}"
+
+    def test_what_spark_defaults_set_stays(self, make_jar: MakeJar, no_jvm: Path) -> None:
+        jar = make_jar()
+        lines = ["# comment", "spark.jars  default.jar", "spark.sql.extensions=org.example.Extensions", ""]
+        (no_jvm / "spark-defaults.conf").write_text("\n".join(lines))
+        found = options(tailrace.configure(SparkSession.builder))
+        assert found["spark.jars"] == f"default.jar,{jar}"
+        assert found["spark.sql.extensions"] == f"org.example.Extensions,{EXTENSION}"
+
+    def test_twice_is_once(self, make_jar: MakeJar) -> None:
+        make_jar()
+        once = options(tailrace.configure(SparkSession.builder.config("spark.jars", "mine.jar")))
+        again = tailrace.configure(SparkSession.builder.config(map=once))
+        assert options(again) == once
+
+    def test_the_same_jar_under_another_path_is_enough(self, make_jar: MakeJar) -> None:
+        elsewhere = f"hdfs://cluster/libs/{make_jar().name}"
+        found = options(tailrace.configure(SparkSession.builder.config("spark.jars", elsewhere)))
+        assert found["spark.jars"] == elsewhere
+
+    @pytest.mark.parametrize("provider", [ROCKSDB, PROVIDER])
+    def test_a_provider_that_ours_stands_in_for_is_replaced(self, make_jar: MakeJar, provider: str) -> None:
+        make_jar()
+        found = options(tailrace.configure(SparkSession.builder.config(PROVIDER_KEY, provider)))
+        assert found[PROVIDER_KEY] == PROVIDER
+
+    def test_another_provider_is_refused_by_name(self, make_jar: MakeJar) -> None:
+        make_jar()
+        builder = SparkSession.builder.config(PROVIDER_KEY, "org.example.Provider")
+        with pytest.raises(TailraceSessionError, match=r"org\.example\.Provider.*remove that setting"):
+            tailrace.configure(builder)
+        assert options(builder) == {PROVIDER_KEY: "org.example.Provider"}
+
+    def test_jars_of_the_submit_arguments_are_refused_with_the_cure(
+        self, make_jar: MakeJar, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jar = make_jar()
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--jars mine.jar pyspark-shell")
+        with pytest.raises(TailraceSessionError) as refusal:
+            tailrace.configure(SparkSession.builder)
+        assert f"--jars mine.jar,{jar}" in str(refusal.value)
+
+    def test_the_cured_submit_arguments_pass(
+        self, make_jar: MakeJar, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jars = f"mine.jar,{make_jar()}"
+        arguments = (
+            f"--packages org.example:thing:1.0 --jars={jars} --conf spark.sql.extensions=org.example.E"
+        )
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
+        found = options(tailrace.configure(SparkSession.builder))
+        assert found["spark.jars"] == jars
+        assert found["spark.sql.extensions"] == f"org.example.E,{EXTENSION}"
+
+    @pytest.mark.parametrize(
+        "connect", [{"spark.remote": "sc://example:15002"}, {"spark.api.mode": "connect"}]
+    )
+    def test_spark_connect_is_refused(self, make_jar: MakeJar, connect: dict[str, str]) -> None:
+        make_jar()
+        with pytest.raises(TailraceSessionError, match="Spark Connect"):
+            tailrace.configure(SparkSession.builder.config(map=dict(connect)))
+
+    def test_spark_connect_by_the_environment_is_refused(
+        self, make_jar: MakeJar, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_jar()
+        monkeypatch.setenv("SPARK_REMOTE", "sc://example:15002")
+        with pytest.raises(TailraceSessionError, match="Spark Connect"):
+            tailrace.configure(SparkSession.builder)
+
+    def test_sources_without_a_jar_say_so(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr("tailrace._jar._FOLDER", tmp_path)
+        with pytest.raises(TailraceSessionError, match="has no jar"):
+            tailrace.configure(SparkSession.builder)
+
+    def test_something_else_than_a_builder_is_a_type_error(self) -> None:
+        not_a_builder: Any = object()
+        with pytest.raises(TypeError, match=r"SparkSession\.builder, not object"):
+            tailrace.configure(not_a_builder)
+
+
+def test_a_session_of_ours_passes_again(spark: SparkSession) -> None:
+    assert tailrace.configure(SparkSession.builder).getOrCreate() is spark
+
+
+def test_a_session_of_ours_has_all_three(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert EXTENSION in (conf.get("spark.sql.extensions") or "")
+    assert str(tailrace.jar_path()) in (conf.get("spark.jars") or "")
+    assert spark.conf.get(PROVIDER_KEY) == PROVIDER
+
+
+# With no jar of Tailrace's on its class path: whether one is installed or not, this JVM hasn't loaded it.
+STALE = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+import tailrace
+from tailrace import _jar
+
+folder = Path(sys.argv[1])
+jar = folder / f"tailrace-{tailrace.__version__}.jar"
+jar.touch()
+_jar._FOLDER = folder
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.getOrCreate()
+for state in ("running", "stopped"):
+    try:
+        tailrace.configure(SparkSession.builder)
+    except tailrace.TailraceSessionError as error:
+        print(state, "refused:", error)
+    spark.stop()
+"""
+
+
+def test_a_jvm_without_the_jar_is_refused_running_and_stopped(run_python: RunPython, tmp_path: Path) -> None:
+    done = run_python("-c", STALE, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    running, stopped = done.stdout.splitlines()
+    for line, state in ((running, "running"), (stopped, "stopped")):
+        assert line.startswith(f"{state} refused: Spark is running in this process without Tailrace's jar")
+        assert "restart the Python process" in line
+
+
+# The jar registers its extension by itself; what is left for `configure` is a setting that a session can
+# change.
+JAR_ALONE = """
+import tailrace
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.jars", str(tailrace.jar_path())).getOrCreate()
+spark = tailrace.configure(SparkSession.builder).getOrCreate()
+print(spark.conf.get("spark.sql.streaming.stateStore.providerClass"))
+"""
+
+
+def test_a_running_session_with_the_jar_alone_is_completed(run_python: RunPython) -> None:
+    done = run_python("-c", JAR_ALONE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == PROVIDER

@@ -43,6 +43,10 @@ class TailraceError(Exception):
         self.condition = condition
         self.parameters = dict(parameters or {})
 
+    def __str__(self) -> str:
+        """The text behind its condition, which is what one searches for."""
+        return f"[{self.condition}] {super().__str__()}" if self.condition else super().__str__()
+
 
 class TailraceSessionError(TailraceError):
     """The Spark session lacks the jar, the extension or the state store provider (`TAILRACE_SESSION_*`)."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Oracle:
     """Fed with steps of (left rows, right rows); all times in seconds.
 
-    A row is late when its time is not after the watermark of the step before. The watermark is the least of both sides'
-    greatest times less the delay, never goes back, and isn't there until both sides have had a row.
+    A row is late when its time is not after the watermark of the step before. The watermark is the least of
+    both sides' greatest times less the delay, never goes back, and begins when both sides have had a row.
     """
 
     before: int
@@ -47,6 +47,10 @@ class Oracle:
         closed = [r for r in self.waiting if r.second + self.after <= self.watermark]
         self.waiting = [r for r in self.waiting if r.second + self.after > self.watermark]
         return sorted((le.id, self._group(le)) for le in closed), sorted(pairs)
+
+    def restart(self) -> None:
+        """Spark keeps its watermark over a restart, but forgets how far each input was."""
+        self._greatest.clear()
 
     def _on_time(self, side: str, row: Row) -> bool:
         if row.second > self.watermark:

@@ -1,32 +1,36 @@
 """A pair of streams that tests feed by hand, and the query that joins them.
 
-Rows are `(id, key, second, note)`: `second` counts from noon, `key` may be None. Each `step` is one micro-batch with
-data and, where the watermark moves, one without.
+Rows are `(id, key, second, note)`: `second` counts from noon, `key` may be None. Each `run` is one
+micro-batch with data and, where the watermark moves, one without.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import itertools
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 import tailrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
     from types import TracebackType
 
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-SCHEMA = pa.schema(
-    [("id", pa.int64()), ("key", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("note", pa.string())]
-)
+_COLUMNS: dict[str, pa.DataType] = {
+    "id": pa.int64(),
+    "key": pa.int64(),
+    "ts": pa.timestamp("us", "UTC"),
+    "note": pa.string(),
+}
+SCHEMA = pa.schema(_COLUMNS)
 _SPARK_SCHEMA = "id long, key long, ts timestamp, note string"
 
 
@@ -49,8 +53,8 @@ def second(moment: dt.datetime) -> int:
 
 
 def arrow(rows: Iterable[Row]) -> pa.Table:
-    columns = list(zip(*((r.id, r.key, at(r.second), r.note) for r in rows), strict=True)) or [[], [], [], []]
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    table = [{"id": r.id, "key": r.key, "ts": at(r.second), "note": r.note} for r in rows]
+    return pa.Table.from_pylist(table, schema=SCHEMA)
 
 
 class Streams:
@@ -100,14 +104,13 @@ def join(left: DataFrame, right: DataFrame, **options: Any) -> DataFrame:  # noq
 
 
 class Query:
-    """A running query with a file sink; `step` runs what has been added and gives the rows that came out of it."""
+    """A running query with a file sink; `run` takes what has been added, `rows` is all that came out."""
 
     def __init__(self, spark: SparkSession, result: DataFrame, root: Path) -> None:
         self.spark = spark
         self.result = result
         self.checkpoint = root / "checkpoint"
         self.out = root / "out"
-        self._seen = 0
         self.query = self._start()
 
     def _start(self) -> StreamingQuery:
@@ -140,7 +143,7 @@ class Query:
         reader = self.spark.read.format("statestore")
         return [r.asDict(recursive=True) for r in reader.load(str(self.checkpoint)).collect()]
 
-    def __enter__(self) -> Query:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -57,7 +57,11 @@ class SparkSaysError(Exception):
 def test_a_condition_gives_its_class(condition: str, kind: type[TailraceError]) -> None:
     error = from_condition(condition, "text", {"side": "left"})
     assert type(error) is kind
-    assert (error.condition, error.parameters, str(error)) == (condition, {"side": "left"}, "text")
+    assert (error.condition, error.parameters, str(error)) == (
+        condition,
+        {"side": "left"},
+        f"[{condition}] text",
+    )
 
 
 def test_every_condition_of_the_jar_has_a_class_of_its_own(repository: Path) -> None:
@@ -75,7 +79,7 @@ def test_the_text_is_one_line_without_the_jvm() -> None:
     )
     error = from_spark(spark)
     assert isinstance(error, TailraceJoinError)
-    assert str(error) == "The join has no key columns. Name one."
+    assert str(error) == "[TAILRACE_JOIN_KEYS_MISSING] The join has no key columns. Name one."
     assert error.parameters == {"a": "b"}
 
 
@@ -90,7 +94,7 @@ def test_the_error_inside_a_failed_query_is_found() -> None:
     error = from_spark(spark)
     assert isinstance(error, TailraceStateError)
     assert error.condition == "TAILRACE_STATE_FILE_MISSING"
-    assert str(error) == "The state file f is gone. Restore it."
+    assert str(error) == "[TAILRACE_STATE_FILE_MISSING] The state file f is gone. Restore it."
     assert error.parameters == {}
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+
 from streams import Row, Streams, groups, join
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import functions as F
-from streams import Row, Streams, second
+from pyspark.sql import functions as sf
 
 import tailrace
+from streams import Row, Streams, join, second
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +24,8 @@ def streams(spark: SparkSession, tmp_path: Path) -> Streams:
 def test_a_windowed_aggregation_after_the_join_counts_every_group(streams: Streams) -> None:
     counted = (
         streams.join()
-        .groupBy(F.window("l_ts", "60 seconds"))
-        .agg(F.count("*").alias("rows"), F.sum(F.size("labels")).alias("matched"))
+        .groupBy(sf.window("l_ts", "60 seconds"))
+        .agg(sf.count("*").alias("rows"), sf.sum(sf.size("labels")).alias("matched"))
     )
     with streams.query(counted) as query:
         for step in range(4):
@@ -39,7 +39,7 @@ def test_a_windowed_aggregation_after_the_join_counts_every_group(streams: Strea
             streams.add([Row(900 + i, 9, end)], [Row(900 + i, 9, end)])
             query.run()
         rows = {second(r["window"]["start"]): (r["rows"], r["matched"]) for r in query.rows()}
-    assert {start: rows[start] for start in (0, 60, 120, 180)} == {s: (8, 8) for s in (0, 60, 120, 180)}
+    assert {start: rows[start] for start in (0, 60, 120, 180)} == dict.fromkeys((0, 60, 120, 180), (8, 8))
 
 
 def test_two_joins_in_a_chain(streams: Streams) -> None:
@@ -56,14 +56,13 @@ def test_two_joins_in_a_chain(streams: Streams) -> None:
             streams.add([Row(900 + i, 9, end)], [Row(900 + i, 9, end)])
             query.run()
         rows = {
-            r["l_id"]: ([m["r_id"] for m in r["first"]], [m["s_id"] for m in r["second"]]) for r in query.rows()
+            r["l_id"]: ([m["r_id"] for m in r["first"]], [m["s_id"] for m in r["second"]])
+            for r in query.rows()
         }
     assert {k: rows[k] for k in (1, 2)} == {1: ([11], [11, 12]), 2: ([], [])}
 
 
 def test_deduplication_before_the_join_keeps_sparks_own_store(streams: Streams) -> None:
-    from streams import join  # noqa: PLC0415
-
     once = streams.frame("left").dropDuplicatesWithinWatermark(["l_id"])
     with streams.query(join(once, streams.frame("right"))) as query:
         streams.add([Row(1, 1, 100)], [Row(11, 1, 110)])

@@ -184,7 +184,8 @@ def test_the_state_is_empty_when_the_watermark_has_passed_all(streams: Streams, 
     with streams.query(streams.join(how=how, before="5 seconds")) as query:
         streams.add([Row(i, i % 3, 100 + i) for i in range(20)], [Row(i, i % 3, 100 + i) for i in range(20)])
         query.run()
-        assert len(query.state()) == 40
+        # Pairs need no right row that is more than `before` behind the watermark, 109.
+        assert len(query.state()) == {"left": 40, "inner": 36}[how]
         # Rows of no use to anybody carry the watermark on: they have no key.
         streams.add([Row(99, None, 5000)], [Row(99, None, 5000)])
         query.run()

@@ -1,0 +1,54 @@
+"""The process that the campaign kills: joins the streams of a folder into its output, through the public API.
+
+    worker.py ROOT
+
+Runs until all files are read, says READY once the query is up, and DONE at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import tailrace
+
+SCHEMA = "id long, key long, ts timestamp, note string"
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2",
+        # Often, so that purging is killed too.
+        "spark.sql.streaming.stateStore.maintenanceInterval": "300ms",
+        "spark.sql.streaming.minBatchesToRetain": "3",
+    }.items():
+        builder = builder.config(key, value)
+    spark = tailrace.configure(builder).getOrCreate()
+    sides = []
+    for side in ("left", "right"):
+        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / side))
+        prefix = side[0]
+        renamed = stream.toDF(f"{prefix}_id", "key", f"{prefix}_ts", f"{prefix}_note")
+        sides.append(renamed.withWatermark(f"{prefix}_ts", "10 seconds"))
+    joined = tailrace.join(
+        *sides, on="key", left_time="l_ts", right_time="r_ts", before="5 seconds", after="30 seconds"
+    )
+    writer = joined.writeStream.format("parquet").option("path", str(root / "out"))
+    query = writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
+    print("READY", flush=True)
+    query.awaitTermination()
+    print("DONE", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -71,9 +71,21 @@ lazy val jvm = (project in file("jvm"))
     )
   )
 
+// The hot paths under JMH: `bench/Jmh/run`. Not part of `root`, so that `test` and `package` don't build it.
+lazy val bench = (project in file("benchmarks/jvm"))
+  .enablePlugins(JmhPlugin)
+  .dependsOn(jvm)
+  .settings(
+    name := "tailrace-bench",
+    publish / skip := true,
+    // jvm has it as Provided, which doesn't reach the projects that depend on it.
+    libraryDependencies += "org.apache.spark" %% "spark-sql" % Versions.spark,
+    Jmh / javaOptions ++= sparkJavaOptions :+ "-Xmx2g"
+  )
+
 lazy val root = (project in file("."))
   .aggregate(jvm)
   .settings(name := "tailrace-root", publish / skip := true, Compile / sources := Nil, Test / sources := Nil)
 
-addCommandAlias("lint", "scalafmtCheckAll; scalafmtSbtCheck; jvm/scalafixAll --check")
-addCommandAlias("fmt", "scalafmtAll; scalafmtSbt; jvm/scalafixAll")
+addCommandAlias("lint", "scalafmtCheckAll; bench/scalafmtCheckAll; scalafmtSbtCheck; jvm/scalafixAll --check")
+addCommandAlias("fmt", "scalafmtAll; bench/scalafmtAll; scalafmtSbt; jvm/scalafixAll")

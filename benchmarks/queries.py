@@ -1,0 +1,102 @@
+"""The queries compared: Tailrace, what a user of plain Spark would write, and the floor under any join."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
+
+import tailrace
+from workload import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    # Left and right stream, window and number of shuffle partitions to the frame that is run.
+    Query = Callable[[DataFrame, DataFrame, str, int], DataFrame]
+
+_STATE = "spark.sql.streaming.stateStore"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def tailrace_join(left: DataFrame, right: DataFrame, window: str, _partitions: int) -> DataFrame:
+    """The left columns and `labels`, an array of the matching right rows' id, time and value."""
+    return tailrace.join(
+        _prefixed(left, "l_"),
+        _prefixed(right, "r_"),
+        on=[("l_key", "r_key")],
+        left_time="l_ts",
+        right_time="r_ts",
+        after=window,
+    )
+
+
+def spark_join(left: DataFrame, right: DataFrame, window: str, _partitions: int) -> DataFrame:
+    """The same in plain Spark: its left outer interval join, then the pairs of a left row grouped again."""
+    condition = f"l_key = r_key AND r_ts >= l_ts AND r_ts <= l_ts + interval {window}"
+    pairs = _prefixed(left, "l_").join(_prefixed(right, "r_"), F.expr(condition), "leftOuter")
+    return pairs.groupBy("l_id", "l_key", "l_ts").agg(
+        F.first("l_value").alias("l_value"),
+        F.collect_list(F.struct("r_id", "r_ts", "r_value")).alias("labels"),
+    )
+
+
+def floor(left: DataFrame, right: DataFrame, _window: str, partitions: int) -> DataFrame:
+    """The same scan and the same shuffle by key, and no state at all."""
+    return left.union(right).repartition(partitions, "key")
+
+
+# State format 4 is Spark's newest for joins, indexed by time, and off by default in 4.2; 2 is its default.
+QUERIES: Mapping[str, Query] = {
+    "tailrace": tailrace_join,
+    "spark-format-4": spark_join,
+    "spark-format-3": spark_join,
+    "spark-format-2": spark_join,
+    "floor": floor,
+}
+
+
+def settings(engine: str) -> dict[str, str]:
+    """The settings of an engine's session beyond those that all have. Tailrace has none but `configure`'s."""
+    if not engine.startswith("spark-format-"):
+        return {}
+    return {
+        f"{_STATE}.providerClass": _ROCKSDB,
+        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+        # It reads before each write, and only to count: off, in favour of plain Spark.
+        f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+        "spark.sql.streaming.join.stateFormatV4.enabled": "true",
+        "spark.sql.streaming.join.stateFormatVersion": engine.removeprefix("spark-format-"),
+    }
+
+
+def session(engine: str, conf: Mapping[str, str]) -> SparkSession:
+    """Starts Spark for one engine. `conf` wins over the engine's own settings."""
+    builder: SparkSession.Builder = SparkSession.builder
+    for key, value in {**settings(engine), **conf}.items():
+        builder = builder.config(key, value)
+    if engine == "tailrace":
+        builder = tailrace.configure(builder)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def stream(spark: SparkSession, path: str, delay: str) -> DataFrame:
+    """One side of the workload, a file a micro-batch, with a watermark on its time."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    return reader.parquet(path).withWatermark("ts", delay)
+
+
+def label_ids(joined: DataFrame) -> DataFrame:
+    """What `oracle.check` wants of Tailrace's output: the left row's id and its labels' ids."""
+    return joined.select(
+        F.col("l_id").alias("id"), F.transform("labels", lambda label: label["r_id"]).alias("labels")
+    )
+
+
+def _prefixed(side: DataFrame, prefix: str) -> DataFrame:
+    return side.select(*(F.col(column).alias(f"{prefix}{column}") for column in side.columns))

@@ -101,7 +101,7 @@ def test_other_output_modes_are_refused_by_start(streams: Streams, mode: str) ->
 
 
 def test_real_time_mode_is_refused_by_start(streams: Streams) -> None:
-    # The console is a sink that Spark lets into real-time mode. The type stubs of 4.2.0 lack the argument.
+    # The console is a sink that Spark lets into real-time mode. The stubs of 4.2.0 lack the argument.
     trigger: dict[str, Any] = {"realTime": "5 minutes"}
     writer = streams.join().writeStream.format("console").outputMode("update").trigger(**trigger)
     with pytest.raises(AnalysisException) as caught:

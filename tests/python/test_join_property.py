@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from oracle import Oracle
+from join_oracle import Oracle
 from streams import Row, Streams, groups, new_rows, pairs
 
 if TYPE_CHECKING:

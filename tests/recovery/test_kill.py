@@ -18,7 +18,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from oracle import Oracle
+from join_oracle import Oracle
 from streams import SCHEMA, Row, arrow
 
 _WORKER = Path(__file__).with_name("worker.py")

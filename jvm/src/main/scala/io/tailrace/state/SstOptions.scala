@@ -27,7 +27,7 @@ object SstOptions {
 
   lazy val environment: EnvOptions = new EnvOptions()
 
-  /** Blocks are checked as they are read. Runs are read front to back, so the scan reads ahead. */
+  /** Blocks are checked as they are read. */
   lazy val read: ReadOptions =
     new ReadOptions().setTotalOrderSeek(true).setVerifyChecksums(true)
 }

@@ -99,10 +99,13 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
       valueLengths(row).toLong
     )
 
-  /** Byte order of two keys, as in a run. */
+  /** Byte order of two keys, as in a run. The padding of the prefix makes an empty key look like one of zeros: there the
+    * length decides.
+    */
   def compareKeys(a: Int, b: Int): Int = {
     val first = java.lang.Long.compareUnsigned(prefixes(a), prefixes(b))
-    if (first != 0 || (keyLengths(a) <= 8 && keyLengths(b) <= 8)) first
+    if (first != 0) first
+    else if (keyLengths(a) <= 8 && keyLengths(b) <= 8) Integer.compare(keyLengths(a), keyLengths(b))
     else
       RowBuffer.compareBytes(
         valueBase(a),
@@ -117,7 +120,8 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   /** Byte order of a key with one that stands in an array. `prefix` is the array's [[RowBuffer.prefix]]. */
   def compareKeyTo(row: Int, key: Array[Byte], keyLength: Int, prefix: Long): Int = {
     val first = java.lang.Long.compareUnsigned(prefixes(row), prefix)
-    if (first != 0 || (keyLengths(row) <= 8 && keyLength <= 8)) first
+    if (first != 0) first
+    else if (keyLengths(row) <= 8 && keyLength <= 8) Integer.compare(keyLengths(row), keyLength)
     else
       RowBuffer.compareBytes(
         valueBase(row),

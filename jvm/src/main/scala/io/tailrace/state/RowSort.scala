@@ -77,18 +77,22 @@ object RowSort {
     from
   }
 
-  /** The radix sort saw eight bytes of the keys: sorts each stretch of equal prefixes by the whole key. */
+  /** The radix sort saw eight bytes of the keys, padded with zeros: sorts each stretch of equal prefixes by the whole key
+    * where that can make a difference. Keys of different length among short ones are an empty one (a null in a key
+    * column) and one of zeros ("", false, the least number), which must not stand mixed.
+    */
   private def settleLongKeys(rows: RowBuffer, order: Array[Int]): Unit = {
     var start = 0
     while (start < order.length) {
       val prefix = rows.keyPrefix(order(start))
       var end = start + 1
-      var long = rows.keyLength(order(start)) > 8
+      val length = rows.keyLength(order(start))
+      var unsettled = length > 8
       while (end < order.length && rows.keyPrefix(order(end)) == prefix) {
-        long |= rows.keyLength(order(end)) > 8
+        unsettled |= rows.keyLength(order(end)) != length
         end += 1
       }
-      if (long && end - start > 1) mergeSort(rows, order, start, end, new Array[Int](end - start))
+      if (unsettled && end - start > 1) mergeSort(rows, order, start, end, new Array[Int](end - start))
       start = end
     }
   }

@@ -38,7 +38,8 @@ object JoinWindow {
   /** Whether a row at `time` is behind the watermark; the ends count, as everywhere in Spark. */
   def isLate(time: Long, watermark: Long): Boolean = time <= watermark && watermark != NoWatermark
 
-  private def saturatingAdd(a: Long, b: Long): Long = {
+  /** Stops at the ends of time instead of wrapping round: a window may be as long as time. */
+  private[join] def saturatingAdd(a: Long, b: Long): Long = {
     val sum = a + b
     // Overflow: both have the sign that the sum has not. A watermark that isn't there yet stays where it is.
     if (a == NoWatermark) NoWatermark

@@ -167,7 +167,8 @@ class LabelJoinExec(
   /** No row that comes out later is older than this: it may have waited for its partner or its window's end. */
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = {
     val wait = if (settings.isGrouped) settings.window.after else settings.window.longestWait
-    Some(Math.max(0L, inputWatermarkMs - (wait + 999) / 1000))
+    val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
+    Some(Math.max(0L, inputWatermarkMs - waitMs))
   }
 
   override lazy val instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric] = Map.empty

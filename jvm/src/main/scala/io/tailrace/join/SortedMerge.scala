@@ -16,6 +16,7 @@ import io.tailrace.state.{LiveSection, RowBuffer, RunCursor}
   * @param to   and at `probe time + to` at the most
   */
 final class SortedMerge(from: Long, to: Long) {
+  import JoinWindow.saturatingAdd
   import SortedMerge._
 
   /** @param order the chunk's rows by key and time; rows with an empty key are passed over
@@ -38,7 +39,10 @@ final class SortedMerge(from: Long, to: Long) {
         i += 1
       }
       sections.foreach { live =>
-        if (live.section.maxTime >= earliest + from && live.section.minTime <= latest + to) {
+        if (
+          live.section.maxTime >= saturatingAdd(earliest, from) &&
+          live.section.minTime <= saturatingAdd(latest, to)
+        ) {
           val cursor = live.cursor()
           try mergeOne(probes, order, start, cursor)(found)(hit)
           finally cursor.close()
@@ -90,8 +94,8 @@ final class SortedMerge(from: Long, to: Long) {
   private def collect(probes: RowBuffer, order: Array[Int], i: Int, j: Int, cursor: RunCursor)(
       found: RunCursor => Int
   ): Int = {
-    val earliest = probes.time(order(i)) + from
-    val latest = probes.time(order(j - 1)) + to
+    val earliest = saturatingAdd(probes.time(order(i)), from)
+    val latest = saturatingAdd(probes.time(order(j - 1)), to)
     var count = 0
     while (cursor.isValid && compare(probes, order(i), cursor) == 0) {
       if (cursor.time >= earliest && cursor.time <= latest) {
@@ -116,9 +120,11 @@ final class SortedMerge(from: Long, to: Long) {
     var x = i
     while (x < j) {
       val time = probes.time(order(x))
-      while (first < count && matchTimes(first) < time + from) first += 1
+      val lower = saturatingAdd(time, from)
+      val upper = saturatingAdd(time, to)
+      while (first < count && matchTimes(first) < lower) first += 1
       var y = first
-      while (y < count && matchTimes(y) <= time + to) {
+      while (y < count && matchTimes(y) <= upper) {
         hit(order(x), matchRows(y))
         y += 1
       }

@@ -75,7 +75,7 @@ final class JoinInput(
         }
       }
     }
-    metric(JoinMetrics.LateLeftRows) += lateRows
+    countLate(JoinMetrics.LateLeftRows, lateRows)
     if (settings.isGrouped) {
       metric(JoinMetrics.GroupsOut) += timelessRows
       metric(JoinMetrics.GroupsUnmatched) += timelessRows
@@ -115,9 +115,14 @@ final class JoinInput(
         }
       }
     }
-    metric(JoinMetrics.LateRightRows) += lateRows
+    countLate(JoinMetrics.LateRightRows, lateRows)
     metric(JoinMetrics.NullKeyRightRows) += nullRows
     kept
+  }
+
+  private def countLate(name: String, rows: Long): Unit = {
+    metric(name) += rows
+    if (!settings.emitLate) metric("numRowsDroppedByWatermark") += rows
   }
 
   /** The rows of [[alone]]; each is valid until the next one. */

@@ -101,11 +101,6 @@ private[join] final class LabelJoinPartition(
     val leftKinds = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
     metrics(JoinMetrics.LeftStoreBytes) += leftKinds.map(store.bytesOf).sum
     metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(StoreKind.RightKeySorted)
-    if (!settings.emitLate) {
-      // Accumulators of this task only: what the other partitions dropped is added by them.
-      val dropped = metrics(JoinMetrics.LateLeftRows).value + metrics(JoinMetrics.LateRightRows).value
-      metrics("numRowsDroppedByWatermark") += dropped
-    }
     checkpointIds.foreach { ids =>
       val info = store.getStateStoreCheckpointInfo()
       ids.add(

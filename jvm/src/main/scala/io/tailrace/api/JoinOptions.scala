@@ -41,6 +41,8 @@ final case class JoinOptions(
       .filter(_ < 1)
       .foreach(n => throw Errors.optionInvalid("max_matches", n.toString, "one or more"))
     if (into.isEmpty) throw Errors.optionInvalid("into", into, "a column name")
+    if (late == "emit" && output == JoinOutput.Grouped && into.equalsIgnoreCase(JoinSettings.LateColumn))
+      throw Errors.optionInvalid("into", into, "another name: this is the column that marks late rows")
     if (output == JoinOutput.Pairs) {
       if (policy != MatchPolicy.All) throw Errors.optionConflict("match", matching)
       maxMatches.foreach(n => throw Errors.optionConflict("max_matches", n.toString))

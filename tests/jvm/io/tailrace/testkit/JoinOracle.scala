@@ -1,0 +1,115 @@
+package io.tailrace.testkit
+
+import java.sql.Timestamp
+
+import scala.collection.mutable.ArrayBuffer
+
+/** The label join by brute force, with Spark's watermark: every row that was ever taken in is kept and compared with
+  * every other. Shares no code with the engine.
+  *
+  * The watermark that a batch expires rows with comes from the batches before it; rows are late by the one before that.
+  * It is the least of both sides' newest time minus their delay, zero (none) as long as a side has had no row since the
+  * query was started, and never goes back.
+  *
+  * @param delays of the left and the right watermark, in milliseconds
+  */
+final class JoinOracle(
+    before: Long,
+    after: Long,
+    grouped: Boolean,
+    matching: String = "all",
+    maxMatches: Option[Int] = None,
+    emitLate: Boolean = false,
+    delays: (Long, Long) = (0L, 0L)
+) {
+  private val lefts = new ArrayBuffer[Served]
+  private val rights = new ArrayBuffer[Engaged]
+  private val waiting = new ArrayBuffer[Served]
+  private var newest: (Option[Long], Option[Long]) = (None, None)
+  private var lateMs = 0L
+  private var watermarkMs = 0L
+
+  var lateLeft = 0L
+  var lateRight = 0L
+  var nullRight = 0L
+
+  /** What the batch with these rows gives, then the batch without rows that follows if the watermark has moved. */
+  def step(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Emitted]] = {
+    val first = batch(served, engaged)
+    if (watermarkMs > lateMs) Seq(first, batch(Nil, Nil)) else Seq(first)
+  }
+
+  /** Spark keeps the watermark in the checkpoint, and each side's part of it only as long as a query runs. */
+  def restart(): Unit = newest = (None, None)
+
+  private def isLate(t: Timestamp): Boolean = lateMs > 0 && Times.microsOf(t) <= lateMs * 1000
+
+  private def flag(late: Boolean): Option[Boolean] = if (emitLate) Some(late) else None
+
+  private def notTruncated: Option[Boolean] = maxMatches.map(_ => false).filter(_ => grouped)
+
+  private def batch(served: Seq[Served], engaged: Seq[Engaged]): Seq[Emitted] = {
+    val out = new ArrayBuffer[Emitted]
+    val (noTime, timed) = served.partition(_.t == null)
+    if (grouped) out ++= noTime.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated, flag(false)))
+    val (late, inTime) = timed.partition(l => isLate(l.t))
+    lateLeft += late.size
+    if (emitLate) out ++= late.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated, flag(true)))
+    val (unusable, usable) = engaged.partition(r => r.k == null || r.rt == null)
+    nullRight += unusable.size
+    val (lateR, inTimeR) = usable.partition(r => isLate(r.rt))
+    lateRight += lateR.size
+    if (emitLate) out ++= lateR.map(r => Emitted(r.k, None, Seq(r.rid), notTruncated, flag(true)))
+
+    if (grouped) {
+      rights ++= inTimeR
+      waiting ++= inTime
+      val (expired, rest) =
+        waiting.toSeq.partition(l => watermarkMs > 0 && Times.microsOf(l.t) + after <= watermarkMs * 1000)
+      waiting.clear()
+      waiting ++= rest
+      out ++= expired.map(group)
+    } else {
+      val pairs = (for (l <- inTime; r <- rights ++ inTimeR if matches(l, r)) yield (l, r)) ++
+        (for (l <- lefts; r <- inTimeR if matches(l, r)) yield (l, r))
+      lefts ++= inTime
+      rights ++= inTimeR
+      out ++= pairs.map { case (l, r) => Emitted(l.k, Some(l.id), Seq(r.rid), None, flag(false)) }
+    }
+    advance(served.map(_.t), engaged.map(_.rt))
+    Emitted.sorted(out)
+  }
+
+  private def matches(l: Served, r: Engaged): Boolean = {
+    val distance = Times.microsOf(r.rt) - Times.microsOf(l.t)
+    l.k != null && l.k == r.k && distance >= -before && distance <= after
+  }
+
+  private def group(l: Served): Emitted = {
+    val found = rights.toSeq.filter(matches(l, _)).sortWith(goesBefore)
+    val chosen = matching match {
+      case "all" => found
+      case "first" => found.take(1)
+      case "last" => found.takeRight(1)
+      case "nearest" =>
+        found.sortBy(r => Math.abs(Times.microsOf(r.rt) - Times.microsOf(l.t))).take(1)
+    }
+    val kept = maxMatches.fold(chosen)(chosen.take)
+    Emitted(l.k, Some(l.id), kept.map(_.rid), maxMatches.map(_ => kept.size < chosen.size), flag(false))
+  }
+
+  /** By time, then by the bytes of the row, in which a number stands with its lowest byte first. */
+  private def goesBefore(a: Engaged, b: Engaged): Boolean =
+    if (a.rt != b.rt) a.rt.before(b.rt)
+    else Integer.compareUnsigned(Integer.reverseBytes(a.rid), Integer.reverseBytes(b.rid)) < 0
+
+  private def advance(leftTimes: Seq[Timestamp], rightTimes: Seq[Timestamp]): Unit = {
+    // Spark takes a null time for the epoch here.
+    def newestOf(times: Seq[Timestamp], soFar: Option[Long]): Option[Long] =
+      (times.map(t => if (t == null) 0L else Math.floorDiv(Times.microsOf(t), 1000L)) ++ soFar).maxOption
+    newest = (newestOf(leftTimes, newest._1), newestOf(rightTimes, newest._2))
+    val parts = Seq(newest._1.map(_ - delays._1), newest._2.map(_ - delays._2)).map(_.getOrElse(0L))
+    lateMs = watermarkMs
+    watermarkMs = Math.max(watermarkMs, parts.min)
+  }
+}

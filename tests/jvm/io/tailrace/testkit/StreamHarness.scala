@@ -1,0 +1,127 @@
+package io.tailrace.testkit
+
+import java.io.File
+import java.util.concurrent.ConcurrentSkipListMap
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.{DataFrame, Row}
+
+import io.tailrace.api.{JoinOptions, Tailrace}
+
+/** A streaming query whose input and batch cuts the test decides. There is no clock in it: a batch runs when it is given
+  * rows, and a batch without rows when the watermark has moved.
+  *
+  * Results are kept by batch id, as an idempotent sink does, so that a batch that runs again replaces what it gave.
+  *
+  * @param checkpoint of the query, which is what survives [[restart]]; the inputs survive as long as the harness
+  * @param query      of the left and the right input
+  */
+final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFrame, DataFrame) => DataFrame) {
+  import spark.implicits._
+
+  private val left = MemoryStream[Served](spark)
+  private val right = MemoryStream[Engaged](spark)
+  private val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
+  private var running: StreamingQuery = _
+  private var reported = -1L
+
+  def start(): StreamHarness = start(query)
+
+  /** Starts another query on the same inputs and the same checkpoint. */
+  def start(changed: (DataFrame, DataFrame) => DataFrame): StreamHarness = {
+    running = changed(left.toDF(), right.toDF()).writeStream
+      .outputMode(OutputMode.Append)
+      .option("checkpointLocation", checkpoint.getPath)
+      .foreachBatch { (rows: org.apache.spark.sql.Dataset[Row], batch: Long) =>
+        batches.put(batch, rows.collect().toSeq)
+        ()
+      }
+      .start()
+    this
+  }
+
+  def stop(): Unit = running.stop()
+
+  def restart(): StreamHarness = {
+    stop()
+    start()
+  }
+
+  def streaming: StreamingQuery = running
+
+  /** Adds rows to both inputs as one batch, without waiting for it. */
+  def add(served: Seq[Served], engaged: Seq[Engaged]): Unit =
+    StreamAccess.betweenBatches(running) {
+      if (served.nonEmpty) left.addData(served)
+      if (engaged.nonEmpty) right.addData(engaged)
+    }
+
+  /** Adds rows as one batch and waits until nothing is left to do. @return the rows of each batch that ran for it */
+  def rows(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Row]] = {
+    add(served, engaged)
+    settle()
+  }
+
+  /** As [[rows]], each batch's rows in an order of their own. */
+  def step(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Emitted]] =
+    rows(served, engaged).map(batch => Emitted.sorted(batch.map(Emitted.of)))
+
+  def left(served: Served*): Seq[Seq[Emitted]] = step(served, Nil)
+  def right(engaged: Engaged*): Seq[Seq[Emitted]] = step(Nil, engaged)
+
+  /** Waits until nothing is left to do. @return the rows of each batch that ran since the last call */
+  def settle(): Seq[Seq[Row]] = {
+    running.processAllAvailable()
+    val news = batches.tailMap(reported, false).asScala.toSeq
+    reported = news.lastOption.fold(reported)(_._1)
+    news.map(_._2)
+  }
+
+  def allRows: Seq[Row] = batches.values.asScala.flatten.toSeq
+
+  def all: Seq[Emitted] = Emitted.sorted(allRows.map(Emitted.of))
+
+  /** Ids of batches so far; also the version of the state that the last of them made. */
+  def batchCount: Long = batches.lastKey + 1
+
+  /** What each batch of this run reported of its operators. An idle query reports too, with the numbers of the last
+    * batch: those are left out.
+    */
+  def reports: Seq[Seq[StateOperatorProgress]] =
+    running.recentProgress.toSeq
+      .filter(_.durationMs.containsKey("addBatch"))
+      .sortBy(_.batchId)
+      .map(_.stateOperators.toSeq)
+
+  /** Of an operator of the last batch that ran. */
+  def progress(operator: Int = 0): StateOperatorProgress = reports.last(operator)
+
+  /** The sum of one of the join's own metrics over all batches of this run, where the join is the only operator. */
+  def total(metric: String): Long = reports.map(_.head.customMetrics.get(metric).longValue).sum
+
+  /** Rows that any operator dropped for the watermark in this run. */
+  def dropped: Long = reports.flatten.map(_.numRowsDroppedByWatermark).sum
+}
+
+object StreamHarness {
+
+  /** A join of [[Served]] and [[Engaged]] rows by `k`, each side with a watermark of its delay. */
+  def join(
+      options: JoinOptions,
+      leftDelay: String = "0 seconds",
+      rightDelay: String = "0 seconds"
+  )(served: DataFrame, engaged: DataFrame): DataFrame =
+    Tailrace.join(
+      served.withWatermark("t", leftDelay),
+      engaged.withWatermark("rt", rightDelay),
+      Seq("k" -> "k"),
+      options
+    )
+
+  def options(after: String): JoinOptions = JoinOptions(leftTime = "t", rightTime = "rt", after = after)
+}

@@ -1,0 +1,102 @@
+package io.tailrace.join
+
+import java.io.File
+import java.nio.file.Files
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions.col
+import org.scalatest.Assertion
+
+import io.tailrace.api.{JoinOptions, Tailrace}
+import io.tailrace.testkit.StreamHarness.options
+import io.tailrace.testkit.Times.seconds
+import io.tailrace.testkit._
+
+/** A checkpoint belongs to the settings that it was written under. */
+class JoinCheckpointSuite extends SparkSuite {
+  private type Query = (DataFrame, DataFrame) => DataFrame
+
+  private val window = options("10 seconds")
+
+  private def query(o: JoinOptions, on: (String, String) = "k" -> "k")(
+      prepare: DataFrame => DataFrame
+  ): Query =
+    (l, r) =>
+      Tailrace.join(
+        prepare(l.withWatermark("t", "0 seconds")),
+        r.withWatermark("rt", "0 seconds"),
+        Seq(on),
+        o
+      )
+
+  private val first: Query = query(window)(_.withColumn("other", col("k")))
+
+  private def restarted(d: File, changed: Query): StreamHarness = {
+    val h = new StreamHarness(spark, d)(first).start()
+    h.step(Seq(Served("k", seconds(1), 1)), Seq(Engaged("k", seconds(2), 2)))
+    h.stop()
+    h.start(changed)
+    h.add(Seq(Served("k", seconds(3), 3)), Seq(Engaged("k", seconds(4), 4)))
+    h
+  }
+
+  private def checkIncompatible(changed: Query)(changes: String*): Assertion = withDirectory { d =>
+    val (condition, parameters) = failureOf(restarted(d, changed).streaming)
+    assert(condition == "TAILRACE_CHECKPOINT_INCOMPATIBLE")
+    assert(parameters("path").endsWith("/state/0"))
+    assert(parameters("changes") == changes.mkString("; "))
+  }
+
+  private val sameLeft = (l: DataFrame) => l.withColumn("other", col("k"))
+
+  test("another window is refused, with old and new") {
+    checkIncompatible(query(window.copy(after = "11 seconds", before = "1 second"))(sameLeft))(
+      "`after` was '10000000 microseconds' and is now '11000000 microseconds'",
+      "`before` was '0 microseconds' and is now '1000000 microseconds'"
+    )
+  }
+
+  test("another key is refused") {
+    checkIncompatible(query(window, on = "other" -> "k")(sameLeft))(
+      "`on (left)` was 'k STRING' and is now 'other STRING'"
+    )
+  }
+
+  test("another type of a column is refused") {
+    checkIncompatible(query(window)(l => sameLeft(l).withColumn("id", col("id").cast("bigint"))))(
+      "`left columns` was 'k STRING, t TIMESTAMP, id INT, other STRING' and is now " +
+        "'k STRING, t TIMESTAMP, id BIGINT, other STRING'"
+    )
+  }
+
+  test("another kind of output is refused: its state is another") {
+    checkIncompatible(query(window.copy(how = "inner"))(sameLeft))("`how` was 'left' and is now 'inner'")
+  }
+
+  test("what doesn't touch the state may change") {
+    withDirectory { d =>
+      val h =
+        restarted(d, query(window.copy(matching = "first", maxMatches = Some(1), into = "labels"))(sameLeft))
+      h.settle()
+      h.step(Seq(Served("x", seconds(50), 5)), Seq(Engaged("x", seconds(50), 5)))
+      assert(h.all.map(e => e.id -> e.labels) == Seq(Some(1) -> Seq(2), Some(3) -> Seq(4)))
+    }
+  }
+
+  test("a settings file that isn't one fails the query with its name") {
+    Seq("not JSON", """{"settings": 5}""").foreach { content =>
+      withDirectory { d =>
+        val before = new StreamHarness(spark, d)(first).start()
+        before.step(Seq(Served("k", seconds(1), 1)), Nil)
+        before.stop()
+        val file = new File(d, "state/0/tailrace-join.json")
+        Files.writeString(file.toPath, content)
+        Files.deleteIfExists(new File(file.getParentFile, ".tailrace-join.json.crc").toPath)
+        before.start().add(Seq(Served("k", seconds(2), 2)), Nil)
+        val (condition, parameters) = failureOf(before.streaming)
+        assert(condition == "TAILRACE_STATE_FILE_CORRUPT")
+        assert(parameters("file").endsWith("/state/0/tailrace-join.json"))
+      }
+    }
+  }
+}

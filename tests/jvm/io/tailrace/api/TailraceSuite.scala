@@ -1,0 +1,112 @@
+package io.tailrace.api
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.{DataFrame, Row}
+
+import io.tailrace.testkit.StreamHarness.options
+import io.tailrace.testkit.Times.seconds
+import io.tailrace.testkit._
+
+class TailraceSuite extends SparkSuite {
+  import spark.implicits._
+
+  /** Each row with those of its key in the ten seconds after it. */
+  private def withItself(frame: DataFrame): DataFrame =
+    Tailrace.join(frame, frame, Seq("k" -> "k"), JoinOptions("t", "t", after = "10 seconds"))
+
+  private def ids(rows: Seq[Row]): Map[Int, Seq[Int]] = rows.map { r =>
+    r.getAs[Int]("id") -> r.getSeq[Row](r.fieldIndex("labels")).map(_.getAs[Int]("id")).toSeq
+  }.toMap
+
+  private val rows = Seq(Served("k", seconds(1), 1), Served("k", seconds(6), 2), Served("k", seconds(12), 3))
+  private val joined = Map(1 -> Seq(1, 2), 2 -> Seq(2, 3), 3 -> Seq(3))
+
+  test("a stream with itself") {
+    withDirectory { d =>
+      val h = new StreamHarness(spark, d)((l, _) => withItself(l.withWatermark("t", "0 seconds"))).start()
+      h.rows(rows.take(1), Nil)
+      h.rows(rows.drop(1), Nil)
+      h.restart()
+      h.rows(Seq(Served("end", seconds(90), 9)), Nil)
+      assert(ids(h.allRows) == joined && h.allRows.size == 3)
+    }
+  }
+
+  test("a batch frame with itself, and with what was made of it") {
+    val frame = rows.toDF()
+    assert(ids(withItself(frame).collect().toSeq) == joined)
+    val made = frame.select(col("k"), col("t").as("t2"), col("id"))
+    val out = Tailrace.join(frame, made, Seq("k" -> "k"), JoinOptions("t", "t2", after = "10 seconds"))
+    assert(ids(out.collect().toSeq) == joined)
+  }
+
+  test("the same column as key and time") {
+    val out = Tailrace.join(
+      rows.toDF(),
+      rows.toDF().withColumnRenamed("id", "rid").drop("k"),
+      Seq("t" -> "t"),
+      JoinOptions("t", "t", after = "10 seconds")
+    )
+    assert(
+      out.collect().map(Emitted.of).map(e => e.id.get -> e.labels).toMap == Map(
+        1 -> Seq(1),
+        2 -> Seq(2),
+        3 -> Seq(3)
+      )
+    )
+  }
+
+  test("timestamps without a time zone, and empty payloads") {
+    val out = Tailrace.join(
+      rows.toDF().withColumn("t", col("t").cast("timestamp_ntz")),
+      rows.toDF().select(col("k"), col("t").cast("timestamp_ntz").as("rt")),
+      Seq("k" -> "k"),
+      options("10 seconds")
+    )
+    assert(out.selectExpr("id", "size(labels)").as[(Int, Int)].collect().toMap == Map(1 -> 2, 2 -> 2, 3 -> 1))
+    val keyOnly = Tailrace.join(
+      rows.toDF(),
+      rows.toDF().select("k", "t"),
+      Seq("k" -> "k", "t" -> "t"),
+      JoinOptions("t", "t", after = "10 seconds")
+    )
+    assert(keyOnly.selectExpr("size(labels)").as[Int].collect().toSeq == Seq(1, 1, 1))
+  }
+
+  test("Python's entry gives the same") {
+    val named = Map(
+      "leftTime" -> "t",
+      "rightTime" -> "rt",
+      "after" -> "10 seconds",
+      "before" -> "0 seconds",
+      "how" -> "left",
+      "into" -> "labels",
+      "match" -> "last",
+      "late" -> "drop"
+    )
+    def join(more: (String, String)*) = PythonApi.join(
+      rows.toDF(),
+      rows.map(r => Engaged(r.k, r.t, r.id)).toDF(),
+      Seq("k").asJava,
+      Seq("k").asJava,
+      (named ++ more).asJava
+    )
+    assert(
+      join().collect().map(Emitted.of).map(e => e.id.get -> e.labels).toMap == Map(
+        1 -> Seq(2),
+        2 -> Seq(3),
+        3 -> Seq(3)
+      )
+    )
+    assert(join("maxMatches" -> "1").columns.last == "labels_truncated")
+    checkRefused(
+      "TAILRACE_JOIN_OPTION_INVALID",
+      "argument" -> "max_matches",
+      "value" -> "many",
+      "allowed" -> "a whole number"
+    )(join("maxMatches" -> "many"))
+    assert(PythonApi.versions().keySet.asScala == Set("tailrace", "builtForSpark", "spark", "scala", "java"))
+  }
+}

@@ -99,4 +99,17 @@ class JoinCheckpointSuite extends SparkSuite {
       }
     }
   }
+
+  test("a missing settings file fails the query with its name: it can't be known what the state means") {
+    withDirectory { d =>
+      val before = new StreamHarness(spark, d)(first).start()
+      before.step(Seq(Served("k", seconds(1), 1)), Nil)
+      before.stop()
+      assert(new File(d, "state/0/tailrace-join.json").delete())
+      before.start().add(Seq(Served("k", seconds(2), 2)), Nil)
+      val (condition, parameters) = failureOf(before.streaming)
+      assert(condition == "TAILRACE_STATE_FILE_MISSING")
+      assert(parameters("file").endsWith("/state/0/tailrace-join.json"))
+    }
+  }
 }

@@ -114,7 +114,7 @@ class JoinStateSuite extends SparkSuite {
         h.step(Seq(served(90, 5)), Seq(engaged(90, 6)))
         assert(h.all == Seq(Emitted("k", Some(1), Seq(2, 4)), Emitted("k", Some(3), Seq(2, 4))))
         val manifests =
-          new File(d, "state/0/0/tailrace").list.filter(n => n.endsWith(".manifest") && n(0) != '.')
+          new File(d, "state/0/0").list.filter(n => n.endsWith(".manifest") && n(0) != '.')
         assert(manifests.nonEmpty && manifests.forall(_.matches("""\d+_[0-9a-f-]{36}\.manifest""")))
       }
     }
@@ -126,7 +126,7 @@ class JoinStateSuite extends SparkSuite {
       val h = new StreamHarness(spark, d)(join(options("10 seconds"))).start()
       h.step(Seq(served(10, 1)), Seq(engaged(12, 2)))
       h.stop()
-      val file = new File(d, "state/0/0/tailrace").listFiles
+      val file = new File(d, "state/0/0").listFiles
         .filter(f => f.getName.endsWith(suffix) && !f.getName.startsWith("."))
         .maxBy(_.getName)
       harm(file)

@@ -15,12 +15,7 @@ object StateReader {
   def open(spark: SparkSession, checkpoint: File, partition: Int, operator: Long = 0): StateStoreProvider = {
     val provider = new TailraceStateStoreProvider
     provider.init(
-      StateStoreId(
-        new Path(checkpoint.toURI).toString + "/state",
-        operator,
-        partition,
-        TailraceStateStore.StoreName
-      ),
+      StateStoreId(new Path(checkpoint.toURI).toString + "/state", operator, partition),
       BufferedRows.KeySchema,
       BufferedRows.ValueSchema,
       NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),

@@ -30,6 +30,7 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
   private val matches = new MatchList(values)
   private val merge = new SortedMerge(-window.before, window.after)
   private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
+  private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
 
   override protected def added(sections: Seq[LiveSection]): Unit = ()
@@ -54,6 +55,7 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
     override def hasNext: Boolean = position < order.length || nextChunk()
 
     private def nextChunk(): Boolean = {
+      val started = System.nanoTime
       chunk.clear()
       values.clear()
       position = 0
@@ -61,6 +63,7 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
       order = RowSort.byKey(chunk)
       matches.reset(chunk.size)
       merge.run(chunk, order, rightSections)(_.appendValueTo(values))(matches.add)
+      nanos += System.nanoTime - started
       order.nonEmpty
     }
 
@@ -76,6 +79,8 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
       joiner.join(pointTo(leftRow, chunk, row), group)
     }
   }
+
+  override def expiryNanos: Long = nanos
 
   override def expire(): Long = {
     var removed = 0L

@@ -58,7 +58,8 @@ object JoinCheckpoint {
     val path = file(directory)
     val now = describe(columns, settings)
     // As long as batch 0 isn't committed there is no state that could mean something else.
-    if (batchId == 0 || !files.exists(path)) write(files, path, now)
+    if (batchId == 0) write(files, path, now)
+    else if (!files.exists(path)) throw Errors.stateFileMissing(path.toString, batchId, null)
     else {
       val before = read(files, path)
       val changes = (before.settings.keySet ++ now.settings.keySet).toSeq.sorted.flatMap { name =>

@@ -54,6 +54,9 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
 
   protected def joined: Iterator[UnsafeRow]
 
+  /** Nanoseconds spent on finding what expires and its matches, while `output` was taken. */
+  def expiryNanos: Long = 0L
+
   /** Removes what the watermark has passed. @return rows removed */
   def expire(): Long
 

@@ -89,7 +89,8 @@ private[join] final class LabelJoinPartition(
   }
 
   private def finish(join: JoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {
-    metrics("allRemovalsTimeMs") += millis { metrics("numRemovedStateRows") += join.expire() }
+    metrics("allRemovalsTimeMs") += NANOSECONDS.toMillis(join.expiryNanos) +
+      millis { metrics("numRemovedStateRows") += join.expire() }
     metrics("stateMemory") += memory.getUsed
     // Cursors and buffers go before the commit may retire the runs under them.
     join.close()

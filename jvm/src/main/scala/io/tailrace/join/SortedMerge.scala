@@ -82,13 +82,14 @@ final class SortedMerge(from: Long, to: Long) {
     }
   }
 
-  private def compare(probes: RowBuffer, row: Int, cursor: RunCursor): Int =
-    if (cursor.keyLength <= 8) {
-      // The prefix decides: the bytes of the entry's key need not be fetched.
-      val byPrefix = java.lang.Long.compareUnsigned(probes.keyPrefix(row), cursor.keyPrefix)
-      if (byPrefix != 0 || probes.keyLength(row) <= 8) byPrefix
-      else probes.compareKeyTo(row, cursor.keyBytes, cursor.keyLength, cursor.keyPrefix)
+  private def compare(probes: RowBuffer, row: Int, cursor: RunCursor): Int = {
+    val byPrefix = java.lang.Long.compareUnsigned(probes.keyPrefix(row), cursor.keyPrefix)
+    // Mostly the prefix decides, and the bytes of the entry's key need not be fetched.
+    if (byPrefix != 0) byPrefix
+    else if (probes.keyLength(row) <= 8 && cursor.keyLength <= 8) {
+      Integer.compare(probes.keyLength(row), cursor.keyLength)
     } else probes.compareKeyTo(row, cursor.keyBytes, cursor.keyLength, cursor.keyPrefix)
+  }
 
   /** Entries of the probe rows' key that at least one of them may match; moves the cursor past the key. */
   private def collect(probes: RowBuffer, order: Array[Int], i: Int, j: Int, cursor: RunCursor)(

@@ -50,11 +50,10 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
 
 object BufferedRows {
 
-  /**
-   * `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column. The provider knows Tailrace's stores
-   * by this schema: a store name of their own would do as well, but Spark's state reader takes every operator with a
-   * named store for one of its joins.
-   */
+  /** `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column. The provider knows Tailrace's stores
+    * by this schema: a store name of their own would do as well, but Spark's state reader takes every operator with a
+    * named store for one of its joins.
+    */
   val KeySchema: StructType = new StructType()
     .add("tailrace_store", StringType, nullable = false)
     .add("event_time", TimestampType, nullable = false)

@@ -210,6 +210,7 @@ object RowBuffer {
   ): Int = {
     val shared = Math.min(aLength, bLength)
     var i = 0
+    while (i + 8 <= shared && Platform.getLong(a, aOffset + i) == Platform.getLong(b, bOffset + i)) i += 8
     while (i < shared) {
       val difference = (Platform.getByte(a, aOffset + i) & 0xff) - (Platform.getByte(b, bOffset + i) & 0xff)
       if (difference != 0) return difference

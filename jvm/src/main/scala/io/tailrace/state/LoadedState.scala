@@ -11,7 +11,4 @@ final class LoadedState(val manifest: Manifest, val runs: Seq[LocalRun], val che
 
   def acquire(): Unit = runs.foreach(_.acquire())
   def release(): Unit = runs.foreach(_.release())
-
-  /** Gives up the runs that `successor` doesn't use. */
-  def retireAllBut(successor: Set[LocalRun]): Unit = runs.filterNot(successor).foreach(_.retire())
 }

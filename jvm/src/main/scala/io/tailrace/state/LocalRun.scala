@@ -7,39 +7,29 @@ import org.rocksdb.{RocksDBException, SstFileReader, SstFileReaderIterator}
 
 import io.tailrace.common.Errors
 
-/** The local copy of a run, opened for reading. Several stores may use it at a time (a task that was killed and the one
-  * that replaces it), so it counts its users: closing RocksDB's reader under a cursor would end the JVM, not the task.
+/** The local copy of a run, opened for reading. Several stores and versions may use it at a time (a task that was killed
+  * and the one that replaces it), so it counts its users, and its file goes with the last of them: closing RocksDB's
+  * reader under a cursor would end the JVM, not the task.
   */
 final class LocalRun(val name: String, val file: File) {
   private var users = 0
-  private var retired = false
+  private var gone = false
   private var reader: SstFileReader = _
 
   def acquire(): Unit = synchronized {
-    require(!retired, s"$name was released")
+    require(!gone, s"$name was released")
     users += 1
   }
 
   def release(): Unit = synchronized {
     users -= 1
-    if (retired && users == 0) delete()
-  }
-
-  /** Its files go as soon as its last user has gone. */
-  def retire(): Unit = synchronized {
-    if (!retired) {
-      retired = true
-      if (users == 0) delete()
-    }
+    if (users == 0) delete()
   }
 
   private[state] def iterator(): SstFileReaderIterator = synchronized {
     require(users > 0, s"$name is not in use")
     try {
-      if (reader == null) {
-        reader = new SstFileReader(SstOptions.options)
-        reader.open(file.getPath)
-      }
+      if (reader == null) reader = openReader()
       reader.newIterator(SstOptions.read)
     } catch {
       case e: RocksDBException => throw Errors.stateFileCorrupt(file.getPath, "RocksDB can't open it", e)
@@ -48,7 +38,20 @@ final class LocalRun(val name: String, val file: File) {
 
   private[state] def path: String = file.getPath
 
+  /** A reader that couldn't be opened must never be read: RocksDB would end the JVM. */
+  private def openReader(): SstFileReader = {
+    val opened = new SstFileReader(SstOptions.options)
+    try opened.open(file.getPath)
+    catch {
+      case e: RocksDBException =>
+        opened.close()
+        throw e
+    }
+    opened
+  }
+
   private def delete(): Unit = {
+    gone = true
     if (reader != null) reader.close()
     reader = null
     Files.deleteIfExists(file.toPath)

@@ -3,6 +3,8 @@ package io.tailrace.state
 import java.io.File
 import java.util.UUID
 
+import scala.collection.mutable.ArrayBuffer
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId}
@@ -41,36 +43,53 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     new TailraceStateStore(this, newest, checkpointId)
   }
 
+  /** @return the version, acquired */
   private def load(version: Long, checkpointId: Option[String]): LoadedState = {
     val manifest = files.readManifest(version, checkpointId)
     val present = newest.runs.map(r => r.name -> r).toMap
-    val runs = manifest.runs.map { run =>
-      present.getOrElse(
-        run.name, {
-          val file = localFile(run.name)
-          // Another attempt may still hold a file of this name, with the same content: never write over it.
-          val target = if (file.exists) localFile(s"${UUID.randomUUID}.run") else file
-          files.download(run, target, version)
-          new LocalRun(run.name, target)
-        }
-      )
+    val runs = new ArrayBuffer[LocalRun]
+    try
+      manifest.runs.foreach { run =>
+        val local = present.getOrElse(run.name, download(run, version))
+        local.acquire()
+        runs += local
+      }
+    catch {
+      case e: Throwable =>
+        runs.foreach(_.release())
+        throw e
     }
     logInfo(s"Loaded version $version of $id: ${runs.size} runs, ${manifest.runs.map(_.length).sum} bytes")
-    new LoadedState(manifest, runs, checkpointId)
+    new LoadedState(manifest, runs.toSeq, checkpointId)
+  }
+
+  private def download(run: Run, version: Long): LocalRun = {
+    val file = localFile(run.name)
+    // Another attempt may still hold a file of this name, with the same content: never write over it.
+    val target = if (file.exists) localFile(s"${UUID.randomUUID}.run") else file
+    try files.download(run, target, version)
+    catch {
+      case e: Throwable =>
+        target.delete()
+        throw e
+    }
+    new LocalRun(run.name, target)
   }
 
   def committed(next: LoadedState): Unit = {
     synchronized {
       // A late commit of a task that was replaced must not push out what its successor has made since.
-      if (closed) next.retireAllBut(Set.empty)
-      else if (next.manifest.version < newest.manifest.version) next.retireAllBut(newest.runs.toSet)
-      else install(next)
+      if (!closed && next.manifest.version >= newest.manifest.version) {
+        next.acquire()
+        install(next)
+      }
     }
     if (conf.commitValidationEnabled) SparkState.reportCommit(next.manifest.version, id, hadoopConf)
   }
 
+  /** @param next acquired: it stays in use as long as it is the newest */
   private def install(next: LoadedState): Unit = {
-    newest.retireAllBut(next.runs.toSet)
+    newest.release()
     newest = next
   }
 
@@ -78,8 +97,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   def close(): Unit = synchronized {
     closed = true
-    newest.retireAllBut(Set.empty)
-    newest = OwnStore.emptyAt(0)
+    install(OwnStore.emptyAt(0))
     // Fails while a task still uses a run: then Spark removes the directory when the JVM ends.
     if (localDirectory.list.isEmpty) localDirectory.delete()
   }

@@ -49,7 +49,9 @@ final class RunWriter(file: File, leastBucketWidth: Long) extends AutoCloseable 
       latest = Math.max(latest, rows.time(i))
       i += 1
     }
-    Math.max(leastBucketWidth, latest / RunWriter.MostBuckets - earliest / RunWriter.MostBuckets + 1)
+    // A span of n widths touches n + 1 buckets, and times lie on both sides of zero.
+    val most = (RunWriter.MostBuckets - 1).toLong
+    Math.max(leastBucketWidth, Math.floorDiv(latest, most) - Math.floorDiv(earliest, most) + 1)
   }
 
   private def writeSection(

@@ -53,17 +53,16 @@ final class TailraceStateStore private[state] (
     if (stores.forall(_._2.isEmpty)) Nil
     else {
       val name = CheckpointFiles.runName(version + 1)
-      val file = owner.localFile(name)
-      val writer = new RunWriter(file, bucketWidth)
+      val local = new LocalRun(name, owner.localFile(name))
+      local.acquire()
+      newRuns += local
+      val writer = new RunWriter(local.file, bucketWidth)
       val written =
         try {
           stores.foreach { case (kind, rows) => writer.write(kind, rows) }
           writer.finish()
           writer.sections
         } finally writer.close()
-      val local = new LocalRun(name, file)
-      local.acquire()
-      newRuns += local
       val added = written.map(new LiveSection(local, _))
       sections = sections ++ added
       added
@@ -111,20 +110,14 @@ final class TailraceStateStore private[state] (
     checkpointId = id
     stateBytes = manifest.runs.map(_.length).sum
     owner.committed(new LoadedState(manifest, runs.map(_._1), id))
-    newRuns.foreach { local =>
-      if (!alive.contains(local)) local.retire()
-      local.release()
-    }
+    newRuns.foreach(_.release())
     base.release()
     version + 1
   }
 
   override def abort(): Unit = if (state == TailraceStateStore.Updating) {
     state = TailraceStateStore.Aborted
-    newRuns.foreach { local =>
-      local.retire()
-      local.release()
-    }
+    newRuns.foreach(_.release())
     base.release()
   }
 

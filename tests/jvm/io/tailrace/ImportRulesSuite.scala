@@ -1,0 +1,103 @@
+package io.tailrace
+
+import java.io.File
+import java.nio.file.Files
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Which package may use which: api -> plan -> join -> state -> common, never back, and Spark's private parts only from
+  * `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
+  */
+final class ImportRulesSuite extends AnyFunSuite {
+  private val root = new File("jvm/src/main/scala")
+
+  private case class Source(path: String, lines: Seq[String]) {
+    val packageName: String = lines.collectFirst { case s"package $name" => name.trim }.get
+
+    /** Code without comments and texts. */
+    lazy val code: String = "(?s)/\\*.*?\\*/".r
+      .replaceAllIn(lines.mkString("\n"), "")
+      .replaceAll("//[^\n]*", "")
+      .replaceAll("\"[^\"\n]*\"", "\"\"")
+
+    /** Packages and classes of ours that the code names, by an import or in full. */
+    lazy val ours: Set[String] =
+      "(?m)(?<!package )\\bio\\.tailrace\\.(\\w+)".r.findAllMatchIn(code).map(_.group(1)).toSet
+
+    def usesSpark: Boolean = code.contains("org.apache.spark")
+  }
+
+  private lazy val sources: Seq[Source] = {
+    val files = Files.walk(root.toPath)
+    try
+      files
+        .iterator()
+        .asScala
+        .filter(_.toString.endsWith(".scala"))
+        .map(p => Source(root.toPath.relativize(p).toString, Files.readAllLines(p).asScala.toSeq))
+        .toVector
+    finally files.close()
+  }
+
+  private def in(packageName: String): Seq[Source] = {
+    val found = sources.filter(_.packageName == packageName)
+    assert(found.nonEmpty, packageName)
+    found
+  }
+
+  private val layers = Seq("common", "state", "join", "plan", "api")
+
+  test("each file stands in the directory of its package") {
+    sources.foreach { s =>
+      assert(s.path.startsWith(s.packageName.replace('.', '/') + "/"), s.path)
+    }
+  }
+
+  test("no package but the known ones") {
+    val known = layers.map("io.tailrace." + _).toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
+    assert(sources.map(_.packageName).toSet == known)
+  }
+
+  layers.zipWithIndex.foreach { case (layer, i) =>
+    test(s"$layer uses ${if (i == 0) "no other package" else layers.take(i).mkString(", ") + " only"}") {
+      in(s"io.tailrace.$layer").foreach { s =>
+        assert((s.ours -- layers.take(i) - layer).isEmpty, s.path)
+      }
+    }
+  }
+
+  test("the extension uses plan only") {
+    in("io.tailrace").foreach(s => assert((s.ours - "plan").isEmpty, s.path))
+  }
+
+  test("the bridge into Spark uses nothing of ours") {
+    in("org.apache.spark.sql.tailrace").foreach(s => assert(s.ours.isEmpty, s.path))
+  }
+
+  test("pure files use no Spark") {
+    val pure = Seq(
+      "common/OrderedBytes",
+      "join/JoinSettings",
+      "join/JoinWindow",
+      "join/MatchPolicy",
+      "state/RunKey",
+      "state/StoreKind"
+    )
+    pure.foreach { name =>
+      val source = sources.find(_.path == s"io/tailrace/$name.scala").getOrElse(fail(s"$name is gone"))
+      assert(!source.usesSpark, source.path)
+    }
+  }
+
+  test("imports at the head of a file begin at the root") {
+    sources.foreach { s =>
+      s.lines.filter(_.startsWith("import ")).foreach { line =>
+        val rooted =
+          Seq("java.", "javax.", "scala.", "org.", "io.tailrace.").exists(r => line.startsWith(s"import $r"))
+        assert(rooted, s"${s.path}: $line")
+      }
+    }
+  }
+}

@@ -1,0 +1,93 @@
+package io.tailrace.common
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkThrowable
+import org.json4s.jackson.JsonMethods
+import org.scalatest.funsuite.AnyFunSuite
+
+final class ErrorsSuite extends AnyFunSuite {
+  private val cause = new RuntimeException("the cause")
+
+  private val all: Map[String, Throwable] = Map(
+    "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
+    "TAILRACE_SESSION_PROVIDER_MISSING" -> Errors.providerMissing("P"),
+    "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
+    "TAILRACE_JOIN_WATERMARK_MISSING" -> Errors.watermarkMissing("left", "C", Some("O")),
+    "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> Errors.mixedBatchAndStream("left", "right"),
+    "TAILRACE_JOIN_COLUMN_NOT_FOUND" -> Errors.columnNotFound("left", "on", "C", Seq("A", "B")),
+    "TAILRACE_JOIN_COLUMN_AMBIGUOUS" -> Errors.columnAmbiguous("left", "on", "C"),
+    "TAILRACE_JOIN_KEYS_MISSING" -> Errors.keysMissing(),
+    "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> Errors.keyTypesDiffer("L", "INT", "R", "STRING"),
+    "TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED" -> Errors.keyTypeUnsupported("C", "MAP"),
+    "TAILRACE_JOIN_KEY_COLLATED" -> Errors.keyCollated("C", "STRING COLLATE X"),
+    "TAILRACE_JOIN_TIME_TYPE" -> Errors.timeType("left", "C", "INT"),
+    "TAILRACE_JOIN_TIME_TYPES_DIFFER" -> Errors.timeTypesDiffer("L", "TIMESTAMP", "R", "TIMESTAMP_NTZ"),
+    "TAILRACE_JOIN_DURATION_INVALID" -> Errors.durationInvalid("before", "V"),
+    "TAILRACE_JOIN_DURATION_NEGATIVE" -> Errors.durationNegative("before", "V"),
+    "TAILRACE_JOIN_OPTION_INVALID" -> Errors.optionInvalid("how", "V", "A"),
+    "TAILRACE_JOIN_OPTION_CONFLICT" -> Errors.optionConflict("match", "V"),
+    "TAILRACE_JOIN_COLUMN_EXISTS" -> Errors.columnExists("C", "left", "Rename it."),
+    "TAILRACE_OUTPUT_MODE_UNSUPPORTED" -> Errors.outputModeUnsupported("Update"),
+    "TAILRACE_REAL_TIME_MODE_UNSUPPORTED" -> Errors.realTimeModeUnsupported(),
+    "TAILRACE_CHECKPOINT_INCOMPATIBLE" -> Errors.checkpointIncompatible("P", Seq("a", "b")),
+    "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
+    "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
+    "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 2, 1),
+    "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put")
+  )
+
+  private val stateConditions = all.keySet.filter(_.startsWith("TAILRACE_STATE_"))
+
+  private def thrown(condition: String): SparkThrowable = all(condition) match {
+    case e: SparkThrowable => e
+    case e => fail(s"$condition is a ${e.getClass.getName}")
+  }
+
+  test("every condition of the file has a method that raises it, and none is raised that the file lacks") {
+    val stream = getClass.getResourceAsStream("/error/tailrace-error-conditions.json")
+    val declared =
+      try JsonMethods.parse(new String(stream.readAllBytes(), "UTF-8")).values.asInstanceOf[Map[String, Any]]
+      finally stream.close()
+    assert(all.keySet == declared.keySet)
+  }
+
+  test("every public method of Errors is tried here") {
+    val methods = Errors.getClass.getDeclaredMethods.toSeq
+      .filter(m => m.getReturnType == classOf[Throwable] && !m.getName.contains("$"))
+      .filter(m => java.lang.reflect.Modifier.isPublic(m.getModifiers))
+    assert(methods.map(_.getName).distinct.size == all.size)
+  }
+
+  all.keys.toSeq.sorted.foreach { condition =>
+    test(s"$condition: condition, SQL state, and a text without holes") {
+      val error = thrown(condition)
+      assert(error.getCondition == condition)
+      assert(error.getSqlState.matches("[0-9A-Z]{5}"))
+      val message = all(condition).getMessage
+      assert(message.startsWith(s"[$condition] "))
+      assert("<[A-Za-z]+>".r.findFirstIn(message).isEmpty, message)
+      error.getMessageParameters.asScala.foreach { case (name, value) =>
+        assert(message.contains(value), s"$name is not in: $message")
+      }
+    }
+  }
+
+  test("what is refused before a query starts is an analysis error, damage to state is not") {
+    all.foreach { case (condition, error) =>
+      assert(error.isInstanceOf[TailraceStateException] == stateConditions(condition), condition)
+      assert(error.isInstanceOf[TailraceAnalysisException] == !stateConditions(condition), condition)
+    }
+  }
+
+  test("state errors keep their cause") {
+    assert(all("TAILRACE_STATE_FILE_MISSING").getCause eq cause)
+    assert(all("TAILRACE_STATE_FILE_CORRUPT").getCause eq cause)
+  }
+
+  test("a side without a watermark on its time column is told where its watermark is, if it has one") {
+    def other(e: Throwable) = e.asInstanceOf[SparkThrowable].getMessageParameters.get("other")
+    assert(other(Errors.watermarkMissing("left", "t", None)).isEmpty)
+    assert(other(Errors.watermarkMissing("left", "t", Some("u"))).contains("`u`"))
+  }
+}

@@ -1,0 +1,95 @@
+package io.tailrace.state
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.types._
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.tailrace.testkit.{RunFixture, TestRow}
+
+final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
+  private val times = Gen.choose(-30L, 30L)
+
+  private def read(
+      sections: Seq[LiveSection],
+      expiredThrough: Long = Long.MinValue
+  ): Seq[(String, TestRow)] = {
+    val rows = new BufferedRows(sections, expiredThrough)
+    val found = new ArrayBuffer[(String, TestRow)]
+    rows.foreach { pair =>
+      val k = pair.key
+      found += k.getUTF8String(0).toString ->
+        TestRow(k.getBinary(3).toVector, k.getLong(1), k.getLong(2), pair.value.getBinary(0).toVector)
+    }
+    rows.close()
+    found.toSeq
+  }
+
+  private def sorted(rows: Seq[(String, TestRow)]) = rows.sortBy { case (store, r) => (store, r.time, r.seq) }
+
+  test("each row comes once, with its store, time, number, key and value") {
+    forAll(TestRow.rows(times, emptyKeys = true), TestRow.rows(times)) { (left, right) =>
+      whenever(left.nonEmpty || right.nonEmpty) {
+        val buffers = Seq(bufferOf(left), bufferOf(right))
+        val live = newRun(7, StoreKind.LeftTimeSorted -> buffers(0), StoreKind.RightKeySorted -> buffers(1))
+        val expected = left.map("left-time-sorted" -> _) ++ right.map("right-key-sorted" -> _)
+        assert(sorted(read(live)) == sorted(expected))
+        buffers.foreach(_.close())
+      }
+    }
+  }
+
+  test("expired rows of a time-sorted store don't come; those of a key-sorted one do") {
+    forAll(TestRow.rows(times), Gen.choose(-31L, 31L)) { (rows, through) =>
+      whenever(rows.nonEmpty) {
+        val buffer = bufferOf(rows)
+        val live = newRun(7, StoreKind.LeftTimeSorted -> buffer, StoreKind.RightKeySorted -> buffer)
+        val expected = rows.filter(_.time > through).map("left-time-sorted" -> _) ++
+          rows.map("right-key-sorted" -> _)
+        assert(sorted(read(live, through)) == sorted(expected))
+        buffer.close()
+      }
+    }
+  }
+
+  test("no sections, no rows") {
+    assert(read(Nil).isEmpty)
+    assertThrows[NoSuchElementException](new BufferedRows(Nil, 0).next())
+  }
+
+  test("it can be closed half-way") {
+    val rows = new BufferedRows(
+      newRun(1, StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("a", 1, 1), TestRow.of("b", 2, 2))),
+      Long.MinValue
+    )
+    rows.next()
+    rows.close()
+    rows.close()
+  }
+
+  test("a row that was taken stays as it was when the next one is") {
+    val rows = new BufferedRows(
+      newRun(
+        10,
+        StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("a", 1, 1, "x"), TestRow.of("b", 2, 2, "y"))
+      ),
+      Long.MinValue
+    )
+    val first = rows.next()
+    val (key, value) = (first.key, first.value)
+    rows.next()
+    assert(key.getLong(1) == 1 && new String(value.getBinary(0)) == "x")
+    rows.close()
+  }
+
+  test("the provider knows its own stores by their key schema, whatever is nullable in it") {
+    assert(BufferedRows.isKeySchema(BufferedRows.KeySchema))
+    assert(BufferedRows.isKeySchema(StructType(BufferedRows.KeySchema.map(_.copy(nullable = true)))))
+    assert(!BufferedRows.isKeySchema(BufferedRows.ValueSchema))
+    assert(!BufferedRows.isKeySchema(new StructType()))
+    assert(!BufferedRows.isKeySchema(StructType(BufferedRows.KeySchema.tail)))
+    assert(!BufferedRows.isKeySchema(StructType(BufferedRows.KeySchema.init).add("key", StringType)))
+  }
+}

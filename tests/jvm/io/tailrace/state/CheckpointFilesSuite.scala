@@ -1,0 +1,216 @@
+package io.tailrace.state
+
+import java.io.File
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.Files
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkThrowable
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.testkit.{Damage, FailingFiles, TempDirectory}
+
+final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
+  private val content = Array.tabulate(200000)(i => (i * 7).toByte)
+
+  private def checkpoint = new File(directory, "checkpoint")
+  private def newFiles(conf: Configuration = new Configuration) =
+    new CheckpointFiles(new Path(checkpoint.toURI), conf)
+  private def stored(name: String) = new File(checkpoint, name)
+  private def names: Set[String] = checkpoint.list.toSet.filterNot(_.startsWith("."))
+
+  private def local(name: String, bytes: Array[Byte] = content): File = {
+    val file = new File(directory, name)
+    Files.write(file.toPath, bytes)
+    file
+  }
+
+  private def upload(files: CheckpointFiles, name: String): Run = {
+    val (length, crc) = files.upload(local("upload"), name)
+    Run(name, length, crc, Seq(Section("right-key-sorted", 0, 1, 0, 0, 1)))
+  }
+
+  /** Writes a version that adds one run to `earlier` ones. @return the new run */
+  private def commit(
+      files: CheckpointFiles,
+      version: Long,
+      earlier: Seq[Run],
+      id: Option[String] = None
+  ): Run = {
+    val run = upload(files, CheckpointFiles.runName(version))
+    files.writeManifest(Manifest(version, 0, earlier :+ run), id)
+    run
+  }
+
+  private def assertFails(condition: String, file: File)(body: => Any): Unit =
+    intercept[Exception](body) match {
+      case e: SparkThrowable =>
+        assert(e.getCondition == condition)
+        assert(new Path(e.getMessageParameters.get("file")).toUri.getPath == file.getPath)
+      case e => throw e
+    }
+
+  private def corrupt(file: File)(body: => Any): Unit = assertFails("TAILRACE_STATE_FILE_CORRUPT", file)(body)
+  private def missing(file: File)(body: => Any): Unit = assertFails("TAILRACE_STATE_FILE_MISSING", file)(body)
+
+  test("what is uploaded is downloaded") {
+    val run = upload(newFiles(), "1-a.run")
+    assert(run.length == content.length)
+    val target = new File(directory, "download")
+    newFiles().download(run, target, 1)
+    assert(Files.readAllBytes(target.toPath).sameElements(content))
+  }
+
+  test("a manifest is read back by version, and by id where it has one") {
+    val manifest = Manifest(3, 5, Seq(Run("3-a.run", 1, 2, Nil)))
+    newFiles().writeManifest(manifest, None)
+    newFiles().writeManifest(manifest.copy(expiredThrough = 6), Some("x"))
+    assert(names == Set("3.manifest", "3_x.manifest"))
+    assert(newFiles().readManifest(3, None) == manifest)
+    assert(newFiles().readManifest(3, Some("x")).expiredThrough == 6)
+  }
+
+  test("a second attempt's manifest of a version takes the place of the first") {
+    newFiles().writeManifest(Manifest(3, 5, Nil), None)
+    newFiles().writeManifest(Manifest(3, 6, Nil), None)
+    assert(newFiles().readManifest(3, None).expiredThrough == 6)
+  }
+
+  test("a missing manifest is named") {
+    missing(stored("3.manifest"))(newFiles().readManifest(3, None))
+    newFiles().writeManifest(Manifest(3, 5, Nil), None)
+    missing(stored("3_x.manifest"))(newFiles().readManifest(3, Some("x")))
+  }
+
+  test("a missing run is named") {
+    val run = upload(newFiles(), "1-a.run")
+    assert(stored("1-a.run").delete())
+    missing(stored("1-a.run"))(newFiles().download(run, new File(directory, "download"), 1))
+  }
+
+  Seq(true, false).foreach { withoutHadoop =>
+    val by = if (withoutHadoop) "our checksum alone" else "Hadoop's checksum"
+    def weaken(file: File): Unit = if (withoutHadoop) Damage.dropHadoopChecksum(file)
+
+    test(s"a damaged manifest is named, found by $by") {
+      newFiles().writeManifest(Manifest(3, 5, Nil), None)
+      Damage.flipMiddle(stored("3.manifest"))
+      weaken(stored("3.manifest"))
+      corrupt(stored("3.manifest"))(newFiles().readManifest(3, None))
+    }
+
+    Seq[(String, File => Unit)](
+      "flipped bit" -> Damage.flipMiddle,
+      "lost end" -> (f => Damage.truncate(f, f.length - 1)),
+      "lost content" -> (f => Damage.truncate(f, 0))
+    ).foreach { case (what, damage) =>
+      test(s"a run with a $what is named, found by $by") {
+        val run = upload(newFiles(), "1-a.run")
+        damage(stored("1-a.run"))
+        weaken(stored("1-a.run"))
+        corrupt(stored("1-a.run"))(newFiles().download(run, new File(directory, "download"), 1))
+      }
+    }
+  }
+
+  test("a manifest under the name of another version is refused") {
+    newFiles().writeManifest(Manifest(3, 5, Nil), None)
+    Files.copy(stored("3.manifest").toPath, stored("4.manifest").toPath)
+    corrupt(stored("4.manifest"))(newFiles().readManifest(4, None))
+  }
+
+  test("a write that fails leaves no file of that name") {
+    val files = newFiles(FailingFiles.configure(new Configuration))
+    FailingFiles.whileFailing(".run")(assertThrows[java.io.IOException](upload(files, "1-a.run")))
+    assert(names.isEmpty)
+    assertThrows[java.io.IOException](files.upload(new File(directory, "no such file"), "1-b.run"))
+    assert(names.isEmpty)
+  }
+
+  test("purge keeps the newest versions and what they name, and nothing else") {
+    val files = newFiles()
+    val one = commit(files, 1, Nil)
+    val two = commit(files, 2, Seq(one))
+    val three = commit(files, 3, Seq(one))
+    val four = commit(files, 4, Seq(one, three))
+    files.purge(2)
+    assert(names == Set("3.manifest", "4.manifest", one.name, three.name, four.name))
+    assert(!names(two.name))
+    files.purge(1)
+    assert(names == Set("4.manifest", one.name, three.name, four.name))
+    val after = names
+    files.purge(1)
+    assert(names == after)
+  }
+
+  test("purge leaves everything while there are no more versions than to retain") {
+    val files = newFiles()
+    commit(files, 1, Nil)
+    commit(files, 2, Nil)
+    val before = names
+    files.purge(2)
+    files.purge(100)
+    assert(names == before)
+  }
+
+  test("purge: both manifests of a version that two attempts wrote count, and both their runs stay") {
+    val files = newFiles()
+    val base = commit(files, 1, Nil, Some("x"))
+    val other = commit(files, 1, Nil, Some("y"))
+    val a = commit(files, 2, Seq(base), Some("a"))
+    val b = commit(files, 2, Seq(other), Some("b"))
+    files.purge(1)
+    assert(names == Set("2_a.manifest", "2_b.manifest", base.name, other.name, a.name, b.name))
+  }
+
+  test(
+    "purge: the run of a replaced attempt goes once its version is old, unless a later version is built on it"
+  ) {
+    val files = newFiles()
+    val lost = commit(files, 1, Nil)
+    val kept = commit(files, 1, Nil)
+    val two = commit(files, 2, Seq(kept))
+    files.purge(2)
+    assert(names == Set("1.manifest", "2.manifest", lost.name, kept.name, two.name))
+    val three = commit(files, 3, Seq(kept))
+    files.purge(2)
+    assert(names == Set("2.manifest", "3.manifest", kept.name, two.name, three.name))
+  }
+
+  test("purge: a run whose manifest is yet to come stays") {
+    val files = newFiles()
+    commit(files, 1, Nil)
+    commit(files, 2, Nil)
+    val early = upload(files, CheckpointFiles.runName(3))
+    val slow = upload(files, CheckpointFiles.runName(2))
+    files.purge(1)
+    assert(names(early.name) && names(slow.name))
+  }
+
+  test("purge fails rather than delete what a damaged manifest may name") {
+    val files = newFiles()
+    val one = commit(files, 1, Nil)
+    commit(files, 2, Seq(one))
+    Damage.flipMiddle(stored("2.manifest"))
+    Damage.dropHadoopChecksum(stored("2.manifest"))
+    val before = names
+    corrupt(stored("2.manifest"))(files.purge(1))
+    assert(names == before)
+  }
+
+  test("purge leaves alone what isn't its own") {
+    val files = newFiles()
+    commit(files, 1, Nil)
+    Files.createDirectory(stored("_metadata").toPath)
+    Files.write(stored("0-notes.txt").toPath, "x".getBytes(UTF_8))
+    (2L to 5L).foreach(commit(files, _, Nil))
+    files.purge(1)
+    assert(Set("_metadata", "0-notes.txt").subsetOf(names))
+  }
+
+  test("purge on an empty checkpoint") {
+    newFiles().purge(2)
+    assert(names.isEmpty)
+  }
+}

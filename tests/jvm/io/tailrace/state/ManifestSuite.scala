@@ -1,0 +1,144 @@
+package io.tailrace.state
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.zip.CRC32C
+
+import scala.io.Source
+
+import org.apache.spark.SparkThrowable
+import org.scalacheck.{Arbitrary, Gen}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  private val file = "somewhere/7.manifest"
+
+  private val sections: Gen[Section] = for {
+    kind <- Gen.oneOf(StoreKind.all)
+    bucket <- Arbitrary.arbitrary[Long]
+    rows <- Gen.choose(1L, Long.MaxValue)
+    min <- Arbitrary.arbitrary[Long]
+    max <- Arbitrary.arbitrary[Long]
+    expired <- Gen.choose(0L, 5L)
+  } yield Section(kind.name, bucket, rows, min, max, rows, expired)
+
+  private val runs: Gen[Run] = for {
+    version <- Gen.choose(1L, 1000L)
+    crc <- Gen.choose(0L, 0xffffffffL)
+    some <- Gen.listOf(sections)
+  } yield Run(CheckpointFiles.runName(version), crc + 1, crc, some)
+
+  private val manifests: Gen[Manifest] = for {
+    version <- Gen.choose(0L, Long.MaxValue)
+    through <- Arbitrary.arbitrary[Long]
+    some <- Gen.listOf(runs)
+  } yield Manifest(version, through, some)
+
+  private val golden = Manifest(
+    7,
+    -5,
+    Seq(
+      Run(
+        "7-a.run",
+        1234,
+        4294967295L,
+        Seq(
+          Section("left-time-sorted", 0, 3, 10, 20, 300, 1),
+          Section("right-key-sorted", -1, 2, -20, -10, 200)
+        )
+      )
+    )
+  )
+
+  private def goldenBytes: Array[Byte] = {
+    val source = Source.fromResource("manifest-1.txt")
+    try source.mkString.getBytes(UTF_8)
+    finally source.close()
+  }
+
+  private def error(bytes: Array[Byte]): SparkThrowable =
+    intercept[Exception](Manifest.decode(bytes, file)) match {
+      case e: SparkThrowable => e
+      case e => throw e
+    }
+
+  private def assertCorrupt(bytes: Array[Byte]): Unit = {
+    val e = error(bytes)
+    assert(e.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(e.getMessageParameters.get("file") == file)
+  }
+
+  private def withChecksum(body: String): Array[Byte] = {
+    val crc = new CRC32C
+    crc.update(body.getBytes(UTF_8))
+    f"$body${crc.getValue}%08x%n".getBytes(UTF_8)
+  }
+
+  test("what is encoded is decoded") {
+    forAll(manifests)(m => assert(Manifest.decode(Manifest.encode(m), file) == m))
+  }
+
+  test("golden bytes, both ways") {
+    assert(new String(Manifest.encode(golden), UTF_8) == new String(goldenBytes, UTF_8))
+    assert(Manifest.decode(goldenBytes, file) == golden)
+  }
+
+  test("the golden file's last line is the checksum of the lines above it") {
+    val lines = new String(goldenBytes, UTF_8).split('\n')
+    assert(withChecksum(s"${lines(0)}\n${lines(1)}\n").sameElements(goldenBytes))
+  }
+
+  test("any flipped bit is refused") {
+    for (at <- goldenBytes.indices; bit <- 0 until 8) {
+      val bytes = goldenBytes
+      bytes(at) = (bytes(at) ^ (1 << bit)).toByte
+      val e = error(bytes)
+      // In the format's own digit it may look like a newer one: refused all the same.
+      val expected = Set("TAILRACE_STATE_FILE_CORRUPT") ++
+        (if (at == "tailrace-state ".length) Set("TAILRACE_STATE_FORMAT_UNSUPPORTED") else Set.empty)
+      assert(expected(e.getCondition), s"byte $at, bit $bit")
+      assert(e.getMessageParameters.get("file") == file)
+    }
+  }
+
+  test("a truncated manifest is refused at every length") {
+    // Without the newline at its very end nothing is missing.
+    (0 until goldenBytes.length - 1).foreach(n => assertCorrupt(goldenBytes.take(n)))
+  }
+
+  test("a manifest with something after it is refused") {
+    assertCorrupt(goldenBytes ++ "more".getBytes(UTF_8))
+    assertCorrupt(goldenBytes ++ goldenBytes)
+  }
+
+  test("other files are refused") {
+    assertCorrupt(Array.emptyByteArray)
+    assertCorrupt("{}".getBytes(UTF_8))
+    assertCorrupt(withChecksum("v1\n{}\n"))
+    assertCorrupt(withChecksum("tailrace-state one\n{}\n"))
+  }
+
+  test("right checksum, wrong content: refused") {
+    assertCorrupt(withChecksum("tailrace-state 1\n{}\n"))
+    assertCorrupt(withChecksum("tailrace-state 1\nnot json\n"))
+  }
+
+  test("a newer format is refused by its number, whatever follows") {
+    Seq("tailrace-state 2\n", "tailrace-state 2\nof another shape\n\n\n").foreach { text =>
+      val e = error(text.getBytes(UTF_8))
+      assert(e.getCondition == "TAILRACE_STATE_FORMAT_UNSUPPORTED")
+      assert(e.getMessageParameters.get("file") == file)
+      assert(e.getMessageParameters.get("format") == "2")
+      assert(e.getMessageParameters.get("supported") == Manifest.Format.toString)
+    }
+  }
+
+  test("a section knows its store") {
+    assert(golden.runs.head.sections.map(_.kind) == Seq(StoreKind.LeftTimeSorted, StoreKind.RightKeySorted))
+  }
+
+  test("file names are those of the runs") {
+    assert(golden.fileNames == Set("7-a.run"))
+    assert(Manifest.empty.fileNames.isEmpty)
+  }
+}

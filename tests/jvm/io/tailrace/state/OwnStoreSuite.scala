@@ -1,0 +1,214 @@
+package io.tailrace.state
+
+import java.io.File
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkThrowable
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.testkit.{Damage, StoreFixture, TestRow}
+
+final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
+  private val kind = StoreKind.LeftTimeSorted
+
+  private def newOwner(settings: (String, String)*): OwnStore =
+    new OwnStore(storeId, storeConf(settings: _*), hadoopConf())
+
+  private def load(owner: OwnStore, version: Long, id: Option[String] = None): TailraceStateStore =
+    owner.store(version, id, empty = false)
+
+  private def add(store: TailraceStateStore, rows: TestRow*): TailraceStateStore = {
+    store.addRun(1000, kind -> bufferOf(rows))
+    store
+  }
+
+  /** A version on top of `version` with one more row, at time `version`. */
+  private def step(owner: OwnStore, version: Long): TestRow = {
+    val row = TestRow.of(s"k$version", version, version, s"made by ${version + 1}")
+    add(load(owner, version), row).commit()
+    row
+  }
+
+  private def readAndClose(store: TailraceStateStore): Seq[TestRow] =
+    try rowsOf(store, kind)
+    finally store.abort()
+
+  private def localFiles(owner: OwnStore): Set[String] = owner.localFile("x").getParentFile.list.toSet
+  private def runs: Set[String] = checkpointFiles.filter(_.endsWith(".run"))
+
+  test("what one executor commits another one loads") {
+    val rows = (0L to 2L).map(step(newOwner(), _))
+    assert(readAndClose(load(newOwner(), 3)) == rows)
+    assert(checkpointFiles -- runs == Set("1.manifest", "2.manifest", "3.manifest"))
+  }
+
+  test("an older version that is retained is loaded as it was, over a newer one too") {
+    val owner = newOwner()
+    val rows = (0L to 2L).map(step(owner, _))
+    assert(readAndClose(load(owner, 2)) == rows.take(2))
+    assert(readAndClose(load(owner, 1)) == rows.take(1))
+    assert(readAndClose(load(owner, 0)).isEmpty)
+    assert(readAndClose(load(owner, 3)) == rows)
+  }
+
+  test("the newest version is served from local files") {
+    val owner = newOwner()
+    val row = step(owner, 0)
+    assert(new File(storeDirectory, runs.head).delete())
+    assert(readAndClose(load(owner, 1)) == Seq(row))
+  }
+
+  test("a store begun empty holds nothing, whatever the checkpoint holds") {
+    step(newOwner(), 0)
+    val store = newOwner().store(1, None, empty = true)
+    assert(store.version == 1)
+    assert(readAndClose(store).isEmpty)
+  }
+
+  test("two stores on one version: each commits its own, the last manifest wins whole") {
+    val owner = newOwner()
+    val base = step(owner, 0)
+    val (a, b) = (load(owner, 1), load(owner, 1))
+    val (rowA, rowB) = (TestRow.of("a", 5, 5), TestRow.of("b", 6, 6))
+    add(a, rowA).commit()
+    assert(readAndClose(load(owner, 2)) == Seq(base, rowA))
+    add(b, rowB).commit()
+    assert(readAndClose(load(owner, 2)) == Seq(base, rowB))
+    assert(readAndClose(load(newOwner(), 2)) == Seq(base, rowB))
+  }
+
+  test("a store on the first attempt's version goes on after the second attempt's late commit") {
+    val owner = newOwner()
+    val base = step(owner, 0)
+    val zombie = load(owner, 1)
+    val rowA = TestRow.of("a", 5, 5)
+    add(load(owner, 1), rowA).commit()
+    val next = load(owner, 2)
+    add(zombie, TestRow.of("b", 6, 6)).commit()
+    val rowC = TestRow.of("c", 7, 7)
+    add(next, rowC).commit()
+    assert(readAndClose(load(owner, 3)) == Seq(base, rowA, rowC))
+    assert(readAndClose(load(newOwner(), 3)) == Seq(base, rowA, rowC))
+  }
+
+  test("a late commit of an old version doesn't push out a newer one") {
+    val owner = newOwner()
+    val rows = (0L to 0L).map(step(owner, _))
+    val zombie = load(owner, 1)
+    val more = (1L to 2L).map(step(owner, _))
+    add(zombie, TestRow.of("zombie", 9, 9)).commit()
+    // The newest is still the local one: it is there without the checkpoint.
+    runs.foreach(name => assert(new File(storeDirectory, name).delete()))
+    assert(readAndClose(load(owner, 3)) == rows ++ more)
+    assert(localFiles(owner).size == 3)
+  }
+
+  test("a commit on a version that was left for an older one can be gone on from") {
+    val owner = newOwner()
+    val rows = (0L to 2L).map(step(owner, _))
+    val ahead = load(owner, 3)
+    readAndClose(load(owner, 1))
+    val row = TestRow.of("k", 9, 9)
+    add(ahead, row).commit()
+    assert(readAndClose(load(owner, 4)) == rows :+ row)
+  }
+
+  test("local files of runs that no version needs any more go with their last user") {
+    val owner = newOwner()
+    step(owner, 0)
+    val reader = load(owner, 1)
+    val dropping = load(owner, 1)
+    dropping.dropThrough(kind, 100)
+    dropping.commit()
+    assert(localFiles(owner).size == 1)
+    assert(rowsOf(reader, kind).size == 1)
+    reader.abort()
+    assert(localFiles(owner).isEmpty)
+  }
+
+  test("each version's attempts are told apart by checkpoint ids") {
+    val owner = newOwner(CheckpointIds)
+    val base = TestRow.of("k", 0, 0)
+    def commit(version: Long, id: Option[String], row: TestRow): Option[String] = {
+      val store = add(load(owner, version, id), row)
+      store.commit()
+      val info = store.getStateStoreCheckpointInfo()
+      assert(info.partitionId == 0 && info.batchVersion == version + 1 && info.baseStateStoreCkptId == id)
+      assert(info.stateStoreCkptId.isDefined)
+      info.stateStoreCkptId
+    }
+    val first = commit(0, None, base)
+    val (rowA, rowB) = (TestRow.of("a", 5, 5), TestRow.of("b", 6, 6))
+    val idA = commit(1, first, rowA)
+    val idB = commit(1, first, rowB)
+    assert(idA != idB)
+    Seq(owner, newOwner(CheckpointIds)).foreach { o =>
+      assert(readAndClose(load(o, 2, idA)) == Seq(base, rowA))
+      assert(readAndClose(load(o, 2, idB)) == Seq(base, rowB))
+    }
+    assert(
+      checkpointFiles -- runs == Set(s"1_${first.get}", s"2_${idA.get}", s"2_${idB.get}").map(_ + ".manifest")
+    )
+  }
+
+  test("without checkpoint ids none is reported") {
+    val store = add(load(newOwner(), 0), TestRow.of("k", 1, 1))
+    store.commit()
+    assert(store.getStateStoreCheckpointInfo().stateStoreCkptId.isEmpty)
+  }
+
+  private def assertFails(condition: String, file: File, owner: OwnStore)(body: => Any): Unit = {
+    intercept[Exception](body) match {
+      case e: SparkThrowable =>
+        assert(e.getCondition == condition)
+        assert(new Path(e.getMessageParameters.get("file")).toUri.getPath == file.getPath)
+      case e => throw e
+    }
+    assert(localFiles(owner).isEmpty)
+  }
+
+  test("a missing or damaged file stops the load, each time, and leaves nothing behind") {
+    (0L to 1L).foreach(step(newOwner(), _))
+    val run = new File(storeDirectory, runs.toSeq.sorted.last)
+    val owner = newOwner()
+    Damage.flipMiddle(run)
+    (1 to 2).foreach(_ => assertFails("TAILRACE_STATE_FILE_CORRUPT", run, owner)(load(owner, 2)))
+    assert(run.delete())
+    (1 to 2).foreach(_ => assertFails("TAILRACE_STATE_FILE_MISSING", run, owner)(load(owner, 2)))
+    val manifest = new File(storeDirectory, "2.manifest")
+    Damage.flipMiddle(manifest)
+    assertFails("TAILRACE_STATE_FILE_CORRUPT", manifest, owner)(load(owner, 2))
+    assert(manifest.delete())
+    assertFails("TAILRACE_STATE_FILE_MISSING", manifest, owner)(load(owner, 2))
+  }
+
+  test("maintenance keeps the versions that Spark wants to be retained") {
+    val owner = newOwner(retain(2))
+    val rows = (0L to 4L).map(step(owner, _))
+    owner.maintain()
+    assert(checkpointFiles -- runs == Set("4.manifest", "5.manifest"))
+    assert(readAndClose(load(newOwner(), 4)) == rows.take(4))
+    assert(readAndClose(load(newOwner(), 5)) == rows)
+  }
+
+  test("after close nothing can be opened and local files are gone once the last store is") {
+    val owner = newOwner()
+    val row = step(owner, 0)
+    val late = load(owner, 1)
+    owner.close()
+    assertThrows[IllegalArgumentException](load(owner, 1))
+    assert(rowsOf(late, kind) == Seq(row))
+    val more = TestRow.of("late", 9, 9)
+    add(late, more).commit()
+    assert(localFiles(owner).isEmpty)
+    assert(readAndClose(load(newOwner(), 2)) == Seq(row, more))
+  }
+
+  test("close removes the local directory") {
+    val owner = newOwner()
+    step(owner, 0)
+    val local = owner.localFile("x").getParentFile
+    owner.close()
+    assert(!local.exists)
+  }
+}

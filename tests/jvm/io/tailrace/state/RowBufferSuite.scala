@@ -1,0 +1,130 @@
+package io.tailrace.state
+
+import org.scalacheck.{Arbitrary, Gen}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.tailrace.testkit.{RowFixture, TestRow}
+
+final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPropertyChecks {
+  private val anyRows = TestRow.rows(Arbitrary.arbitrary[Long], emptyKeys = true)
+
+  private def contents(buffer: RowBuffer): Seq[TestRow] =
+    (0 until buffer.size).map(TestRow.read(buffer, _))
+
+  test("rows come back as they were appended, numbered from 0") {
+    forAll(anyRows) { rows =>
+      val buffer = newBuffer()
+      assert(buffer.isEmpty)
+      assert(rows.map(_.appendTo(buffer)) == rows.indices)
+      assert(contents(buffer) == rows)
+      buffer.close()
+    }
+  }
+
+  test("more rows than the index begins with, over several pages") {
+    val rows = Vector.tabulate(5000)(i => TestRow.of(s"key $i", -i.toLong, i.toLong, "v" * (i % 700)))
+    val buffer = bufferOf(rows)
+    assert(contents(buffer) == rows)
+    assert(usedMemory > 2 * RowMemory.PageBytes)
+  }
+
+  test("a value larger than a page, between small ones") {
+    val large = TestRow(TestRow.key("b"), 2, 2, Vector.tabulate(3 * RowMemory.PageBytes.toInt)(_.toByte))
+    val rows = Vector(TestRow.of("a", 1, 1, "x"), large, TestRow.of("c", 3, 3, "y"))
+    assert(contents(bufferOf(rows)) == rows)
+  }
+
+  test("a value that just fills its page") {
+    val key = TestRow.key("abcdef")
+    val fits = RowMemory.PageBytes.toInt - 8
+    val buffer = bufferOf(
+      TestRow(key, 1, 1, Vector.fill(fits)(1.toByte)),
+      TestRow(key, 2, 2, Vector.fill(fits)(2.toByte))
+    )
+    assert(contents(buffer).map(_.value.toSet) == Seq(Set(1.toByte), Set(2.toByte)))
+  }
+
+  test("a prefix is the key's first eight bytes, unsigned, padded with zeros") {
+    val keys = Seq[Seq[Int]](Nil, Seq(1), Seq(0xff, 0, 0), 1 to 8, 1 to 9)
+    val expected = Seq(0L, 1L << 56, 0xffL << 56, 0x0102030405060708L, 0x0102030405060708L)
+    keys.zip(expected).foreach { case (k, prefix) =>
+      val key = k.map(_.toByte).toArray
+      assert(RowBuffer.prefix(key, key.length) == prefix)
+      val buffer = bufferOf(TestRow(key.toVector, 0, 0, Vector.empty))
+      assert(buffer.keyPrefix(0) == prefix)
+    }
+  }
+
+  test("a prefix minds the key's length, not that of the array") {
+    assert(RowBuffer.prefix(Array[Byte](1, 2, 3), 2) == 0x0102L << 48)
+  }
+
+  test("keys and values compare as their bytes do") {
+    forAll(anyRows) { rows =>
+      val buffer = bufferOf(rows)
+      for (a <- rows.indices; b <- rows.indices) {
+        val expected = Integer.signum(TestRow.byteOrder.compare(rows(a).key, rows(b).key))
+        assert(Integer.signum(buffer.compareKeys(a, b)) == expected)
+        val key = rows(b).key.toArray
+        val prefix = RowBuffer.prefix(key, key.length)
+        assert(Integer.signum(buffer.compareKeyTo(a, key, key.length, prefix)) == expected)
+        assert(
+          Integer.signum(buffer.compareValues(a, b)) ==
+            Integer.signum(TestRow.byteOrder.compare(rows(a).value, rows(b).value))
+        )
+      }
+      buffer.close()
+    }
+  }
+
+  test("an empty key is less than every other, also than one of zeros") {
+    val zeros = (1 to 12).map(n => Vector.fill(n)(0.toByte))
+    zeros.foreach { key =>
+      val buffer = bufferOf(TestRow(Vector.empty, 1, 1, Vector.empty), TestRow(key, 1, 2, Vector.empty))
+      assert(buffer.compareKeys(0, 1) < 0)
+      assert(buffer.compareKeys(1, 0) > 0)
+      assert(buffer.compareKeyTo(0, key.toArray, key.length, 0L) < 0)
+    }
+  }
+
+  test("after clear it is empty, keeps one page at the most, and can be filled again") {
+    forAll(Gen.listOfN(3, anyRows)) { batches =>
+      val buffer = newBuffer()
+      batches.foreach { rows =>
+        buffer.clear()
+        assert(buffer.isEmpty && buffer.bytes == 0)
+        rows.foreach(_.appendTo(buffer))
+        assert(contents(buffer) == rows)
+      }
+      buffer.close()
+    }
+    val buffer = newBuffer()
+    (1 to 5).foreach(i =>
+      TestRow(TestRow.key("k"), 0, i.toLong, Vector.fill(800000)(0.toByte)).appendTo(buffer)
+    )
+    val before = usedMemory
+    buffer.clear()
+    assert(usedMemory == before - 4 * RowMemory.PageBytes)
+  }
+
+  test("bytes grow with the rows") {
+    val buffer = newBuffer()
+    assert(buffer.bytes == 0)
+    TestRow.of("a", 0, 0, "x" * 1000).appendTo(buffer)
+    val one = buffer.bytes
+    assert(one > 1000 && one < 1200)
+    TestRow.of("a", 0, 1, "x" * 1000).appendTo(buffer)
+    assert(buffer.bytes == 2 * one)
+  }
+
+  test("close gives all memory back; a closed buffer can be filled again") {
+    val buffer = bufferOf(Vector.tabulate(3000)(i => TestRow.of("k", i.toLong, i.toLong, "x" * 900)))
+    buffer.close()
+    assert(usedMemory == 0)
+    assert(buffer.isEmpty)
+    buffer.close()
+    TestRow.of("again", 1, 1, "v").appendTo(buffer)
+    assert(contents(buffer) == Seq(TestRow.of("again", 1, 1, "v")))
+  }
+}

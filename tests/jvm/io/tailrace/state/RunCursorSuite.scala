@@ -1,0 +1,125 @@
+package io.tailrace.state
+
+import org.apache.spark.SparkThrowable
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.tailrace.testkit.{Damage, RunFixture, TestRow}
+
+final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
+  private val times = Gen.choose(-30L, 30L)
+
+  private def sorted(live: LiveSection, rows: Vector[TestRow]): Vector[TestRow] = {
+    val in = rows.filter(r => r.time >= live.section.minTime && r.time <= live.section.maxTime)
+    if (live.section.kind.timeSorted) in.sortBy(r => (r.time, r.seq))
+    else
+      in.sorted(Ordering.by[TestRow, Vector[Byte]](_.key)(TestRow.byteOrder).orElseBy(_.time).orElseBy(_.seq))
+  }
+
+  test("is nowhere before it is told where to go") {
+    assert(!cursorOf(newRun(1, StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("k", 1, 1))).head).isValid)
+  }
+
+  test("ends where its section ends, with others before and after it") {
+    val left = Vector.tabulate(30)(i => TestRow.of(s"l$i", i.toLong, i.toLong, s"left $i"))
+    val right = Vector.tabulate(30)(i => TestRow.of(s"r$i", i.toLong, i.toLong, s"right $i"))
+    val live = newRun(
+      10,
+      StoreKind.LeftTimeSorted -> bufferOf(left),
+      StoreKind.LeftKeySorted -> bufferOf(left),
+      StoreKind.RightKeySorted -> bufferOf(right)
+    )
+    assert(live.size == 9)
+    live.foreach { s =>
+      val rows = if (s.section.kind == StoreKind.RightKeySorted) right else left
+      assert(TestRow.all(s) == sorted(s, rows))
+    }
+  }
+
+  test("by time: seeks land at the first row of that time or later") {
+    forAll(TestRow.rows(times, emptyKeys = true), Gen.choose(-35L, 35L), Gen.oneOf(1L, 9L, 100L)) {
+      (rows, time, width) =>
+        whenever(rows.nonEmpty) {
+          val buffer = bufferOf(rows)
+          newRun(width, StoreKind.LeftTimeSorted -> buffer).foreach { live =>
+            val cursor = cursorOf(live)
+            cursor.seekTime(time)
+            assert(TestRow.rest(cursor) == sorted(live, rows).filter(_.time >= time))
+          }
+          buffer.close()
+        }
+    }
+  }
+
+  test("by key: seeks land at the first row of that key or a greater one, forwards and back") {
+    forAll(TestRow.rows(times), Gen.oneOf(1L, 9L, 100L)) { (rows, width) =>
+      whenever(rows.nonEmpty) {
+        val buffer = bufferOf(rows)
+        newRun(width, StoreKind.RightKeySorted -> buffer).foreach { live =>
+          val cursor = cursorOf(live)
+          val keys = rows.map(_.key).distinct.take(10) ++ Seq(Vector(0.toByte), TestRow.key("b" * 400))
+          keys.foreach { key =>
+            cursor.seekKey(key.toArray, key.length)
+            assert(TestRow.rest(cursor) == sorted(live, rows).filter(r => TestRow.byteOrder.gteq(r.key, key)))
+          }
+        }
+        buffer.close()
+      }
+    }
+  }
+
+  test("a seek minds the key's length, not that of the array") {
+    val live =
+      newRun(10, StoreKind.RightKeySorted -> bufferOf(TestRow.of("a", 1, 1), TestRow.of("b", 1, 2))).head
+    val cursor = cursorOf(live)
+    cursor.seekKey(TestRow.key("a").toArray ++ Array.fill(9)(0xff.toByte), 3)
+    assert(TestRow.read(cursor) == TestRow.of("a", 1, 1))
+  }
+
+  test("a key's prefix is that of the row in a buffer") {
+    forAll(TestRow.rows(times)) { rows =>
+      whenever(rows.nonEmpty) {
+        val buffer = bufferOf(rows)
+        Seq(StoreKind.LeftTimeSorted, StoreKind.RightKeySorted)
+          .flatMap(kind => newRun(9, kind -> buffer))
+          .foreach { live =>
+            val cursor = cursorOf(live)
+            cursor.first()
+            while (cursor.isValid) {
+              assert(cursor.keyPrefix == RowBuffer.prefix(cursor.keyBytes, cursor.keyLength))
+              cursor.next()
+            }
+          }
+        buffer.close()
+      }
+    }
+  }
+
+  test("an entry goes into a buffer with its key or without") {
+    val rows =
+      Vector(TestRow.of("a" * 500, 1, 1, "x" * 5000), TestRow.of("b", 2, 2, ""), TestRow.of("c", 3, 3, "y"))
+    val cursor = cursorOf(newRun(10, StoreKind.RightKeySorted -> bufferOf(rows)).head)
+    val (whole, bare) = (newBuffer(), newBuffer())
+    cursor.first()
+    while (cursor.isValid) {
+      assert(cursor.appendTo(whole) == cursor.appendValueTo(bare))
+      cursor.next()
+    }
+    assert(rows.indices.map(TestRow.read(whole, _)) == rows)
+    assert(rows.indices.map(TestRow.read(bare, _)) == rows.map(_.copy(key = Vector.empty)))
+  }
+
+  test("a block that was damaged on the local disk is an error that names the file, not an end") {
+    val rows =
+      Vector.tabulate(2000)(i => TestRow.of(s"key $i", i.toLong, i.toLong, s"$i".hashCode.toString * 50))
+    val live = newRun(1L << 40, StoreKind.LeftTimeSorted -> bufferOf(rows)).head
+    Damage.flipBit(live.local.file, (live.local.file.length / 3).toInt)
+    val error = intercept[Exception](TestRow.all(live)) match {
+      case e: SparkThrowable => e
+      case e => throw e
+    }
+    assert(error.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(error.getMessageParameters.get("file") == live.local.file.getPath)
+  }
+}

@@ -1,0 +1,108 @@
+package io.tailrace.state
+
+import java.nio.ByteBuffer
+import java.util.HexFormat
+
+import org.scalacheck.{Arbitrary, Gen}
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+
+  private case class Entry(kind: StoreKind, bucket: Long, key: Seq[Byte], time: Long, seq: Long)
+
+  private def read(buffer: ByteBuffer): Array[Byte] = {
+    val bytes = new Array[Byte](buffer.remaining)
+    buffer.get(bytes)
+    bytes
+  }
+
+  private def bytesOf(e: Entry): Array[Byte] = {
+    val buffer = ByteBuffer.allocate(256)
+    RunKey.write(buffer, e.kind, e.bucket, e.key.toArray, e.key.length, e.time, e.seq)
+    read(buffer)
+  }
+
+  private def hex(e: Entry): String = HexFormat.of().formatHex(bytesOf(e))
+
+  private val longs = Gen.oneOf(Gen.choose(-2L, 2L), Arbitrary.arbitrary[Long])
+
+  /** None is the beginning of another. */
+  private val keys = Gen.listOf(Gen.oneOf(1, 0x80, 0xff).map(_.toByte)).map(_ :+ 0.toByte)
+
+  private def entries(kind: StoreKind): Gen[Entry] = for {
+    bucket <- Gen.choose(-2L, 2L)
+    key <- keys
+    time <- longs
+    seq <- longs.map(_ & Long.MaxValue)
+  } yield Entry(kind, bucket, key, time, seq)
+
+  test("layout of a time-sorted entry: store, bucket, time, seq, key") {
+    val e = Entry(StoreKind.LeftTimeSorted, -1, Seq(0x61, 0, 0), 258, 3)
+    assert(hex(e) == "01" + "7fffffffffffffff" + "8000000000000102" + "0000000000000003" + "610000")
+  }
+
+  test("layout of a key-sorted entry: store, bucket, key, time, seq") {
+    val e = Entry(StoreKind.RightKeySorted, 2, Seq(0x61, 0, 0), -1, 3)
+    assert(hex(e) == "03" + "8000000000000002" + "610000" + "7fffffffffffffff" + "0000000000000003")
+  }
+
+  test("a time-sorted entry orders by bucket, time, seq") {
+    forAll(entries(StoreKind.LeftTimeSorted), entries(StoreKind.LeftTimeSorted)) { (a, b) =>
+      val expected =
+        Ordering[(Long, Long, Long)].compare((a.bucket, a.time, a.seq), (b.bucket, b.time, b.seq))
+      val found = java.util.Arrays.compareUnsigned(bytesOf(a), bytesOf(b))
+      if (expected != 0) assert(Integer.signum(found) == Integer.signum(expected))
+    }
+  }
+
+  Seq(StoreKind.LeftKeySorted, StoreKind.RightKeySorted).foreach { kind =>
+    test(s"a ${kind.name} entry orders by bucket, key, time, seq") {
+      forAll(entries(kind), entries(kind)) { (a, b) =>
+        val expected = Seq(
+          java.lang.Long.compare(a.bucket, b.bucket),
+          java.util.Arrays.compareUnsigned(a.key.toArray, b.key.toArray),
+          java.lang.Long.compare(a.time, b.time),
+          java.lang.Long.compare(a.seq, b.seq)
+        ).find(_ != 0).getOrElse(0)
+        assert(
+          Integer.signum(java.util.Arrays.compareUnsigned(bytesOf(a), bytesOf(b))) == Integer.signum(expected)
+        )
+      }
+    }
+  }
+
+  StoreKind.all.foreach { kind =>
+    test(s"${kind.name}: what is written is read back") {
+      forAll(entries(kind)) { e =>
+        val bytes = bytesOf(e)
+        val buffer = ByteBuffer.wrap(bytes)
+        assert(bytes.length == RunKey.FixedLength + e.key.length)
+        assert(RunKey.time(buffer, kind, bytes.length) == e.time)
+        assert(RunKey.seq(buffer, kind, bytes.length) == e.seq)
+        assert(bytes.slice(RunKey.keyOffset(kind), RunKey.keyOffset(kind) + e.key.length).toSeq == e.key)
+        assert(RunKey.isIn(buffer, kind, e.bucket))
+        assert(!RunKey.isIn(buffer, kind, e.bucket + 1))
+        StoreKind.all.filter(_ != kind).foreach(other => assert(!RunKey.isIn(buffer, other, e.bucket)))
+      }
+    }
+
+    test(s"${kind.name}: the prefix is before all entries of its bucket and after all of the one before") {
+      forAll(entries(kind)) { e =>
+        val buffer = ByteBuffer.allocate(64)
+        RunKey.writePrefix(buffer, kind, e.bucket)
+        val prefix = read(buffer)
+        assert(java.util.Arrays.compareUnsigned(prefix, bytesOf(e)) < 0)
+        assert(java.util.Arrays.compareUnsigned(prefix, bytesOf(e.copy(bucket = e.bucket - 1))) > 0)
+      }
+    }
+  }
+
+  test("a time bound is before the entries of its time and after all earlier ones") {
+    forAll(entries(StoreKind.LeftTimeSorted), longs) { (e, time) =>
+      val buffer = ByteBuffer.allocate(64)
+      RunKey.writeTimeBound(buffer, e.kind, e.bucket, time)
+      assert((java.util.Arrays.compareUnsigned(read(buffer), bytesOf(e)) < 0) == (e.time >= time))
+    }
+  }
+}

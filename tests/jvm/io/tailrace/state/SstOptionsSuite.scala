@@ -1,0 +1,21 @@
+package io.tailrace.state
+
+import org.rocksdb.{BlockBasedTableConfig, CompressionType}
+import org.scalatest.funsuite.AnyFunSuite
+
+final class SstOptionsSuite extends AnyFunSuite {
+
+  test("what a run is on disk is part of the format") {
+    assert(SstOptions.options.compressionType == CompressionType.LZ4_COMPRESSION)
+    SstOptions.options.tableFormatConfig match {
+      case table: BlockBasedTableConfig =>
+        assert(table.formatVersion == 5)
+        assert(table.filterPolicy == null)
+      case other => fail(s"$other")
+    }
+  }
+
+  test("every block is checked as it is read") {
+    assert(SstOptions.read.verifyChecksums)
+  }
+}

@@ -1,0 +1,243 @@
+package io.tailrace.state
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{NoPrefixKeyStateEncoderSpec, StateStore}
+import org.apache.spark.sql.types.StructType
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.tailrace.testkit.{FailingFiles, StoreFixture, TestRow}
+
+final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with ScalaCheckPropertyChecks {
+  import StoreKind.{LeftTimeSorted, RightKeySorted}
+
+  private def at(times: Long*): Seq[TestRow] = times.map(t => TestRow.of(s"key $t", t, t, s"value $t"))
+
+  /** A store of version 0 with these rows as its first run. */
+  private def storeWith(
+      left: Seq[TestRow],
+      right: Seq[TestRow] = Nil,
+      bucketWidth: Long = 10
+  ): TailraceStateStore = {
+    val store = open(newProvider(), 0)
+    store.addRun(bucketWidth, LeftTimeSorted -> bufferOf(left), RightKeySorted -> bufferOf(right))
+    store
+  }
+
+  private def reopen(version: Long): TailraceStateStore = open(newProvider(), version)
+
+  private def rowCount(store: TailraceStateStore): Long = store.metrics.numKeys
+
+  test(
+    "random batches over a fresh provider each: state is all rows that were added, less what was dropped"
+  ) {
+    val batch = TestRow.rows(Gen.choose(0L, 100L))
+    forAll(Gen.choose(1, 4).flatMap(Gen.listOfN(_, batch)), Gen.choose(0L, 100L), minSuccessful(15)) {
+      (batches, drop) =>
+        emptyDirectory()
+        batches.zipWithIndex.foreach { case (rows, i) =>
+          val store = reopen(i.toLong)
+          store.addRun(10, RightKeySorted -> bufferOf(rows.map(_.copy(seq = store.newSeq()))))
+          assert(store.commit() == i + 1)
+        }
+        val store = reopen(batches.size.toLong)
+        def plain(rows: Seq[TestRow]) =
+          rows.map(_.copy(seq = 0)).groupBy(identity).view.mapValues(_.size).toMap
+        assert(plain(rowsOf(store, RightKeySorted)) == plain(batches.flatten))
+        assert(rowCount(store) == batches.map(_.size).sum)
+        val dropped = store.dropThrough(RightKeySorted, drop)
+        assert(store.sectionsOf(RightKeySorted).forall(_.section.maxTime > drop))
+        assert(dropped + rowCount(store) == batches.map(_.size).sum)
+        store.abort()
+    }
+  }
+
+  test("nothing is seen of a store before it commits") {
+    val store = storeWith(at(1, 2))
+    assert(checkpointFiles.isEmpty)
+    store.commit()
+    assert(store.hasCommitted)
+    val next = reopen(1)
+    assert(rowsOf(next, LeftTimeSorted) == at(1, 2))
+    next.abort()
+  }
+
+  test("after abort nothing is left, in the checkpoint or in the store's version") {
+    val provider = newProvider()
+    val store = open(provider, 0)
+    val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(1, 2))).head.local.file
+    assert(local.exists)
+    store.abort()
+    store.abort()
+    assert(!store.hasCommitted)
+    assert(!local.exists)
+    assert(checkpointFiles.isEmpty)
+    val again = open(provider, 0)
+    assert(rowsOf(again, LeftTimeSorted).isEmpty)
+    again.release()
+  }
+
+  Seq(".run", ".manifest").foreach { suffix =>
+    test(s"a commit that fails at its $suffix makes no version, and can be made again by another store") {
+      val provider = newProvider(hadoop = FailingFiles.configure(hadoopConf()))
+      val store = open(provider, 0)
+      val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(1))).head.local.file
+      FailingFiles.whileFailing(suffix)(assertThrows[java.io.IOException](store.commit()))
+      store.abort()
+      assert(!store.hasCommitted)
+      assert(!local.exists)
+      assert(!checkpointFiles.exists(_.endsWith(".manifest")))
+      val second = open(provider, 0)
+      second.addRun(10, LeftTimeSorted -> bufferOf(at(2)))
+      second.commit()
+      val next = reopen(1)
+      assert(rowsOf(next, LeftTimeSorted) == at(2))
+      next.abort()
+    }
+  }
+
+  test("a store that has committed or aborted takes no more") {
+    val done = storeWith(at(1))
+    done.commit()
+    val aborted = reopen(1)
+    aborted.abort()
+    Seq(done, aborted).foreach { store =>
+      assertThrows[IllegalArgumentException](store.addRun(10, LeftTimeSorted -> bufferOf(at(1))))
+      assertThrows[IllegalArgumentException](store.dropThrough(LeftTimeSorted, 1))
+      assertThrows[IllegalArgumentException](store.markExpired(LeftTimeSorted, 1, _ => 1))
+      assertThrows[IllegalArgumentException](store.commit())
+    }
+    done.abort()
+    assert(done.hasCommitted)
+  }
+
+  test("buffers without rows make no run") {
+    val store = open(newProvider(), 0)
+    assert(store.addRun(10, LeftTimeSorted -> newBuffer(), RightKeySorted -> newBuffer()).isEmpty)
+    store.commit()
+    assert(checkpointFiles == Set("1.manifest"))
+  }
+
+  test("a section goes when its newest row is reached, not before, and its rows are counted") {
+    val store = storeWith(at(1, 9), at(3, 5, 12))
+    assert(rowCount(store) == 5)
+    assert(store.dropThrough(RightKeySorted, 4) == 0)
+    assert(store.dropThrough(RightKeySorted, 5) == 2)
+    assert(rowsOf(store, RightKeySorted) == at(12))
+    assert(rowsOf(store, LeftTimeSorted) == at(1, 9))
+    assert(rowCount(store) == 3)
+    store.commit()
+    val next = reopen(1)
+    assert(rowsOf(next, RightKeySorted) == at(12))
+    next.abort()
+  }
+
+  test(
+    "expired rows count no more, also after a reload, and aren't counted again when their section is dropped"
+  ) {
+    val store = storeWith(at(1, 2, 8))
+    store.markExpired(LeftTimeSorted, 2, _ => 2)
+    assert(store.expiredThrough == 2)
+    assert(rowCount(store) == 1)
+    store.commit()
+    val next = reopen(1)
+    assert(next.expiredThrough == 2)
+    assert(rowCount(next) == 1)
+    next.markExpired(LeftTimeSorted, 8, _ => 1)
+    assert(rowCount(next) == 0)
+    assert(next.dropThrough(LeftTimeSorted, 8) == 0)
+    next.commit()
+    assert(reopenedExpiry(2) == 8)
+  }
+
+  private def reopenedExpiry(version: Long): Long = {
+    val store = reopen(version)
+    try store.expiredThrough
+    finally store.abort()
+  }
+
+  test("what has expired is that of one store only, and never goes back") {
+    val store = storeWith(at(5), at(5))
+    store.markExpired(LeftTimeSorted, 5, _ => 1)
+    store.markExpired(LeftTimeSorted, 3, _ => 0)
+    assert(store.expiredThrough == 5)
+    assert(rowCount(store) == 1)
+    assert(store.dropThrough(RightKeySorted, 5) == 1)
+    store.abort()
+  }
+
+  test("when all has expired the state is empty: no section, no run, no byte") {
+    storeWith(at(1, 11), at(2, 12)).commit()
+    val store = reopen(1)
+    store.addRun(10, RightKeySorted -> bufferOf(at(20)))
+    store.markExpired(LeftTimeSorted, 30, live => live.section.rows)
+    store.dropThrough(LeftTimeSorted, 30)
+    store.dropThrough(RightKeySorted, 30)
+    store.commit()
+    val runsBefore = checkpointFiles.filter(_.endsWith(".run"))
+    assert(runsBefore.size == 1, "the run that died in its own batch is not uploaded")
+    val empty = reopen(2)
+    assert(StoreKind.all.flatMap(empty.sectionsOf).isEmpty)
+    assert(!empty.iterator(StateStore.DEFAULT_COL_FAMILY_NAME).hasNext)
+    assert(rowCount(empty) == 0)
+    assert(empty.metrics.memoryUsedBytes == 0)
+    empty.abort()
+    val provider = newProvider(storeConf(retain(1)))
+    provider.doMaintenance()
+    assert(checkpointFiles == Set("2.manifest"))
+  }
+
+  test("bytes are those of a store's live sections") {
+    val store = storeWith(at(1), at(2, 30))
+    val all = store.bytesOf(RightKeySorted)
+    assert(all == at(2, 30).map(r => RunKey.FixedLength + r.key.size + r.value.size).sum)
+    store.dropThrough(RightKeySorted, 2)
+    assert(store.bytesOf(RightKeySorted) < all)
+    assert(store.bytesOf(StoreKind.LeftKeySorted) == 0)
+    store.commit()
+    assert(store.metrics.memoryUsedBytes > 0)
+  }
+
+  test("sequence numbers go up from batch to batch") {
+    val store = open(newProvider(), 0)
+    val first = Seq.fill(3)(store.newSeq())
+    assert(first == first.distinct.sorted)
+    store.commit()
+    val next = reopen(1)
+    assert(next.newSeq() > first.last)
+    next.abort()
+  }
+
+  test("each operation of Spark's row interface is refused by its name") {
+    val store = open(newProvider(), 0)
+    val row = new UnsafeRow(0)
+    val schema = new StructType()
+    val operations = Seq[(String, () => Any)](
+      "get" -> (() => store.get(row, "f")),
+      "valuesIterator" -> (() => store.valuesIterator(row, "f")),
+      "prefixScan" -> (() => store.prefixScan(row, "f")),
+      "prefixScanWithMultiValues" -> (() => store.prefixScanWithMultiValues(row, "f")),
+      "iteratorWithMultiValues" -> (() => store.iteratorWithMultiValues("f")),
+      "removeColFamilyIfExists" -> (() => store.removeColFamilyIfExists("f")),
+      "createColFamilyIfAbsent" -> (() =>
+        store.createColFamilyIfAbsent("f", schema, schema, NoPrefixKeyStateEncoderSpec(schema), false, false)
+      ),
+      "put" -> (() => store.put(row, row, "f")),
+      "putList" -> (() => store.putList(row, Array(row), "f")),
+      "remove" -> (() => store.remove(row, "f")),
+      "merge" -> (() => store.merge(row, row, "f")),
+      "mergeList" -> (() => store.mergeList(row, Array(row), "f"))
+    )
+    operations.foreach { case (name, operation) =>
+      intercept[Exception](operation()) match {
+        case e: SparkThrowable =>
+          assert(e.getCondition == "TAILRACE_STATE_OPERATION_UNSUPPORTED")
+          assert(e.getMessageParameters.get("operation") == name)
+        case e => throw e
+      }
+    }
+    store.abort()
+  }
+}

@@ -10,6 +10,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.common.Errors
+import io.tailrace.state.DurableFile
 
 /** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
   * at every start. The layout is in `jvm/docs/formats.md`.
@@ -72,15 +73,7 @@ object JoinCheckpoint {
 
   private def write(files: CheckpointFileManager, path: Path, content: JoinCheckpoint): Unit = {
     files.mkdirs(path.getParent)
-    val out = files.createAtomic(path, overwriteIfPossible = true)
-    try {
-      out.write(Serialization.write(content).getBytes(UTF_8))
-      out.close()
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
-    }
+    DurableFile.write(files, path)(_.write(Serialization.write(content).getBytes(UTF_8)))
   }
 
   private def read(files: CheckpointFileManager, path: Path): JoinCheckpoint = {

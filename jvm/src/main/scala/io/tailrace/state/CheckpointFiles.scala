@@ -3,8 +3,6 @@ package io.tailrace.state
 import java.io.{File, FileInputStream, FileNotFoundException, FileOutputStream, InputStream, OutputStream}
 import java.util.zip.CRC32C
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
@@ -39,14 +37,14 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   def upload(local: File, name: String): (Long, Long) = {
     val in = new FileInputStream(local)
     try
-      writeDurably(new Path(directory, name)) { out =>
+      DurableFile.write(files, new Path(directory, name)) { out =>
         copy(in, out, new Array[Byte](BufferBytes))
       }
     finally in.close()
   }
 
   def writeManifest(manifest: Manifest, id: Option[String]): Unit =
-    writeDurably(manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest)))
+    DurableFile.write(files, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest)))
 
   def readManifest(version: Long, id: Option[String]): Manifest = {
     val path = manifestPath(version, id)
@@ -109,21 +107,6 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   private def open(path: Path, version: Long): InputStream =
     try files.open(path)
     catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, version, e) }
-
-  private def writeDurably[T](path: Path)(body: OutputStream => T): T = {
-    val out = files.createAtomic(path, overwriteIfPossible = true)
-    try {
-      val result = body(out)
-      out.hsync()
-      out.close()
-      result
-    } catch {
-      case e: Throwable =>
-        try out.cancel()
-        catch { case NonFatal(cancelFailure) => e.addSuppressed(cancelFailure) }
-        throw e
-    }
-  }
 }
 
 object CheckpointFiles {

@@ -89,15 +89,17 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     missing(stored("1-a.run"))(newFiles().download(run, new File(directory, "download"), 1))
   }
 
-  Seq(true, false).foreach { withoutHadoop =>
-    val by = if (withoutHadoop) "our checksum alone" else "Hadoop's checksum"
-    def weaken(file: File): Unit = if (withoutHadoop) Damage.dropHadoopChecksum(file)
+  // Spark's usual manager turns Hadoop's checksums of local files off, so that ours are all there is; the other one
+  // has them, and the damage shows before ours are asked.
+  Seq("our checksum alone", "Hadoop's checksum").foreach { by =>
+    val hadoops = by.startsWith("Hadoop")
+    def managed() =
+      newFiles(if (hadoops) FailingFiles.configure(new Configuration) else new Configuration)
 
     test(s"a damaged manifest is named, found by $by") {
-      newFiles().writeManifest(Manifest(3, 5, Nil), None)
+      managed().writeManifest(Manifest(3, 5, Nil), None)
       Damage.flipMiddle(stored("3.manifest"))
-      weaken(stored("3.manifest"))
-      corrupt(stored("3.manifest"))(newFiles().readManifest(3, None))
+      corrupt(stored("3.manifest"))(managed().readManifest(3, None))
     }
 
     Seq[(String, File => Unit)](
@@ -106,10 +108,9 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
       "lost content" -> (f => Damage.truncate(f, 0))
     ).foreach { case (what, damage) =>
       test(s"a run with a $what is named, found by $by") {
-        val run = upload(newFiles(), "1-a.run")
+        val run = upload(managed(), "1-a.run")
         damage(stored("1-a.run"))
-        weaken(stored("1-a.run"))
-        corrupt(stored("1-a.run"))(newFiles().download(run, new File(directory, "download"), 1))
+        corrupt(stored("1-a.run"))(managed().download(run, new File(directory, "download"), 1))
       }
     }
   }
@@ -193,7 +194,6 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     val one = commit(files, 1, Nil)
     commit(files, 2, Seq(one))
     Damage.flipMiddle(stored("2.manifest"))
-    Damage.dropHadoopChecksum(stored("2.manifest"))
     val before = names
     corrupt(stored("2.manifest"))(files.purge(1))
     assert(names == before)

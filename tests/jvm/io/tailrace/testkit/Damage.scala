@@ -19,8 +19,4 @@ object Damage {
     try channel.truncate(length)
     finally channel.close()
   }
-
-  /** Removes the file that Hadoop's local file system keeps beside `file`, so that only our own checks are left. */
-  def dropHadoopChecksum(file: File): Unit =
-    Files.deleteIfExists(new File(file.getParentFile, s".${file.getName}.crc").toPath)
 }

@@ -61,7 +61,7 @@ lazy val jvm = (project in file("jvm"))
     Test / fork := true,
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Test / parallelExecution := false,
-    Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", "-Dspark.testing=false"),
+    Test / javaOptions ++= sparkJavaOptions :+ "-Xmx3g",
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
     Compile / packageBin / artifactPath := target.value / s"tailrace-$tailraceVersion.jar",
     Compile / packageBin / packageOptions += Package.ManifestAttributes(

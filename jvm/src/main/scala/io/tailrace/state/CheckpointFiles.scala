@@ -4,7 +4,7 @@ import java.io.{File, FileInputStream, FileNotFoundException, FileOutputStream, 
 import java.util.zip.CRC32C
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{ChecksumException, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
@@ -52,7 +52,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     val manifest =
       try Manifest.decode(in.readAllBytes(), path.toString)
       catch {
-        case e: java.io.IOException => throw Errors.stateFileCorrupt(path.toString, "it can't be read", e)
+        case e: ChecksumException =>
+          throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
       } finally in.close()
     if (manifest.version != version) {
       throw Errors.stateFileCorrupt(path.toString, s"it describes version ${manifest.version}, not $version")
@@ -60,7 +61,9 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     manifest
   }
 
-  /** Copies a run of the checkpoint to a local file, and checks every byte of it on the way. */
+  /** Copies a run of the checkpoint to a local file, and checks every byte of it on the way. Other errors than those of
+    * the content (a full disk, a lost connection) are thrown as they are: another attempt may succeed.
+    */
   def download(run: Run, local: File, version: Long): Unit = {
     val path = new Path(directory, run.name)
     val in = open(path, version)
@@ -70,7 +73,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
         try copy(in, out, new Array[Byte](BufferBytes))
         finally out.close()
       } catch {
-        case e: java.io.IOException => throw Errors.stateFileCorrupt(path.toString, "it can't be read", e)
+        case e: ChecksumException =>
+          throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
       } finally in.close()
     if (length != run.length) {
       throw Errors.stateFileCorrupt(path.toString, s"it has $length bytes instead of ${run.length}")

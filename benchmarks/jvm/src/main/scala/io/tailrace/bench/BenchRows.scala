@@ -63,7 +63,7 @@ object BenchRows {
     }
   }
 
-  /** Writes rows as a run and opens it. It stays in use until it is retired and released. */
+  /** Writes rows as a run and opens it. It stays in use until it is released. */
   def writeRun(file: Path, kind: StoreKind, rows: RowBuffer): Seq[LiveSection] = {
     val writer = new RunWriter(file.toFile, BucketWidth)
     try {

@@ -23,7 +23,7 @@ final class BenchState(rows: Int, batches: Int) extends AutoCloseable {
 
   spark.sparkContext.setLogLevel("ERROR")
   provider.init(
-    StateStoreId(directory.resolve("state").toUri.toString, 0, 0, TailraceStateStore.StoreName),
+    StateStoreId(directory.resolve("state").toUri.toString, 0, 0),
     BufferedRows.KeySchema,
     BufferedRows.ValueSchema,
     NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),

@@ -78,7 +78,6 @@ class MergeScanBenchmark {
     chunk.close()
     values.close()
     sections.map(_.local).distinct.foreach { run =>
-      run.retire()
       run.release()
     }
     BenchRows.deleteDirectory(directory)

@@ -139,13 +139,14 @@ object Errors {
   def stateFileCorrupt(file: String, reason: String, cause: Throwable = null): Throwable =
     stateError("TAILRACE_STATE_FILE_CORRUPT", cause, "file" -> file, "reason" -> reason)
 
-  def stateFormatUnsupported(file: String, format: Int, supported: Int): Throwable =
+  def stateFormatUnsupported(file: String, format: Int, oldest: Int, newest: Int): Throwable =
     stateError(
       "TAILRACE_STATE_FORMAT_UNSUPPORTED",
       null,
       "file" -> file,
       "format" -> format.toString,
-      "supported" -> supported.toString
+      "oldest" -> oldest.toString,
+      "newest" -> newest.toString
     )
 
   def stateOperationUnsupported(operation: String): Throwable =

@@ -3,9 +3,8 @@ package io.tailrace.join
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.types.StructType
 
-import io.tailrace.state.{KeyEncoder, RowBuffer, RowMemory}
+import io.tailrace.state.{KeyEncoder, RowMemory}
 
 /** Joins two iterators that are sorted by key and time. Holds the right rows of one key at a time; each row that comes
   * out is valid until the next one.
@@ -19,97 +18,83 @@ private[join] final class BatchMerge(
 ) extends Iterator[InternalRow]
     with AutoCloseable {
   private val window = settings.window
-  private val values = new RowBuffer(memory)
-  private val matches = new MatchList(values)
+  private val candidates = new Candidates(memory)
 
   private val left = new SortedSide(leftRows, columns.left, columns.leftKeyEncoder(), columns.leftTimeOrdinal)
   private val right =
     new SortedSide(rightRows, columns.right, columns.rightKeyEncoder(), columns.rightTimeOrdinal)
   private val payload = columns.payloadProjection()
-  private val writer = new GroupWriter(settings, columns.payload.size)
-  private val joiner =
-    if (settings.isGrouped) GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.addedSchema)
-    else GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
-  private lazy val lateJoiner = GenerateUnsafeRowJoiner.create(
-    StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields),
-    columns.lateSchema
-  )
-  private val notLate = new UnsafeRow(1)
-  notLate.pointTo(new Array[Byte](16), 16)
+  private lazy val groups = new GroupWriter(settings, columns.payload.size)
+  private lazy val groupJoiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.addedSchema)
+  private lazy val pairs = new PairWriter(columns, settings)
   private val element = new UnsafeRow(columns.payload.size)
 
   private var key = new Array[Byte](0)
-  private var first = 0
-  private var found = new Array[Int](0)
-  private var count = 0
-  private var position = 0
   private var started = false
+  // The matches of the current left row are the candidates from `first` up to `end`; pairs are out up to `position`.
+  private var first = 0
+  private var end = 0
+  private var position = 0
 
   override def hasNext: Boolean =
     if (settings.isGrouped) left.hasNext
     else {
-      while (position >= count && nextLeft()) {}
-      position < count
+      while (position >= end && nextLeft()) {}
+      position < end
     }
 
   override def next(): InternalRow =
     if (settings.isGrouped) {
       if (!nextLeft()) throw new NoSuchElementException("no more left rows")
-      joiner.join(left.row, writer.write(values, found, count, left.time))
+      groupJoiner.join(left.row, groups.write(candidates, first, end - first, left.time))
     } else {
       if (!hasNext) throw new NoSuchElementException("no more pairs")
-      val i = found(position)
+      element.pointTo(
+        candidates.base(position),
+        candidates.valueOffset(position),
+        candidates.valueLength(position)
+      )
       position += 1
-      element.pointTo(values.valueBase(i), values.valueOffset(i), values.valueLength(i))
-      val pair = joiner.join(left.row, element)
-      if (settings.emitLate) lateJoiner.join(pair, notLate) else pair
+      pairs.write(left.row, element)
     }
 
   /** Takes the next left row and finds its matches. */
   private def nextLeft(): Boolean =
     left.hasNext && {
       left.advance()
-      position = 0
-      count = 0
-      if (left.canMatch) collect()
+      if (left.canMatch) findMatches() else end = first
+      position = first
       true
     }
 
-  private def collect(): Unit = {
+  /** All right rows of a key are candidates: of equal times, the content decides their order, so they must all be there. */
+  private def findMatches(): Unit = {
     if (!started || !left.hasKey(key)) {
       started = true
       key = left.copyKey()
-      values.clear()
+      collect()
       first = 0
-      while (right.hasHead && (!right.headCanMatch || right.compareHead(key) < 0)) right.dropHead()
-    }
-    val upper = window.upperBound(left.time)
-    while (right.hasHead && right.compareHead(key) == 0 && right.headTime <= upper) {
-      val value = payload(right.head)
-      values.append(
-        key,
-        0,
-        right.headTime,
-        0L,
-        value.getBaseObject,
-        value.getBaseOffset,
-        value.getSizeInBytes
-      )
-      right.dropHead()
     }
     val lower = window.lowerBound(left.time)
-    while (first < values.size && values.time(first) < lower) first += 1
-    matches.reset(1)
-    var i = first
-    while (i < values.size) {
-      matches.add(0, i)
-      i += 1
-    }
-    count = matches.count(0)
-    found = matches.ordered(0)
+    while (first < candidates.size && candidates.time(first) < lower) first += 1
+    val upper = window.upperBound(left.time)
+    end = Math.max(first, end)
+    while (end < candidates.size && candidates.time(end) <= upper) end += 1
   }
 
-  override def close(): Unit = values.close()
+  private def collect(): Unit = {
+    candidates.clear()
+    end = 0
+    while (right.hasHead && (!right.headCanMatch || right.compareHead(key) < 0)) right.dropHead()
+    while (right.hasHead && right.headCanMatch && right.compareHead(key) == 0) {
+      val value = payload(right.head)
+      candidates.add(right.headTime, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
+      right.dropHead()
+    }
+    candidates.settle()
+  }
+
+  override def close(): Unit = candidates.close()
 }
 
 /** One sorted input: its current row, for the left side, or its head, for the right one, with key and time. */

@@ -42,7 +42,7 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
       // Stays on one run as long as it has the oldest row: runs of different batches hardly overlap in time.
       var more = true
       while (more) {
-        source.cursor.appendTo(into)
+        into.appendRow(source.cursor.base, source.cursor.at)
         source.taken += 1
         source.cursor.next()
         more = source.cursor.isValid && source.cursor.time <= next && into.bytes < bytes
@@ -50,7 +50,8 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
       enqueue(source)
     }
 
-  def taken(live: LiveSection): Long = sources.find(s => s.live eq live).fold(0L)(_.taken)
+  /** How many rows it has handed out, of each section that it has read. */
+  def taken: Map[LiveSection, Long] = sources.iterator.map(s => s.live -> s.taken).toMap
 
   override def close(): Unit = sources.foreach(_.cursor.close())
 }

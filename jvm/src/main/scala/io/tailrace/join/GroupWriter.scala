@@ -3,8 +3,6 @@ package io.tailrace.join
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeRowWriter}
 
-import io.tailrace.state.RowBuffer
-
 /** Writes the columns that a grouped join adds to a left row: the group, then `truncated` if there is a cap, then `late`
   * if late rows come out. Elements are copied as the bytes that they are in the state, never decoded.
   *
@@ -21,12 +19,13 @@ final class GroupWriter(settings: JoinSettings, elementFields: Int) {
   /** Elements in the group last written. */
   def lastSize: Int = labels
 
-  /** @param ordered row numbers in `values` of all matches, by time; the first `count` entries count
+  /** @param first position of the first match; the `count` candidates from there on are the matches
     * @return a row that is valid until the next call
     */
-  def write(values: RowBuffer, ordered: Array[Int], count: Int, leftTime: Long): UnsafeRow = {
-    val chosen = if (count == 0) -1 else settings.policy.choose(count, leftTime, i => values.time(ordered(i)))
-    val start = Math.max(chosen, 0)
+  def write(candidates: Candidates, first: Int, count: Int, leftTime: Long): UnsafeRow = {
+    val chosen =
+      if (count == 0) -1 else settings.policy.choose(count, leftTime, i => candidates.time(first + i))
+    val start = first + Math.max(chosen, 0)
     val wanted = if (chosen >= 0) 1 else count
     val size = settings.maxMatches.fold(wanted)(Math.min(_, wanted))
     row.reset()
@@ -35,11 +34,11 @@ final class GroupWriter(settings: JoinSettings, elementFields: Int) {
     array.initialize(size)
     var i = 0
     while (i < size) {
-      val chosenRow = ordered(start + i)
+      val position = start + i
       element.pointTo(
-        values.valueBase(chosenRow),
-        values.valueOffset(chosenRow),
-        values.valueLength(chosenRow)
+        candidates.base(position),
+        candidates.valueOffset(position),
+        candidates.valueLength(position)
       )
       array.write(i, element)
       i += 1

@@ -26,9 +26,7 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
   override protected val leftKind: StoreKind = StoreKind.LeftTimeSorted
 
   private val chunk = new RowBuffer(memory)
-  private val values = new RowBuffer(memory)
-  private val matches = new MatchList(values)
-  private val merge = new SortedMerge(-window.before, window.after)
+  private val merge = new SortedMerge(-window.before, window.after, memory)
   private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
   private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
@@ -44,65 +42,62 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
     private lazy val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
     private lazy val writer = new GroupWriter(settings, columns.payload.size)
     private lazy val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.addedSchema)
-    private val groupsOut = metric(JoinMetrics.GroupsOut)
-    private val groupsMatched = metric(JoinMetrics.GroupsMatched)
-    private val groupsUnmatched = metric(JoinMetrics.GroupsUnmatched)
-    private val labelsOut = metric(JoinMetrics.LabelsOut)
     private val leftRow = new UnsafeRow(columns.left.size)
-    private var order = new Array[Int](0)
-    private var position = 0
+    private var hasProbe = false
+    private var matched = 0L
+    private var unmatched = 0L
+    private var labels = 0L
 
-    override def hasNext: Boolean = position < order.length || nextChunk()
+    override def hasNext: Boolean = hasProbe || {
+      hasProbe = merge.next() || nextChunk()
+      hasProbe
+    }
 
     private def nextChunk(): Boolean = {
       val started = System.nanoTime
       chunk.clear()
-      values.clear()
-      position = 0
       source.fill(chunk, bufferBytes)
-      order = RowSort.byKey(chunk)
-      matches.reset(chunk.size)
-      merge.run(chunk, order, rightSections)(_.appendValueTo(values))(matches.add)
+      merge.start(chunk, RowSort.byKey(chunk), rightSections)
       nanos += System.nanoTime - started
-      order.nonEmpty
+      val more = merge.next()
+      if (!more) report()
+      more
     }
 
     override def next(): UnsafeRow = {
       if (!hasNext) throw new NoSuchElementException("no more groups")
-      val row = order(position)
-      position += 1
-      val count = matches.count(row)
-      val group = writer.write(values, matches.ordered(row), count, chunk.time(row))
-      groupsOut += 1
-      (if (count > 0) groupsMatched else groupsUnmatched) += 1
-      labelsOut += writer.lastSize.toLong
+      hasProbe = false
+      val row = merge.probe
+      val group = writer.write(merge.candidates, merge.first, merge.count, chunk.time(row))
+      if (merge.count > 0) matched += 1 else unmatched += 1
+      labels += writer.lastSize
       joiner.join(pointTo(leftRow, chunk, row), group)
+    }
+
+    private def report(): Unit = {
+      metric(JoinMetrics.GroupsOut) += matched + unmatched
+      metric(JoinMetrics.GroupsMatched) += matched
+      metric(JoinMetrics.GroupsUnmatched) += unmatched
+      metric(JoinMetrics.LabelsOut) += labels
+      matched = 0
+      unmatched = 0
+      labels = 0
     }
   }
 
   override def expiryNanos: Long = nanos
 
   override def expire(): Long = {
-    var removed = 0L
-    expiring.foreach { rows =>
-      store.markExpired(
-        leftKind,
-        through,
-        live => {
-          val n = rows.taken(live)
-          removed += n
-          n
-        }
-      )
-    }
+    val taken = expiring.fold(Map.empty[LiveSection, Long])(_.taken)
+    store.markExpired(leftKind, through, taken.getOrElse(_, 0L))
     store.dropThrough(leftKind, through)
-    removed + store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryAtWindowEnd(watermark))
+    taken.values.sum + store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryAtWindowEnd(watermark))
   }
 
   override def close(): Unit = {
     expiring.foreach(_.close())
+    merge.close()
     chunk.close()
-    values.close()
     super.close()
   }
 }

@@ -89,7 +89,8 @@ object JoinCheckpoint {
         case e: com.fasterxml.jackson.core.JacksonException =>
           throw Errors.stateFileCorrupt(path.toString, "it isn't JSON", e)
       }
-    if (content.format > Format) throw Errors.stateFormatUnsupported(path.toString, content.format, Format)
+    if (content.format > Format)
+      throw Errors.stateFormatUnsupported(path.toString, content.format, Format, Format)
     content
   }
 }

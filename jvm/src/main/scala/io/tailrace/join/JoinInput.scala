@@ -129,7 +129,7 @@ final class JoinInput(
   def aloneRows(fields: Int): Iterator[UnsafeRow] = {
     val row = new UnsafeRow(fields)
     Iterator.range(0, alone.size).map { i =>
-      row.pointTo(alone.valueBase(i), alone.valueOffset(i), alone.valueLength(i))
+      row.pointTo(alone.base(i), alone.valueOffset(i), alone.valueLength(i))
       row
     }
   }

@@ -63,7 +63,7 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
   override def close(): Unit = input.close()
 
   protected def pointTo(row: UnsafeRow, rows: RowBuffer, i: Int): UnsafeRow = {
-    row.pointTo(rows.valueBase(i), rows.valueOffset(i), rows.valueLength(i))
+    row.pointTo(rows.base(i), rows.valueOffset(i), rows.valueLength(i))
     row
   }
 }

@@ -3,7 +3,6 @@ package io.tailrace.join
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 
 import io.tailrace.state._
 
@@ -27,9 +26,8 @@ final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   private val newLeft = new ArrayBuffer[LiveSection]
   private val newRight = new ArrayBuffer[LiveSection]
   private val chunk = new RowBuffer(memory)
-  private val values = new RowBuffer(memory)
-  private val matches = new MatchList(values)
   private var open: Option[RunCursor] = None
+  private var merging: Option[SortedMerge] = None
 
   override protected def added(sections: Seq[LiveSection]): Unit = {
     val (left, right) = sections.partition(_.section.kind == leftKind)
@@ -38,41 +36,35 @@ final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   }
 
   override protected def joined: Iterator[UnsafeRow] = {
-    lazy val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
-    lazy val lateJoiner = GenerateUnsafeRowJoiner.create(
-      org.apache.spark.sql.types.StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields),
-      columns.lateSchema
-    )
-    val notLate = new UnsafeRow(1)
-    notLate.pointTo(new Array[Byte](16), 16)
+    lazy val writer = new PairWriter(columns, settings)
     val labelsOut = metric(JoinMetrics.LabelsOut)
     val left = new UnsafeRow(columns.left.size)
     val right = new UnsafeRow(columns.payload.size)
 
-    def pair(l: UnsafeRow, r: UnsafeRow): UnsafeRow = {
-      labelsOut += 1
-      val both = joiner.join(l, r)
-      if (settings.emitLate) lateJoiner.join(both, notLate) else both
-    }
-
-    val byLeft = matchesOf(newLeft.toSeq, earlierRight, new SortedMerge(-window.before, window.after)).map {
-      case (l, r) => pair(pointTo(left, chunk, l), pointTo(right, values, r))
-    }
+    val byLeft =
+      matchesOf(newLeft.toSeq, earlierRight, -window.before, window.after, left, right)
     lazy val byRight =
-      matchesOf(newRight.toSeq, earlierLeft ++ newLeft, new SortedMerge(-window.after, window.before)).map {
-        case (r, l) => pair(pointTo(left, values, l), pointTo(right, chunk, r))
-      }
-    byLeft ++ byRight
+      matchesOf(newRight.toSeq, earlierLeft ++ newLeft, -window.after, window.before, right, left)
+    (byLeft ++ byRight).map { _ =>
+      labelsOut += 1
+      writer.write(left, right)
+    }
   }
 
-  /** Pairs of row numbers in `chunk` and `values`, which hold one chunk of the probing sections at a time. */
+  /** Points `probe` and `candidate` to one pair after the other, with a chunk of the probing sections at a time. */
   private def matchesOf(
       probing: Seq[LiveSection],
       sections: Seq[LiveSection],
-      merge: SortedMerge
-  ): Iterator[(Int, Int)] =
+      from: Long,
+      to: Long,
+      probe: UnsafeRow,
+      candidate: UnsafeRow
+  ): Iterator[Unit] =
     if (sections.isEmpty) Iterator.empty
-    else
+    else {
+      merging.foreach(_.close())
+      val merge = new SortedMerge(from, to, memory)
+      merging = Some(merge)
       probing.iterator.flatMap { live =>
         val cursor = live.cursor()
         open = Some(cursor)
@@ -80,19 +72,26 @@ final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
         Iterator
           .continually(nextChunk(cursor, sections, merge))
           .takeWhile(identity)
-          .flatMap(_ =>
-            Iterator.range(0, chunk.size).flatMap { probe =>
-              val found = matches.ordered(probe)
-              Iterator.range(0, matches.count(probe)).map(i => (probe, found(i)))
-            }
-          )
+          .flatMap(_ => Iterator.continually(merge.next()).takeWhile(identity))
+          .flatMap { _ =>
+            pointTo(probe, chunk, merge.probe)
+            Iterator.range(merge.first, merge.first + merge.count)
+          }
+          .map { position =>
+            val candidates = merge.candidates
+            candidate.pointTo(
+              candidates.base(position),
+              candidates.valueOffset(position),
+              candidates.valueLength(position)
+            )
+          }
       }
+    }
 
   private def nextChunk(cursor: RunCursor, sections: Seq[LiveSection], merge: SortedMerge): Boolean = {
     chunk.clear()
-    values.clear()
     while (cursor.isValid && (chunk.isEmpty || chunk.bytes < bufferBytes)) {
-      cursor.appendTo(chunk)
+      chunk.appendRow(cursor.base, cursor.at)
       cursor.next()
     }
     if (chunk.isEmpty) {
@@ -101,9 +100,7 @@ final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
       false
     } else {
       // A key-sorted section is in the order that the merge needs.
-      val order = Array.tabulate(chunk.size)(i => i)
-      matches.reset(chunk.size)
-      merge.run(chunk, order, sections)(_.appendValueTo(values))(matches.add)
+      merge.start(chunk, Array.range(0, chunk.size), sections)
       true
     }
   }
@@ -114,8 +111,8 @@ final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
 
   override def close(): Unit = {
     open.foreach(_.close())
+    merging.foreach(_.close())
     chunk.close()
-    values.close()
     super.close()
   }
 }

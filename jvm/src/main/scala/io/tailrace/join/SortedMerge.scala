@@ -1,141 +1,157 @@
 package io.tailrace.join
 
-import io.tailrace.state.{LiveSection, RowBuffer, RunCursor}
+import io.tailrace.state.{LiveSection, RowBuffer, RowMemory, RunCursor}
 
-/** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store: one forward pass over each
-  * section that the chunk's times can reach. A section is read entry by entry where the chunk is dense, and skipped over
-  * with seeks where it is sparse.
+/** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store: all sections forward at once, key
+  * by key. What is held is the matches of one key, however large the chunk; each row's matches are a stretch of them.
   *
   * {{{
-  *   probe rows (key, time)     (A,12:00) (A,12:10) (C,12:05)
-  *   section    (key, time)     (A,12:03) (A,12:40) (B,12:01) (B,12:02) ... (C,12:20)
-  *                               match     too late  -- passed over --      match
+  *   probe rows (key, time)     (A,12:00) (A,12:10)          (C,12:05)
+  *   section 1  (key, time)     (A,12:03) (A,12:40)          (B,12:01) ... (C,12:20)
+  *   section 2  (key, time)     (A,12:05)                    (C,12:07)
+  *
+  *   window 30 min:  candidates of A: 12:03 12:05 12:40      of C: 12:07 12:20
+  *                   (A,12:00) -> [12:03, 12:05]   (A,12:10) -> [12:40]   (C,12:05) -> [12:07, 12:20]
   * }}}
   *
   * @param from a match is at `probe time + from` at the least
   * @param to   and at `probe time + to` at the most
   */
-final class SortedMerge(from: Long, to: Long) {
+final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoCloseable {
   import JoinWindow.saturatingAdd
-  import SortedMerge._
 
-  /** @param order the chunk's rows by key and time; rows with an empty key are passed over
-    * @param found gets the match's entry; it is asked once per match and probe key
-    * @param hit   (probe row, row number that `found` returned)
+  /** What the last probe's key has; [[first]] and [[count]] say which of them the probe matches. */
+  val candidates = new Candidates(memory)
+
+  private var probes: RowBuffer = _
+  private var order = new Array[Int](0)
+  private var position = -1
+  private var groupEnd = 0
+
+  private var cursors = new Array[RunCursor](0)
+  private var prefixes = new Array[Long](0)
+  private var open = 0
+
+  private var firstMatch = 0
+  private var matchesEnd = 0
+
+  /** Begins with another chunk.
+    *
+    * @param rows   they stay as they are until the next `start` or `close`
+    * @param sorted their numbers by key and time; a row with an empty key matches nothing
     */
-  def run(probes: RowBuffer, order: Array[Int], sections: Seq[LiveSection])(
-      found: RunCursor => Int
-  )(hit: (Int, Int) => Unit): Unit = {
-    val n = order.length
-    var start = 0
-    while (start < n && probes.keyLength(order(start)) == 0) start += 1
-    if (start < n) {
-      var earliest = Long.MaxValue
-      var latest = Long.MinValue
-      var i = start
-      while (i < n) {
+  def start(rows: RowBuffer, sorted: Array[Int], sections: Seq[LiveSection]): Unit = {
+    closeCursors()
+    probes = rows
+    order = sorted
+    position = -1
+    groupEnd = 0
+    val reached = reachable(sections)
+    cursors = new Array[RunCursor](reached.size)
+    prefixes = new Array[Long](reached.size)
+    reached.foreach { live =>
+      val cursor = live.cursor()
+      cursors(open) = cursor
+      open += 1
+      cursor.first()
+      prefixes(open - 1) = cursor.keyPrefix
+    }
+  }
+
+  private def reachable(sections: Seq[LiveSection]): Seq[LiveSection] = {
+    var earliest = Long.MaxValue
+    var latest = Long.MinValue
+    var i = 0
+    while (i < order.length) {
+      if (probes.keyLength(order(i)) > 0) {
         earliest = Math.min(earliest, probes.time(order(i)))
         latest = Math.max(latest, probes.time(order(i)))
-        i += 1
       }
-      sections.foreach { live =>
-        if (
-          live.section.maxTime >= saturatingAdd(earliest, from) &&
-          live.section.minTime <= saturatingAdd(latest, to)
-        ) {
-          val cursor = live.cursor()
-          try mergeOne(probes, order, start, cursor)(found)(hit)
-          finally cursor.close()
-        }
+      i += 1
+    }
+    if (earliest > latest) Nil
+    else {
+      sections.filter { live =>
+        live.section.maxTime >= saturatingAdd(earliest, from) &&
+        live.section.minTime <= saturatingAdd(latest, to)
       }
     }
   }
 
-  private var matchTimes = new Array[Long](64)
-  private var matchRows = new Array[Int](64)
+  /** Goes on to the next probe row. @return false if there is none */
+  def next(): Boolean = position + 1 < order.length && {
+    position += 1
+    if (position == groupEnd) nextKey()
+    // Both sides go up in time, so the first match of a row is never before that of the row ahead of it.
+    val time = probes.time(order(position))
+    val lower = saturatingAdd(time, from)
+    val upper = saturatingAdd(time, to)
+    while (firstMatch < candidates.size && candidates.time(firstMatch) < lower) firstMatch += 1
+    if (matchesEnd < firstMatch) matchesEnd = firstMatch
+    while (matchesEnd < candidates.size && candidates.time(matchesEnd) <= upper) matchesEnd += 1
+    true
+  }
 
-  private def mergeOne(probes: RowBuffer, order: Array[Int], start: Int, cursor: RunCursor)(
-      found: RunCursor => Int
-  )(hit: (Int, Int) => Unit): Unit = {
-    val n = order.length
-    var key = new Array[Byte](64)
-    cursor.first()
-    var i = start
-    while (i < n && cursor.isValid) {
-      var j = i + 1
-      while (j < n && probes.compareKeys(order(i), order(j)) == 0) j += 1
-      if (compare(probes, order(i), cursor) > 0) {
-        var steps = 0
-        while (cursor.isValid && steps < StepsBeforeSeek && compare(probes, order(i), cursor) > 0) {
+  /** The row number of the probe. */
+  def probe: Int = order(position)
+
+  /** The probe's matches: `count` of the candidates, from position `first` on. */
+  def first: Int = firstMatch
+  def count: Int = matchesEnd - firstMatch
+
+  private def nextKey(): Unit = {
+    val row = order(position)
+    groupEnd = position + 1
+    while (groupEnd < order.length && probes.compareKeys(row, order(groupEnd)) == 0) groupEnd += 1
+    candidates.clear()
+    firstMatch = 0
+    matchesEnd = 0
+    if (probes.keyLength(row) > 0 && open > 0) {
+      collect(
+        probes.base(row),
+        probes.at(row),
+        probes.keyPrefix(row),
+        saturatingAdd(probes.time(row), from),
+        saturatingAdd(probes.time(order(groupEnd - 1)), to)
+      )
+      candidates.settle()
+    }
+  }
+
+  private def collect(base: AnyRef, at: Long, prefix: Long, earliest: Long, latest: Long): Unit = {
+    var i = 0
+    while (i < open) {
+      // Mostly a section's next key is beyond, and the section need not be looked at.
+      if (java.lang.Long.compareUnsigned(prefixes(i), prefix) > 0) i += 1
+      else {
+        val cursor = cursors(i)
+        cursor.advanceTo(base, at)
+        while (cursor.isValid && cursor.keyPrefix == prefix && cursor.compareKey(base, at) == 0) {
+          if (cursor.time >= earliest && cursor.time <= latest) candidates.add(cursor.base, cursor.at)
           cursor.next()
-          steps += 1
         }
-        if (cursor.isValid && compare(probes, order(i), cursor) > 0) {
-          if (key.length < probes.keyLength(order(i))) key = new Array[Byte](probes.keyLength(order(i)) * 2)
-          probes.copyKey(order(i), key)
-          cursor.seekKey(key, probes.keyLength(order(i)))
+        if (cursor.isValid) {
+          prefixes(i) = cursor.keyPrefix
+          i += 1
+        } else {
+          cursor.close()
+          open -= 1
+          cursors(i) = cursors(open)
+          prefixes(i) = prefixes(open)
         }
       }
-      val count = collect(probes, order, i, j, cursor)(found)
-      if (count > 0) pair(probes, order, i, j, count)(hit)
-      i = j
     }
   }
 
-  private def compare(probes: RowBuffer, row: Int, cursor: RunCursor): Int = {
-    val byPrefix = java.lang.Long.compareUnsigned(probes.keyPrefix(row), cursor.keyPrefix)
-    // Mostly the prefix decides, and the bytes of the entry's key need not be fetched.
-    if (byPrefix != 0) byPrefix
-    else if (probes.keyLength(row) <= 8 && cursor.keyLength <= 8) {
-      Integer.compare(probes.keyLength(row), cursor.keyLength)
-    } else probes.compareKeyTo(row, cursor.keyBytes, cursor.keyLength, cursor.keyPrefix)
-  }
-
-  /** Entries of the probe rows' key that at least one of them may match; moves the cursor past the key. */
-  private def collect(probes: RowBuffer, order: Array[Int], i: Int, j: Int, cursor: RunCursor)(
-      found: RunCursor => Int
-  ): Int = {
-    val earliest = saturatingAdd(probes.time(order(i)), from)
-    val latest = saturatingAdd(probes.time(order(j - 1)), to)
-    var count = 0
-    while (cursor.isValid && compare(probes, order(i), cursor) == 0) {
-      if (cursor.time >= earliest && cursor.time <= latest) {
-        if (count == matchTimes.length) {
-          matchTimes = java.util.Arrays.copyOf(matchTimes, count * 2)
-          matchRows = java.util.Arrays.copyOf(matchRows, count * 2)
-        }
-        matchTimes(count) = cursor.time
-        matchRows(count) = found(cursor)
-        count += 1
-      }
-      cursor.next()
-    }
-    count
-  }
-
-  /** Both sides go up in time, so the first match of a row is never before that of the row ahead of it. */
-  private def pair(probes: RowBuffer, order: Array[Int], i: Int, j: Int, count: Int)(
-      hit: (Int, Int) => Unit
-  ): Unit = {
-    var first = 0
-    var x = i
-    while (x < j) {
-      val time = probes.time(order(x))
-      val lower = saturatingAdd(time, from)
-      val upper = saturatingAdd(time, to)
-      while (first < count && matchTimes(first) < lower) first += 1
-      var y = first
-      while (y < count && matchTimes(y) <= upper) {
-        hit(order(x), matchRows(y))
-        y += 1
-      }
-      x += 1
+  private def closeCursors(): Unit = {
+    while (open > 0) {
+      open -= 1
+      cursors(open).close()
     }
   }
-}
 
-object SortedMerge {
-
-  /** A seek costs about as much as eight steps (`adr/001`). */
-  private val StepsBeforeSeek = 8
+  override def close(): Unit = {
+    closeCursors()
+    candidates.close()
+  }
 }

@@ -35,8 +35,7 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
   override def next(): UnsafeRowPair = {
     if (!advance()) throw new NoSuchElementException("no more rows")
     val (cursor, kind) = current.get
-    val key = java.util.Arrays.copyOf(cursor.keyBytes, cursor.keyLength)
-    val row = InternalRow(UTF8String.fromString(kind.name), cursor.time, cursor.seq, key)
+    val row = InternalRow(UTF8String.fromString(kind.name), cursor.time, cursor.seq, cursor.keyBytes)
     pair.withRows(keyRow(row).copy(), valueRow(InternalRow(cursor.valueBytes)).copy())
     cursor.next()
     pair

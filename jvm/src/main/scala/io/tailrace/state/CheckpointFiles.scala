@@ -33,12 +33,13 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   private def manifestPath(version: Long, id: Option[String]): Path =
     new Path(directory, id.fold(s"$version.manifest")(i => s"${version}_$i.manifest"))
 
-  /** Copies a finished local run into the checkpoint. @return its length and CRC-32C */
-  def upload(local: File, name: String): (Long, Long) = {
+  /** Copies a finished local run into the checkpoint. @return how a manifest names it, without sections */
+  def upload(local: File, name: String): Run = {
     val in = new FileInputStream(local)
     try
       DurableFile.write(files, new Path(directory, name)) { out =>
-        copy(in, out, new Array[Byte](BufferBytes))
+        val (length, crc) = copy(in, out, new Array[Byte](BufferBytes))
+        Run(name, length, crc, Nil)
       }
     finally in.close()
   }

@@ -42,7 +42,10 @@ final case class Manifest(version: Long, expiredThrough: Long, runs: Seq[Run]) {
 object Manifest {
 
   /** The newest layout of manifest and runs that this release writes and reads. */
-  val Format = 1
+  val Format = 2
+
+  /** The oldest that it reads: format 1, a row an entry, was never released. */
+  private val OldestFormat = 2
   private val Magic = "tailrace-state"
 
   val empty: Manifest = Manifest(version = 0, expiredThrough = Long.MinValue, runs = Nil)
@@ -62,7 +65,9 @@ object Manifest {
     if (head.length != 2 || head(0) != Magic || head(1).toIntOption.isEmpty) {
       throw Errors.stateFileCorrupt(file, "it doesn't begin as a manifest does")
     }
-    if (head(1).toInt > Format) throw Errors.stateFormatUnsupported(file, head(1).toInt, Format)
+    if (head(1).toInt > Format || head(1).toInt < OldestFormat) {
+      throw Errors.stateFormatUnsupported(file, head(1).toInt, OldestFormat, Format)
+    }
     if (lines.length != 3 || lines(2) != checksum(s"${lines(0)}\n${lines(1)}\n")) {
       throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
     }

@@ -2,6 +2,7 @@ package io.tailrace.state
 
 import java.io.File
 import java.util.UUID
+import java.util.concurrent.{ExecutorService, Executors, Future, RejectedExecutionException}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -24,6 +25,23 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
   private var closed = false
 
   val files = new CheckpointFiles(id.storeCheckpointLocation(), hadoopConf)
+
+  /** Begins to copy a run into the checkpoint: a task has other things to do than to wait for a disk. The run is not
+    * released before the copy has ended, whatever becomes of the task.
+    */
+  def upload(run: LocalRun): Future[Run] = {
+    run.acquire()
+    try
+      OwnStore.uploads.submit { () =>
+        try files.upload(run.file, run.name)
+        finally run.release()
+      }
+    catch {
+      case e: RejectedExecutionException =>
+        run.release()
+        throw e
+    }
+  }
 
   def localFile(name: String): File = new File(localDirectory, name)
 
@@ -104,6 +122,13 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 }
 
 private[state] object OwnStore {
+
+  /** One thread per task that commits: they wait for disks and networks, and end when nothing is left to copy. */
+  private lazy val uploads: ExecutorService = Executors.newCachedThreadPool { (work: Runnable) =>
+    val thread = new Thread(work, "tailrace-upload")
+    thread.setDaemon(true)
+    thread
+  }
 
   def emptyAt(version: Long): LoadedState = new LoadedState(Manifest.empty.copy(version = version), Nil, None)
 }

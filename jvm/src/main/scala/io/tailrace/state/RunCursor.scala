@@ -7,109 +7,150 @@ import org.rocksdb.RocksDBException
 
 import io.tailrace.common.Errors
 
-/** Walks over one section of a run, in its order. Not positioned at first: call `first` or a seek. `isValid` false means
-  * the end of the section; a read error is thrown, never taken for the end.
+/** Walks over one section of a run, in its order: a page at a time from RocksDB, row by row within the page. Not
+  * positioned at first: call `first` or a seek. `isValid` false means the end of the section; a read error is thrown,
+  * never taken for the end.
   */
 final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
+  import RunCursor._
+
   private val kind = section.kind
   private val entries = local.iterator()
-  private var keyBuffer = ByteBuffer.allocateDirect(256)
-  private var valueBuffer = ByteBuffer.allocateDirect(1024)
-  private var seekBuffer = ByteBuffer.allocateDirect(256)
+  private val page = PageBuffer.take()
+  private val entryKey = ByteBuffer.allocateDirect(RunKey.PrefixLength)
+  private var bound = ByteBuffer.allocateDirect(256)
+  private var closed = false
 
   private var valid = false
-  private var entryLength = 0
-  private var entryTime = 0L
-  private var entryPrefix = 0L
-  private var key = new Array[Byte](64)
-  private var value = new Array[Byte](1024)
+  private var rowBase: Array[Byte] = page.bytes
+  private var rowAt = Start
+  private var lastAt = Start
+  private var pageEnd = Start
+  private var rowTime = 0L
+  private var rowPrefix = 0L
 
   def isValid: Boolean = valid
-  def time: Long = entryTime
-  def seq: Long = RunKey.seq(keyBuffer, kind, entryLength)
-  def keyLength: Int = entryLength - RunKey.FixedLength
-  def keyPrefix: Long = entryPrefix
 
-  /** The encoded key of the entry, in a shared array of which `keyLength` bytes count. */
-  def keyBytes: Array[Byte] = {
-    if (key.length < keyLength) key = new Array[Byte](keyLength * 2)
-    keyBuffer.get(RunKey.keyOffset(kind), key, 0, keyLength)
-    key
-  }
+  /** Where the row is: see [[RowLayout]]. Until the next move. */
+  def base: AnyRef = rowBase
+  def at: Long = rowAt
+
+  def time: Long = rowTime
+  def seq: Long = RowLayout.seq(rowBase, rowAt)
+  def keyPrefix: Long = rowPrefix
 
   def first(): Unit = {
-    RunKey.writePrefix(seekBuffer, kind, section.bucket)
-    entries.seek(seekBuffer)
-    load()
+    RunKey.writePrefix(bound, kind, section.bucket)
+    entries.seek(bound)
+    loadPage()
   }
 
-  /** To the first entry at `time` or later; of a time-sorted section. */
+  /** To the first row at `time` or later; of a time-sorted section. */
   def seekTime(time: Long): Unit = {
-    RunKey.writeTimeBound(seekBuffer, kind, section.bucket, time)
-    entries.seek(seekBuffer)
-    load()
+    RunKey.writeTimeBound(bound, kind, section.bucket, time)
+    seekToPage()
+    while (valid && rowTime < time) next()
   }
 
-  /** To the first entry with this key or a greater one; of a key-sorted section. */
-  def seekKey(key: Array[Byte], keyLength: Int): Unit = {
-    if (seekBuffer.capacity < RunKey.FixedLength + keyLength) {
-      seekBuffer = ByteBuffer.allocateDirect(2 * (RunKey.FixedLength + keyLength))
+  /** To the first row with this key or a greater one; of a key-sorted section.
+    *
+    * @param probe a row that has the key, in the bytes of [[RowLayout]]
+    */
+  def seekKey(probe: AnyRef, probeAt: Long): Unit = {
+    val length = RowLayout.keyLength(probe, probeAt)
+    if (bound.capacity < RunKey.FixedLength + length) {
+      bound = ByteBuffer.allocateDirect(2 * (RunKey.FixedLength + length))
     }
-    RunKey.writePrefix(seekBuffer, kind, section.bucket)
-    seekBuffer.limit(RunKey.PrefixLength + keyLength)
-    seekBuffer.put(RunKey.PrefixLength, key, 0, keyLength)
-    entries.seek(seekBuffer)
-    load()
+    val key = new Array[Byte](length)
+    Platform.copyMemory(
+      probe,
+      RowLayout.keyAt(probeAt),
+      key,
+      Platform.BYTE_ARRAY_OFFSET.toLong,
+      length.toLong
+    )
+    RunKey.writeKeyBound(bound, kind, section.bucket, key, length)
+    seekToPage()
+    while (valid && compareKey(probe, probeAt) < 0) next()
   }
 
-  def next(): Unit = {
+  /** Forwards to the first row with this key or a greater one; of a key-sorted section. Walks where that is near, and
+    * leaves out what is between where it is far: a page of which the last row is before the key isn't looked at.
+    */
+  def advanceTo(probe: AnyRef, probeAt: Long): Unit = {
+    var pagesLeftOut = 0
+    while (valid && compareKey(probe, probeAt) < 0) {
+      if (compareKeyAt(lastAt, probe, probeAt) >= 0) {
+        next()
+        while (compareKey(probe, probeAt) < 0) next()
+      } else if (pagesLeftOut == 0) {
+        pagesLeftOut += 1
+        nextPage()
+      } else seekKey(probe, probeAt)
+    }
+  }
+
+  /** Byte order of this row's key and the other row's. */
+  def compareKey(other: AnyRef, otherAt: Long): Int = {
+    val byPrefix = java.lang.Long.compareUnsigned(rowPrefix, RowLayout.keyPrefix(other, otherAt))
+    if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rowBase, rowAt, other, otherAt)
+  }
+
+  private def compareKeyAt(at: Long, other: AnyRef, otherAt: Long): Int = {
+    val byPrefix = java.lang.Long
+      .compareUnsigned(RowLayout.keyPrefix(rowBase, at), RowLayout.keyPrefix(other, otherAt))
+    if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rowBase, at, other, otherAt)
+  }
+
+  def next(): Unit =
+    if (rowAt == lastAt) nextPage()
+    else {
+      rowAt += RowLayout.length(rowBase, rowAt)
+      loadRow()
+    }
+
+  /** A copy of the row's key. */
+  def keyBytes: Array[Byte] = copy(RowLayout.keyAt(rowAt), RowLayout.keyLength(rowBase, rowAt))
+
+  /** A copy of the row's value. */
+  def valueBytes: Array[Byte] =
+    copy(RowLayout.valueAt(rowBase, rowAt), RowLayout.valueLength(rowBase, rowAt))
+
+  private def copy(from: Long, length: Int): Array[Byte] = {
+    val start = (from - Platform.BYTE_ARRAY_OFFSET).toInt
+    java.util.Arrays.copyOfRange(rowBase, start, start + length)
+  }
+
+  private def nextPage(): Unit = {
     entries.next()
-    load()
+    loadPage()
   }
 
-  /** Appends the entry to `rows` with its own key, time and sequence number. @return its row number */
-  def appendTo(rows: RowBuffer): Int = {
-    val length = readValue()
-    rows.append(keyBytes, keyLength, time, seq, value, Platform.BYTE_ARRAY_OFFSET.toLong, length)
+  /** To the last page that begins before the bound, for the row may be within it, or else to the section's first. */
+  private def seekToPage(): Unit = {
+    entries.seekForPrev(bound)
+    if (entries.isValid && entryIsInSection()) loadPage() else first()
   }
 
-  /** Appends the entry to `rows` without its key. @return its row number */
-  def appendValueTo(rows: RowBuffer): Int = {
-    val length = readValue()
-    rows.append(key, 0, time, seq, value, Platform.BYTE_ARRAY_OFFSET.toLong, length)
+  private def entryIsInSection(): Boolean = {
+    entryKey.clear()
+    entries.key(entryKey)
+    entryKey.clear()
+    RunKey.isIn(entryKey, kind, section.bucket)
   }
 
-  /** A copy of the entry's value. */
-  def valueBytes: Array[Byte] = {
-    val length = readValue()
-    java.util.Arrays.copyOf(value, length)
-  }
-
-  private def readValue(): Int = {
-    var length = { valueBuffer.clear(); entries.value(valueBuffer) }
-    if (length > valueBuffer.capacity) {
-      valueBuffer = ByteBuffer.allocateDirect(length * 2)
-      length = entries.value(valueBuffer)
-    }
-    if (value.length < length) value = new Array[Byte](length * 2)
-    valueBuffer.get(0, value, 0, length)
-    length
-  }
-
-  private def load(): Unit = {
+  private def loadPage(): Unit = {
     valid = entries.isValid
     if (valid) {
-      keyBuffer.clear()
-      entryLength = entries.key(keyBuffer)
-      if (entryLength > keyBuffer.capacity) {
-        keyBuffer = ByteBuffer.allocateDirect(entryLength * 2)
-        entryLength = entries.key(keyBuffer)
-      }
-      keyBuffer.clear()
-      valid = RunKey.isIn(keyBuffer, kind, section.bucket)
+      valid = entryIsInSection()
       if (valid) {
-        entryTime = RunKey.time(keyBuffer, kind, entryLength)
-        entryPrefix = prefixOfKey()
+        val length = page.fromNative(buffer => entries.value(buffer))
+        rowBase = page.bytes
+        rowAt = Start + PageBuffer.HeaderLength
+        pageEnd = Start + length
+        lastAt = Start + Platform.getInt(rowBase, Start + PageBuffer.LastRowAt)
+        requireFits(lastAt, pageEnd)
+        loadRow()
       }
     } else
       try entries.status()
@@ -118,20 +159,30 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
       }
   }
 
-  private def prefixOfKey(): Long = {
-    val at = RunKey.keyOffset(kind)
-    val length = keyLength
-    if (length >= 8) keyBuffer.getLong(at)
-    else {
-      var prefix = 0L
-      var i = 0
-      while (i < 8) {
-        prefix = (prefix << 8) | (if (i < length) keyBuffer.get(at + i) & 0xffL else 0L)
-        i += 1
-      }
-      prefix
-    }
+  private def loadRow(): Unit = {
+    if (rowAt != lastAt) requireFits(rowAt, lastAt)
+    rowTime = RowLayout.time(rowBase, rowAt)
+    rowPrefix = RowLayout.keyPrefix(rowBase, rowAt)
   }
 
-  override def close(): Unit = entries.close()
+  /** Lengths that point beyond the page would have the JVM read, or end, anywhere. */
+  private def requireFits(at: Long, end: Long): Unit = {
+    val fits = at >= Start + PageBuffer.HeaderLength && at + RowLayout.HeaderLength <= end && {
+      val keyLength = RowLayout.keyLength(rowBase, at)
+      val valueLength = RowLayout.valueLength(rowBase, at)
+      keyLength >= 0 && valueLength >= 0 && at + RowLayout.length(keyLength, valueLength) <= end
+    }
+    if (!fits) throw Errors.stateFileCorrupt(local.path, "a page doesn't hold the rows that it says")
+  }
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    valid = false
+    PageBuffer.giveBack(page)
+    entries.close()
+  }
+}
+
+object RunCursor {
+  private val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
 }

@@ -5,106 +5,108 @@ import java.nio.ByteBuffer
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.unsafe.Platform
 import org.rocksdb.SstFileWriter
 
-/** Writes one run: whole stores, in the order of [[StoreKind.id]], each sorted by bucket and then as its kind says. One
-  * file a batch, whatever it touches: on an object store each file costs a round trip.
+/** Writes one run: sections in the order of [[StoreKind.id]] and bucket, the rows of each in pages, as its kind sorts
+  * them. One file a batch, whatever it touches: on an object store each file costs a round trip.
   *
-  * @param leastBucketWidth in microseconds; a batch that spans a long time (a backfill) gets wider buckets, so that the
-  *                         number of sections stays bounded. A bucket means nothing outside its run: what has expired is
-  *                         judged by the times of a section's rows.
+  * {{{
+  *   begin(left-time-sorted, bucket 7)  append(row) append(row) ...  end()
+  *                                      └─── a page of 16 KiB ───┘ ──> one entry of the SST file
+  * }}}
   */
-final class RunWriter(file: File, leastBucketWidth: Long) extends AutoCloseable {
+final class RunWriter(file: File) extends AutoCloseable {
   private val writer = new SstFileWriter(SstOptions.environment, SstOptions.options)
+  private val page = PageBuffer.take()
   private val written = new ArrayBuffer[Section]
-  private var keyBuffer = ByteBuffer.allocateDirect(256)
-  private var valueBuffer = ByteBuffer.allocateDirect(4096)
-  private var key = new Array[Byte](64)
-  private var value = new Array[Byte](4096)
-  private var lastStore = 0
+  private var closed = false
+
+  private var kind: StoreKind = _
+  private var bucket = 0L
+  private var rows = 0L
+  private var minTime = 0L
+  private var maxTime = 0L
+  private var bytes = 0L
+
+  private var used = PageBuffer.HeaderLength
+  private var pageRows = 0
+  private var lastRow = 0
+  private var pageKey = ByteBuffer.allocateDirect(256)
+  private var key = new Array[Byte](128)
 
   writer.open(file.getPath)
 
+  /** What has been written, in the order of the file. */
   def sections: Seq[Section] = written.toSeq
 
-  /** Adds all rows of a store. Stores must come in ascending order of id. */
-  def write(kind: StoreKind, rows: RowBuffer): Unit = if (!rows.isEmpty) {
-    require(kind.id > lastStore, s"${kind.name} after store $lastStore")
-    lastStore = kind.id.toInt
-    val bucketWidth = bucketWidthFor(rows)
-    val order = if (kind.timeSorted) RowSort.byTime(rows) else RowSort.byBucketAndKey(rows, bucketWidth)
-    var start = 0
-    while (start < order.length) {
-      val bucket = Math.floorDiv(rows.time(order(start)), bucketWidth)
-      start = writeSection(kind, bucket, bucketWidth, rows, order, start)
-    }
+  def begin(store: StoreKind, bucketOfRows: Long): Unit = {
+    require(
+      written.lastOption.forall(s =>
+        s.kind.id < store.id || (s.kind.id == store.id && s.bucket < bucketOfRows)
+      ),
+      s"${store.name} $bucketOfRows after ${written.lastOption}"
+    )
+    kind = store
+    bucket = bucketOfRows
+    rows = 0
+    minTime = Long.MaxValue
+    maxTime = Long.MinValue
+    bytes = 0
   }
 
-  private def bucketWidthFor(rows: RowBuffer): Long = {
-    var earliest = Long.MaxValue
-    var latest = Long.MinValue
-    var i = 0
-    while (i < rows.size) {
-      earliest = Math.min(earliest, rows.time(i))
-      latest = Math.max(latest, rows.time(i))
-      i += 1
-    }
-    // A span of n widths touches n + 1 buckets, and times lie on both sides of zero.
-    val most = (RunWriter.MostBuckets - 1).toLong
-    Math.max(leastBucketWidth, Math.floorDiv(latest, most) - Math.floorDiv(earliest, most) + 1)
+  /** Adds a row, which must not be before the last one. */
+  def append(base: AnyRef, at: Long): Unit = {
+    val length = RowLayout.length(base, at)
+    if (pageRows > 0 && used + length > PageBuffer.Capacity) writePage()
+    if (used + length > PageBuffer.Capacity) page.ensure(Math.toIntExact(used + length))
+    Platform.copyMemory(base, at, page.bytes, Platform.BYTE_ARRAY_OFFSET.toLong + used, length)
+    lastRow = used
+    used += length.toInt
+    pageRows += 1
+    val time = RowLayout.time(base, at)
+    if (time < minTime) minTime = time
+    if (time > maxTime) maxTime = time
+    rows += 1
+    bytes += length
   }
 
-  private def writeSection(
-      kind: StoreKind,
-      bucket: Long,
-      bucketWidth: Long,
-      rows: RowBuffer,
-      order: Array[Int],
-      start: Int
-  ): Int = {
-    var i = start
-    var minTime = Long.MaxValue
-    var maxTime = Long.MinValue
-    var bytes = 0L
-    while (i < order.length && Math.floorDiv(rows.time(order(i)), bucketWidth) == bucket) {
-      val row = order(i)
-      bytes += put(kind, bucket, rows, row)
-      minTime = Math.min(minTime, rows.time(row))
-      maxTime = Math.max(maxTime, rows.time(row))
-      i += 1
-    }
-    written += Section(kind.name, bucket, (i - start).toLong, minTime, maxTime, bytes)
-    i
+  def end(): Unit = {
+    if (pageRows > 0) writePage()
+    if (rows > 0) written += Section(kind.name, bucket, rows, minTime, maxTime, bytes)
   }
 
-  private def put(kind: StoreKind, bucket: Long, rows: RowBuffer, row: Int): Int = {
-    val keyLength = rows.keyLength(row)
-    val valueLength = rows.valueLength(row)
+  private def writePage(): Unit = {
+    val base = page.bytes
+    val first = Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.HeaderLength
+    val keyLength = RowLayout.keyLength(base, first)
     if (key.length < keyLength) {
       key = new Array[Byte](keyLength * 2)
-      keyBuffer = ByteBuffer.allocateDirect(RunKey.FixedLength + keyLength * 2)
+      pageKey = ByteBuffer.allocateDirect(RunKey.FixedLength + keyLength * 2)
     }
-    if (value.length < valueLength) {
-      value = new Array[Byte](valueLength * 2)
-      valueBuffer = ByteBuffer.allocateDirect(valueLength * 2)
-    }
-    rows.copyKey(row, key)
-    RunKey.write(keyBuffer, kind, bucket, key, keyLength, rows.time(row), rows.seq(row))
-    rows.copyValue(row, value, 0)
-    valueBuffer.clear()
-    valueBuffer.put(value, 0, valueLength).flip()
-    writer.put(keyBuffer, valueBuffer)
-    RunKey.FixedLength + keyLength + valueLength
+    System.arraycopy(base, PageBuffer.HeaderLength + RowLayout.HeaderLength, key, 0, keyLength)
+    RunKey.write(
+      pageKey,
+      kind,
+      bucket,
+      key,
+      keyLength,
+      RowLayout.time(base, first),
+      RowLayout.seq(base, first)
+    )
+    Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.RowsAt, pageRows)
+    Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.LastRowAt, lastRow)
+    writer.put(pageKey, page.toNative(used))
+    used = PageBuffer.HeaderLength
+    pageRows = 0
   }
 
   /** Completes the file. At least one row must have been written. */
   def finish(): Unit = writer.finish()
 
-  override def close(): Unit = writer.close()
-}
-
-object RunWriter {
-
-  /** Of one store in one run. */
-  private val MostBuckets = 64
+  override def close(): Unit = if (!closed) {
+    closed = true
+    PageBuffer.giveBack(page)
+    writer.close()
+  }
 }

@@ -1,5 +1,7 @@
 package io.tailrace.state
 
+import java.util.concurrent.{ExecutionException, Future}
+
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -21,7 +23,7 @@ final class TailraceStateStore private[state] (
 ) extends StateStore {
 
   private var sections = base.sections
-  private val newRuns = new ArrayBuffer[LocalRun]
+  private val newRuns = new ArrayBuffer[NewRun]
   private var expired = base.manifest.expiredThrough
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
@@ -44,7 +46,8 @@ final class TailraceStateStore private[state] (
 
   def sectionsOf(kind: StoreKind): Seq[LiveSection] = sections.filter(_.section.store == kind.name)
 
-  /** Writes the rows of one or more stores, in ascending order of their id, as one sorted run.
+  /** Writes the rows of one or more stores, in ascending order of their id, as one sorted run, and begins to copy it into
+    * the checkpoint, while the operator goes on.
     *
     * @param bucketWidth in microseconds; it may change from run to run
     */
@@ -55,14 +58,21 @@ final class TailraceStateStore private[state] (
       val name = CheckpointFiles.runName(version + 1)
       val local = new LocalRun(name, owner.localFile(name))
       local.acquire()
-      newRuns += local
-      val writer = new RunWriter(local.file, bucketWidth)
       val written =
         try {
-          stores.foreach { case (kind, rows) => writer.write(kind, rows) }
-          writer.finish()
-          writer.sections
-        } finally writer.close()
+          val writer = new RunWriter(local.file)
+          try {
+            val batch = new BatchRun(bucketWidth, writer)
+            stores.foreach { case (kind, rows) => batch.write(kind, rows) }
+            writer.finish()
+            writer.sections
+          } finally writer.close()
+        } catch {
+          case e: Throwable =>
+            local.release()
+            throw e
+        }
+      newRuns += new NewRun(local, owner.upload(local))
       val added = written.map(new LiveSection(local, _))
       sections = sections ++ added
       added
@@ -97,10 +107,9 @@ final class TailraceStateStore private[state] (
     val known = base.manifest.runs.map(r => r.name -> r).toMap
     // In the order in which the runs came to be, so that two manifests of equal content are equal.
     val kept = base.runs.filter(alive.contains).map(local => local -> known(local.name))
-    val added = newRuns.toSeq.filter(alive.contains).map { local =>
-      val (length, crc) = owner.files.upload(local.file, local.name)
-      local -> Run(local.name, length, crc, Nil)
-    }
+    // Those without a living section too: what is being written to must be closed before the batch is over.
+    val uploaded = newRuns.toSeq.map(run => run.local -> run.uploaded())
+    val added = uploaded.filter { case (local, _) => alive.contains(local) }
     val runs = kept ++ added
     val manifest =
       Manifest(version + 1, expired, runs.map { case (local, run) => run.copy(sections = alive(local)) })
@@ -110,14 +119,14 @@ final class TailraceStateStore private[state] (
     checkpointId = id
     stateBytes = manifest.runs.map(_.length).sum
     owner.committed(new LoadedState(manifest, runs.map(_._1), id))
-    newRuns.foreach(_.release())
+    newRuns.foreach(_.local.release())
     base.release()
     version + 1
   }
 
   override def abort(): Unit = if (state == TailraceStateStore.Updating) {
     state = TailraceStateStore.Aborted
-    newRuns.foreach(_.release())
+    newRuns.foreach(_.local.release())
     base.release()
   }
 
@@ -170,6 +179,15 @@ final class TailraceStateStore private[state] (
   override def remove(key: UnsafeRow, family: String): Unit = refuse("remove")
   override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse("merge")
   override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse("mergeList")
+}
+
+/** A run of this batch, on its way into the checkpoint. */
+private final class NewRun(val local: LocalRun, upload: Future[Run]) {
+
+  /** Waits for the end of the upload. @throws java.io.IOException or what else it failed with */
+  def uploaded(): Run =
+    try upload.get()
+    catch { case e: ExecutionException => throw e.getCause }
 }
 
 object TailraceStateStore {

@@ -1,0 +1,89 @@
+package io.tailrace.state
+
+import java.nio.ByteOrder
+
+import org.apache.spark.unsafe.Platform
+
+/** The bytes of a row, in memory ([[RowBuffer]]) and in the pages of a run alike, so that it goes from one to the other
+  * by one copy (format 2, `jvm/docs/formats.md`):
+  *
+  * {{{
+  *   time(8) seq(8) keyLength(4) valueLength(4) key, padded with zeros to 8 bytes; value, padded to 8 bytes
+  * }}}
+  *
+  * A row is named by a base object and an offset, as Spark's `Platform` has it.
+  */
+object RowLayout {
+  // A run that one executor wrote may be read by another one. Spark's UnsafeRow has the same limit.
+  require(
+    ByteOrder.nativeOrder == ByteOrder.LITTLE_ENDIAN,
+    "Tailrace's state is little-endian, and this machine is not"
+  )
+
+  /** Of the fields before the key. */
+  val HeaderLength = 24
+
+  private val SeqAt = 8
+  private val KeyLengthAt = 16
+  private val ValueLengthAt = 20
+
+  def padded(length: Int): Int = (length + 7) & ~7
+
+  def length(keyLength: Int, valueLength: Int): Long =
+    HeaderLength.toLong + ((keyLength.toLong + 7) & ~7L) + ((valueLength.toLong + 7) & ~7L)
+
+  def time(base: AnyRef, at: Long): Long = Platform.getLong(base, at)
+  def seq(base: AnyRef, at: Long): Long = Platform.getLong(base, at + SeqAt)
+  def keyLength(base: AnyRef, at: Long): Int = Platform.getInt(base, at + KeyLengthAt)
+  def valueLength(base: AnyRef, at: Long): Int = Platform.getInt(base, at + ValueLengthAt)
+  def length(base: AnyRef, at: Long): Long = length(keyLength(base, at), valueLength(base, at))
+  def keyAt(at: Long): Long = at + HeaderLength
+  def valueAt(base: AnyRef, at: Long): Long = at + HeaderLength + padded(keyLength(base, at))
+
+  /** Writes all but key and value. */
+  def writeHeader(base: AnyRef, at: Long, time: Long, seq: Long, keyLength: Int, valueLength: Int): Unit = {
+    Platform.putLong(base, at, time)
+    Platform.putLong(base, at + SeqAt, seq)
+    Platform.putInt(base, at + KeyLengthAt, keyLength)
+    Platform.putInt(base, at + ValueLengthAt, valueLength)
+    // The padding of the key's last word; its bytes are written over it.
+    if ((keyLength & 7) != 0) Platform.putLong(base, keyAt(at) + (keyLength & ~7), 0L)
+  }
+
+  /** The first eight bytes of the key as an unsigned big-endian number, padded with zeros. */
+  def keyPrefix(base: AnyRef, at: Long): Long =
+    if (keyLength(base, at) == 0) 0L else java.lang.Long.reverseBytes(Platform.getLong(base, keyAt(at)))
+
+  /** Byte order of the keys of two rows whose prefixes are equal. The padding makes an empty key look like one of zeros:
+    * there the length decides.
+    */
+  def compareKeysBeyondPrefix(a: AnyRef, aAt: Long, b: AnyRef, bAt: Long): Int = {
+    val aLength = keyLength(a, aAt)
+    val bLength = keyLength(b, bAt)
+    if (aLength <= 8 && bLength <= 8) Integer.compare(aLength, bLength)
+    else compareBytes(a, keyAt(aAt), aLength, b, keyAt(bAt), bLength)
+  }
+
+  /** Byte order of two values. */
+  def compareValues(a: AnyRef, aAt: Long, b: AnyRef, bAt: Long): Int =
+    compareBytes(a, valueAt(a, aAt), valueLength(a, aAt), b, valueAt(b, bAt), valueLength(b, bAt))
+
+  private def compareBytes(
+      a: AnyRef,
+      aOffset: Long,
+      aLength: Int,
+      b: AnyRef,
+      bOffset: Long,
+      bLength: Int
+  ): Int = {
+    val shared = Math.min(aLength, bLength)
+    var i = 0
+    while (i + 8 <= shared && Platform.getLong(a, aOffset + i) == Platform.getLong(b, bOffset + i)) i += 8
+    while (i < shared) {
+      val difference = (Platform.getByte(a, aOffset + i) & 0xff) - (Platform.getByte(b, bOffset + i) & 0xff)
+      if (difference != 0) return difference
+      i += 1
+    }
+    aLength - bLength
+  }
+}

@@ -53,6 +53,9 @@ object Errors {
   def providerMissing(provider: String): Throwable =
     refuse("TAILRACE_SESSION_PROVIDER_MISSING", "provider" -> provider)
 
+  def confInvalid(key: String, value: String, expected: String): Throwable =
+    refuse("TAILRACE_CONF_INVALID", "key" -> key, "value" -> value, "expected" -> expected)
+
   def sparkVersionMismatch(built: String, found: String): Throwable =
     refuse("TAILRACE_SPARK_VERSION_MISMATCH", "built" -> built, "found" -> found)
 

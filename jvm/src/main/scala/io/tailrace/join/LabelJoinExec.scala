@@ -199,6 +199,7 @@ class LabelJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     metrics // made on the driver, before the tasks refer to them
+    TailraceConf.check(setting)
     val run = new LabelJoinPartition(
       columns,
       settings,
@@ -206,7 +207,7 @@ class LabelJoinExec(
       output.size,
       watermarkMicros(eventTimeWatermarkForEviction),
       watermarkMicros(eventTimeWatermarkForLateEvents),
-      confLong(TailraceConf.BATCH_BUFFER_BYTES, TailraceConf.BATCH_BUFFER_BYTES_DEFAULT),
+      TailraceConf.BatchBufferBytes.read(setting),
       bucketWidth,
       new StateStoreConf(conf),
       SparkPlans.broadcastHadoopConf(session),
@@ -223,11 +224,11 @@ class LabelJoinExec(
       )((partition, leftRows, rightRows) => run(partition, leftRows, rightRows))
   }
 
-  private def confLong(key: String, default: Long): Long =
-    Option(session.sessionState.conf.getConfString(key, null)).fold(default)(_.toLong)
+  private def setting(key: String): Option[String] =
+    Option(session.sessionState.conf.getConfString(key, null))
 
   private def bucketWidth: Long = {
-    val buckets = confLong(TailraceConf.BUCKETS_PER_WINDOW, TailraceConf.BUCKETS_PER_WINDOW_DEFAULT.toLong)
+    val buckets = TailraceConf.BucketsPerWindow.read(setting)
     Math.max(LabelJoinExec.LeastBucketWidth, (settings.window.before + settings.window.after) / buckets)
   }
 

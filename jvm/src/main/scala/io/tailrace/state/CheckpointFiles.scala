@@ -124,7 +124,8 @@ object CheckpointFiles {
   private def manifestVersion(name: String): Option[Long] =
     ManifestName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
 
-  private def runVersion(name: String): Option[Long] =
+  /** The version that was being made when the run was written. */
+  private[state] def runVersion(name: String): Option[Long] =
     RunName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
 
   private def copy(in: InputStream, out: OutputStream, buffer: Array[Byte]): (Long, Long) = {

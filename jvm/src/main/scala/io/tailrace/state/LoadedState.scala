@@ -3,11 +3,19 @@ package io.tailrace.state
 /** One committed version with local copies of its runs. Immutable but for the count of its users, which it passes on to
   * the runs.
   */
-final class LoadedState(val manifest: Manifest, val runs: Seq[LocalRun], val checkpointId: Option[String]) {
+final class LoadedState(
+    val manifest: Manifest,
+    val runs: Seq[LocalRun],
+    val checkpointId: Option[String],
+    dropped: Map[StoreKind, Long] = Map.empty
+) {
   private val byName = runs.map(r => r.name -> r).toMap
 
   val sections: Seq[LiveSection] =
     manifest.runs.flatMap(run => run.sections.map(new LiveSection(byName(run.name), _)))
+
+  /** Sections with no row after this time were dropped, as far as is known; the least long: nothing is known. */
+  def droppedThrough(kind: StoreKind): Long = dropped.getOrElse(kind, Long.MinValue)
 
   def acquire(): Unit = runs.foreach(_.acquire())
   def release(): Unit = runs.foreach(_.release())

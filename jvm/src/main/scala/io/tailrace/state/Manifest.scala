@@ -28,8 +28,11 @@ final case class Section(
   def kind: StoreKind = StoreKind.named(store).get
 }
 
-/** One immutable file of the state and what of it is still alive. */
-final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Section])
+/** One immutable file of the state and what of it is still alive.
+  *
+  * @param level 0 for a batch's run, and one more than its inputs' for one that a [[Compaction]] has made
+  */
+final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Section], level: Int = 0)
 
 /** One version of a partition's state: everything that is needed to load it, and nothing else. The runs are the log.
   *

@@ -11,6 +11,8 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId}
 import org.apache.spark.sql.tailrace.SparkState
 
+import io.tailrace.common.TailraceConf
+
 /** The state of one partition of a Tailrace operator on one executor: loads versions, hands out stores, keeps the newest
   * version's runs as local files, so that the next batch reads nothing from the checkpoint.
   *
@@ -25,6 +27,13 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
   private var closed = false
 
   val files = new CheckpointFiles(id.storeCheckpointLocation(), hadoopConf)
+
+  private val compactor = new Compactor(
+    TailraceConf.CompactionRuns.read(key => Option(hadoopConf.get(key))).toInt,
+    conf.minVersionsToRetain,
+    files,
+    name => new LocalRun(name, localFile(name))
+  )
 
   /** Begins to copy a run into the checkpoint: a task has other things to do than to wait for a disk. The run is not
     * released before the copy has ended, whatever becomes of the task.
@@ -58,7 +67,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     ) {
       install(if (version == 0) OwnStore.emptyAt(0) else load(version, checkpointId))
     }
-    new TailraceStateStore(this, newest, checkpointId)
+    new TailraceStateStore(this, newest, checkpointId, compactor.adopt(newest))
   }
 
   /** @return the version, acquired */
@@ -100,6 +109,8 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
       if (!closed && next.manifest.version >= newest.manifest.version) {
         next.acquire()
         install(next)
+        compactor.committed(next)
+        compactor.submit(next)
       }
     }
     if (conf.commitValidationEnabled) SparkState.reportCommit(next.manifest.version, id, hadoopConf)
@@ -115,6 +126,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   def close(): Unit = synchronized {
     closed = true
+    compactor.close()
     install(OwnStore.emptyAt(0))
     // Fails while a task still uses a run: then Spark removes the directory when the JVM ends.
     if (localDirectory.list.isEmpty) localDirectory.delete()

@@ -6,7 +6,7 @@ import org.rocksdb._
 object SstOptions {
   RocksDB.loadLibrary()
 
-  @volatile private var cacheBytes = io.tailrace.common.TailraceConf.BLOCK_CACHE_BYTES_DEFAULT
+  @volatile private var cacheBytes = io.tailrace.common.TailraceConf.BlockCacheBytes.default
 
   /** Sets the size of the block cache; without effect once the first run was opened. */
   def configureCache(bytes: Long): Unit = cacheBytes = bytes

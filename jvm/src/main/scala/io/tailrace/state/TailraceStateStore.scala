@@ -19,15 +19,18 @@ import io.tailrace.common.Errors
 final class TailraceStateStore private[state] (
     owner: OwnStore,
     base: LoadedState,
-    baseCheckpointId: Option[String]
+    baseCheckpointId: Option[String],
+    compacted: Option[Compacted]
 ) extends StateStore {
 
-  private var sections = base.sections
+  private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))
   private val newRuns = new ArrayBuffer[NewRun]
   private var expired = base.manifest.expiredThrough
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
   private var checkpointId: Option[String] = None
+  private var dropped =
+    StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
   private var nextSeq = (version + 1) << TailraceStateStore.SeqBitsInBatch
 
   base.acquire()
@@ -96,6 +99,7 @@ final class TailraceStateStore private[state] (
   /** Drops each section of `kind` whose newest row is not after `through`. @return the number of rows dropped */
   def dropThrough(kind: StoreKind, through: Long): Long = {
     requireUpdating()
+    dropped = dropped.updated(kind, Math.max(dropped(kind), through))
     val (dead, alive) = sections.partition(s => s.section.store == kind.name && s.section.maxTime <= through)
     sections = alive
     dead.map(s => s.section.rows - s.section.expiredRows).sum
@@ -104,13 +108,15 @@ final class TailraceStateStore private[state] (
   override def commit(): Long = {
     requireUpdating()
     val alive = sections.groupMap(_.local)(_.section)
-    val known = base.manifest.runs.map(r => r.name -> r).toMap
-    // In the order in which the runs came to be, so that two manifests of equal content are equal.
-    val kept = base.runs.filter(alive.contains).map(local => local -> known(local.name))
+    // In the order in which their rows came to be: so neighbours are compacted with neighbours.
+    val inherited = base.runs.zip(base.manifest.runs)
+    val kept = compacted.fold(inherited) { c =>
+      val (before, rest) = inherited.span { case (local, _) => !c.replaces(local) }
+      before ++ ((c.local -> c.run) +: rest.filterNot { case (local, _) => c.replaces(local) })
+    }
     // Those without a living section too: what is being written to must be closed before the batch is over.
     val uploaded = newRuns.toSeq.map(run => run.local -> run.uploaded())
-    val added = uploaded.filter { case (local, _) => alive.contains(local) }
-    val runs = kept ++ added
+    val runs = (kept ++ uploaded).filter { case (local, _) => alive.contains(local) }
     val manifest =
       Manifest(version + 1, expired, runs.map { case (local, run) => run.copy(sections = alive(local)) })
     val id = owner.newCheckpointId()
@@ -118,15 +124,19 @@ final class TailraceStateStore private[state] (
     state = TailraceStateStore.Committed
     checkpointId = id
     stateBytes = manifest.runs.map(_.length).sum
-    owner.committed(new LoadedState(manifest, runs.map(_._1), id))
-    newRuns.foreach(_.local.release())
-    base.release()
+    owner.committed(new LoadedState(manifest, runs.map(_._1), id, dropped))
+    letGo()
     version + 1
   }
 
   override def abort(): Unit = if (state == TailraceStateStore.Updating) {
     state = TailraceStateStore.Aborted
+    letGo()
+  }
+
+  private def letGo(): Unit = {
     newRuns.foreach(_.local.release())
+    compacted.foreach(_.local.release())
     base.release()
   }
 

@@ -34,9 +34,7 @@ final class TailraceStateStoreProvider extends StateStoreProvider with SupportsF
   ): Unit = {
     storeId = stateStoreId
     if (BufferedRows.isKeySchema(keySchema)) {
-      SstOptions.configureCache(
-        hadoopConf.getLong(TailraceConf.BLOCK_CACHE_BYTES, TailraceConf.BLOCK_CACHE_BYTES_DEFAULT)
-      )
+      SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(key => Option(hadoopConf.get(key))))
       own = Some(new OwnStore(stateStoreId, storeConfs, hadoopConf))
     } else {
       val rocksDB = SparkState.newRocksDBProvider()

@@ -1,0 +1,123 @@
+package io.tailrace.state
+
+import java.util.PriorityQueue
+
+/** Merges several runs into one, so that many small batches leave few files to open, to name and to merge with:
+  *
+  * {{{
+  *   level 0   r1 r2 r3 ... r32   ──merge, section by section──>   level 1   R1
+  *             left 12:00 | 12:07                                            left 12:00 | 12:07
+  *             right 12:00 | 12:07                                           right 12:00 | 12:07
+  * }}}
+  *
+  * Runs are compacted with neighbours of their own level only: a row is written once a level, and there are at most
+  * `fanIn` - 1 runs a level.
+  */
+object Compaction {
+
+  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are none. */
+  def due(runs: Seq[Run], fanIn: Int): Seq[Run] = {
+    val starts = runs.indices.filter(i => i == 0 || runs(i).level != runs(i - 1).level)
+    val stretches = starts.zip(starts.drop(1) :+ runs.size).map { case (from, to) => runs.slice(from, to) }
+    stretches.find(_.size >= fanIn).fold(Seq.empty[Run])(_.take(fanIn))
+  }
+
+  /** Writes the rows of `sections` that have not expired into one run. Sections of one store and bucket become one.
+    *
+    * @param expiredThrough rows of a left-time-sorted store up to this time (microseconds) are left out
+    * @return the sections of the new run; none if all rows have expired: then the file is of no use
+    */
+  def merge(sections: Seq[LiveSection], expiredThrough: Long, writer: RunWriter): Seq[Section] = {
+    val groups = sections.groupBy(s => (s.section.kind.id, s.section.bucket))
+    groups.toSeq.sortBy(_._1).foreach { case ((_, bucket), parts) =>
+      val kind = parts.head.section.kind
+      writer.begin(kind, bucket)
+      mergeGroup(kind, parts, expiredThrough, writer)
+      writer.end()
+    }
+    if (writer.sections.nonEmpty) writer.finish()
+    writer.sections
+  }
+
+  private def mergeGroup(
+      kind: StoreKind,
+      parts: Seq[LiveSection],
+      expiredThrough: Long,
+      writer: RunWriter
+  ): Unit = {
+    val cursors = parts.map(_.cursor())
+    try {
+      val queue = new PriorityQueue[RunCursor](
+        cursors.size,
+        (a: RunCursor, b: RunCursor) => if (kind.timeSorted) compareTimes(a, b) else compareKeys(a, b)
+      )
+      cursors.foreach { cursor =>
+        if (kind.timeSorted && expiredThrough != Long.MinValue) cursor.seekTime(expiredThrough + 1)
+        else cursor.first()
+        if (cursor.isValid) queue.add(cursor)
+      }
+      while (!queue.isEmpty) {
+        val cursor = queue.poll()
+        writer.append(cursor.base, cursor.at)
+        cursor.next()
+        if (cursor.isValid) queue.add(cursor)
+      }
+    } finally cursors.foreach(_.close())
+  }
+
+  private def compareTimes(a: RunCursor, b: RunCursor): Int = {
+    val byTime = java.lang.Long.compare(a.time, b.time)
+    if (byTime != 0) byTime else java.lang.Long.compare(a.seq, b.seq)
+  }
+
+  private def compareKeys(a: RunCursor, b: RunCursor): Int = {
+    val byKey = a.compareKey(b.base, b.at)
+    if (byKey != 0) byKey else compareTimes(a, b)
+  }
+}
+
+/** A run that holds what is left of the rows of `inputs`; it takes their place in the next version, once.
+  *
+  * @param inputs         as they were when their rows were read
+  * @param expiredThrough rows up to there were left out
+  * @param local          held by the owner of this object
+  */
+private[state] final class Compacted(
+    inputs: Seq[LiveSection],
+    expiredThrough: Long,
+    val run: Run,
+    val local: LocalRun
+) {
+  private val inputRuns = inputs.map(_.local.name).toSet
+
+  def replaces(local: LocalRun): Boolean = inputRuns(local.name)
+
+  /** Whether a version can use it. Whatever the version lacks of the inputs has to be dead, or the rows of a batch that the
+    * version doesn't contain would be in it; and what was left out must have expired in it too.
+    */
+  def fits(state: LoadedState): Boolean = {
+    val present = state.sections.iterator.map(sectionId).toSet
+    state.manifest.expiredThrough >= expiredThrough &&
+    inputs.forall(s => present(sectionId(s)) || s.section.maxTime <= state.droppedThrough(s.section.kind)) &&
+    inputs.exists(s => present(sectionId(s)))
+  }
+
+  /** The sections of a version that it fits, with its own instead of the inputs. Rows that have expired since the inputs
+    * were read are counted as expired in its own.
+    */
+  def replaceIn(sections: Seq[LiveSection]): Seq[LiveSection] = {
+    val (replaced, kept) = sections.partition(s => replaces(s.local))
+    val now = replaced.map(s => sectionId(s) -> s.section).toMap
+    val expiredSince = inputs.groupMapReduce(s => (s.section.store, s.section.bucket)) { s =>
+      now.get(sectionId(s)).fold(s.section.rows)(_.expiredRows) - s.section.expiredRows
+    }(_ + _)
+    val own = run.sections.map { section =>
+      val expired = expiredSince.getOrElse((section.store, section.bucket), 0L)
+      new LiveSection(local, section.copy(expiredRows = Math.min(section.rows, expired)))
+    }
+    own ++ kept
+  }
+
+  private def sectionId(s: LiveSection): (String, String, Long) =
+    (s.local.name, s.section.store, s.section.bucket)
+}

@@ -29,6 +29,17 @@ final class TailraceStateException(condition: String, parameters: Map[String, St
   override def getSqlState: String = Errors.sqlState(condition)
 }
 
+/** Spark has no more memory for the rows of a task. Who can do with less catches it; for others it is the task's error. */
+final class RowMemoryExhausted(condition: String, parameters: Map[String, String], cause: Throwable)
+    extends SparkException(
+      message = Errors.message(condition, parameters),
+      cause = cause,
+      errorClass = Some(condition),
+      messageParameters = parameters
+    ) {
+  override def getSqlState: String = Errors.sqlState(condition)
+}
+
 /** All errors that a user can meet. Texts stand in `error/tailrace-error-conditions.json`: what is wrong, then what to
   * do. Each method below raises one condition; tests check the condition and its parameters, never the prose.
   */
@@ -150,6 +161,13 @@ object Errors {
       "format" -> format.toString,
       "oldest" -> oldest.toString,
       "newest" -> newest.toString
+    )
+
+  def memoryExhausted(needed: Long, used: Long, cause: Throwable): RowMemoryExhausted =
+    new RowMemoryExhausted(
+      "TAILRACE_MEMORY_EXHAUSTED",
+      Map("needed" -> needed.toString, "used" -> used.toString),
+      cause
     )
 
   def stateOperationUnsupported(operation: String): Throwable =

@@ -2,7 +2,8 @@ package io.tailrace.join
 
 import java.util.PriorityQueue
 
-import io.tailrace.state.{LiveSection, RowBuffer, RunCursor, StoreKind, TailraceStateStore}
+import io.tailrace.common.RowMemoryExhausted
+import io.tailrace.state._
 
 /** The rows of a time-sorted store after `from` (excluded) up to `through` (included), oldest first, over all its runs.
   * Counts per section what it has handed out: those rows expire with the commit.
@@ -34,21 +35,31 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
 
   def isEmpty: Boolean = queue.isEmpty
 
-  /** Appends rows to `into` until it holds `bytes` bytes or no row is left; at least one row, whatever its size. */
-  def fill(into: RowBuffer, bytes: Long): Unit =
-    while (!queue.isEmpty && (into.isEmpty || into.bytes < bytes)) {
+  /** Appends rows to `into` until it holds `bytes` bytes, or Spark has no more memory for it, or no row is left; at least
+    * one row, whatever its size.
+    */
+  def fill(into: RowBuffer, bytes: Long): Unit = {
+    var full = false
+    while (!queue.isEmpty && !full) {
       val source = queue.poll()
       val next = if (queue.isEmpty) through else queue.peek().cursor.time
       // Stays on one run as long as it has the oldest row: runs of different batches hardly overlap in time.
       var more = true
       while (more) {
-        into.appendRow(source.cursor.base, source.cursor.at)
-        source.taken += 1
-        source.cursor.next()
-        more = source.cursor.isValid && source.cursor.time <= next && into.bytes < bytes
+        full = !append(source, into) || into.bytes >= bytes
+        more = !full && source.cursor.isValid && source.cursor.time <= next
       }
       enqueue(source)
     }
+  }
+
+  private def append(source: Source, into: RowBuffer): Boolean =
+    try {
+      into.appendRow(source.cursor.base, source.cursor.at)
+      source.taken += 1
+      source.cursor.next()
+      true
+    } catch { case _: RowMemoryExhausted if !into.isEmpty => false }
 
   /** How many rows it has handed out, of each section that it has read. */
   def taken: Map[LiveSection, Long] = sources.iterator.map(s => s.live -> s.taken).toMap

@@ -4,10 +4,17 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 
+import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state.{RowBuffer, RowMemory, TailraceStateStore}
 
 /** Reads both inputs of a task into its buffers, a row at a time: encodes the key, tells late rows from others, and has
-  * the buffers written out as a run whenever they hold too much.
+  * the buffers written out as a run whenever they hold too much, or Spark has no more memory for them.
+  *
+  * Rows that the state doesn't keep (late ones that are to come out, left rows without a time) come out at once, as they
+  * are read: any number of them needs no memory.
+  *
+  * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
+  * @param flush       writes out and clears both buffers
   */
 final class JoinInput(
     columns: JoinColumns,
@@ -15,28 +22,23 @@ final class JoinInput(
     store: TailraceStateStore,
     memory: RowMemory,
     lateWatermark: Long,
-    metric: String => SQLMetric
+    bufferBytes: Long,
+    metric: String => SQLMetric,
+    flush: () => Unit
 ) extends AutoCloseable {
   val left = new RowBuffer(memory)
   val right = new RowBuffer(memory)
+  private var kept = 0L
+  private var nanos = 0L
 
-  /** Rows that come out by themselves, as they come out: late ones, and left rows without a time. */
-  val alone = new RowBuffer(memory)
+  /** Rows that went into the state. */
+  def rowsKept: Long = kept
 
-  private val NoKey = new Array[Byte](0)
+  /** Nanoseconds spent on reading, and on what was flushed meanwhile. */
+  def readNanos: Long = nanos
 
-  private def emitAlone(row: UnsafeRow): Unit =
-    alone.append(NoKey, 0, 0L, 0L, row.getBaseObject, row.getBaseOffset, row.getSizeInBytes)
-
-  private def unsafe(rows: Iterator[InternalRow], toUnsafe: => UnsafeProjection): Iterator[UnsafeRow] = {
-    lazy val projection = toUnsafe
-    rows.map {
-      case row: UnsafeRow => row
-      case row => projection(row)
-    }
-  }
-
-  def readLeft(rows: Iterator[InternalRow], bytes: Long)(flush: => Unit): Long = {
+  /** Reads the left input. What it gives are the rows that come out at once; each is valid until the next one. */
+  def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = {
     val keys = columns.leftKeyEncoder()
     val timeOrdinal = columns.leftTimeOrdinal
     lazy val late = columns.leftAlone(settings, late = true)
@@ -44,95 +46,150 @@ final class JoinInput(
     val expired = if (settings.isGrouped) store.expiredThrough else Long.MinValue
     var lateRows = 0L
     var timelessRows = 0L
-    var kept = 0L
-    unsafe(rows, UnsafeProjection.create(columns.left, columns.left)).foreach { row =>
+
+    def receive(row: UnsafeRow): UnsafeRow =
       if (row.isNullAt(timeOrdinal)) {
         // It has no window, so nothing can match it: a negative, known at once.
         timelessRows += 1
-        if (settings.isGrouped) emitAlone(timeless(row))
+        if (settings.isGrouped) timeless(row) else null
       } else {
         val time = row.getLong(timeOrdinal)
         // What has expired is asked too: such a row would wait in the state and never come out.
         if (JoinWindow.isLate(time, lateWatermark) || JoinWindow.isLate(time, expired)) {
           lateRows += 1
-          if (settings.emitLate) emitAlone(late(row))
+          if (settings.emitLate) late(row) else null
         } else {
           val keyLength = keys.encode(row)
           // A pair needs two keys, a group is owed to each left row.
-          if (keyLength > 0 || settings.isGrouped) {
-            kept += 1
-            left.append(
-              keys.bytes,
-              keyLength,
-              time,
-              store.newSeq(),
-              row.getBaseObject,
-              row.getBaseOffset,
-              row.getSizeInBytes
-            )
-            if (left.bytes > bytes) flush
-          }
+          if (keyLength > 0 || settings.isGrouped) keep(left, keys.bytes, keyLength, time, row)
+          null
         }
       }
+
+    read(rows, UnsafeProjection.create(columns.left, columns.left), receive) {
+      countLate(JoinMetrics.LateLeftRows, lateRows)
+      if (settings.isGrouped) {
+        metric(JoinMetrics.GroupsOut) += timelessRows
+        metric(JoinMetrics.GroupsUnmatched) += timelessRows
+      }
     }
-    countLate(JoinMetrics.LateLeftRows, lateRows)
-    if (settings.isGrouped) {
-      metric(JoinMetrics.GroupsOut) += timelessRows
-      metric(JoinMetrics.GroupsUnmatched) += timelessRows
-    }
-    kept
   }
 
-  def readRight(rows: Iterator[InternalRow], bytes: Long)(flush: => Unit): Long = {
+  /** Reads the right input, as [[readLeft]] does the left one. */
+  def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = {
     val keys = columns.rightKeyEncoder()
     val timeOrdinal = columns.rightTimeOrdinal
     val payload = columns.payloadProjection()
     lazy val late = columns.rightAlone(settings)
     var lateRows = 0L
     var nullRows = 0L
-    var kept = 0L
-    unsafe(rows, UnsafeProjection.create(columns.right, columns.right)).foreach { row =>
+
+    def receive(row: UnsafeRow): UnsafeRow = {
       val keyLength = keys.encode(row)
-      if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
-      else {
+      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+        nullRows += 1
+        null
+      } else {
         val time = row.getLong(timeOrdinal)
         if (JoinWindow.isLate(time, lateWatermark)) {
           lateRows += 1
-          if (settings.emitLate) emitAlone(late(row))
+          if (settings.emitLate) late(row) else null
         } else {
-          kept += 1
-          val value = payload(row)
-          right.append(
-            keys.bytes,
-            keyLength,
-            time,
-            store.newSeq(),
-            value.getBaseObject,
-            value.getBaseOffset,
-            value.getSizeInBytes
-          )
-          if (right.bytes > bytes) flush
+          keep(right, keys.bytes, keyLength, time, payload(row))
+          null
         }
       }
     }
-    countLate(JoinMetrics.LateRightRows, lateRows)
-    metric(JoinMetrics.NullKeyRightRows) += nullRows
-    kept
+
+    read(rows, UnsafeProjection.create(columns.right, columns.right), receive) {
+      countLate(JoinMetrics.LateRightRows, lateRows)
+      metric(JoinMetrics.NullKeyRightRows) += nullRows
+    }
   }
+
+  /** @param receive what comes out for a row, or null
+    * @param ended runs once, after the last row
+    */
+  private def read(
+      rows: Iterator[InternalRow],
+      toUnsafe: => UnsafeProjection,
+      receive: UnsafeRow => UnsafeRow
+  )(
+      ended: => Unit
+  ): Iterator[UnsafeRow] = new Iterator[UnsafeRow] {
+    private lazy val projection = toUnsafe
+    private var out: UnsafeRow = _
+    private var more = true
+
+    override def hasNext: Boolean = {
+      if (out == null && more) advance()
+      out != null
+    }
+
+    private def advance(): Unit = {
+      val started = System.nanoTime
+      while (out == null && rows.hasNext) {
+        out = rows.next() match {
+          case row: UnsafeRow => receive(row)
+          case row => receive(projection(row))
+        }
+      }
+      if (out == null) {
+        more = false
+        ended
+      }
+      nanos += System.nanoTime - started
+    }
+
+    override def next(): UnsafeRow = {
+      if (!hasNext) throw new NoSuchElementException("no more rows come out at once")
+      val row = out
+      out = null
+      row
+    }
+  }
+
+  private def keep(
+      buffer: RowBuffer,
+      key: Array[Byte],
+      keyLength: Int,
+      time: Long,
+      value: UnsafeRow
+  ): Unit = {
+    try append(buffer, key, keyLength, time, value)
+    catch {
+      case _: RowMemoryExhausted if !left.isEmpty || !right.isEmpty =>
+        flush()
+        append(buffer, key, keyLength, time, value)
+    }
+    kept += 1
+    if (buffer.bytes > bufferBytes) flush()
+  }
+
+  private def append(
+      buffer: RowBuffer,
+      key: Array[Byte],
+      keyLength: Int,
+      time: Long,
+      value: UnsafeRow
+  ): Unit =
+    buffer.append(
+      key,
+      keyLength,
+      time,
+      store.newSeq(),
+      value.getBaseObject,
+      value.getBaseOffset,
+      value.getSizeInBytes
+    )
 
   private def countLate(name: String, rows: Long): Unit = {
     metric(name) += rows
     if (!settings.emitLate) metric("numRowsDroppedByWatermark") += rows
   }
 
-  /** The rows of [[alone]]; each is valid until the next one. */
-  def aloneRows(fields: Int): Iterator[UnsafeRow] = {
-    val row = new UnsafeRow(fields)
-    Iterator.range(0, alone.size).map { i =>
-      row.pointTo(alone.base(i), alone.valueOffset(i), alone.valueLength(i))
-      row
-    }
+  override def close(): Unit = {
+    left.close()
+    right.close()
   }
-
-  override def close(): Unit = Seq(left, right, alone).foreach(_.close())
 }

@@ -25,20 +25,30 @@ final case class JoinTaskContext(
     metric: String => SQLMetric
 )
 
-/** `read` both inputs whole, then take all of `output`, then `expire`; `close` whatever happens. */
+/** Take all of `output`, which reads both inputs first, then `expire`; `close` whatever happens. */
 abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
   import context._
 
-  protected val input = new JoinInput(columns, settings, store, memory, lateWatermark, metric)
+  private val input =
+    new JoinInput(columns, settings, store, memory, lateWatermark, bufferBytes, metric, () => flush())
   protected val leftKind: StoreKind
   protected val window: JoinWindow = settings.window
+  private var flushNanos = 0L
 
-  /** Writes both inputs into the state. @return rows written */
-  def read(left: Iterator[InternalRow], right: Iterator[InternalRow]): Long = {
-    val kept = input.readLeft(left, bufferBytes)(flush()) + input.readRight(right, bufferBytes)(flush())
-    flush()
-    kept
-  }
+  /** All that comes out in this batch; each row is valid until the next one. */
+  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow] =
+    input.readLeft(left) ++ input.readRight(right) ++ {
+      val started = System.nanoTime
+      flush()
+      flushNanos = System.nanoTime - started
+      joined
+    }
+
+  /** Rows that went into the state. */
+  def rowsKept: Long = input.rowsKept
+
+  /** Nanoseconds spent on reading the inputs and writing them into the state. */
+  def updateNanos: Long = input.readNanos + flushNanos
 
   private def flush(): Unit = {
     added(store.addRun(bucketWidth, leftKind -> input.left, StoreKind.RightKeySorted -> input.right))
@@ -49,9 +59,7 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
   /** Hears of each run that was written. */
   protected def added(sections: Seq[io.tailrace.state.LiveSection]): Unit
 
-  /** All that comes out in this batch; each row is valid until the next one. */
-  def output(fields: Int): Iterator[UnsafeRow] = input.aloneRows(fields) ++ joined
-
+  /** What the state gives, once all of the batch is in it. */
   protected def joined: Iterator[UnsafeRow]
 
   /** Nanoseconds spent on finding what expires and its matches, while `output` was taken. */

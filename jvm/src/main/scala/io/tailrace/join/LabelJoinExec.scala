@@ -183,7 +183,7 @@ class LabelJoinExec(
     "numRemovedStateRows" -> SQLMetrics.createMetric(sparkContext, "number of removed state rows"),
     "allRemovalsTimeMs" -> SQLMetrics.createTimingMetric(sparkContext, "time to remove"),
     "commitTimeMs" -> SQLMetrics.createTimingMetric(sparkContext, "time to commit changes"),
-    "stateMemory" -> SQLMetrics.createSizeMetric(sparkContext, "memory used by the rows of the batch"),
+    "stateMemory" -> SQLMetrics.createSizeMetric(sparkContext, "most memory that the rows of a batch took"),
     "numStateStoreInstances" -> SQLMetrics.createMetric(sparkContext, "number of state store instances")
   ) ++ JoinMetrics.create(sparkContext)
 
@@ -204,7 +204,6 @@ class LabelJoinExec(
       columns,
       settings,
       getStateInfo,
-      output.size,
       watermarkMicros(eventTimeWatermarkForEviction),
       watermarkMicros(eventTimeWatermarkForLateEvents),
       TailraceConf.BatchBufferBytes.read(setting),

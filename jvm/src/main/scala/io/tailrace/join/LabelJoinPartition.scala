@@ -21,7 +21,6 @@ private[join] final class LabelJoinPartition(
     columns: JoinColumns,
     settings: JoinSettings,
     stateInfo: StatefulOperatorStateInfo,
-    outputFields: Int,
     watermark: Long,
     lateWatermark: Long,
     bufferBytes: Long,
@@ -37,7 +36,6 @@ private[join] final class LabelJoinPartition(
       left: Iterator[InternalRow],
       right: Iterator[InternalRow]
   ): Iterator[InternalRow] = {
-    val started = System.nanoTime
     val task = TaskContext.get()
     val store = open(partition)
     // First in, last out: the store goes after the join that reads from it.
@@ -57,15 +55,15 @@ private[join] final class LabelJoinPartition(
     val join = if (settings.isGrouped) new GroupedJoinTask(context) else new PairedJoinTask(context)
     task.addTaskCompletionListener[Unit](_ => join.close())
 
-    metrics("numUpdatedStateRows") += join.read(left, right)
-    metrics("allUpdatesTimeMs") += NANOSECONDS.toMillis(System.nanoTime - started)
-
-    val outputRows = metrics("numOutputRows")
-    val rows = join.output(outputFields).map { row =>
+    var outputRows = 0L
+    val rows = join.output(left, right).map { row =>
       outputRows += 1
       row: InternalRow
     }
-    SparkState.onCompletion(rows)(finish(join, store, memory))
+    SparkState.onCompletion(rows) {
+      metrics("numOutputRows") += outputRows
+      finish(join, store, memory)
+    }
   }
 
   private def open(partition: Int): TailraceStateStore = {
@@ -89,9 +87,11 @@ private[join] final class LabelJoinPartition(
   }
 
   private def finish(join: JoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {
+    metrics("numUpdatedStateRows") += join.rowsKept
+    metrics("allUpdatesTimeMs") += NANOSECONDS.toMillis(join.updateNanos)
     metrics("allRemovalsTimeMs") += NANOSECONDS.toMillis(join.expiryNanos) +
       millis { metrics("numRemovedStateRows") += join.expire() }
-    metrics("stateMemory") += memory.getUsed
+    metrics("stateMemory") += memory.peakBytes
     // Cursors and buffers go before the commit may retire the runs under them.
     join.close()
     metrics("commitTimeMs") += millis(store.commit())

@@ -1,29 +1,43 @@
 package io.tailrace.state
 
-import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager}
+import org.apache.spark.memory.{MemoryConsumer, SparkOutOfMemoryError, TaskMemoryManager}
 import org.apache.spark.unsafe.memory.MemoryBlock
 
-/** Blocks of memory for rows, taken from Spark's task memory: what a batch needs is seen and bounded by Spark, and a task that asks
-  * for too much fails with Spark's own out-of-memory error, which names this consumer, instead of being killed.
+import io.tailrace.common.Errors
+
+/** Blocks of memory for rows, taken from Spark's execution memory, which all tasks of an executor share: what a batch
+  * needs is seen, bounded and divided by Spark. Where that is not enough, rows are written out early, by the owner of
+  * the [[RowBuffer]]; where that is not possible (one group that doesn't fit), the task fails with an error that says so.
   */
 final class RowMemory(manager: TaskMemoryManager)
     extends MemoryConsumer(manager, RowMemory.BlockBytes, manager.getTungstenMemoryMode) {
+  private var peak = 0L
 
-  /** Rows in use can't be given up half-way through a batch: a [[RowBuffer]] is written out by its owner instead. */
+  /** The most that was in use at a time. */
+  def peakBytes: Long = peak
+
+  /** Rows in use can't be given up in the middle of a merge. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 
-  private[state] def block(bytes: Long): MemoryBlock = allocatePage(bytes)
+  private[state] def block(bytes: Long): MemoryBlock =
+    try {
+      val block = allocatePage(bytes)
+      peak = Math.max(peak, getUsed)
+      block
+    } catch {
+      case e: SparkOutOfMemoryError => throw Errors.memoryExhausted(bytes, getUsed, e)
+    }
+
   private[state] def release(block: MemoryBlock): Unit = freePage(block)
 
-  /** Counts `bytes` of plain Java arrays; throws if Spark has not as much. */
+  /** Counts `bytes` of plain Java arrays. */
   private[state] def reserve(bytes: Long): Unit = {
     val granted = acquireMemory(bytes)
     if (granted < bytes) {
       freeMemory(granted)
-      throw new OutOfMemoryError(
-        s"Tailrace needs $bytes bytes for the row index of a batch; Spark granted $granted"
-      )
+      throw Errors.memoryExhausted(bytes, getUsed, null)
     }
+    peak = Math.max(peak, getUsed)
   }
 }
 

@@ -25,19 +25,50 @@ object TailraceConf {
   val CompactionRuns: NumberEntry =
     new NumberEntry("spark.tailrace.state.compactionRuns", 32, least = 2, most = 1000)
 
-  val all: Seq[NumberEntry] = Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns)
+  /** Whether a commit waits until the state is on the checkpoint's file system, or isn't written there at all. */
+  val StateDurability: ChoiceEntry[Durability] =
+    new ChoiceEntry(
+      "spark.tailrace.state.durability",
+      Durability.Full,
+      Durability.values.map(d => d.name -> d)
+    )
+
+  private val all: Seq[ConfEntry[_]] =
+    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability)
 
   /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))
 }
 
-/** A key whose value is a whole number from `least` to `most`. */
-final class NumberEntry(val key: String, val default: Long, least: Long, most: Long) {
+/** @see [[TailraceConf.StateDurability]] */
+sealed abstract class Durability(val name: String)
+
+object Durability {
+  case object Full extends Durability("full")
+  case object None extends Durability("none")
+
+  val values: Seq[Durability] = Seq(Full, None)
+}
+
+/** A key, its default and what its values may be. */
+sealed abstract class ConfEntry[T](val key: String, val default: T, expected: String) {
+  protected def parse(text: String): Option[T]
 
   /** @param get the value that is set for a key, if one is */
-  def read(get: String => Option[String]): Long = get(key).fold(default) { text =>
-    text.trim.toLongOption
-      .filter(value => value >= least && value <= most)
-      .getOrElse(throw Errors.confInvalid(key, text, s"a whole number from $least to $most"))
-  }
+  def read(get: String => Option[String]): T =
+    get(key).fold(default)(text => parse(text.trim).getOrElse(throw Errors.confInvalid(key, text, expected)))
+}
+
+/** A whole number from `least` to `most`. */
+final class NumberEntry(key: String, default: Long, least: Long, most: Long)
+    extends ConfEntry[Long](key, default, s"a whole number from $least to $most") {
+  override protected def parse(text: String): Option[Long] =
+    text.toLongOption.filter(value => value >= least && value <= most)
+}
+
+/** One of a few words, in lower or upper case. */
+final class ChoiceEntry[T](key: String, default: T, choices: Seq[(String, T)])
+    extends ConfEntry[T](key, default, choices.map(_._1).mkString("one of ", ", ", "")) {
+  override protected def parse(text: String): Option[T] =
+    choices.collectFirst { case (name, value) if name.equalsIgnoreCase(text) => value }
 }

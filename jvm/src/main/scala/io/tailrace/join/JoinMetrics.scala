@@ -12,6 +12,8 @@ object JoinMetrics {
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
   val LabelsOut = "labelsOut"
+  val LostVersions = "lostVersions"
+  val StateFiles = "stateFiles"
   val LeftStoreBytes = "leftStoreBytes"
   val RightStoreBytes = "rightStoreBytes"
   val StateFileBytes = "stateFileBytes"
@@ -23,7 +25,9 @@ object JoinMetrics {
     GroupsOut -> "left rows that came out with their group",
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",
-    LabelsOut -> "right rows that came out, in groups or pairs"
+    LabelsOut -> "right rows that came out, in groups or pairs",
+    LostVersions -> "versions of the state that were lost at a restart, over all partitions",
+    StateFiles -> "files of the state"
   )
   private val sizes = Seq(
     LeftStoreBytes -> "bytes of left rows in the state",

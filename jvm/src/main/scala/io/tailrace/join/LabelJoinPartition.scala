@@ -99,6 +99,8 @@ private[join] final class LabelJoinPartition(
     metrics("numTotalStateRows") += now.numKeys
     metrics(JoinMetrics.StateFileBytes) += now.memoryUsedBytes
     metrics("numStateStoreInstances") += 1
+    metrics(JoinMetrics.StateFiles) += store.files
+    metrics(JoinMetrics.LostVersions) += store.lostVersions
     val leftKinds = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
     metrics(JoinMetrics.LeftStoreBytes) += leftKinds.map(store.bytesOf).sum
     metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(StoreKind.RightKeySorted)

@@ -21,7 +21,7 @@ import io.tailrace.common.Errors
   * A run is complete and synced before the manifest that names it appears, each by one atomic create, so that a crash
   * leaves at worst runs that no manifest names. Only this class knows the names.
   */
-final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends Logging {
+final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog with Logging {
   import CheckpointFiles._
 
   private lazy val files = {
@@ -33,8 +33,9 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   private def manifestPath(version: Long, id: Option[String]): Path =
     new Path(directory, id.fold(s"$version.manifest")(i => s"${version}_$i.manifest"))
 
-  /** Copies a finished local run into the checkpoint. @return how a manifest names it, without sections */
-  def upload(local: File, name: String): Run = {
+  override val durable = true
+
+  override def upload(local: File, name: String): Run = {
     val in = new FileInputStream(local)
     try
       DurableFile.write(files, new Path(directory, name)) { out =>
@@ -44,10 +45,13 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     finally in.close()
   }
 
-  def writeManifest(manifest: Manifest, id: Option[String]): Unit =
+  override def writeManifest(manifest: Manifest, id: Option[String]): Unit =
     DurableFile.write(files, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest)))
 
-  def readManifest(version: Long, id: Option[String]): Manifest = {
+  override def hasManifest(version: Long, id: Option[String]): Boolean =
+    files.exists(manifestPath(version, id))
+
+  override def readManifest(version: Long, id: Option[String]): Manifest = {
     val path = manifestPath(version, id)
     val in = open(path, version)
     val manifest =
@@ -62,10 +66,10 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     manifest
   }
 
-  /** Copies a run of the checkpoint to a local file, and checks every byte of it on the way. Other errors than those of
-    * the content (a full disk, a lost connection) are thrown as they are: another attempt may succeed.
+  /** Other errors than those of the content (a full disk, a lost connection) are thrown as they are: another attempt may
+    * succeed.
     */
-  def download(run: Run, local: File, version: Long): Unit = {
+  override def download(run: Run, local: File, version: Long): Unit = {
     val path = new Path(directory, run.name)
     val in = open(path, version)
     val (length, crc) =
@@ -84,10 +88,10 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       throw Errors.stateFileCorrupt(path.toString, "its checksum doesn't fit its content")
   }
 
-  /** Deletes manifests older than the newest `versionsToRetain` versions, then runs that only those named. A run is kept
-    * if any retained manifest names it, or if it is as new as the oldest of them: its manifest may be yet to come.
+  /** A run is kept if any retained manifest names it, or if it is as new as the oldest of them: its manifest may be yet to
+    * come.
     */
-  def purge(versionsToRetain: Int): Unit = {
+  override def purge(versionsToRetain: Int): Unit = {
     val names = files.list(directory).map(_.getPath.getName)
     val manifests = names.flatMap(name => manifestVersion(name).map(_ -> name))
     if (manifests.nonEmpty) {

@@ -19,7 +19,7 @@ import org.apache.spark.internal.Logging
 private[state] final class Compactor(
     fanIn: Int,
     versionsToRetain: Int,
-    files: CheckpointFiles,
+    stateLog: StateLog,
     newLocalRun: String => LocalRun
 ) extends Logging {
   private var busy = false
@@ -78,7 +78,7 @@ private[state] final class Compactor(
         local.release()
         None
       } else {
-        val run = files.upload(local.file, local.name).copy(sections = sections, level = level)
+        val run = stateLog.upload(local.file, local.name).copy(sections = sections, level = level)
         logInfo(s"Compacted ${inputs.map(_.local.name).distinct.size} runs into ${run.name}, level $level")
         Some(new Compacted(inputs, state.manifest.expiredThrough, run, local))
       }

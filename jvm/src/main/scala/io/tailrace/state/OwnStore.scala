@@ -11,7 +11,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId}
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{Durability, TailraceConf}
 
 /** The state of one partition of a Tailrace operator on one executor: loads versions, hands out stores, keeps the newest
   * version's runs as local files, so that the next batch reads nothing from the checkpoint.
@@ -24,14 +24,24 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     extends Logging {
   private val localDirectory = SparkState.localDirectory(s"tailrace-${id.operatorId}-${id.partitionId}")
   private var newest = OwnStore.emptyAt(0)
+  // Where nothing is written, the only copy of what a batch that has to run again begins with.
+  private var previous = OwnStore.emptyAt(0)
   private var closed = false
 
-  val files = new CheckpointFiles(id.storeCheckpointLocation(), hadoopConf)
+  private def setting(key: String): Option[String] = Option(hadoopConf.get(key))
+
+  val stateLog: StateLog = {
+    val files = new CheckpointFiles(id.storeCheckpointLocation(), hadoopConf)
+    TailraceConf.StateDurability.read(setting) match {
+      case Durability.Full => files
+      case Durability.None => new NoStateLog(files)
+    }
+  }
 
   private val compactor = new Compactor(
-    TailraceConf.CompactionRuns.read(key => Option(hadoopConf.get(key))).toInt,
+    TailraceConf.CompactionRuns.read(setting).toInt,
     conf.minVersionsToRetain,
-    files,
+    stateLog,
     name => new LocalRun(name, localFile(name))
   )
 
@@ -42,7 +52,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     run.acquire()
     try
       OwnStore.uploads.submit { () =>
-        try files.upload(run.file, run.name)
+        try stateLog.upload(run.file, run.name)
         finally run.release()
       }
     catch {
@@ -61,18 +71,30 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
   /** @param empty begin at `version` with no rows, whatever the checkpoint holds */
   def store(version: Long, checkpointId: Option[String], empty: Boolean): TailraceStateStore = synchronized {
     require(!closed, s"the store $id is closed")
+    var lost = 0L
+    def isAt(state: LoadedState) =
+      state.manifest.version == version && checkpointId.forall(state.checkpointId.contains)
     if (empty) install(OwnStore.emptyAt(version))
-    else if (
-      newest.manifest.version != version || (checkpointId.isDefined && newest.checkpointId != checkpointId)
-    ) {
-      install(if (version == 0) OwnStore.emptyAt(0) else load(version, checkpointId))
+    else if (!isAt(newest)) {
+      if (version == 0) install(OwnStore.emptyAt(0))
+      else if (!stateLog.durable && isAt(previous)) {
+        previous.acquire()
+        install(previous)
+      } else if (!stateLog.durable && !stateLog.hasManifest(version, checkpointId)) {
+        lost = version
+        logWarning(
+          s"TAILRACE_STATE_LOST: $id begins empty at version $version, because ${TailraceConf.StateDurability.key} " +
+            s"is ${Durability.None.name} and no other copy of it exists: rows that waited in it will not come out"
+        )
+        install(OwnStore.emptyAt(version, checkpointId))
+      } else install(load(version, checkpointId))
     }
-    new TailraceStateStore(this, newest, checkpointId, compactor.adopt(newest))
+    new TailraceStateStore(this, newest, checkpointId, compactor.adopt(newest), lost)
   }
 
   /** @return the version, acquired */
   private def load(version: Long, checkpointId: Option[String]): LoadedState = {
-    val manifest = files.readManifest(version, checkpointId)
+    val manifest = stateLog.readManifest(version, checkpointId)
     val present = newest.runs.map(r => r.name -> r).toMap
     val runs = new ArrayBuffer[LocalRun]
     try
@@ -94,7 +116,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     val file = localFile(run.name)
     // Another attempt may still hold a file of this name, with the same content: never write over it.
     val target = if (file.exists) localFile(s"${UUID.randomUUID}.run") else file
-    try files.download(run, target, version)
+    try stateLog.download(run, target, version)
     catch {
       case e: Throwable =>
         target.delete()
@@ -118,15 +140,23 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   /** @param next acquired: it stays in use as long as it is the newest */
   private def install(next: LoadedState): Unit = {
-    newest.release()
+    if (stateLog.durable) newest.release()
+    else {
+      previous.release()
+      previous = newest
+    }
     newest = next
   }
 
-  def maintain(): Unit = files.purge(conf.minVersionsToRetain)
+  def maintain(): Unit = {
+    stateLog.purge(conf.minVersionsToRetain)
+    synchronized(if (!closed) compactor.submit(newest))
+  }
 
   def close(): Unit = synchronized {
     closed = true
     compactor.close()
+    install(OwnStore.emptyAt(0))
     install(OwnStore.emptyAt(0))
     // Fails while a task still uses a run: then Spark removes the directory when the JVM ends.
     if (localDirectory.list.isEmpty) localDirectory.delete()
@@ -142,5 +172,6 @@ private[state] object OwnStore {
     thread
   }
 
-  def emptyAt(version: Long): LoadedState = new LoadedState(Manifest.empty.copy(version = version), Nil, None)
+  def emptyAt(version: Long, checkpointId: Option[String] = None): LoadedState =
+    new LoadedState(Manifest.empty.copy(version = version), Nil, checkpointId)
 }

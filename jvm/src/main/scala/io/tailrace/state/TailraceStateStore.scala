@@ -15,12 +15,17 @@ import io.tailrace.common.Errors
   * anybody before `commit`, and after `abort` nothing is left.
   *
   * Spark's own put/get interface is refused by name: a row at a time is what this engine exists to avoid.
+  *
+  * @param compacted    a run in place of several of the base's; held by this store
+  * @param lostVersions versions that the base should hold the rows of and doesn't, because they were never written; 0
+  *                     unless `spark.tailrace.state.durability` is `none`
   */
 final class TailraceStateStore private[state] (
     owner: OwnStore,
     base: LoadedState,
     baseCheckpointId: Option[String],
-    compacted: Option[Compacted]
+    compacted: Option[Compacted],
+    val lostVersions: Long
 ) extends StateStore {
 
   private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))
@@ -120,7 +125,7 @@ final class TailraceStateStore private[state] (
     val manifest =
       Manifest(version + 1, expired, runs.map { case (local, run) => run.copy(sections = alive(local)) })
     val id = owner.newCheckpointId()
-    owner.files.writeManifest(manifest, id)
+    owner.stateLog.writeManifest(manifest, id)
     state = TailraceStateStore.Committed
     checkpointId = id
     stateBytes = manifest.runs.map(_.length).sum
@@ -141,6 +146,9 @@ final class TailraceStateStore private[state] (
   }
 
   override def hasCommitted: Boolean = state == TailraceStateStore.Committed
+
+  /** Runs that hold rows of this version. */
+  def files: Int = sections.iterator.map(_.local).toSet.size
 
   /** Bytes of a store's rows before compression. */
   def bytesOf(kind: StoreKind): Long = sectionsOf(kind).map(_.section.bytes).sum

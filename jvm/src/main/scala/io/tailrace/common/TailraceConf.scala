@@ -1,7 +1,8 @@
 package io.tailrace.common
 
 /** Every `spark.tailrace.*` key. They are read from the session when a query is planned and travel to the executors with
-  * the operator; none of them changes the meaning of a checkpoint, so each can be changed between two runs.
+  * the operator; none of them changes the meaning of a checkpoint, so each can be changed between two runs, unless it says
+  * otherwise.
   */
 object TailraceConf {
 
@@ -33,8 +34,14 @@ object TailraceConf {
       Durability.values.map(d => d.name -> d)
     )
 
+  /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.join.Matching`. `auto` leaves it to the planner.
+    * A checkpoint stays with what it began with.
+    */
+  val JoinMatching: ChoiceEntry[String] =
+    new ChoiceEntry("spark.tailrace.join.matching", "auto", Seq("auto", "lazy", "eager").map(w => w -> w))
+
   private val all: Seq[ConfEntry[_]] =
-    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability)
+    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinMatching)
 
   /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))

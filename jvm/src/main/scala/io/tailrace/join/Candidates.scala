@@ -44,6 +44,9 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
 
   def size: Int = rows.size
   def time(position: Int): Long = rows.time(ranked(position))
+
+  /** Where the row is: see [[io.tailrace.state.RowLayout]]. */
+  def at(position: Int): Long = rows.at(ranked(position))
   def base(position: Int): AnyRef = rows.base(ranked(position))
   def valueOffset(position: Int): Long = rows.valueOffset(ranked(position))
   def valueLength(position: Int): Int = rows.valueLength(ranked(position))

@@ -5,7 +5,8 @@ import java.util.PriorityQueue
 import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
-/** The rows of a time-sorted store after `from` (excluded) up to `through` (included), oldest first, over all its runs.
+/** The rows of a time-sorted store after `from` (excluded) up to `through` (included), by time and
+  * sequence number, over all its runs.
   * Counts per section what it has handed out: those rows expire with the commit.
   */
 final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long, through: Long)
@@ -20,20 +21,39 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
     .map(live => new Source(live, live.cursor()))
 
   private val queue =
-    new PriorityQueue[Source](
-      11,
-      (a: Source, b: Source) => java.lang.Long.compare(a.cursor.time, b.cursor.time)
-    )
+    new PriorityQueue[Source](11, (a: Source, b: Source) => compare(a, b.cursor.time, b.cursor.seq))
+
+  private def compare(source: Source, time: Long, seq: Long): Int = {
+    val byTime = java.lang.Long.compare(source.cursor.time, time)
+    if (byTime != 0) byTime else java.lang.Long.compare(source.cursor.seq, seq)
+  }
 
   sources.foreach { source =>
     if (from >= source.live.section.minTime) source.cursor.seekTime(from + 1) else source.cursor.first()
     enqueue(source)
   }
 
-  private def enqueue(source: Source): Unit =
-    if (source.cursor.isValid && source.cursor.time <= through) queue.add(source)
+  private def isDue(source: Source): Boolean = source.cursor.isValid && source.cursor.time <= through
+
+  private def enqueue(source: Source): Unit = if (isDue(source)) queue.add(source)
 
   def isEmpty: Boolean = queue.isEmpty
+
+  /** Whether the oldest row is before, at or after a time and sequence number. */
+  def compareHead(time: Long, seq: Long): Int = compare(queue.peek(), time, seq)
+
+  /** Hands the oldest row out: see [[io.tailrace.state.RowLayout]]. */
+  def take(row: (AnyRef, Long) => Unit): Unit = {
+    val source = queue.poll()
+    row(source.cursor.base, source.cursor.at)
+    advance(source)
+    enqueue(source)
+  }
+
+  private def advance(source: Source): Unit = {
+    source.taken += 1
+    source.cursor.next()
+  }
 
   /** Appends rows to `into` until it holds `bytes` bytes, or Spark has no more memory for it, or no row is left; at least
     * one row, whatever its size.
@@ -42,12 +62,13 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
     var full = false
     while (!queue.isEmpty && !full) {
       val source = queue.poll()
-      val next = if (queue.isEmpty) through else queue.peek().cursor.time
+      val other = queue.peek()
       // Stays on one run as long as it has the oldest row: runs of different batches hardly overlap in time.
       var more = true
       while (more) {
         full = !append(source, into) || into.bytes >= bytes
-        more = !full && source.cursor.isValid && source.cursor.time <= next
+        more = !full && isDue(source) &&
+          (other == null || compare(source, other.cursor.time, other.cursor.seq) < 0)
       }
       enqueue(source)
     }
@@ -56,8 +77,7 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
   private def append(source: Source, into: RowBuffer): Boolean =
     try {
       into.appendRow(source.cursor.base, source.cursor.at)
-      source.taken += 1
-      source.cursor.next()
+      advance(source)
       true
     } catch { case _: RowMemoryExhausted if !into.isEmpty => false }
 

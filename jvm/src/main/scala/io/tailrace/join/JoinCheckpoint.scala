@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, TailraceConf}
 import io.tailrace.state.DurableFile
 
 /** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
@@ -33,6 +33,7 @@ object JoinCheckpoint {
       Format,
       Map(
         "how" -> settings.output.name,
+        TailraceConf.JoinMatching.key -> settings.matching.name,
         "before" -> s"${settings.window.before} microseconds",
         "after" -> s"${settings.window.after} microseconds",
         "on (left)" -> list(columns.leftKeys),

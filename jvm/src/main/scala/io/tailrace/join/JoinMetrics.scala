@@ -12,10 +12,13 @@ object JoinMetrics {
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
   val LabelsOut = "labelsOut"
+  val MatchedOnArrival = "matchedOnArrival"
+  val MatchedAtExpiry = "matchedAtExpiry"
   val LostVersions = "lostVersions"
   val StateFiles = "stateFiles"
   val LeftStoreBytes = "leftStoreBytes"
   val RightStoreBytes = "rightStoreBytes"
+  val JoinedStoreBytes = "joinedStoreBytes"
   val StateFileBytes = "stateFileBytes"
 
   private val counts = Seq(
@@ -26,12 +29,15 @@ object JoinMetrics {
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",
     LabelsOut -> "right rows that came out, in groups or pairs",
+    MatchedOnArrival -> "matches found when the later row arrived",
+    MatchedAtExpiry -> "matches found when the left row expired",
     LostVersions -> "versions of the state that were lost at a restart, over all partitions",
     StateFiles -> "files of the state"
   )
   private val sizes = Seq(
     LeftStoreBytes -> "bytes of left rows in the state",
     RightStoreBytes -> "bytes of right rows in the state",
+    JoinedStoreBytes -> "bytes of matches in the state",
     StateFileBytes -> "bytes of the state's files"
   )
 

@@ -14,13 +14,15 @@ object JoinOutput {
   *
   * @param maxMatches a cap on the group of a left row, which then carries a flag
   * @param emitLate   rows behind the watermark come out, marked, instead of being counted only
+  * @param matching   when matches are looked for; a stream's planner decides it
   */
 final case class JoinSettings(
     window: JoinWindow,
     output: JoinOutput,
     policy: MatchPolicy,
     maxMatches: Option[Int],
-    emitLate: Boolean
+    emitLate: Boolean,
+    matching: Matching = Matching.Lazy
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 }

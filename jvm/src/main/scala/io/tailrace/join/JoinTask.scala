@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-import io.tailrace.state.{RowBuffer, RowMemory, StoreKind, TailraceStateStore}
+import io.tailrace.state.{RowBuffer, RowMemory, TailraceStateStore}
 
 /** What one task of a join does with one micro-batch, up to the commit, which is its caller's.
   *
@@ -31,7 +31,6 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
 
   private val input =
     new JoinInput(columns, settings, store, memory, lateWatermark, bufferBytes, metric, () => flush())
-  protected val leftKind: StoreKind
   protected val window: JoinWindow = settings.window
   private var flushNanos = 0L
 
@@ -51,13 +50,13 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
   def updateNanos: Long = input.readNanos + flushNanos
 
   private def flush(): Unit = {
-    added(store.addRun(bucketWidth, leftKind -> input.left, StoreKind.RightKeySorted -> input.right))
+    write(input.left, input.right)
     input.left.clear()
     input.right.clear()
   }
 
-  /** Hears of each run that was written. */
-  protected def added(sections: Seq[io.tailrace.state.LiveSection]): Unit
+  /** Writes rows of the batch into the state; several times where they are many. */
+  protected def write(left: RowBuffer, right: RowBuffer): Unit
 
   /** What the state gives, once all of the batch is in it. */
   protected def joined: Iterator[UnsafeRow]

@@ -52,7 +52,14 @@ private[join] final class LabelJoinPartition(
       bucketWidth,
       metrics
     )
-    val join = if (settings.isGrouped) new GroupedJoinTask(context) else new PairedJoinTask(context)
+    val join =
+      if (!settings.isGrouped) new PairedJoinTask(context)
+      else {
+        settings.matching match {
+          case Matching.Lazy => new LazyJoinTask(context)
+          case Matching.Eager => new EagerJoinTask(context)
+        }
+      }
     task.addTaskCompletionListener[Unit](_ => join.close())
 
     var outputRows = 0L
@@ -104,6 +111,7 @@ private[join] final class LabelJoinPartition(
     val leftKinds = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
     metrics(JoinMetrics.LeftStoreBytes) += leftKinds.map(store.bytesOf).sum
     metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(StoreKind.RightKeySorted)
+    metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(StoreKind.JoinedIndicator)
     checkpointIds.foreach { ids =>
       val info = store.getStateStoreCheckpointInfo()
       ids.add(

@@ -19,100 +19,67 @@ import io.tailrace.state._
 final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   import context._
 
-  override protected val leftKind: StoreKind = StoreKind.LeftKeySorted
-
+  private val leftKind = StoreKind.LeftKeySorted
+  private val rightKind = StoreKind.RightKeySorted
   private val earlierLeft = store.sectionsOf(leftKind)
-  private val earlierRight = store.sectionsOf(StoreKind.RightKeySorted)
+  private val earlierRight = store.sectionsOf(rightKind)
   private val newLeft = new ArrayBuffer[LiveSection]
   private val newRight = new ArrayBuffer[LiveSection]
-  private val chunk = new RowBuffer(memory)
-  private var open: Option[RunCursor] = None
-  private var merging: Option[SortedMerge] = None
+  private var open: Option[ArrivalMatches] = None
 
-  override protected def added(sections: Seq[LiveSection]): Unit = {
-    val (left, right) = sections.partition(_.section.kind == leftKind)
-    newLeft ++= left
-    newRight ++= right
+  override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
+    val (lefts, rights) =
+      store
+        .addRun(bucketWidth, leftKind -> left, rightKind -> right)
+        .partition(_.section.kind == leftKind)
+    newLeft ++= lefts
+    newRight ++= rights
   }
 
   override protected def joined: Iterator[UnsafeRow] = {
-    lazy val writer = new PairWriter(columns, settings)
-    val labelsOut = metric(JoinMetrics.LabelsOut)
     val left = new UnsafeRow(columns.left.size)
     val right = new UnsafeRow(columns.payload.size)
+    lazy val writer = new PairWriter(columns, settings)
+    val labelsOut = metric(JoinMetrics.LabelsOut)
+    val onArrival = metric(JoinMetrics.MatchedOnArrival)
 
-    val byLeft =
-      matchesOf(newLeft.toSeq, earlierRight, -window.before, window.after, left, right)
-    lazy val byRight =
-      matchesOf(newRight.toSeq, earlierLeft ++ newLeft, -window.after, window.before, right, left)
-    (byLeft ++ byRight).map { _ =>
-      labelsOut += 1
-      writer.write(left, right)
-    }
-  }
-
-  /** Points `probe` and `candidate` to one pair after the other, with a chunk of the probing sections at a time. */
-  private def matchesOf(
-      probing: Seq[LiveSection],
-      sections: Seq[LiveSection],
-      from: Long,
-      to: Long,
-      probe: UnsafeRow,
-      candidate: UnsafeRow
-  ): Iterator[Unit] =
-    if (sections.isEmpty) Iterator.empty
-    else {
-      merging.foreach(_.close())
-      val merge = new SortedMerge(from, to, memory)
-      merging = Some(merge)
-      probing.iterator.flatMap { live =>
-        val cursor = live.cursor()
-        open = Some(cursor)
-        cursor.first()
-        Iterator
-          .continually(nextChunk(cursor, sections, merge))
-          .takeWhile(identity)
-          .flatMap(_ => Iterator.continually(merge.next()).takeWhile(identity))
-          .flatMap { _ =>
-            pointTo(probe, chunk, merge.probe)
-            Iterator.range(merge.first, merge.first + merge.count)
-          }
-          .map { position =>
-            val candidates = merge.candidates
-            candidate.pointTo(
-              candidates.base(position),
-              candidates.valueOffset(position),
-              candidates.valueLength(position)
-            )
-          }
+    def pairs(matches: => ArrivalMatches, probe: UnsafeRow, candidate: UnsafeRow): Iterator[UnsafeRow] = {
+      lazy val source = {
+        open.foreach(_.close())
+        open = Some(matches)
+        open.get
+      }
+      Iterator.continually(source.next()).takeWhile(identity).map { _ =>
+        labelsOut += 1
+        onArrival += 1
+        pointTo(probe, source.chunk, source.probe)
+        val position = source.candidate
+        candidate.pointTo(
+          source.candidates.base(position),
+          source.candidates.valueOffset(position),
+          source.candidates.valueLength(position)
+        )
+        writer.write(left, right)
       }
     }
 
-  private def nextChunk(cursor: RunCursor, sections: Seq[LiveSection], merge: SortedMerge): Boolean = {
-    chunk.clear()
-    while (cursor.isValid && (chunk.isEmpty || chunk.bytes < bufferBytes)) {
-      chunk.appendRow(cursor.base, cursor.at)
-      cursor.next()
-    }
-    if (chunk.isEmpty) {
-      cursor.close()
-      open = None
-      false
-    } else {
-      // A key-sorted section is in the order that the merge needs.
-      merge.start(chunk, Array.range(0, chunk.size), sections)
-      true
-    }
+    pairs(matchesOf(newLeft, earlierRight, -window.before, window.after), left, right) ++
+      pairs(matchesOf(newRight, earlierLeft ++ newLeft, -window.after, window.before), right, left)
   }
+
+  private def matchesOf(
+      probing: collection.Seq[LiveSection],
+      sections: Seq[LiveSection],
+      from: Long,
+      to: Long
+  ): ArrivalMatches = new ArrivalMatches(probing.toSeq, sections, from, to, bufferBytes, memory)
 
   override def expire(): Long =
     store.dropThrough(leftKind, window.leftExpiry(watermark)) +
-      store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryOnMatch(watermark))
+      store.dropThrough(rightKind, window.rightExpiryOnMatch(watermark))
 
   override def close(): Unit = {
     open.foreach(_.close())
-    merging.foreach(_.close())
-    chunk.close()
     super.close()
   }
 }

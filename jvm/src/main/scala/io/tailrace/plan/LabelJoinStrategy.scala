@@ -1,8 +1,10 @@
 package io.tailrace.plan
 
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.internal.SQLConf
 
-import io.tailrace.join.{LabelJoinBatchExec, LabelJoinExec}
+import io.tailrace.common.TailraceConf
+import io.tailrace.join._
 
 /** Logical to physical, and nothing else. Keeps no state: a stream under AQE plans the same node again and again. */
 object LabelJoinStrategy extends SparkStrategy {
@@ -11,7 +13,7 @@ object LabelJoinStrategy extends SparkStrategy {
       case join: LabelJoin if join.isStreaming =>
         LabelJoinExec(
           join.columns,
-          join.settings,
+          join.settings.copy(matching = matching(join.settings)),
           join.output,
           planLater(join.left),
           planLater(join.right)
@@ -25,5 +27,16 @@ object LabelJoinStrategy extends SparkStrategy {
           planLater(join.right)
         ) :: Nil
       case _ => Nil
+    }
+
+  /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy, which writes
+    * each row once and reads it once; eager is for those who say so, because their right rows are many, mostly match
+    * nothing, and would wait for the end of a long window (`adr/003`).
+    */
+  private def matching(settings: JoinSettings): Matching =
+    if (!settings.isGrouped) Matching.Eager
+    else {
+      val wish = TailraceConf.JoinMatching.read(key => Option(SQLConf.get.getConfString(key, null)))
+      Matching.values.find(_.name == wish).getOrElse(Matching.Lazy)
     }
 }

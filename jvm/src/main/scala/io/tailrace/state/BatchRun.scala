@@ -11,7 +11,11 @@ final class BatchRun(leastBucketWidth: Long, writer: RunWriter) {
   /** Adds all rows of a store. Stores must come in ascending order of id. */
   def write(kind: StoreKind, rows: RowBuffer): Unit = if (!rows.isEmpty) {
     val bucketWidth = bucketWidthFor(rows)
-    val order = if (kind.timeSorted) RowSort.byTime(rows) else RowSort.byBucketAndKey(rows, bucketWidth)
+    val order = kind match {
+      case StoreKind.LeftTimeSorted => RowSort.byTime(rows) // their sequence numbers go up as they come
+      case StoreKind.JoinedIndicator => RowSort.byTimeSeqAndKey(rows)
+      case StoreKind.LeftKeySorted | StoreKind.RightKeySorted => RowSort.byBucketAndKey(rows, bucketWidth)
+    }
     var i = 0
     while (i < order.length) {
       val bucket = Math.floorDiv(rows.time(order(i)), bucketWidth)

@@ -49,7 +49,7 @@ object Compaction {
     try {
       val queue = new PriorityQueue[RunCursor](
         cursors.size,
-        (a: RunCursor, b: RunCursor) => if (kind.timeSorted) compareTimes(a, b) else compareKeys(a, b)
+        (a: RunCursor, b: RunCursor) => if (kind.timeSorted) byTimeSeqAndKey(a, b) else byKeyTimeAndSeq(a, b)
       )
       cursors.foreach { cursor =>
         if (kind.timeSorted && expiredThrough != Long.MinValue) cursor.seekTime(expiredThrough + 1)
@@ -65,14 +65,19 @@ object Compaction {
     } finally cursors.foreach(_.close())
   }
 
+  private def byTimeSeqAndKey(a: RunCursor, b: RunCursor): Int = {
+    val byTime = compareTimes(a, b)
+    if (byTime != 0) byTime else a.compareKey(b.base, b.at)
+  }
+
+  private def byKeyTimeAndSeq(a: RunCursor, b: RunCursor): Int = {
+    val byKey = a.compareKey(b.base, b.at)
+    if (byKey != 0) byKey else compareTimes(a, b)
+  }
+
   private def compareTimes(a: RunCursor, b: RunCursor): Int = {
     val byTime = java.lang.Long.compare(a.time, b.time)
     if (byTime != 0) byTime else java.lang.Long.compare(a.seq, b.seq)
-  }
-
-  private def compareKeys(a: RunCursor, b: RunCursor): Int = {
-    val byKey = a.compareKey(b.base, b.at)
-    if (byKey != 0) byKey else compareTimes(a, b)
   }
 }
 

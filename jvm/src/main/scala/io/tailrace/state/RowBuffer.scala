@@ -81,6 +81,17 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
     index(RowLayout.time(base, to), RowLayout.keyPrefix(base, to), to)
   }
 
+  /** Appends a copy of a row, but for its value. @return its number */
+  def appendKey(from: AnyRef, fromAt: Long): Int = {
+    val keyLength = RowLayout.keyLength(from, fromAt)
+    val to = reserve(RowLayout.length(keyLength, 0))
+    val base = bases(blocks.size - 1)
+    val time = RowLayout.time(from, fromAt)
+    RowLayout.writeHeader(base, to, time, RowLayout.seq(from, fromAt), keyLength, 0)
+    Platform.copyMemory(from, RowLayout.keyAt(fromAt), base, RowLayout.keyAt(to), keyLength.toLong)
+    index(time, RowLayout.keyPrefix(base, to), to)
+  }
+
   /** Appends a copy of a row, but for its key. @return its number */
   def appendWithoutKey(from: AnyRef, fromAt: Long): Int = {
     val valueLength = RowLayout.valueLength(from, fromAt)

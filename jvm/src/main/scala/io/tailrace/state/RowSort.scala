@@ -15,6 +15,17 @@ object RowSort {
     order
   }
 
+  /** By time, then by sequence number, then by key. */
+  def byTimeSeqAndKey(rows: RowBuffer): Array[Int] = {
+    val seqs = new Array[Long](rows.size)
+    var i = 0
+    while (i < seqs.length) {
+      seqs(i) = rows.seq(i)
+      i += 1
+    }
+    radix(rows.timesOf, unsigned = false, radix(seqs, unsigned = false, byKey(rows)))
+  }
+
   /** By time bucket, then by key, then by time. `bucketWidth` is in the unit of the rows' times. */
   def byBucketAndKey(rows: RowBuffer, bucketWidth: Long): Array[Int] = {
     val buckets = new Array[Long](rows.size)

@@ -5,13 +5,14 @@ import java.nio.ByteBuffer
 /** The key of a page in a run, made of the page's first row (format 2, `jvm/docs/formats.md`):
   *
   * {{{
-  *   time-sorted  store(1) bucket(8) time(8) seq(8)
+  *   time-sorted  store(1) bucket(8) time(8) seq(8) key(n)
   *   key-sorted   store(1) bucket(8) key(n) time(8) seq(8)
   * }}}
   *
   * Longs are big-endian with the sign bit flipped, so that bytes compare as numbers do; `key` is an [[KeyEncoder]]
-  * encoding. `seq` is unique in a partition for all time, which keeps pages apart that begin with equal key and time: an
-  * id that is unique only in its batch would let one page replace another in silence.
+  * encoding. `seq` is unique in a partition for all time, which keeps pages apart that begin with equal key and time (in
+  * the joined-indicator store, where it is the left row's, the key does): an id that is unique only in its batch would let
+  * one page replace another in silence.
   */
 object RunKey {
 
@@ -36,8 +37,9 @@ object RunKey {
   ): Unit = {
     into.clear()
     into.put(kind.id).putLong(flip(bucket))
-    if (!kind.timeSorted) into.put(key, 0, keyLength)
-    into.putLong(flip(time)).putLong(seq).flip()
+    if (kind.timeSorted) into.putLong(flip(time)).putLong(seq).put(key, 0, keyLength)
+    else into.put(key, 0, keyLength).putLong(flip(time)).putLong(seq)
+    into.flip()
   }
 
   /** The least key of a section, to seek to. */

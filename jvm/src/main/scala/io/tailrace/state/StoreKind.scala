@@ -1,10 +1,10 @@
 package io.tailrace.state
 
 /** The stores that an operator's state consists of. A time-sorted store is scanned from the oldest row on (what expires
-  * next?), a key-sorted one is merged with rows sorted by key (what matches?). A joined-indicator store, the third kind
-  * of the design, holds matches already found; no operator needs one as long as matching is lazy (`adr/001`).
+  * next?), by time and sequence number; a key-sorted one is merged with rows sorted by key (what matches?). A
+  * joined-indicator store holds matches already found, under the time and sequence number of their left rows.
   *
-  * @param id   the first byte of each of its entries in a run; never reused
+  * @param id   the first byte of each of its pages' keys in a run; never reused
   * @param name what metrics, errors and the state reader call it
   */
 sealed abstract class StoreKind(val id: Byte, val name: String, val timeSorted: Boolean)
@@ -14,7 +14,9 @@ object StoreKind {
   case object LeftKeySorted extends StoreKind(2, "left-key-sorted", timeSorted = false)
   case object RightKeySorted extends StoreKind(3, "right-key-sorted", timeSorted = false)
 
-  val all: Seq[StoreKind] = Seq(LeftTimeSorted, LeftKeySorted, RightKeySorted)
+  case object JoinedIndicator extends StoreKind(4, "joined-indicator", timeSorted = true)
+
+  val all: Seq[StoreKind] = Seq(LeftTimeSorted, LeftKeySorted, RightKeySorted, JoinedIndicator)
   private val byName = all.map(k => k.name -> k).toMap
 
   def named(name: String): Option[StoreKind] = byName.get(name)

@@ -20,10 +20,10 @@ import io.tailrace.state._
   * With after = 30 minutes and a watermark that goes from 12:20 to 12:35, left rows after 11:50 and up to 12:05 come
   * out; right rows of 12:05 are still needed, for a left row of 12:06.
   */
-final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
+final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   import context._
 
-  override protected val leftKind: StoreKind = StoreKind.LeftTimeSorted
+  private val leftKind = StoreKind.LeftTimeSorted
 
   private val chunk = new RowBuffer(memory)
   private val merge = new SortedMerge(-window.before, window.after, memory)
@@ -31,7 +31,8 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
   private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
 
-  override protected def added(sections: Seq[LiveSection]): Unit = ()
+  override protected def write(left: RowBuffer, right: RowBuffer): Unit =
+    store.addRun(bucketWidth, leftKind -> left, StoreKind.RightKeySorted -> right)
 
   override protected def joined: Iterator[UnsafeRow] = new Iterator[UnsafeRow] {
     private lazy val source = {
@@ -44,9 +45,8 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
     private lazy val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.addedSchema)
     private val leftRow = new UnsafeRow(columns.left.size)
     private var hasProbe = false
-    private var matched = 0L
-    private var unmatched = 0L
-    private var labels = 0L
+    private val counts = new GroupCounts(metric)
+    private var found = 0L
 
     override def hasNext: Boolean = hasProbe || {
       hasProbe = merge.next() || nextChunk()
@@ -69,19 +69,15 @@ final class GroupedJoinTask(context: JoinTaskContext) extends JoinTask(context) 
       hasProbe = false
       val row = merge.probe
       val group = writer.write(merge.candidates, merge.first, merge.count, chunk.time(row))
-      if (merge.count > 0) matched += 1 else unmatched += 1
-      labels += writer.lastSize
+      counts.add(merge.count, writer.lastSize)
+      found += merge.count
       joiner.join(pointTo(leftRow, chunk, row), group)
     }
 
     private def report(): Unit = {
-      metric(JoinMetrics.GroupsOut) += matched + unmatched
-      metric(JoinMetrics.GroupsMatched) += matched
-      metric(JoinMetrics.GroupsUnmatched) += unmatched
-      metric(JoinMetrics.LabelsOut) += labels
-      matched = 0
-      unmatched = 0
-      labels = 0
+      counts.report()
+      metric(JoinMetrics.MatchedAtExpiry) += found
+      found = 0
     }
   }
 

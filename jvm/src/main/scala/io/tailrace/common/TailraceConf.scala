@@ -34,14 +34,14 @@ object TailraceConf {
       Durability.values.map(d => d.name -> d)
     )
 
-  /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.join.Matching`. `auto` leaves it to the planner.
+  /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.join.MatchStrategy`. `auto` leaves it to the planner.
     * A checkpoint stays with what it began with.
     */
-  val JoinMatching: ChoiceEntry[String] =
-    new ChoiceEntry("spark.tailrace.join.matching", "auto", Seq("auto", "lazy", "eager").map(w => w -> w))
+  val JoinStrategy: ChoiceEntry[String] =
+    new ChoiceEntry("spark.tailrace.join.strategy", "auto", Seq("auto", "lazy", "eager").map(w => w -> w))
 
   private val all: Seq[ConfEntry[_]] =
-    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinMatching)
+    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy)
 
   /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))

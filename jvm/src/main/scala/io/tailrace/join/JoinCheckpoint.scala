@@ -33,7 +33,7 @@ object JoinCheckpoint {
       Format,
       Map(
         "how" -> settings.output.name,
-        TailraceConf.JoinMatching.key -> settings.matching.name,
+        TailraceConf.JoinStrategy.key -> settings.strategy.name,
         "before" -> s"${settings.window.before} microseconds",
         "after" -> s"${settings.window.after} microseconds",
         "on (left)" -> list(columns.leftKeys),

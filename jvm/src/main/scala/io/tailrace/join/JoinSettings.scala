@@ -14,7 +14,7 @@ object JoinOutput {
   *
   * @param maxMatches a cap on the group of a left row, which then carries a flag
   * @param emitLate   rows behind the watermark come out, marked, instead of being counted only
-  * @param matching   when matches are looked for; a stream's planner decides it
+  * @param strategy   when matches are looked for; a stream's planner decides it
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -22,7 +22,7 @@ final case class JoinSettings(
     policy: MatchPolicy,
     maxMatches: Option[Int],
     emitLate: Boolean,
-    matching: Matching = Matching.Lazy
+    strategy: MatchStrategy = MatchStrategy.Lazy
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 }

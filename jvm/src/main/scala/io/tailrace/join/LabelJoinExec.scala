@@ -124,7 +124,7 @@ class LabelJoinExec(
   override def simpleString(maxFields: Int): String =
     s"$nodeName how=${settings.output.name}, keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}], " +
       s"window=[-${settings.window.before}, +${settings.window.after}] us, match=${settings.policy.name}, " +
-      s"matching=${settings.matching.name} (${settings.matching.moment})"
+      s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
 
   override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
   override def operatorStateMetadataVersion: Int = 1

@@ -55,9 +55,9 @@ private[join] final class LabelJoinPartition(
     val join =
       if (!settings.isGrouped) new PairedJoinTask(context)
       else {
-        settings.matching match {
-          case Matching.Lazy => new LazyJoinTask(context)
-          case Matching.Eager => new EagerJoinTask(context)
+        settings.strategy match {
+          case MatchStrategy.Lazy => new LazyJoinTask(context)
+          case MatchStrategy.Eager => new EagerJoinTask(context)
         }
       }
     task.addTaskCompletionListener[Unit](_ => join.close())

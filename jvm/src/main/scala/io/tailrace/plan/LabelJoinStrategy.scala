@@ -13,7 +13,7 @@ object LabelJoinStrategy extends SparkStrategy {
       case join: LabelJoin if join.isStreaming =>
         LabelJoinExec(
           join.columns,
-          join.settings.copy(matching = matching(join.settings)),
+          join.settings.copy(strategy = strategy(join.settings)),
           join.output,
           planLater(join.left),
           planLater(join.right)
@@ -33,10 +33,10 @@ object LabelJoinStrategy extends SparkStrategy {
     * each row once and reads it once; eager is for those who say so, because their right rows are many, mostly match
     * nothing, and would wait for the end of a long window (`adr/003`).
     */
-  private def matching(settings: JoinSettings): Matching =
-    if (!settings.isGrouped) Matching.Eager
+  private def strategy(settings: JoinSettings): MatchStrategy =
+    if (!settings.isGrouped) MatchStrategy.Eager
     else {
-      val wish = TailraceConf.JoinMatching.read(key => Option(SQLConf.get.getConfString(key, null)))
-      Matching.values.find(_.name == wish).getOrElse(Matching.Lazy)
+      val wish = TailraceConf.JoinStrategy.read(key => Option(SQLConf.get.getConfString(key, null)))
+      MatchStrategy.values.find(_.name == wish).getOrElse(MatchStrategy.Lazy)
     }
 }

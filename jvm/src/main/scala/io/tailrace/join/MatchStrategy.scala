@@ -12,15 +12,15 @@ package io.tailrace.join
   * @param name  what the configuration and the checkpoint call it
   * @param moment what `explain` calls it
   */
-sealed abstract class Matching(val name: String, val moment: String)
+sealed abstract class MatchStrategy(val name: String, val moment: String)
 
-object Matching {
+object MatchStrategy {
 
   /** When the left row expires: one merge of what expires with what it may match. */
-  case object Lazy extends Matching("lazy", "at expiry")
+  case object Lazy extends MatchStrategy("lazy", "at expiry")
 
   /** When the later of the two rows arrives. */
-  case object Eager extends Matching("eager", "on arrival")
+  case object Eager extends MatchStrategy("eager", "on arrival")
 
-  val values: Seq[Matching] = Seq(Lazy, Eager)
+  val values: Seq[MatchStrategy] = Seq(Lazy, Eager)
 }

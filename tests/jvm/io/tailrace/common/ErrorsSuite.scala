@@ -33,7 +33,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_CHECKPOINT_INCOMPATIBLE" -> Errors.checkpointIncompatible("P", Seq("a", "b")),
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
     "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
-    "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 2, 1),
+    "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put")
   )
 

@@ -4,14 +4,17 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.sql.tailrace.TaskMemory
+import org.apache.spark.unsafe.Platform
 import org.scalacheck.{Gen, Shrink}
+import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.common.OrderedBytes
-import io.tailrace.state.{RowSort, StoreKind}
-import io.tailrace.testkit.{Buffers, SparkSuite}
+import io.tailrace.state.{RowBuffer, RowMemory, RowSort, StoreKind}
+import io.tailrace.testkit.{RunFixture, TestRow}
 
-class SortedMergeSuite extends SparkSuite with ScalaCheckPropertyChecks {
+final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
   private type Entry = (String, Long)
 
   // A smaller case may no longer be one: a run has no entry without a key.
@@ -26,32 +29,76 @@ class SortedMergeSuite extends SparkSuite with ScalaCheckPropertyChecks {
       out.toByteArray
     }
 
-  /** Pairs of places in `probes` and in the entries of `runs`, as the merge finds them. */
+  /** Pairs of places in `probes` and in the entries of `runs`, as the merge finds them.
+    *
+    * @param chunk probes at a time
+    * @param fill  bytes that make the entries longer
+    */
   private def merge(
       probes: Seq[Entry],
       runs: Seq[Seq[Entry]],
       from: Long,
       to: Long,
-      width: Long
-  ): Seq[(Int, Int)] =
-    withDirectory { directory =>
-      Buffers.withStore(spark, directory) { store =>
-        val number = runs.flatten.indices.iterator
-        val sections = runs.flatMap { entries =>
-          val rows = Buffers.of(entries.map { case (key, time) =>
-            (encoded(key), time, BigInt(number.next()).toByteArray)
-          })
-          store.addRun(width, StoreKind.RightKeySorted -> rows)
-        }
-        val buffer = Buffers.of(probes.map { case (key, time) => (encoded(key), time, Array(0: Byte)) })
-        val out = new ArrayBuffer[(Int, Int)]
-        new SortedMerge(from, to).run(buffer, RowSort.byKey(buffer), sections)(cursor =>
-          BigInt(cursor.valueBytes).toInt
-        )((probe, entry) => out += probe -> entry)
-        buffer.close()
-        out.toSeq.sorted
+      width: Long,
+      chunk: Int,
+      fill: Int
+  ): Seq[(Int, Int)] = {
+    val all = runs.flatten.toVector
+    try {
+      val number = runs.flatten.indices.iterator
+      val sections = runs.filter(_.nonEmpty).flatMap { entries =>
+        val rows = rowsOf(entries, Vector.fill(fill)(0.toByte), number)
+        newRun(width, StoreKind.RightKeySorted -> rows)
       }
+      val memory = new RowMemory(TaskMemory.create(256L << 20))
+      val merged = new SortedMerge(from, to, memory)
+      val out = new ArrayBuffer[(Int, Int)]
+      try {
+        // One merge takes a chunk after the other, as a task's does.
+        probes.zipWithIndex.grouped(chunk).foreach { part =>
+          val buffer = rowsOf(part.map(_._1), Vector.empty, part.map(_._2).iterator)
+          merged.start(buffer, RowSort.byKey(buffer), sections)
+          var seen = 0
+          while (merged.next()) {
+            seen += 1
+            val positions = merged.first until merged.first + merged.count
+            val places = positions.map(placeOf(merged.candidates, _))
+            out ++= places.map(part(merged.probe)._2 -> _)
+            val times = positions.map(merged.candidates.time)
+            assert(times == times.sorted)
+            assert(times == places.map(all(_)._2))
+          }
+          assert(seen == part.size)
+          assert(!merged.next())
+        }
+      } finally merged.close()
+      assert(out.distinct.size == out.size)
+      out.toSeq.sorted
+    } finally {
+      closeRuns()
+      closeBuffers()
     }
+  }
+
+  /** Rows whose values begin with a number each. */
+  private def rowsOf(entries: Seq[Entry], fill: Vector[Byte], numbers: Iterator[Int]): RowBuffer =
+    bufferOf(entries.map { case (key, time) =>
+      val number = numbers.next()
+      val value = Vector(24, 16, 8, 0).map(shift => (number >> shift).toByte) ++ fill
+      TestRow(encoded(key).toVector, time, number.toLong, value)
+    })
+
+  private def placeOf(candidates: Candidates, position: Int): Int = {
+    val bytes = new Array[Byte](candidates.valueLength(position))
+    Platform.copyMemory(
+      candidates.base(position),
+      candidates.valueOffset(position),
+      bytes,
+      Platform.BYTE_ARRAY_OFFSET.toLong,
+      bytes.length.toLong
+    )
+    BigInt(bytes.take(4)).toInt
+  }
 
   private def bruteForce(
       probes: Seq[Entry],
@@ -70,9 +117,11 @@ class SortedMergeSuite extends SparkSuite with ScalaCheckPropertyChecks {
       runs: Seq[Seq[Entry]],
       from: Long,
       to: Long,
-      width: Long = 10
+      width: Long = 10,
+      chunk: Int = Int.MaxValue,
+      fill: Int = 0
   ): Unit = {
-    assert(merge(probes, runs, from, to, width) == bruteForce(probes, runs, from, to).sorted)
+    assert(merge(probes, runs, from, to, width, chunk, fill) == bruteForce(probes, runs, from, to).sorted)
     ()
   }
 
@@ -121,5 +170,37 @@ class SortedMergeSuite extends SparkSuite with ScalaCheckPropertyChecks {
       (p, r, a, b, width) =>
         check(p, r, Math.min(a, b), Math.max(a, b), width)
     }
+  }
+
+  test("the same as brute force with many sections, entries that come twice, and a key that most have") {
+    val key = Gen.frequency(6 -> "hot", 1 -> "a", 1 -> "b", 1 -> "hot key beyond the prefix", 1 -> "zz")
+    val entry = Gen.zip(key, Gen.choose(-200L, 200L))
+    val run = Gen.listOf(entry).map(some => some ++ some.take(3))
+    val runs = Gen.choose(1, 25).flatMap(Gen.listOfN(_, run))
+    val bound = Gen.choose(-60L, 60L)
+    forAll(Gen.listOf(entry), runs, bound, bound, Gen.oneOf(1, 7, 1000), minSuccessful(30), sizeRange(60)) {
+      (p, r, a, b, chunk) =>
+        check(p, r, Math.min(a, b), Math.max(a, b), width = 20, chunk, fill = 300)
+    }
+  }
+
+  test("a key of more rows than a page, or any chunk, holds") {
+    val hot = Seq.tabulate(2000)(i => "hot" -> (i * 7L % 1000))
+    val probes = Seq.tabulate(50)(i => "hot" -> i * 20L) ++ Seq("cold" -> 1L, "hotter" -> 1L)
+    check(probes, hot.grouped(400).toSeq :+ Seq("cold" -> 2L, "hotter" -> 3L), -5, 5, 100, 9, fill = 200)
+  }
+
+  test("a merge that is closed half-way, and again") {
+    val rows = bufferOf(Seq.tabulate(100) { i =>
+      TestRow(encoded("a").toVector, i.toLong, i.toLong, Vector.fill(500)(1.toByte))
+    })
+    val sections = newRun(10, StoreKind.RightKeySorted -> rows)
+    val manager = TaskMemory.create(64L << 20)
+    val merged = new SortedMerge(-10, 10, new RowMemory(manager))
+    merged.start(rows, RowSort.byKey(rows), sections)
+    assert(merged.next() && merged.count == 11)
+    merged.close()
+    merged.close()
+    assert(manager.getMemoryConsumptionForThisTask == 0)
   }
 }

@@ -27,8 +27,9 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
   }
 
   private def upload(files: CheckpointFiles, name: String): Run = {
-    val (length, crc) = files.upload(local("upload"), name)
-    Run(name, length, crc, Seq(Section("right-key-sorted", 0, 1, 0, 0, 1)))
+    val run = files.upload(local("upload"), name)
+    assert(run.name == name && run.sections.isEmpty)
+    run.copy(sections = Seq(Section("right-key-sorted", 0, 1, 0, 0, 1)))
   }
 
   /** Writes a version that adds one run to `earlier` ones. @return the new run */

@@ -51,7 +51,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   )
 
   private def goldenBytes: Array[Byte] = {
-    val source = Source.fromResource("manifest-1.txt")
+    val source = Source.fromResource("manifest-2.txt")
     try source.mkString.getBytes(UTF_8)
     finally source.close()
   }
@@ -93,7 +93,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val bytes = goldenBytes
       bytes(at) = (bytes(at) ^ (1 << bit)).toByte
       val e = error(bytes)
-      // In the format's own digit it may look like a newer one: refused all the same.
+      // In the format's own digit it may look like another one: refused all the same.
       val expected = Set("TAILRACE_STATE_FILE_CORRUPT") ++
         (if (at == "tailrace-state ".length) Set("TAILRACE_STATE_FORMAT_UNSUPPORTED") else Set.empty)
       assert(expected(e.getCondition), s"byte $at, bit $bit")
@@ -119,17 +119,20 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("right checksum, wrong content: refused") {
-    assertCorrupt(withChecksum("tailrace-state 1\n{}\n"))
-    assertCorrupt(withChecksum("tailrace-state 1\nnot json\n"))
+    assertCorrupt(withChecksum("tailrace-state 2\n{}\n"))
+    assertCorrupt(withChecksum("tailrace-state 2\nnot json\n"))
   }
 
-  test("a newer format is refused by its number, whatever follows") {
-    Seq("tailrace-state 2\n", "tailrace-state 2\nof another shape\n\n\n").foreach { text =>
-      val e = error(text.getBytes(UTF_8))
-      assert(e.getCondition == "TAILRACE_STATE_FORMAT_UNSUPPORTED")
-      assert(e.getMessageParameters.get("file") == file)
-      assert(e.getMessageParameters.get("format") == "2")
-      assert(e.getMessageParameters.get("supported") == Manifest.Format.toString)
+  Seq(3 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
+    test(s"$what is refused by its number, whatever follows") {
+      Seq("", "of another shape\n\n\n", "{}\n00000000\n").foreach { rest =>
+        val e = error(s"tailrace-state $format\n$rest".getBytes(UTF_8))
+        assert(e.getCondition == "TAILRACE_STATE_FORMAT_UNSUPPORTED")
+        val found = e.getMessageParameters
+        assert(found.get("file") == file)
+        assert(found.get("format") == format.toString)
+        assert(found.get("oldest") == "2" && found.get("newest") == Manifest.Format.toString)
+      }
     }
   }
 

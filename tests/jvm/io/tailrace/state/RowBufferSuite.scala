@@ -1,5 +1,6 @@
 package io.tailrace.state
 
+import org.apache.spark.unsafe.Platform
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -22,27 +23,28 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     }
   }
 
-  test("more rows than the index begins with, over several pages") {
+  test("more rows than the index begins with, over several blocks") {
     val rows = Vector.tabulate(5000)(i => TestRow.of(s"key $i", -i.toLong, i.toLong, "v" * (i % 700)))
     val buffer = bufferOf(rows)
     assert(contents(buffer) == rows)
-    assert(usedMemory > 2 * RowMemory.PageBytes)
+    assert(usedMemory > 2 * RowMemory.BlockBytes)
   }
 
-  test("a value larger than a page, between small ones") {
-    val large = TestRow(TestRow.key("b"), 2, 2, Vector.tabulate(3 * RowMemory.PageBytes.toInt)(_.toByte))
+  test("a value larger than a block, between small ones") {
+    val large = TestRow(TestRow.key("b"), 2, 2, Vector.tabulate(3 * RowMemory.BlockBytes.toInt)(_.toByte))
     val rows = Vector(TestRow.of("a", 1, 1, "x"), large, TestRow.of("c", 3, 3, "y"))
     assert(contents(bufferOf(rows)) == rows)
   }
 
-  test("a value that just fills its page") {
+  test("a value that just fills its block") {
     val key = TestRow.key("abcdef")
-    val fits = RowMemory.PageBytes.toInt - 8
+    val fits = RowMemory.BlockBytes.toInt - RowLayout.HeaderLength - key.size
     val buffer = bufferOf(
       TestRow(key, 1, 1, Vector.fill(fits)(1.toByte)),
       TestRow(key, 2, 2, Vector.fill(fits)(2.toByte))
     )
     assert(contents(buffer).map(_.value.toSet) == Seq(Set(1.toByte), Set(2.toByte)))
+    assert(usedMemory < 3 * RowMemory.BlockBytes)
   }
 
   test("a prefix is the key's first eight bytes, unsigned, padded with zeros") {
@@ -50,14 +52,50 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     val expected = Seq(0L, 1L << 56, 0xffL << 56, 0x0102030405060708L, 0x0102030405060708L)
     keys.zip(expected).foreach { case (k, prefix) =>
       val key = k.map(_.toByte).toArray
-      assert(RowBuffer.prefix(key, key.length) == prefix)
       val buffer = bufferOf(TestRow(key.toVector, 0, 0, Vector.empty))
       assert(buffer.keyPrefix(0) == prefix)
     }
   }
 
-  test("a prefix minds the key's length, not that of the array") {
-    assert(RowBuffer.prefix(Array[Byte](1, 2, 3), 2) == 0x0102L << 48)
+  test("the key's length counts, not that of the array") {
+    val buffer = newBuffer()
+    buffer.append(Array[Byte](1, 2, 3), 2, 5, 6, Array[Byte](7, 8), TestRow.At + 1, 1)
+    assert(TestRow.read(buffer, 0) == TestRow(Vector(1, 2), 5, 6, Vector(8)))
+    assert(buffer.keyPrefix(0) == 0x0102L << 48)
+  }
+
+  test("rows are in the bytes of the layout, also where another row was before") {
+    forAll(anyRows, anyRows) { (before, rows) =>
+      val buffer = bufferOf(before)
+      buffer.clear()
+      rows.foreach(_.appendTo(buffer))
+      rows.indices.foreach { i =>
+        val found = new Array[Byte](rows(i).layout.length)
+        Platform.copyMemory(buffer.base(i), buffer.at(i), found, TestRow.At, found.length.toLong)
+        // What a value ends with doesn't matter: only the padding of keys is compared.
+        val end = found.length - (7 & -rows(i).value.size)
+        assert(found.take(end).toSeq == rows(i).layout.take(end).toSeq)
+      }
+      buffer.close()
+    }
+  }
+
+  test("a row is copied whole, or without its key") {
+    forAll(anyRows) { rows =>
+      val (whole, bare) = (newBuffer(), newBuffer())
+      rows.zipWithIndex.foreach { case (row, i) =>
+        assert(whole.appendRow(row.layout, TestRow.At) == i)
+        assert(bare.appendWithoutKey(row.layout, TestRow.At) == i)
+        assert(whole.keyPrefix(i) == RowLayout.keyPrefix(row.layout, TestRow.At))
+        assert(bare.keyPrefix(i) == 0)
+      }
+      assert(contents(whole) == rows)
+      assert(contents(bare) == rows.map(_.copy(key = Vector.empty)))
+      assert(rows.indices.map(whole.time) == rows.map(_.time))
+      assert(rows.indices.map(bare.time) == rows.map(_.time))
+      whole.close()
+      bare.close()
+    }
   }
 
   test("keys and values compare as their bytes do") {
@@ -66,9 +104,6 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
       for (a <- rows.indices; b <- rows.indices) {
         val expected = Integer.signum(TestRow.byteOrder.compare(rows(a).key, rows(b).key))
         assert(Integer.signum(buffer.compareKeys(a, b)) == expected)
-        val key = rows(b).key.toArray
-        val prefix = RowBuffer.prefix(key, key.length)
-        assert(Integer.signum(buffer.compareKeyTo(a, key, key.length, prefix)) == expected)
         assert(
           Integer.signum(buffer.compareValues(a, b)) ==
             Integer.signum(TestRow.byteOrder.compare(rows(a).value, rows(b).value))
@@ -84,11 +119,10 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
       val buffer = bufferOf(TestRow(Vector.empty, 1, 1, Vector.empty), TestRow(key, 1, 2, Vector.empty))
       assert(buffer.compareKeys(0, 1) < 0)
       assert(buffer.compareKeys(1, 0) > 0)
-      assert(buffer.compareKeyTo(0, key.toArray, key.length, 0L) < 0)
     }
   }
 
-  test("after clear it is empty, keeps one page at the most, and can be filled again") {
+  test("after clear it is empty, keeps one block at the most, and can be filled again") {
     forAll(Gen.listOfN(3, anyRows)) { batches =>
       val buffer = newBuffer()
       batches.foreach { rows =>
@@ -101,11 +135,11 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     }
     val buffer = newBuffer()
     (1 to 5).foreach(i =>
-      TestRow(TestRow.key("k"), 0, i.toLong, Vector.fill(800000)(0.toByte)).appendTo(buffer)
+      TestRow(TestRow.key("k"), 0, i.toLong, Vector.fill(200000)(0.toByte)).appendTo(buffer)
     )
     val before = usedMemory
     buffer.clear()
-    assert(usedMemory == before - 4 * RowMemory.PageBytes)
+    assert(usedMemory == before - 4 * RowMemory.BlockBytes)
   }
 
   test("bytes grow with the rows") {
@@ -122,7 +156,7 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     val buffer = bufferOf(Vector.tabulate(3000)(i => TestRow.of("k", i.toLong, i.toLong, "x" * 900)))
     buffer.close()
     assert(usedMemory == 0)
-    assert(buffer.isEmpty)
+    assert(buffer.isEmpty && buffer.bytes == 0)
     buffer.close()
     TestRow.of("again", 1, 1, "v").appendTo(buffer)
     assert(contents(buffer) == Seq(TestRow.of("again", 1, 1, "v")))

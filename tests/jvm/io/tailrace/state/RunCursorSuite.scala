@@ -52,6 +52,9 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     }
   }
 
+  private def seek(cursor: RunCursor, key: Vector[Byte]): Unit =
+    cursor.seekKey(TestRow(key, 0, 0, Vector.empty).layout, TestRow.At)
+
   test("by key: seeks land at the first row of that key or a greater one, forwards and back") {
     forAll(TestRow.rows(times), Gen.oneOf(1L, 9L, 100L)) { (rows, width) =>
       whenever(rows.nonEmpty) {
@@ -60,7 +63,7 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
           val cursor = cursorOf(live)
           val keys = rows.map(_.key).distinct.take(10) ++ Seq(Vector(0.toByte), TestRow.key("b" * 400))
           keys.foreach { key =>
-            cursor.seekKey(key.toArray, key.length)
+            seek(cursor, key)
             assert(TestRow.rest(cursor) == sorted(live, rows).filter(r => TestRow.byteOrder.gteq(r.key, key)))
           }
         }
@@ -69,15 +72,7 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     }
   }
 
-  test("a seek minds the key's length, not that of the array") {
-    val live =
-      newRun(10, StoreKind.RightKeySorted -> bufferOf(TestRow.of("a", 1, 1), TestRow.of("b", 1, 2))).head
-    val cursor = cursorOf(live)
-    cursor.seekKey(TestRow.key("a").toArray ++ Array.fill(9)(0xff.toByte), 3)
-    assert(TestRow.read(cursor) == TestRow.of("a", 1, 1))
-  }
-
-  test("a key's prefix is that of the row in a buffer") {
+  test("a row's key, prefix, time and number are those of the row in a buffer") {
     forAll(TestRow.rows(times)) { rows =>
       whenever(rows.nonEmpty) {
         val buffer = bufferOf(rows)
@@ -87,7 +82,10 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
             val cursor = cursorOf(live)
             cursor.first()
             while (cursor.isValid) {
-              assert(cursor.keyPrefix == RowBuffer.prefix(cursor.keyBytes, cursor.keyLength))
+              val row = cursor.seq.toInt
+              assert(cursor.keyPrefix == buffer.keyPrefix(row) && cursor.time == buffer.time(row))
+              assert(cursor.compareKey(buffer.base(row), buffer.at(row)) == 0)
+              assert(TestRow.read(cursor) == rows(row))
               cursor.next()
             }
           }
@@ -96,14 +94,14 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     }
   }
 
-  test("an entry goes into a buffer with its key or without") {
+  test("a row goes into a buffer with its key or without") {
     val rows =
-      Vector(TestRow.of("a" * 500, 1, 1, "x" * 5000), TestRow.of("b", 2, 2, ""), TestRow.of("c", 3, 3, "y"))
+      Vector(TestRow.of("a" * 500, 1, 1, "x" * 50000), TestRow.of("b", 2, 2, ""), TestRow.of("c", 3, 3, "y"))
     val cursor = cursorOf(newRun(10, StoreKind.RightKeySorted -> bufferOf(rows)).head)
     val (whole, bare) = (newBuffer(), newBuffer())
     cursor.first()
     while (cursor.isValid) {
-      assert(cursor.appendTo(whole) == cursor.appendValueTo(bare))
+      assert(whole.appendRow(cursor.base, cursor.at) == bare.appendWithoutKey(cursor.base, cursor.at))
       cursor.next()
     }
     assert(rows.indices.map(TestRow.read(whole, _)) == rows)

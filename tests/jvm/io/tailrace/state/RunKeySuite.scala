@@ -9,6 +9,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
+  /** The first row of a page. */
   private case class Entry(kind: StoreKind, bucket: Long, key: Seq[Byte], time: Long, seq: Long)
 
   private def read(buffer: ByteBuffer): Array[Byte] = {
@@ -37,12 +38,12 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     seq <- longs.map(_ & Long.MaxValue)
   } yield Entry(kind, bucket, key, time, seq)
 
-  test("layout of a time-sorted entry: store, bucket, time, seq, key") {
+  test("layout of a time-sorted page's key: store, bucket, time, seq") {
     val e = Entry(StoreKind.LeftTimeSorted, -1, Seq(0x61, 0, 0), 258, 3)
-    assert(hex(e) == "01" + "7fffffffffffffff" + "8000000000000102" + "0000000000000003" + "610000")
+    assert(hex(e) == "01" + "7fffffffffffffff" + "8000000000000102" + "0000000000000003")
   }
 
-  test("layout of a key-sorted entry: store, bucket, key, time, seq") {
+  test("layout of a key-sorted page's key: store, bucket, key, time, seq") {
     val e = Entry(StoreKind.RightKeySorted, 2, Seq(0x61, 0, 0), -1, 3)
     assert(hex(e) == "03" + "8000000000000002" + "610000" + "7fffffffffffffff" + "0000000000000003")
   }
@@ -52,7 +53,7 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val expected =
         Ordering[(Long, Long, Long)].compare((a.bucket, a.time, a.seq), (b.bucket, b.time, b.seq))
       val found = java.util.Arrays.compareUnsigned(bytesOf(a), bytesOf(b))
-      if (expected != 0) assert(Integer.signum(found) == Integer.signum(expected))
+      assert(Integer.signum(found) == Integer.signum(expected))
     }
   }
 
@@ -73,14 +74,12 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   StoreKind.all.foreach { kind =>
-    test(s"${kind.name}: what is written is read back") {
+    test(s"${kind.name}: a key is known by its store and bucket, from its first bytes") {
       forAll(entries(kind)) { e =>
         val bytes = bytesOf(e)
-        val buffer = ByteBuffer.wrap(bytes)
-        assert(bytes.length == RunKey.FixedLength + e.key.length)
-        assert(RunKey.time(buffer, kind, bytes.length) == e.time)
-        assert(RunKey.seq(buffer, kind, bytes.length) == e.seq)
-        assert(bytes.slice(RunKey.keyOffset(kind), RunKey.keyOffset(kind) + e.key.length).toSeq == e.key)
+        val buffer = ByteBuffer.wrap(bytes.take(RunKey.PrefixLength))
+        val keyLength = if (kind.timeSorted) 0 else e.key.length
+        assert(bytes.length == RunKey.FixedLength + keyLength)
         assert(RunKey.isIn(buffer, kind, e.bucket))
         assert(!RunKey.isIn(buffer, kind, e.bucket + 1))
         StoreKind.all.filter(_ != kind).foreach(other => assert(!RunKey.isIn(buffer, other, e.bucket)))
@@ -103,6 +102,17 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val buffer = ByteBuffer.allocate(64)
       RunKey.writeTimeBound(buffer, e.kind, e.bucket, time)
       assert((java.util.Arrays.compareUnsigned(read(buffer), bytesOf(e)) < 0) == (e.time >= time))
+    }
+  }
+
+  Seq(StoreKind.LeftKeySorted, StoreKind.RightKeySorted).foreach { kind =>
+    test(s"${kind.name}: a key bound is before the entries of its key and after all of lesser keys") {
+      forAll(entries(kind), keys) { (e, key) =>
+        val buffer = ByteBuffer.allocate(256)
+        RunKey.writeKeyBound(buffer, e.kind, e.bucket, key.toArray ++ Array[Byte](9), key.length)
+        val atOrAfter = java.util.Arrays.compareUnsigned(e.key.toArray, key.toArray) >= 0
+        assert((java.util.Arrays.compareUnsigned(read(buffer), bytesOf(e)) < 0) == atOrAfter)
+      }
     }
   }
 }

@@ -1,121 +1,133 @@
 package io.tailrace.state
 
 import java.io.File
+import java.nio.ByteBuffer
+import java.util.HexFormat
+
+import scala.collection.mutable.ArrayBuffer
 
 import org.rocksdb.RocksDBException
-import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.testkit.{RunFixture, TestRow}
 
-final class RunWriterSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
-  private val times = Gen.oneOf(Gen.choose(-300L, 300L), Gen.choose(-3L, 3L), Arbitrary.arbitrary[Long])
-  private val widths = Gen.oneOf(1L, 7L, 100L, 1L << 45)
+final class RunWriterSuite extends AnyFunSuite with RunFixture {
+  private val kind = StoreKind.RightKeySorted
 
-  private val byKey: Ordering[TestRow] =
-    Ordering.by[TestRow, Vector[Byte]](_.key)(TestRow.byteOrder).orElseBy(_.time).orElseBy(_.seq)
-  private val byTime: Ordering[TestRow] = Ordering.by((r: TestRow) => r.time).orElseBy(_.seq)
-
-  /** What must hold of the sections of one store, whatever their buckets are. */
-  private def check(kind: StoreKind, live: Seq[LiveSection], rows: Vector[TestRow]): Unit = {
-    val found = live.map(s => s -> TestRow.all(s))
-    val order = if (kind.timeSorted) byTime else byKey
-    assert(found.flatMap(_._2).sorted(byTime) == rows.sorted(byTime))
-    found.foreach { case (s, in) =>
-      assert(s.section.store == kind.name)
-      assert(in == in.sorted(order))
-      assert(s.section.rows == in.size)
-      assert(s.section.minTime == in.map(_.time).min)
-      assert(s.section.maxTime == in.map(_.time).max)
-      assert(s.section.bytes == in.map(r => RunKey.FixedLength + r.key.size + r.value.size).sum)
-      assert(s.section.expiredRows == 0)
-    }
-    assert(live.map(_.section.bucket) == live.map(_.section.bucket).distinct.sorted)
-    live.zip(live.drop(1)).foreach { case (a, b) => assert(a.section.maxTime < b.section.minTime) }
-    assert(live.size <= 64)
-  }
-
-  StoreKind.all.foreach { kind =>
-    test(s"${kind.name}: each row is in one section, in order, and sections are apart in time") {
-      // Only a time-sorted store has rows without a key.
-      forAll(TestRow.rows(times, emptyKeys = kind.timeSorted), widths) { (rows, width) =>
-        whenever(rows.nonEmpty) {
-          val buffer = bufferOf(rows)
-          check(kind, newRun(width, kind -> buffer), rows)
-          buffer.close()
-        }
+  /** Keys and values of all entries of the file. */
+  private def pagesOf(live: LiveSection): Seq[(Array[Byte], Array[Byte])] = {
+    val entries = live.local.iterator()
+    val found = new ArrayBuffer[(Array[Byte], Array[Byte])]
+    try {
+      entries.seekToFirst()
+      while (entries.isValid) {
+        found += entries.key() -> entries.value()
+        entries.next()
       }
-    }
+    } finally entries.close()
+    found.toSeq
   }
 
-  test("several stores in one run") {
-    forAll(TestRow.rows(times, emptyKeys = true), TestRow.rows(times)) { (left, right) =>
-      whenever(left.nonEmpty || right.nonEmpty) {
-        val buffers = Seq(bufferOf(left), bufferOf(right))
-        val live = newRun(
-          10,
-          StoreKind.LeftTimeSorted -> buffers(0),
-          StoreKind.LeftKeySorted -> newBuffer(),
-          StoreKind.RightKeySorted -> buffers(1)
-        )
-        val (l, r) = live.partition(_.section.kind == StoreKind.LeftTimeSorted)
-        check(StoreKind.LeftTimeSorted, l, left)
-        check(StoreKind.RightKeySorted, r, right)
-        buffers.foreach(_.close())
+  private def intAt(page: Array[Byte], at: Int): Int =
+    ByteBuffer.wrap(page).order(java.nio.ByteOrder.LITTLE_ENDIAN).getInt(at)
+
+  /** Rows of 712 bytes, of which 23 fill a page to its last byte. */
+  private def rowsOf712(n: Int): Seq[TestRow] =
+    Seq.tabulate(n)(i => TestRow(TestRow.key(f"$i%06d"), i.toLong, i.toLong, Vector.fill(680)(i.toByte)))
+
+  test("golden bytes of a page and its key") {
+    val rows = Seq(TestRow.of("a", -2, 7, "x"), TestRow.of("b", 258, 8, "value of 9").copy(key = Vector(0x62, 3)))
+    val pages = pagesOf(newSection(kind, rows, bucket = -1))
+    assert(pages.size == 1)
+    val (key, page) = pages.head
+    assert(
+      HexFormat.of().formatHex(key) ==
+        "03" + "7fffffffffffffff" + "610000" + "7ffffffffffffffe" + "0000000000000007"
+    )
+    assert(
+      HexFormat.of().formatHex(page) ==
+        "02000000" + "30000000" +
+        "feffffffffffffff" + "0700000000000000" + "03000000" + "01000000" +
+        "6100000000000000" + "7800000000000000" +
+        "0201000000000000" + "0800000000000000" + "02000000" + "0a000000" +
+        "6203000000000000" + "76616c7565206f66" + "2039000000000000"
+    )
+  }
+
+  test("a page is filled to its last byte, and the next row begins another") {
+    Seq(1 -> Seq(1), 22 -> Seq(22), 23 -> Seq(23), 24 -> Seq(23, 1), 46 -> Seq(23, 23), 47 -> Seq(23, 23, 1))
+      .foreach { case (n, expected) =>
+        val rows = rowsOf712(n)
+        val live = newSection(kind, rows)
+        val pages = pagesOf(live).map(_._2)
+        assert(pages.map(intAt(_, PageBuffer.RowsAt)) == expected)
+        assert(pages.map(intAt(_, PageBuffer.LastRowAt)) == expected.map(r => 8 + (r - 1) * 712))
+        assert(pages.map(_.length) == expected.map(8 + _ * 712))
+        assert(pages.forall(_.length <= PageBuffer.Capacity))
+        assert(TestRow.all(live) == rows)
+        assert(live.section.bytes == n * 712)
       }
-    }
   }
 
-  test("rows of one bucket width of time share a section, by the floor of their time") {
-    val rows = Vector(-11L, -10L, -1L, 0L, 9L, 10L).zipWithIndex.map { case (t, i) =>
-      TestRow.of("k", t, i.toLong)
-    }
-    val sections = newRun(10, StoreKind.RightKeySorted -> bufferOf(rows)).map(_.section)
-    assert(sections.map(s => (s.bucket, s.rows)) == Seq((-2L, 1L), (-1L, 2L), (0L, 2L), (1L, 1L)))
-  }
-
-  test("a wide span of time makes wider buckets, 64 of them at the most") {
-    Seq(1L, 1000L, 1L << 30, 1L << 50).foreach { step =>
-      Seq(0L, -500L * step, -1000L * step, 37L).foreach { start =>
-        val rows = Vector.tabulate(1000)(i => TestRow.of("k", start + i * step, i.toLong))
-        val live = newRun(1, StoreKind.RightKeySorted -> bufferOf(rows))
-        check(StoreKind.RightKeySorted, live, rows)
-        assert(live.size > 16)
-      }
-    }
-  }
-
-  test("all of time is 64 buckets at the most") {
-    val rows = Vector.tabulate(256)(i => TestRow.of("k", Long.MinValue + i * (1L << 56), i.toLong)) :+
-      TestRow.of("k", Long.MaxValue, 256)
-    check(StoreKind.LeftTimeSorted, newRun(1, StoreKind.LeftTimeSorted -> bufferOf(rows)), rows)
-  }
-
-  test("keys and values larger than any buffer, up and down in size") {
-    val sizes = Seq(10, 60, 70, 5000, 3, 300000, 0, 4096, 4097)
+  test("a row larger than a page has a page of its own, between others") {
+    val large = PageBuffer.Capacity * 5
+    val sizes = Seq(10, large, 20, 30, large + 1, large * 2, 40)
     val rows = sizes.zipWithIndex.map { case (n, i) =>
-      TestRow(TestRow.key("k" * n), i.toLong, i.toLong, Vector.fill(n * 3)(i.toByte))
-    }.toVector
-    StoreKind.all.foreach(kind => check(kind, newRun(100, kind -> bufferOf(rows)), rows))
+      TestRow(TestRow.key(s"k$i"), i.toLong, i.toLong, Vector.tabulate(n)(b => (b + i).toByte))
+    }
+    val live = newSection(kind, rows)
+    assert(pagesOf(live).map(p => intAt(p._2, PageBuffer.RowsAt)) == Seq(1, 1, 2, 1, 1, 1))
+    assert(TestRow.all(live) == rows)
   }
 
-  test("rows with equal key and time stay apart") {
-    val rows = Vector.tabulate(5)(i => TestRow.of("k", 3, i.toLong, s"v$i"))
-    StoreKind.all.foreach(kind => check(kind, newRun(100, kind -> bufferOf(rows)), rows))
+  test("rows of equal key and time stay apart where a page begins with them") {
+    val rows = Seq.tabulate(100)(i => TestRow(TestRow.key("k"), 3, i.toLong, Vector.fill(680)(i.toByte)))
+    StoreKind.all.foreach(k => assert(TestRow.all(newSection(k, rows)) == rows))
   }
 
-  test("stores must come in the order of their ids") {
-    val rows = bufferOf(TestRow.of("k", 1, 1))
-    assertThrows[IllegalArgumentException] {
-      newRun(1, StoreKind.RightKeySorted -> rows, StoreKind.LeftTimeSorted -> rows)
+  test("the page key of a key longer than any before it") {
+    val rows = Seq(3, 300, 70000, 5).zipWithIndex.map { case (n, i) =>
+      TestRow(TestRow.key(s"$i" + "k" * n), i.toLong, i.toLong, Vector.fill(17000)(1.toByte))
     }
-    assertThrows[IllegalArgumentException] {
-      newRun(1, StoreKind.RightKeySorted -> rows, StoreKind.RightKeySorted -> rows)
+    assert(TestRow.all(newSection(kind, rows)) == rows)
+  }
+
+  test("a section without rows is none") {
+    val writer = new RunWriter(new File(directory, "a.run"))
+    try {
+      writer.begin(kind, 1)
+      writer.end()
+      writer.begin(kind, 2)
+      writer.append(TestRow.of("k", 1, 1).layout, TestRow.At)
+      writer.end()
+      assert(writer.sections.map(_.bucket) == Seq(2))
+    } finally writer.close()
+  }
+
+  test("sections must come by store and bucket") {
+    val before = Seq(StoreKind.LeftKeySorted -> 5L, kind -> 4L, kind -> 5L)
+    before.foreach { case (k, bucket) =>
+      val writer = new RunWriter(new File(directory, s"${k.id}-$bucket.run"))
+      try {
+        writer.begin(kind, 5)
+        writer.append(TestRow.of("k", 1, 1).layout, TestRow.At)
+        writer.end()
+        assertThrows[IllegalArgumentException](writer.begin(k, bucket))
+        writer.begin(kind, 6)
+      } finally writer.close()
     }
+  }
+
+  test("a second close is none") {
+    val writer = new RunWriter(new File(directory, "a.run"))
+    writer.close()
+    writer.close()
+    val buffers = Seq.fill(100)(PageBuffer.take())
+    assert(buffers.distinct.size == buffers.size)
+    buffers.foreach(PageBuffer.giveBack)
   }
 
   test("a file that can't be written is an error at once") {
-    assertThrows[RocksDBException](new RunWriter(new File(directory, "missing/1.run"), 1))
+    assertThrows[RocksDBException](new RunWriter(new File(directory, "missing/1.run")))
   }
 }

@@ -36,9 +36,14 @@ trait RowFixture extends BeforeAndAfterEach { self: Suite =>
     super.beforeEach()
   }
 
-  override protected def afterEach(): Unit = {
+  /** Between the examples of a property. */
+  def closeBuffers(): Unit = {
     opened.foreach(_.close())
     opened.clear()
+  }
+
+  override protected def afterEach(): Unit = {
+    closeBuffers()
     val left = usedMemory
     super.afterEach()
     assert(left == 0, "bytes of task memory are still taken")

@@ -1,7 +1,7 @@
 package io.tailrace.testkit
 
 import java.io.File
-import java.nio.file.{Files, Path}
+import java.nio.file.Files
 
 import scala.jdk.CollectionConverters._
 
@@ -38,7 +38,7 @@ abstract class SparkSuite extends AnyFunSuite with BeforeAndAfterEach {
     try body(directory.toFile)
     finally {
       spark.streams.active.foreach(_.stop())
-      SparkSuite.deleteAll(directory)
+      TempDirectory.delete(directory)
     }
   }
 
@@ -78,10 +78,4 @@ object SparkSuite {
     .config("spark.sql.warehouse.dir", Files.createTempDirectory("tailrace-warehouse-").toString)
     .getOrCreate()
     .asInstanceOf[SparkSession]
-
-  private def deleteAll(root: Path): Unit = {
-    val paths = Files.walk(root)
-    try paths.iterator.asScala.toSeq.reverse.foreach(Files.deleteIfExists(_))
-    finally paths.close()
-  }
 }

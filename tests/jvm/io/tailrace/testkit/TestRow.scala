@@ -1,6 +1,7 @@
 package io.tailrace.testkit
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.{ByteBuffer, ByteOrder}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -23,6 +24,16 @@ final case class TestRow(key: Vector[Byte], time: Long, seq: Long, value: Vector
       value.length
     )
 
+  /** The row as format 2 has it, not by way of the code that writes it; its offset is that of a byte array. */
+  def layout: Array[Byte] = {
+    def padded(n: Int) = (n + 7) / 8 * 8
+    val bytes = ByteBuffer.allocate(24 + padded(key.size) + padded(value.size)).order(ByteOrder.LITTLE_ENDIAN)
+    bytes.putLong(time).putLong(seq).putInt(key.size).putInt(value.size)
+    bytes.put(key.toArray).position(24 + padded(key.size))
+    bytes.put(value.toArray)
+    bytes.array
+  }
+
   override def toString: String = {
     def short(bytes: Vector[Byte]) =
       bytes.take(24).map(b => f"$b%02x").mkString + (if (bytes.size > 24) s"... (${bytes.size})" else "")
@@ -31,6 +42,10 @@ final case class TestRow(key: Vector[Byte], time: Long, seq: Long, value: Vector
 }
 
 object TestRow {
+
+  /** Where the row of [[TestRow.layout]] is in its array. */
+  val At: Long = Platform.BYTE_ARRAY_OFFSET.toLong
+
   def bytes(text: String): Vector[Byte] = text.getBytes(UTF_8).toVector
 
   /** A key as [[io.tailrace.state.KeyEncoder]] writes them: none is the beginning of another. */
@@ -43,17 +58,18 @@ object TestRow {
     val key = new Array[Byte](buffer.keyLength(row))
     val value = new Array[Byte](buffer.valueLength(row))
     buffer.copyKey(row, key)
-    buffer.copyValue(row, value, 0)
+    Platform.copyMemory(
+      buffer.base(row),
+      buffer.valueOffset(row),
+      value,
+      Platform.BYTE_ARRAY_OFFSET.toLong,
+      value.length.toLong
+    )
     TestRow(key.toVector, buffer.time(row), buffer.seq(row), value.toVector)
   }
 
   def read(cursor: RunCursor): TestRow =
-    TestRow(
-      cursor.keyBytes.take(cursor.keyLength).toVector,
-      cursor.time,
-      cursor.seq,
-      cursor.valueBytes.toVector
-    )
+    TestRow(cursor.keyBytes.toVector, cursor.time, cursor.seq, cursor.valueBytes.toVector)
 
   /** From where the cursor is to the end of its section. */
   def rest(cursor: RunCursor): Vector[TestRow] = {

@@ -162,6 +162,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
     memory.freeMemory(indexReserved)
     indexReserved = 0
     count = 0
+    rowBytes = 0
     times = new Array[Long](0)
   }
 

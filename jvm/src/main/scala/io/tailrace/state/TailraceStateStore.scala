@@ -12,7 +12,8 @@ import io.tailrace.common.Errors
 
 /** One version of a partition's state, being turned into the next one. An operator works on it a batch at a time: it
   * adds the batch's rows as runs, reads sections, says what has expired, and commits. Nothing of it is visible to
-  * anybody before `commit`, and after `abort` nothing is left.
+  * anybody before `commit`, and after `abort` nothing is left but runs that no manifest names,
+  * which maintenance removes.
   *
   * Spark's own put/get interface is refused by name: a row at a time is what this engine exists to avoid.
   *

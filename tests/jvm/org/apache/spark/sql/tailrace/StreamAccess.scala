@@ -1,7 +1,5 @@
 package org.apache.spark.sql.tailrace
 
-import org.apache.spark.SparkConf
-import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
 import org.apache.spark.sql.streaming.StreamingQuery
 
@@ -13,8 +11,4 @@ object StreamAccess {
 
   /** Runs `body` while no batch is being planned: what it adds to several sources is one batch. */
   def betweenBatches(query: StreamingQuery)(body: => Unit): Unit = execution(query).withProgressLocked(body)
-
-  /** A task's memory outside of any task. */
-  def taskMemory(): TaskMemoryManager =
-    new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
 }

@@ -130,6 +130,16 @@ final class OrderedBytesSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
     override def compare(a: BigInteger, b: BigInteger): Int = a.compareTo(b)
   }
 
+  test("a part of an array is encoded as an array of its own") {
+    forAll(Gen.listOf(Gen.oneOf(0, 1, 0xff).map(_.toByte)), Gen.choose(0, 5), Gen.choose(0, 5)) {
+      (value, before, after) =>
+        val padded = Array.fill(before)(7.toByte) ++ value ++ Array.fill(after)(0.toByte)
+        assert(
+          encode(_.putBytes(padded, before, value.size)).toSeq == encode(_.putBytes(value.toArray)).toSeq
+        )
+    }
+  }
+
   test("more than 128 bits are refused") {
     assertThrows[IllegalArgumentException](encode(_.putInt128(new Array[Byte](17))))
   }

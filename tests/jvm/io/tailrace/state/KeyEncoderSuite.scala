@@ -1,11 +1,13 @@
 package io.tailrace.state
 
 import java.math.{BigDecimal => JavaDecimal, BigInteger}
+import java.nio.charset.StandardCharsets.UTF_8
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
@@ -168,6 +170,35 @@ final class KeyEncoderSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val encoder = new KeyEncoder(types.indices.toArray, types.toArray)
       val length = encoder.encode(projection(InternalRow.fromSeq(row)))
       assert(encoder.bytes.take(length).toSeq == encode(types, row: _*))
+    }
+  }
+
+  test(
+    "a string has the same bytes wherever it stands: an array of its own, the middle of one, or no byte array"
+  ) {
+    forAll(values(StringType), Gen.choose(0, 9)) { (value, before) =>
+      val text = value.toString
+      val utf8 = text.getBytes(UTF_8)
+      val golden = utf8.toSeq.flatMap(b => if (b == 0) Seq[Byte](0, -1) else Seq(b)) ++ Seq[Byte](0, 0)
+      val padded = Array.fill(before)('x'.toByte) ++ utf8 ++ "yz".getBytes(UTF_8)
+      val words = new Array[Long](utf8.length / 8 + 1)
+      Platform.copyMemory(
+        utf8,
+        Platform.BYTE_ARRAY_OFFSET.toLong,
+        words,
+        Platform.LONG_ARRAY_OFFSET.toLong,
+        utf8.length.toLong
+      )
+      val address = Platform.allocateMemory(utf8.length + 1L)
+      try {
+        Platform.copyMemory(utf8, Platform.BYTE_ARRAY_OFFSET.toLong, null, address, utf8.length.toLong)
+        Seq(
+          string(text),
+          UTF8String.fromBytes(padded, before, utf8.length),
+          UTF8String.fromAddress(words, Platform.LONG_ARRAY_OFFSET.toLong, utf8.length),
+          UTF8String.fromAddress(null, address, utf8.length)
+        ).foreach(s => assert(encode(Seq(StringType), s) == golden))
+      } finally Platform.freeMemory(address)
     }
   }
 

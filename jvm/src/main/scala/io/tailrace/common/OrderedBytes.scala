@@ -72,10 +72,13 @@ final class OrderedBytes(initialCapacity: Int = 64) {
   }
 
   /** Bytes of any length: a zero becomes 00 FF, and 00 00 ends the value, so that "a" sorts before "a\u0000". */
-  def putBytes(value: Array[Byte]): Unit = {
-    reserve(value.length * 2 + 2)
-    var i = 0
-    while (i < value.length) {
+  def putBytes(value: Array[Byte]): Unit = putBytes(value, 0, value.length)
+
+  /** The `count` bytes of `value` from `from` on. */
+  def putBytes(value: Array[Byte], from: Int, count: Int): Unit = {
+    reserve(count * 2 + 2)
+    var i = from
+    while (i < from + count) {
       val b = value(i)
       buffer(position) = b
       position += 1

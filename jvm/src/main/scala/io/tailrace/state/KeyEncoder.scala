@@ -2,6 +2,8 @@ package io.tailrace.state
 
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.OrderedBytes
 
@@ -75,7 +77,7 @@ object KeyEncoder {
     case d: DecimalType =>
       (row, i, out) =>
         out.putInt128(row.getDecimal(i, d.precision, d.scale).toJavaBigDecimal.unscaledValue.toByteArray)
-    case _: StringType => (row, i, out) => out.putBytes(row.getUTF8String(i).getBytes)
+    case _: StringType => (row, i, out) => putString(row.getUTF8String(i), out)
     case BinaryType => (row, i, out) => out.putBytes(row.getBinary(i))
     case StructType(fields) =>
       val parts = fields.map(f => nullable(writer(f.dataType)))
@@ -101,5 +103,12 @@ object KeyEncoder {
         out.putByte(0)
       }
     case other => throw new IllegalArgumentException(s"no order-preserving encoding for ${other.sql}")
+  }
+
+  /** Rows from a shuffle or a scan are in byte arrays, out of which the string is read where it stands. */
+  private def putString(text: UTF8String, out: OrderedBytes): Unit = text.getBaseObject match {
+    case bytes: Array[Byte] =>
+      out.putBytes(bytes, (text.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt, text.numBytes)
+    case _ => out.putBytes(text.getBytes)
   }
 }

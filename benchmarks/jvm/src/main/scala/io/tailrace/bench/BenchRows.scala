@@ -1,5 +1,6 @@
 package io.tailrace.bench
 
+import java.io.File
 import java.nio.file.{Files, Path}
 import java.util.SplittableRandom
 import java.util.concurrent.TimeUnit.MINUTES
@@ -64,15 +65,26 @@ object BenchRows {
   }
 
   /** Writes rows as a run and opens it. It stays in use until it is released. */
-  def writeRun(file: Path, kind: StoreKind, rows: RowBuffer): Seq[LiveSection] = {
-    val writer = new RunWriter(file.toFile, BucketWidth)
-    try {
-      writer.write(kind, rows)
-      writer.finish()
-    } finally writer.close()
+  def writeRun(
+      file: Path,
+      kind: StoreKind,
+      rows: RowBuffer,
+      bucketWidth: Long = BucketWidth
+  ): Seq[LiveSection] = {
+    val sections = writeTo(file.toFile, kind, rows, bucketWidth)
     val run = new LocalRun(file.getFileName.toString, file.toFile)
     run.acquire()
-    writer.sections.map(new LiveSection(run, _))
+    sections.map(new LiveSection(run, _))
+  }
+
+  /** Sorts and writes rows as a batch does. */
+  def writeTo(file: File, kind: StoreKind, rows: RowBuffer, bucketWidth: Long = BucketWidth): Seq[Section] = {
+    val writer = new RunWriter(file)
+    try {
+      new BatchRun(bucketWidth, writer).write(kind, rows)
+      writer.finish()
+      writer.sections
+    } finally writer.close()
   }
 
   def newDirectory(): Path = Files.createTempDirectory("tailrace-bench-")

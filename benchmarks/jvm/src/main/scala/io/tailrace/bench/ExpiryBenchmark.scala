@@ -2,9 +2,10 @@ package io.tailrace.bench
 
 import java.util.concurrent.TimeUnit
 
+import org.apache.spark.sql.tailrace.BenchMemory
 import org.openjdk.jmh.annotations._
 
-import io.tailrace.join.{ExpiringRows, MatchList, SortedMerge}
+import io.tailrace.join.{ExpiringRows, SortedMerge}
 import io.tailrace.state._
 
 /** What does it cost to expire a few left rows of a large state: to find them, to merge them with their right rows, and
@@ -27,15 +28,12 @@ class ExpiryBenchmark {
 
   private var state: BenchState = _
   private var chunk: RowBuffer = _
-  private var values: RowBuffer = _
-  private var matches: MatchList = _
-  private val merge = new SortedMerge(0, BenchRows.Window)
+  private var merge: SortedMerge = _
 
   @Setup
   def prepare(): Unit = {
     chunk = BenchRows.newBuffer()
-    values = BenchRows.newBuffer()
-    matches = new MatchList(values)
+    merge = new SortedMerge(0, BenchRows.Window, new RowMemory(BenchMemory.newTaskMemoryManager()))
     state = new BenchState(stateRows, batches)
   }
 
@@ -48,8 +46,8 @@ class ExpiryBenchmark {
   @TearDown
   def close(): Unit = {
     state.close()
+    merge.close()
     chunk.close()
-    values.close()
   }
 
   /** Up to the commit, which is left out: the same version again and again. */
@@ -80,24 +78,21 @@ class ExpiryBenchmark {
     } finally store.abort()
   }
 
-  /** The steps of a `GroupedJoinTask` for one chunk. @return right rows found */
+  /** The steps of a `GroupedJoinTask` for one chunk. @return matches found */
   private def expireFrom(store: TailraceStateStore): Int = {
     val through = state.timeOf(expiring)
     val rows = new ExpiringRows(store, StoreKind.LeftTimeSorted, store.expiredThrough, through)
     try {
       chunk.clear()
-      values.clear()
       rows.fill(chunk, Long.MaxValue)
       require(chunk.size == expiring, s"${chunk.size} rows expired instead of $expiring")
-      val order = RowSort.byKey(chunk)
-      matches.reset(chunk.size)
-      merge.run(chunk, order, store.sectionsOf(StoreKind.RightKeySorted))(_.appendValueTo(values))(
-        matches.add
-      )
+      merge.start(chunk, RowSort.byKey(chunk), store.sectionsOf(StoreKind.RightKeySorted))
+      var found = 0
+      while (merge.next()) found += merge.count
       store.markExpired(StoreKind.LeftTimeSorted, through, rows.taken)
       store.dropThrough(StoreKind.LeftTimeSorted, through)
       store.dropThrough(StoreKind.RightKeySorted, through)
-      values.size
+      found
     } finally rows.close()
   }
 }

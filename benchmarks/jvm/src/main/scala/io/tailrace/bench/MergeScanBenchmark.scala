@@ -3,10 +3,11 @@ package io.tailrace.bench
 import java.nio.file.Path
 import java.util.concurrent.TimeUnit
 
+import org.apache.spark.sql.tailrace.BenchMemory
 import org.openjdk.jmh.annotations._
 
-import io.tailrace.join.{MatchList, SortedMerge}
-import io.tailrace.state.{LiveSection, RowBuffer, RowSort, StoreKind}
+import io.tailrace.join.SortedMerge
+import io.tailrace.state.{LiveSection, RowBuffer, RowMemory, RowSort, StoreKind}
 
 /** What does it cost to merge a chunk of expiring left rows with the right rows of their windows, for a chunk as large
   * as the state, for one that is small against it, and for a handful of rows; and how does that grow with the runs?
@@ -35,9 +36,7 @@ class MergeScanBenchmark {
   private var sections: Seq[LiveSection] = _
   private var chunk: RowBuffer = _
   private var order: Array[Int] = _
-  private var values: RowBuffer = _
-  private var matches: MatchList = _
-  private val merge = new SortedMerge(0, BenchRows.Window)
+  private var merge: SortedMerge = _
 
   @Setup
   def prepare(): Unit = {
@@ -52,8 +51,7 @@ class MergeScanBenchmark {
     }
     BenchRows.append(chunk, probeRows, keys, firstSeq = entries.toLong)
     order = RowSort.byKey(chunk)
-    values = BenchRows.newBuffer()
-    matches = new MatchList(values)
+    merge = new SortedMerge(0, BenchRows.Window, new RowMemory(BenchMemory.newTaskMemoryManager()))
   }
 
   private def writeRun(i: Int, keys: Int): Seq[LiveSection] = {
@@ -75,23 +73,23 @@ class MergeScanBenchmark {
 
   @TearDown
   def close(): Unit = {
+    merge.close()
     chunk.close()
-    values.close()
     sections.map(_.local).distinct.foreach { run =>
       run.release()
     }
     BenchRows.deleteDirectory(directory)
   }
 
-  /** @return distinct right rows that matched, so that nothing of it can be left out */
+  /** @return matches, so that nothing of it can be left out */
   @Benchmark
   def mergeChunk(count: ProbeCount): Int = {
     count.probes += chunk.size
     count.entries += entries
-    values.clear()
-    matches.reset(chunk.size)
-    merge.run(chunk, order, sections)(_.appendValueTo(values))(matches.add)
-    values.size
+    merge.start(chunk, order, sections)
+    var found = 0
+    while (merge.next()) found += merge.count
+    found
   }
 }
 

@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit
 import org.apache.hadoop.conf.Configuration
 import org.openjdk.jmh.annotations._
 
-import io.tailrace.state.{CheckpointFiles, RowBuffer, RunWriter, Section, StoreKind}
+import io.tailrace.state.{CheckpointFiles, RowBuffer, Run, Section, StoreKind}
 
 /** What does it cost to sort and write the rows of a batch as a run, and to put that run into the checkpoint? */
 @State(Scope.Thread)
@@ -46,7 +46,8 @@ class RunWriteBenchmark {
       new org.apache.hadoop.fs.Path(directory.resolve("checkpoint").toUri),
       new Configuration
     )
-    writeTo(uploaded)
+    BenchRows.writeTo(uploaded, kind, buffer)
+    ()
   }
 
   @TearDown
@@ -55,24 +56,15 @@ class RunWriteBenchmark {
     BenchRows.deleteDirectory(directory)
   }
 
-  private def writeTo(file: File): Seq[Section] = {
-    val writer = new RunWriter(file, BenchRows.BucketWidth)
-    try {
-      writer.write(kind, buffer)
-      writer.finish()
-      writer.sections
-    } finally writer.close()
-  }
-
   @Benchmark
   def write(count: RowCount): Seq[Section] = {
     count.rows += rows
-    writeTo(overwritten)
+    BenchRows.writeTo(overwritten, kind, buffer)
   }
 
   /** Copy, checksum, sync, atomic create. */
   @Benchmark
-  def upload(count: RowCount): (Long, Long) = {
+  def upload(count: RowCount): Run = {
     count.rows += rows
     checkpoint.upload(uploaded, "uploaded.run")
   }

@@ -93,7 +93,8 @@ class CandidatesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("rows that are added after a clear don't meet what was there before, whatever the sizes") {
-    val entry = Gen.zip(Gen.choose(-3L, 3L), Gen.listOf(Gen.oneOf(0, 1, 0x80, 0xff).map(_.toByte)).map(_.toVector))
+    val entry =
+      Gen.zip(Gen.choose(-3L, 3L), Gen.listOf(Gen.oneOf(0, 1, 0x80, 0xff).map(_.toByte)).map(_.toVector))
     val some = Gen.oneOf(0, 1, 5, 32, 33, 70, 200).flatMap(Gen.listOfN(_, entry))
     forAll(Gen.choose(1, 5).flatMap(Gen.listOfN(_, some)))(batches => check(batches: _*))
   }

@@ -34,25 +34,30 @@ final class ExpiringRowsSuite extends AnyFunSuite with StoreFixture with ScalaCh
   test("rows after one time up to another, oldest first, a chunk at a time, each counted for its section") {
     val times = Gen.choose(0L, 60L)
     val batches = Gen.choose(1, 5).flatMap(Gen.listOfN(_, Gen.listOf(times)))
-    forAll(batches, Gen.choose(-2L, 61L), Gen.choose(-2L, 61L), Gen.oneOf(1L, 3000L, 1L << 30), minSuccessful(40)) {
-      (timesOfBatches, a, b, bytes) =>
-        emptyDirectory()
-        val (from, through) = (Math.min(a, b), Math.max(a, b))
-        val number = Iterator.from(0)
-        val store = storeOf(timesOfBatches.map(_.map(t => at(t, number.next().toLong))))
-        val sections = store.sectionsOf(LeftTimeSorted)
-        val expiring = new ExpiringRows(store, LeftTimeSorted, from, through)
-        val chunks = Iterator.continually(expiring).takeWhile(!_.isEmpty).map(fill(_, bytes)).toSeq
-        val found = chunks.flatten
-        val all = sections.map(s => s -> TestRow.all(s).filter(r => r.time > from && r.time <= through))
-        assert(found.sortBy(_.seq) == all.flatMap(_._2).sortBy(_.seq))
-        assert(found.map(_.time) == found.map(_.time).sorted)
-        if (bytes == 1) assert(chunks.forall(_.size == 1))
-        val taken = expiring.taken
-        all.foreach { case (s, rows) => assert(taken.getOrElse(s, 0L) == rows.size) }
-        assert(taken.keySet.subsetOf(sections.toSet))
-        expiring.close()
-        store.abort()
+    forAll(
+      batches,
+      Gen.choose(-2L, 61L),
+      Gen.choose(-2L, 61L),
+      Gen.oneOf(1L, 3000L, 1L << 30),
+      minSuccessful(40)
+    ) { (timesOfBatches, a, b, bytes) =>
+      emptyDirectory()
+      val (from, through) = (Math.min(a, b), Math.max(a, b))
+      val number = Iterator.from(0)
+      val store = storeOf(timesOfBatches.map(_.map(t => at(t, number.next().toLong))))
+      val sections = store.sectionsOf(LeftTimeSorted)
+      val expiring = new ExpiringRows(store, LeftTimeSorted, from, through)
+      val chunks = Iterator.continually(expiring).takeWhile(!_.isEmpty).map(fill(_, bytes)).toSeq
+      val found = chunks.flatten
+      val all = sections.map(s => s -> TestRow.all(s).filter(r => r.time > from && r.time <= through))
+      assert(found.sortBy(_.seq) == all.flatMap(_._2).sortBy(_.seq))
+      assert(found.map(_.time) == found.map(_.time).sorted)
+      if (bytes == 1) assert(chunks.forall(_.size == 1))
+      val taken = expiring.taken
+      all.foreach { case (s, rows) => assert(taken.getOrElse(s, 0L) == rows.size) }
+      assert(taken.keySet.subsetOf(sections.toSet))
+      expiring.close()
+      store.abort()
     }
   }
 

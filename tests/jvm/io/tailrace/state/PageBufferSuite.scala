@@ -15,7 +15,9 @@ final class PageBufferSuite extends AnyFunSuite {
     from.length
   }
 
-  test("what is read comes whole onto the heap, also if it is larger than the buffer or smaller than the last") {
+  test(
+    "what is read comes whole onto the heap, also if it is larger than the buffer or smaller than the last"
+  ) {
     val buffer = PageBuffer.take()
     Seq(10, PageBuffer.Capacity, PageBuffer.Capacity + 1, 5, 3 * PageBuffer.Capacity, 0).foreach { n =>
       assert(buffer.fromNative(fill(bytes(n))(_)) == n)

@@ -90,7 +90,9 @@ final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     assert(walk(page, starters(2)) == rows.takeRight(1))
   }
 
-  test("key and value lengths that point beyond the page, or are negative, in the first, a middle and the last row") {
+  test(
+    "key and value lengths that point beyond the page, or are negative, in the first, a middle and the last row"
+  ) {
     for (start <- starts; field <- Seq(16, 20)) {
       Seq(page.length, 1 << 20, Int.MaxValue, Int.MaxValue - 7, -1, -8, Int.MinValue).foreach { length =>
         assertCorrupt(withInt(start + field, length))
@@ -99,8 +101,9 @@ final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
   }
 
   test("a last row that is not in the page, or not a row") {
-    Seq(-1, 0, 7, page.length - 8, page.length, page.length + 8, Int.MaxValue, Int.MinValue, -8).foreach { at =>
-      assertCorrupt(withInt(PageBuffer.LastRowAt, at))
+    Seq(-1, 0, 7, page.length - 8, page.length, page.length + 8, Int.MaxValue, Int.MinValue, -8).foreach {
+      at =>
+        assertCorrupt(withInt(PageBuffer.LastRowAt, at))
     }
   }
 

@@ -114,15 +114,16 @@ final class RunPagesSuite extends AnyFunSuite with RunFixture with ScalaCheckPro
     opening(new java.io.File(directory, "neighbours.run"), writer.sections).zip(parts).foreach {
       case (live, (kind, _, some)) =>
         val cursor = cursorOf(live)
-        Seq(0, 1, 2 * PerPage, 5 * PerPage, 8 * PerPage, 12 * PerPage - 1, 12 * PerPage + 10).foreach { twice =>
-          val rest = some.dropWhile(_.time < twice)
-          if (kind.timeSorted) cursor.seekTime(twice.toLong) else seek(cursor, keyAt(twice))
-          assert(TestRow.rest(cursor) == rest, s"${live.section}: $twice")
-          if (!kind.timeSorted) {
-            cursor.first()
-            advance(cursor, keyAt(twice))
-            assert(TestRow.rest(cursor) == rest, s"${live.section}: forwards to $twice")
-          }
+        Seq(0, 1, 2 * PerPage, 5 * PerPage, 8 * PerPage, 12 * PerPage - 1, 12 * PerPage + 10).foreach {
+          twice =>
+            val rest = some.dropWhile(_.time < twice)
+            if (kind.timeSorted) cursor.seekTime(twice.toLong) else seek(cursor, keyAt(twice))
+            assert(TestRow.rest(cursor) == rest, s"${live.section}: $twice")
+            if (!kind.timeSorted) {
+              cursor.first()
+              advance(cursor, keyAt(twice))
+              assert(TestRow.rest(cursor) == rest, s"${live.section}: forwards to $twice")
+            }
         }
     }
   }
@@ -166,7 +167,8 @@ final class RunPagesSuite extends AnyFunSuite with RunFixture with ScalaCheckPro
   }
 
   test("cursors don't disturb each other, also one that takes the buffer of another that was closed twice") {
-    val expected = Vector.tabulate(4)(c => rows(3 * PerPage).map(r => r.copy(value = r.value.map(_ => c.toByte))))
+    val expected =
+      Vector.tabulate(4)(c => rows(3 * PerPage).map(r => r.copy(value = r.value.map(_ => c.toByte))))
     val live = expected.map(newSection(RightKeySorted, _))
     val closed = live(0).cursor()
     closed.first()

@@ -36,7 +36,8 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
     Seq.tabulate(n)(i => TestRow(TestRow.key(f"$i%06d"), i.toLong, i.toLong, Vector.fill(680)(i.toByte)))
 
   test("golden bytes of a page and its key") {
-    val rows = Seq(TestRow.of("a", -2, 7, "x"), TestRow.of("b", 258, 8, "value of 9").copy(key = Vector(0x62, 3)))
+    val rows =
+      Seq(TestRow.of("a", -2, 7, "x"), TestRow.of("b", 258, 8, "value of 9").copy(key = Vector(0x62, 3)))
     val pages = pagesOf(newSection(kind, rows, bucket = -1))
     assert(pages.size == 1)
     val (key, page) = pages.head

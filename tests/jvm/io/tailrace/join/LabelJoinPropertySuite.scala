@@ -30,7 +30,9 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     withDirectory { directory =>
       withConf(
         "spark.sql.shuffle.partitions" -> s.partitions,
-        TailraceConf.BATCH_BUFFER_BYTES -> s.bufferBytes,
+        TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
+        TailraceConf.CompactionRuns.key -> s.compactionRuns,
+        TailraceConf.JoinStrategy.key -> s.strategy,
         "spark.sql.streaming.stateStore.checkpointFormatVersion" -> s.formatVersion
       ) {
         val (left, right) = s.delays
@@ -50,7 +52,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     }
 
   test("batch by batch as the oracle says: left") {
-    forAll(scenarios(grouped = true), minSuccessful(8))(streamed)
+    forAll(scenarios(grouped = true), minSuccessful(12))(streamed)
   }
 
   test("batch by batch as the oracle says: inner") {
@@ -95,6 +97,8 @@ object LabelJoinPropertySuite {
       emitLate: Boolean,
       partitions: Int,
       bufferBytes: Int,
+      compactionRuns: Int,
+      strategy: String,
       formatVersion: Int,
       batches: Seq[(Seq[Served], Seq[Engaged])],
       restarts: Set[Int]
@@ -142,6 +146,8 @@ object LabelJoinPropertySuite {
     emitLate <- Gen.oneOf(true, false)
     partitions <- Gen.oneOf(1, 2, 2, 7)
     bufferBytes <- Gen.oneOf(1, 1000, 1 << 20)
+    compactionRuns <- Gen.oneOf(2, 3, 32)
+    strategy <- Gen.oneOf("lazy", "eager")
     formatVersion <- Gen.oneOf(1, 1, 2)
     count <- Gen.choose(3, 5)
     batches <- Gen.sequence[Seq[(Seq[Served], Seq[Engaged])], (Seq[Served], Seq[Engaged])](
@@ -158,6 +164,8 @@ object LabelJoinPropertySuite {
     emitLate,
     partitions,
     bufferBytes,
+    compactionRuns,
+    strategy,
     formatVersion,
     batches,
     restarts.take(1).toSet

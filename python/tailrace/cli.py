@@ -55,6 +55,32 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--no-session", action="store_true", help="don't start a Spark session")
     doctor.set_defaults(run=_doctor)
 
+    inspect = commands.add_parser(
+        "inspect",
+        help="show the state that the joins of a checkpoint keep",
+        description="Shows size and oldest and newest event time of each store and partition, and the joins' "
+        "settings. Reads manifests alone and starts no Spark; the query may run meanwhile.",
+    )
+    inspect.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
+    which = inspect.add_mutually_exclusive_group()
+    which.add_argument(
+        "--version",
+        type=_positive,
+        metavar="N",
+        help="version of the state (default: that of the newest batch that has completed)",
+    )
+    which.add_argument("--batch", type=int, metavar="N", help="the version that this batch made: N + 1")
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    inspect.add_argument(
+        "--conf",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a Spark property, as spark-submit takes them, for instance spark.hadoop.fs.s3a.endpoint=...",
+    )
+    inspect.set_defaults(run=_inspect)
+
     jar = commands.add_parser(
         "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
     )
@@ -67,6 +93,13 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} isn't one or more")
     return number
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text} isn't NAME=VALUE")
+    return name.strip(), value.strip()
 
 
 # The imports below are late, so that `tailrace jar` in a script's $(...) loads neither matplotlib nor numpy.
@@ -82,6 +115,14 @@ def _doctor(parsed: argparse.Namespace) -> int:
     from tailrace.doctor import report
 
     return 0 if report(with_session=not parsed.no_session) else 1
+
+
+def _inspect(parsed: argparse.Namespace) -> int:
+    from tailrace.inspection import inspect_checkpoint, show
+
+    version = parsed.version if parsed.batch is None else parsed.batch + 1
+    show(inspect_checkpoint(parsed.checkpoint, version, dict(parsed.conf)), as_json=parsed.json)
+    return 0
 
 
 def _jar(_: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ AFTER = "30 minutes"
 AFTER_US = 30 * 60_000_000
 _POLL_SECONDS = 0.2
 # As a URI, in which a path has no blanks to be split at.
-_LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
+_LOGGING = Path(tailrace.__file__).resolve().with_name("log4j2.properties").as_uri()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, never back, and Spark's private parts only from
+/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, never back, and Spark's private parts only from
   * `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
   */
 final class ImportRulesSuite extends AnyFunSuite {
@@ -56,7 +56,8 @@ final class ImportRulesSuite extends AnyFunSuite {
   }
 
   test("no package but the known ones") {
-    val known = layers.map("io.tailrace." + _).toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
+    val known =
+      (layers :+ "inspect").map("io.tailrace." + _).toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
   }
 
@@ -66,6 +67,13 @@ final class ImportRulesSuite extends AnyFunSuite {
         assert((s.ours -- layers.take(i) - layer).isEmpty, s.path)
       }
     }
+  }
+
+  test("inspect uses join, state, common only, and nothing uses it") {
+    in("io.tailrace.inspect").foreach { s =>
+      assert((s.ours -- Seq("common", "state", "join", "inspect")).isEmpty, s.path)
+    }
+    sources.filter(_.packageName != "io.tailrace.inspect").foreach(s => assert(!s.ours("inspect"), s.path))
   }
 
   test("the extension uses plan only") {

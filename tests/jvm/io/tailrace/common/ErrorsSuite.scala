@@ -31,9 +31,14 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_OUTPUT_MODE_UNSUPPORTED" -> Errors.outputModeUnsupported("Update"),
     "TAILRACE_REAL_TIME_MODE_UNSUPPORTED" -> Errors.realTimeModeUnsupported(),
     "TAILRACE_CHECKPOINT_INCOMPATIBLE" -> Errors.checkpointIncompatible("P", Seq("a", "b")),
+    "TAILRACE_CHECKPOINT_NOT_FOUND" -> Errors.checkpointNotFound("P"),
+    "TAILRACE_CHECKPOINT_WITHOUT_BATCH" -> Errors.checkpointWithoutBatch("P"),
+    "TAILRACE_CHECKPOINT_WITHOUT_JOIN" -> Errors.checkpointWithoutJoin("P", Seq("a", "b")),
+    "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED" -> Errors.checkpointVersionNotRetained("P", 7, "1 to 3"),
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
     "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
     "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),
+    "TAILRACE_STATE_UNREADABLE" -> Errors.stateUnreadable("P", cause),
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put")
   )
 
@@ -83,6 +88,7 @@ final class ErrorsSuite extends AnyFunSuite {
   test("state errors keep their cause") {
     assert(all("TAILRACE_STATE_FILE_MISSING").getCause eq cause)
     assert(all("TAILRACE_STATE_FILE_CORRUPT").getCause eq cause)
+    assert(all("TAILRACE_STATE_UNREADABLE").getCause eq cause)
   }
 
   test("a side without a watermark on its time column is told where its watermark is, if it has one") {

@@ -147,6 +147,26 @@ object Errors {
   def checkpointIncompatible(path: String, changes: Seq[String]): Throwable =
     refuse("TAILRACE_CHECKPOINT_INCOMPATIBLE", "path" -> path, "changes" -> changes.mkString("; "))
 
+  def checkpointNotFound(path: String): Throwable = refuse("TAILRACE_CHECKPOINT_NOT_FOUND", "path" -> path)
+
+  def checkpointWithoutBatch(path: String): Throwable =
+    refuse("TAILRACE_CHECKPOINT_WITHOUT_BATCH", "path" -> path)
+
+  def checkpointWithoutJoin(path: String, operators: Seq[String]): Throwable =
+    refuse(
+      "TAILRACE_CHECKPOINT_WITHOUT_JOIN",
+      "path" -> path,
+      "operators" -> (if (operators.isEmpty) "none" else operators.mkString(", "))
+    )
+
+  def checkpointVersionNotRetained(path: String, version: Long, retained: String): Throwable =
+    refuse(
+      "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED",
+      "path" -> path,
+      "version" -> version.toString,
+      "retained" -> (if (retained.isEmpty) "none" else retained)
+    )
+
   def stateFileMissing(file: String, version: Long, cause: Throwable): Throwable =
     stateError("TAILRACE_STATE_FILE_MISSING", cause, "file" -> file, "version" -> version.toString)
 
@@ -169,6 +189,10 @@ object Errors {
       Map("needed" -> needed.toString, "used" -> used.toString),
       cause
     )
+
+  /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
+  def stateUnreadable(path: String, cause: Throwable): Throwable =
+    stateError("TAILRACE_STATE_UNREADABLE", cause, "path" -> path, "reason" -> cause.toString)
 
   def stateOperationUnsupported(operation: String): Throwable =
     stateError("TAILRACE_STATE_OPERATION_UNSUPPORTED", null, "operation" -> operation)

@@ -61,9 +61,8 @@ object JoinCheckpoint {
     val now = describe(columns, settings)
     // As long as batch 0 isn't committed there is no state that could mean something else.
     if (batchId == 0) write(files, path, now)
-    else if (!files.exists(path)) throw Errors.stateFileMissing(path.toString, batchId, null)
     else {
-      val before = read(files, path)
+      val before = read(files, path, batchId)
       val changes = (before.settings.keySet ++ now.settings.keySet).toSeq.sorted.flatMap { name =>
         val (was, is) = (before.settings.getOrElse(name, "unset"), now.settings.getOrElse(name, "unset"))
         if (was == is) None else Some(s"`$name` was '$was' and is now '$is'")
@@ -77,11 +76,15 @@ object JoinCheckpoint {
     DurableFile.write(files, path)(_.write(Serialization.write(content).getBytes(UTF_8)))
   }
 
-  private def read(files: CheckpointFileManager, path: Path): JoinCheckpoint = {
-    val in = files.open(path)
-    val text =
-      try new String(in.readAllBytes(), UTF_8)
-      finally in.close()
+  /** @param batchId that needs it
+    * @throws io.tailrace.common.TailraceStateException if it isn't there, or damaged
+    */
+  def read(directory: Path, conf: Configuration, batchId: Long): JoinCheckpoint =
+    read(CheckpointFileManager.create(directory, conf), file(directory), batchId)
+
+  private def read(files: CheckpointFileManager, path: Path, batchId: Long): JoinCheckpoint = {
+    if (!files.exists(path)) throw Errors.stateFileMissing(path.toString, batchId, null)
+    val text = new String(DurableFile.read(files, path), UTF_8)
     val content =
       try Serialization.read[JoinCheckpoint](text)
       catch {

@@ -120,7 +120,7 @@ class LabelJoinExec(
   // Null while the parent's constructor runs, which asks for it.
   override def output: Seq[Attribute] = if (joinOutput == null) left.output else joinOutput
   override def nodeName: String = "TailraceLabelJoin"
-  override def shortName: String = "tailraceLabelJoin"
+  override def shortName: String = LabelJoinExec.OperatorName
   override def simpleString(maxFields: Int): String =
     s"$nodeName how=${settings.output.name}, keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}], " +
       s"window=[-${settings.window.before}, +${settings.window.after}] us, match=${settings.policy.name}, " +
@@ -237,6 +237,9 @@ class LabelJoinExec(
 }
 
 object LabelJoinExec {
+
+  /** What Spark's progress and its metadata in the checkpoint call the operator: never to be changed. */
+  val OperatorName = "tailraceLabelJoin"
 
   /** One second, in microseconds: narrower buckets would be more sections than they save. */
   private val LeastBucketWidth = 1000L * 1000

@@ -24,10 +24,12 @@ import io.tailrace.common.Errors
 final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog with Logging {
   import CheckpointFiles._
 
-  private lazy val files = {
-    val manager = CheckpointFileManager.create(directory, hadoopConf)
-    manager.mkdirs(directory)
-    manager
+  private lazy val files = CheckpointFileManager.create(directory, hadoopConf)
+
+  // Who only reads leaves no directory behind.
+  private lazy val writable = {
+    files.mkdirs(directory)
+    files
   }
 
   private def manifestPath(version: Long, id: Option[String]): Path =
@@ -38,7 +40,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override def upload(local: File, name: String): Run = {
     val in = new FileInputStream(local)
     try
-      DurableFile.write(files, new Path(directory, name)) { out =>
+      DurableFile.write(writable, new Path(directory, name)) { out =>
         val (length, crc) = copy(in, out, new Array[Byte](BufferBytes))
         Run(name, length, crc, Nil)
       }
@@ -46,7 +48,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   override def writeManifest(manifest: Manifest, id: Option[String]): Unit =
-    DurableFile.write(files, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest)))
+    DurableFile.write(writable, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest)))
 
   override def hasManifest(version: Long, id: Option[String]): Boolean =
     files.exists(manifestPath(version, id))
@@ -65,6 +67,11 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     }
     manifest
   }
+
+  /** Versions whose manifest is there, whoever wrote it: with checkpoint format 2 a version may have several. */
+  def versions: Set[Long] =
+    try files.list(directory).flatMap(status => manifestVersion(status.getPath.getName)).toSet
+    catch { case _: FileNotFoundException => Set.empty }
 
   /** Other errors than those of the content (a full disk, a lost connection) are thrown as they are: another attempt may
     * succeed.
@@ -92,7 +99,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     * come.
     */
   override def purge(versionsToRetain: Int): Unit = {
-    val names = files.list(directory).map(_.getPath.getName)
+    val names = writable.list(directory).map(_.getPath.getName)
     val manifests = names.flatMap(name => manifestVersion(name).map(_ -> name))
     if (manifests.nonEmpty) {
       val oldestRetained = manifests.map(_._1).max - versionsToRetain + 1

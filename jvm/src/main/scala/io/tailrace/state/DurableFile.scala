@@ -4,8 +4,10 @@ import java.io.OutputStream
 
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{ChecksumException, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+
+import io.tailrace.common.Errors
 
 /** One file of a checkpoint: it appears whole and synced, or not at all. */
 object DurableFile {
@@ -24,5 +26,15 @@ object DurableFile {
         catch { case NonFatal(cancelFailure) => e.addSuppressed(cancelFailure) }
         throw e
     }
+  }
+
+  /** @throws io.tailrace.common.TailraceStateException if its file system finds it damaged */
+  def read(files: CheckpointFileManager, path: Path): Array[Byte] = {
+    val in = files.open(path)
+    try in.readAllBytes()
+    catch {
+      case e: ChecksumException =>
+        throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
+    } finally in.close()
   }
 }

@@ -1,0 +1,125 @@
+package io.tailrace.inspect
+
+import java.time.Instant
+
+import io.tailrace.state.{Manifest, Section}
+
+/** What a checkpoint holds, as `tailrace inspect --json` prints it; `jvm/docs/formats.md` describes the fields. Times are
+  * ISO 8601 in UTC, and None where there is none.
+  */
+final case class CheckpointReport(
+    checkpoint: String,
+    batch: Long,
+    version: Long,
+    checkpointFormat: Int,
+    watermark: Option[String],
+    operators: Seq[OperatorReport]
+)
+
+/** One Tailrace operator: the sums over its partitions, then each of them. */
+final case class OperatorReport(
+    operator: Long,
+    name: String,
+    settings: Map[String, String],
+    rows: Long,
+    bytes: Long,
+    files: Int,
+    fileBytes: Long,
+    stores: Seq[StoreReport],
+    partitions: Seq[PartitionReport]
+)
+
+/** @param expiredThrough results of left rows up to there have come out */
+final case class PartitionReport(
+    partition: Int,
+    checkpointId: Option[String],
+    expiredThrough: Option[String],
+    rows: Long,
+    bytes: Long,
+    files: Int,
+    fileBytes: Long,
+    stores: Seq[StoreReport]
+)
+
+/** @param bytes         of keys and values before compression, of the sections that hold the rows
+  * @param oldestIsBound the oldest row may be newer: rows before it have expired, and which row is the next one only the
+  *                      run itself would tell
+  */
+final case class StoreReport(
+    store: String,
+    rows: Long,
+    bytes: Long,
+    oldest: Option[String],
+    oldestIsBound: Boolean,
+    newest: Option[String]
+)
+
+object CheckpointReport {
+
+  def iso(micros: Long): String =
+    Instant
+      .ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000)
+      .toString
+
+  def operator(
+      id: Long,
+      name: String,
+      settings: Map[String, String],
+      partitions: Seq[(Manifest, Option[String])]
+  ): OperatorReport = {
+    val reports = partitions.zipWithIndex.map { case ((manifest, checkpointId), i) =>
+      partition(i, manifest, checkpointId)
+    }
+    OperatorReport(
+      id,
+      name,
+      settings,
+      reports.map(_.rows).sum,
+      reports.map(_.bytes).sum,
+      reports.map(_.files).sum,
+      reports.map(_.fileBytes).sum,
+      stores(partitions.map(_._1)),
+      reports
+    )
+  }
+
+  private def partition(id: Int, manifest: Manifest, checkpointId: Option[String]): PartitionReport = {
+    val byStore = stores(Seq(manifest))
+    PartitionReport(
+      id,
+      checkpointId,
+      Some(manifest.expiredThrough).filter(_ != Long.MinValue).map(iso),
+      byStore.map(_.rows).sum,
+      byStore.map(_.bytes).sum,
+      manifest.runs.size,
+      manifest.runs.map(_.length).sum,
+      byStore
+    )
+  }
+
+  private def stores(manifests: Seq[Manifest]): Seq[StoreReport] = {
+    val alive = manifests.flatMap { manifest =>
+      manifest.runs.flatMap(_.sections).map(_ -> manifest.expiredThrough)
+    }
+    alive.groupBy(_._1.kind).toSeq.sortBy(_._1.id).map { case (kind, sections) =>
+      val times = sections.filter { case (section, _) => rows(section) > 0 }
+      // The oldest first; of two at the same time the one that is sure to be there.
+      val oldest = times.map { case (section, through) => oldestOf(section, through) }.sorted.headOption
+      StoreReport(
+        kind.name,
+        sections.map { case (section, _) => rows(section) }.sum,
+        sections.map(_._1.bytes).sum,
+        oldest.map { case (time, _) => iso(time) },
+        oldest.exists { case (_, isBound) => isBound },
+        times.map(_._1.maxTime).maxOption.map(iso)
+      )
+    }
+  }
+
+  private def rows(section: Section): Long = section.rows - section.expiredRows
+
+  /** The section's oldest row that counts, and whether that is only where it can be at the earliest. */
+  private def oldestOf(section: Section, expiredThrough: Long): (Long, Boolean) =
+    if (section.kind.timeSorted && section.minTime <= expiredThrough) (expiredThrough + 1, true)
+    else (section.minTime, false)
+}

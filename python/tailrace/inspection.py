@@ -1,0 +1,127 @@
+"""`tailrace inspect`: what a checkpoint holds of the joins in it, for people and for machines."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from tailrace import _java_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_PROGRAM = "io.tailrace.inspect.Inspect"
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+_STEP = 1000
+
+
+def inspect_checkpoint(
+    checkpoint: str, version: int | None = None, settings: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Reads what a checkpoint holds, from its manifests; the query may run meanwhile.
+
+    Args:
+        checkpoint: the query's checkpointLocation: a path, or a URI of a file system that Spark can read.
+        version: of the state, which is one more than the number of the batch that made it; None takes the
+            newest whose batch has completed.
+        settings: Spark properties, for instance of an object store.
+
+    Returns:
+        The fields that jvm/docs/formats.md describes.
+
+    Raises:
+        TailraceStateError: it is no checkpoint, holds no join or not this version, or is damaged.
+    """
+    chosen = [] if version is None else [str(version)]
+    report: dict[str, Any] = _java_program.run(_PROGRAM, [checkpoint, *chosen], settings or {})
+    return report
+
+
+def show(report: Mapping[str, Any], *, as_json: bool) -> None:
+    """Prints a report on the standard output.
+
+    Args:
+        report: from `inspect_checkpoint`.
+        as_json: for machines: one JSON object.
+    """
+    print(json.dumps(report, indent=2) if as_json else "\n".join(_lines(report)))
+
+
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    yield f"checkpoint  {report['checkpoint']} (format {report['checkpointFormat']})"
+    yield f"version     {report['version']}, after batch {report['batch']}"
+    yield f"watermark   {report['watermark'] or 'none yet'}"
+    for operator in report["operators"]:
+        yield ""
+        yield (
+            f"operator {operator['operator']}, {operator['name']}: {operator['rows']:,} rows of "
+            f"{_size(operator['bytes'])}, {operator['files']:,} files of {_size(operator['fileBytes'])}"
+        )
+        width = max(len(name) for name in operator["settings"])
+        for name, value in sorted(operator["settings"].items()):
+            yield f"  {name:<{width}}  {_setting(value)}"
+        yield ""
+        yield from _table([_STORE_HEADER, *_store_rows(operator)], left={1})
+        yield ""
+        yield from _table([_FILE_HEADER, *_file_rows(operator)], left=set())
+
+
+_STORE_HEADER = ("partition", "store", "rows", "bytes", "oldest", "newest")
+_FILE_HEADER = ("partition", "files", "bytes", "results out through")
+
+
+def _store_rows(operator: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    everything = {"partition": "all", "stores": operator["stores"]}
+    for partition in (everything, *operator["partitions"]):
+        for store in partition["stores"]:
+            # Rows up to there have expired; which row is the oldest now only the run itself would tell.
+            bound = ">=" if store["oldestIsBound"] else ""
+            yield (
+                str(partition["partition"]),
+                store["store"],
+                f"{store['rows']:,}",
+                _size(store["bytes"]),
+                f"{bound}{store['oldest'] or '-'}",
+                store["newest"] or "-",
+            )
+
+
+def _file_rows(operator: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    yield "all", f"{operator['files']:,}", _size(operator["fileBytes"]), ""
+    for partition in operator["partitions"]:
+        yield (
+            str(partition["partition"]),
+            f"{partition['files']:,}",
+            _size(partition["fileBytes"]),
+            partition["expiredThrough"] or "-",
+        )
+
+
+def _table(rows: Sequence[Sequence[str]], left: set[int]) -> Iterator[str]:
+    """Lines of aligned columns: numbers and times to the right, `left` ones to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield f"  {'  '.join(cells)}".rstrip()
+
+
+def _size(count: int) -> str:
+    """A number of bytes with three digits or so: 999 B, 1.2 kB, 34.5 MB."""
+    if count < _STEP:
+        return f"{count} B"
+    value, unit = count / _STEP, 1
+    # What would be rounded up to 1000.0 belongs to the next unit.
+    while value >= _STEP - 0.05 and unit < len(_UNITS) - 1:
+        value, unit = value / _STEP, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}"
+
+
+def _setting(value: str) -> str:
+    """A setting of the join, its durations in hours, minutes and seconds."""
+    micros = re.fullmatch(r"(\d+) microseconds", value)
+    return str(dt.timedelta(microseconds=int(micros[1]))) if micros else value

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailrace.demo import data, oracle
+from tailrace.demo import data, oracle, progress
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -112,6 +112,42 @@ def test_no_result_at_all_is_wrong(workload: data.Workload, tmp_path: Path) -> N
     assert not verdict.equal
 
 
+@pytest.mark.parametrize(
+    ("reported", "shown"),
+    [("1970-01-01T00:00:00.000Z", ""), ("2026-01-01T12:00:00.000Z", "2026-01-01T12:00:00.000Z")],
+)
+def test_no_watermark_is_no_time(reported: str, shown: str) -> None:
+    metrics: dict[str, int] = defaultdict(int)
+    batch = progress.read_batch(
+        {
+            "batchId": 0,
+            "numInputRows": 0,
+            "durationMs": {},
+            "eventTime": {"watermark": reported},
+            "stateOperators": [{"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": metrics}],
+        }
+    )
+    assert batch.watermark == shown
+    assert batch.rate == 0
+
+
+def test_a_batch_shows_its_rate_and_both_sizes_of_its_state() -> None:
+    metrics = {"leftStoreBytes": 2_500_000, "rightStoreBytes": 500_000, "stateFileBytes": 1_250_000}
+    metrics |= dict.fromkeys(("groupsOut", "groupsMatched", "labelsOut", "lateLeftRows", "lateRightRows"), 0)
+    batch = progress.read_batch(
+        {
+            "batchId": 3,
+            "numInputRows": 5_000,
+            "durationMs": {"triggerExecution": 2_500},
+            "eventTime": {"watermark": "W"},
+            "stateOperators": [{"numRowsTotal": 70, "memoryUsedBytes": 9, "customMetrics": metrics}],
+        }
+    )
+    assert batch.rate == 2_000
+    assert batch.line().split() == ["3", "5,000", "2,000", "0", "70", "3.00", "1.25", "2.50", "W"]
+    assert len(batch.line().rstrip("W")) == progress.HEADER.index("watermark")
+
+
 def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     done = run_python("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -121,6 +157,17 @@ def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     assert re.search(r"^labels matched +[1-9]", done.stdout, re.MULTILINE)
     assert re.search(r"^unmatched share +\d+\.\d%$", done.stdout, re.MULTILINE)
     assert re.search(r"^late rows +0$", done.stdout, re.MULTILINE)
+    state = r"\d[\d,]* rows of (\d+\.\d\d) MB, in files of (\d+\.\d\d) MB"
+    peak = re.search(rf"^state at its peak +{state}$", done.stdout, re.MULTILINE)
+    assert peak is not None
+    assert float(peak[1]) > float(peak[2]) > 0
+    # All groups are out; what is left are the rows that closed the streams, in a file a partition at most.
+    end = re.search(r"^state at the end +(\d+) rows of 0\.00 MB", done.stdout, re.MULTILINE)
+    assert end is not None
+    assert int(end[1]) <= 2
+    assert re.search(
+        r"^fastest batch +[1-9][\d,]* rows/s \([1-9][\d,]* rows in \d+\.\d\d s\)$", done.stdout, re.MULTILINE
+    )
     paths = [Path(line) for line in done.stdout.splitlines()[-2:]]
     assert paths == [tmp_path / "demo.png", tmp_path / "demo.html"]
     png = paths[0].read_bytes()

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from tailrace.demo.progress import Batch
 
-_IN, _OUT, _STATE = "#9db4c0", "#1b6b93", "#c8553d"
+_IN, _OUT, _STATE, _FILES = "#9db4c0", "#1b6b93", "#c8553d", "#7a6c5d"
 
 
 def draw(batches: Sequence[Batch]) -> bytes:
-    """Draws the chart: rows in and groups out a batch above, state size in MB below.
+    """Draws the chart: rows in and groups out a batch above, waiting rows and their files in MB below.
 
     Args:
         batches: the micro-batches, in order.
@@ -37,7 +37,9 @@ def draw(batches: Sequence[Batch]) -> bytes:
     above.set_ylabel("rows a micro-batch")
     above.set_title("tailrace.join: a group comes out once, when its window closes")
     above.legend(frameon=False)
-    below.plot(numbers, [b.state_bytes / 1e6 for b in batches], color=_STATE, marker="o")
+    below.plot(numbers, [b.state_bytes / 1e6 for b in batches], color=_STATE, marker="o", label="rows")
+    below.plot(numbers, [b.file_bytes / 1e6 for b in batches], color=_FILES, marker="s", label="files")
+    below.legend(frameon=False)
     below.set_ylabel("state (MB)")
     below.set_xlabel("micro-batch")
     below.set_ylim(bottom=0)

@@ -36,9 +36,10 @@ all its labels, once, when its window closes. tailrace $version.</p>
 <table>$summary</table>
 <img alt="Rows in, groups out and state size over the micro-batches" src="data:image/png;base64,$chart">
 <h2>Micro-batches</h2>
+<p>State MB are the waiting rows and their keys before compression, files MB the files that hold them.</p>
 <table class="batches">
-<tr><th>batch</th><th>rows in</th><th>groups out</th><th>labels out</th><th>late rows</th><th>state rows</th>
-<th>state MB</th><th>seconds</th><th>watermark</th></tr>
+<tr><th>batch</th><th>rows in</th><th>rows/s</th><th>groups out</th><th>labels out</th><th>late rows</th>
+<th>state rows</th><th>state MB</th><th>files MB</th><th>seconds</th><th>watermark</th></tr>
 $batches</table>
 </body>
 </html>
@@ -59,8 +60,9 @@ def render(summary: Summary, chart: bytes) -> str:
         summary="".join(f"<tr><th>{escape(n)}</th><td>{escape(v)}</td></tr>\n" for n, v in summary.rows()),
         chart=base64.b64encode(chart).decode("ascii"),
         batches="".join(
-            f"<tr><td>{b.number}</td><td>{b.rows_in:,}</td><td>{b.groups_out:,}</td><td>{b.labels_out:,}</td>"
-            f"<td>{b.late_rows:,}</td><td>{b.state_rows:,}</td><td>{b.state_bytes / 1e6:.2f}</td>"
+            f"<tr><td>{b.number}</td><td>{b.rows_in:,}</td><td>{b.rate:,.0f}</td><td>{b.groups_out:,}</td>"
+            f"<td>{b.labels_out:,}</td><td>{b.late_rows:,}</td><td>{b.state_rows:,}</td>"
+            f"<td>{b.state_bytes / 1e6:.2f}</td><td>{b.file_bytes / 1e6:.2f}</td>"
             f"<td>{b.seconds:.2f}</td><td>{escape(b.watermark)}</td></tr>\n"
             for b in summary.batches
         ),

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HEADER = "batch   rows in groups out state rows  state MB  seconds  watermark"
+HEADER = "batch   rows in   rows/s groups out state rows  state MB  files MB  seconds  watermark"
+# What Spark says as long as there is none.
+_NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,9 @@ class Batch:
         labels_out: labels in all of them.
         late_rows: rows behind the watermark, both sides.
         state_rows: rows that wait in the state after the batch.
-        state_bytes: size of the operator's stores after the batch, in bytes.
-        memory_bytes: memory that the state takes, in bytes, as Spark counts it.
+        state_bytes: of these rows and their keys, before compression.
+        file_bytes: of the files that hold them, as they lie in the checkpoint.
+        memory_bytes: of the buffers with the batch's own rows, as the tasks ended.
         seconds: duration of the whole batch.
         watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
     """
@@ -37,15 +40,22 @@ class Batch:
     late_rows: int
     state_rows: int
     state_bytes: int
+    file_bytes: int
     memory_bytes: int
     seconds: float
     watermark: str
 
+    @property
+    def rate(self) -> float:
+        """Rows read a second, over the whole batch; 0 for one that was too short to measure."""
+        return self.rows_in / self.seconds if self.seconds else 0.0
+
     def line(self) -> str:
         """The batch as a line under `HEADER`."""
         return (
-            f"{self.number:>5} {self.rows_in:>9,} {self.groups_out:>10,} {self.state_rows:>10,} "
-            f"{self.state_bytes / 1e6:>9.2f} {self.seconds:>8.2f}  {self.watermark}"
+            f"{self.number:>5} {self.rows_in:>9,} {self.rate:>8,.0f} {self.groups_out:>10,} "
+            f"{self.state_rows:>10,} {self.state_bytes / 1e6:>9.2f} {self.file_bytes / 1e6:>9.2f} "
+            f"{self.seconds:>8.2f}  {self.watermark}"
         )
 
 
@@ -73,7 +83,8 @@ def read_batch(progress: Mapping[str, Any]) -> Batch:
         late_rows=metrics["lateLeftRows"] + metrics["lateRightRows"],
         state_rows=operator["numRowsTotal"],
         state_bytes=stores,
+        file_bytes=metrics["stateFileBytes"],
         memory_bytes=operator["memoryUsedBytes"],
         seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
-        watermark=progress["eventTime"].get("watermark", ""),
+        watermark=progress["eventTime"].get("watermark", "").removeprefix(_NO_WATERMARK),
     )

@@ -35,7 +35,7 @@ class Summary:
         rows_in = sum(batch.rows_in for batch in self.batches)
         groups = sum(batch.groups_out for batch in self.batches)
         matched = sum(batch.groups_matched for batch in self.batches)
-        peak = max(self.batches, key=lambda batch: batch.state_bytes)
+        fastest = max(self.batches, key=lambda batch: batch.rate)
         unmatched = f"{(groups - matched) / groups:.1%}" if groups else "no groups"
         return [
             ("rows in", f"{self.impressions:,} impressions, {self.engagements:,} engagements"),
@@ -46,9 +46,16 @@ class Summary:
                 "speed",
                 f"{rows_in / self.seconds:,.0f} rows/s ({self.seconds:.1f} s, {len(self.batches)} batches)",
             ),
-            ("state at its peak", f"{peak.state_bytes / 1e6:.2f} MB, {peak.state_rows:,} rows"),
-            ("state memory at its peak", f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB"),
-            ("state at the end", f"{self.batches[-1].state_rows:,} rows"),
+            (
+                "fastest batch",
+                f"{fastest.rate:,.0f} rows/s ({fastest.rows_in:,} rows in {fastest.seconds:.2f} s)",
+            ),
+            ("state at its peak", _state(max(self.batches, key=lambda batch: batch.state_bytes))),
+            ("state at the end", _state(self.batches[-1])),
+            (
+                "row buffers as a batch ends",
+                f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB at most",
+            ),
             ("late rows", f"{sum(batch.late_rows for batch in self.batches):,}"),
             ("result", self.verdict.line()),
         ]
@@ -58,3 +65,10 @@ class Summary:
         rows = self.rows()
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def _state(batch: Batch) -> str:
+    return (
+        f"{batch.state_rows:,} rows of {batch.state_bytes / 1e6:.2f} MB, in files of "
+        f"{batch.file_bytes / 1e6:.2f} MB"
+    )

@@ -180,16 +180,6 @@ class CheckpointInspectionSuite extends SparkSuite {
     )
   }
 
-  test("Hadoop's checksum finds damage, too") {
-    withDirectory { d =>
-      run(d)
-      val file = new File(d, "state/0/tailrace-join.json")
-      assert(new File(file.getParentFile, s".${file.getName}.crc").exists)
-      Damage.flipMiddle(file)
-      assert(condition(inspection(d).report(None))._1 == "TAILRACE_STATE_FILE_CORRUPT")
-    }
-  }
-
   test("the program answers in JSON, refusals too") {
     withDirectory { d =>
       def program(arguments: String*): (Int, Map[String, Any]) = {

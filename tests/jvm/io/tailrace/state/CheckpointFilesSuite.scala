@@ -72,6 +72,16 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(newFiles().readManifest(3, Some("x")).expiredThrough == 6)
   }
 
+  test("versions are those with a manifest; who only asks leaves no directory behind") {
+    assert(newFiles().versions.isEmpty)
+    missing(stored("3.manifest"))(newFiles().readManifest(3, None))
+    assert(!checkpoint.exists)
+    commit(newFiles(), 3, Nil)
+    commit(newFiles(), 4, Nil, Some("x"))
+    upload(newFiles(), CheckpointFiles.runName(5))
+    assert(newFiles().versions == Set(3, 4))
+  }
+
   test("a second attempt's manifest of a version takes the place of the first") {
     newFiles().writeManifest(Manifest(3, 5, Nil), None)
     newFiles().writeManifest(Manifest(3, 6, Nil), None)

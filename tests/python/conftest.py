@@ -36,6 +36,8 @@ def repository() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Python's workers are to have what the tests have, not what the first python3 of the PATH has.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("tailrace tests")

@@ -38,6 +38,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
     "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
     "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),
+    "TAILRACE_STATE_FILE_UNAVAILABLE" -> Errors.stateFileUnavailable("F", "read", cause),
     "TAILRACE_STATE_UNREADABLE" -> Errors.stateUnreadable("P", cause),
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put")
   )
@@ -89,6 +90,7 @@ final class ErrorsSuite extends AnyFunSuite {
     assert(all("TAILRACE_STATE_FILE_MISSING").getCause eq cause)
     assert(all("TAILRACE_STATE_FILE_CORRUPT").getCause eq cause)
     assert(all("TAILRACE_STATE_UNREADABLE").getCause eq cause)
+    assert(all("TAILRACE_STATE_FILE_UNAVAILABLE").getCause eq cause)
   }
 
   test("a side without a watermark on its time column is told where its watermark is, if it has one") {

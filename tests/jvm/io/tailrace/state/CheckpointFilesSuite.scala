@@ -7,9 +7,10 @@ import java.nio.file.Files
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.testkit.{Damage, FailingFiles, TempDirectory}
+import io.tailrace.testkit._
 
 final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
   private val content = Array.tabulate(200000)(i => (i * 7).toByte)
@@ -52,6 +53,8 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
       case e => throw e
     }
 
+  private def unavailable(file: File)(body: => Any): Unit =
+    assertFails("TAILRACE_STATE_FILE_UNAVAILABLE", file)(body)
   private def corrupt(file: File)(body: => Any): Unit = assertFails("TAILRACE_STATE_FILE_CORRUPT", file)(body)
   private def missing(file: File)(body: => Any): Unit = assertFails("TAILRACE_STATE_FILE_MISSING", file)(body)
 
@@ -104,8 +107,11 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
   // has them, and the damage shows before ours are asked.
   Seq("our checksum alone", "Hadoop's checksum").foreach { by =>
     val hadoops = by.startsWith("Hadoop")
-    def managed() =
-      newFiles(if (hadoops) FailingFiles.configure(new Configuration) else new Configuration)
+    def managed() = {
+      val conf = new Configuration
+      if (hadoops) conf.set(WatchedFiles.Key, classOf[FileSystemBasedCheckpointFileManager].getName)
+      newFiles(conf)
+    }
 
     test(s"a damaged manifest is named, found by $by") {
       managed().writeManifest(Manifest(3, 5, Nil), None)
@@ -132,12 +138,45 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     corrupt(stored("4.manifest"))(newFiles().readManifest(4, None))
   }
 
-  test("a write that fails leaves no file of that name") {
-    val files = newFiles(FailingFiles.configure(new Configuration))
-    FailingFiles.whileFailing(".run")(assertThrows[java.io.IOException](upload(files, "1-a.run")))
-    assert(names.isEmpty)
+  private def failing[T](step: FileStep, file: String)(body: => T): T = {
+    val (result, fired) = FileFaults.during(FileFault(step, file.r))(body)
+    assert(fired.size == 1)
+    result
+  }
+
+  test("a write that fails leaves no file of that name, and names it") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    Seq(FileStep.Create, FileStep.Write, FileStep.Sync, FileStep.Close, FileStep.Rename).foreach { step =>
+      failing(step, "run$")(unavailable(stored("1-a.run"))(upload(files, "1-a.run")))
+      assert(names.isEmpty)
+    }
     assertThrows[java.io.IOException](files.upload(new File(directory, "no such file"), "1-b.run"))
     assert(names.isEmpty)
+  }
+
+  test("a read that fails is not damage: it names the file, and the next attempt gets it") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    val run = commit(files, 1, Nil)
+    Seq(FileStep.Open, FileStep.Read).foreach { step =>
+      failing(step, "manifest$")(unavailable(stored("1.manifest"))(files.readManifest(1, None)))
+      val target = new File(directory, "download")
+      failing(step, "run$")(unavailable(stored(run.name))(files.download(run, target, 1)))
+      files.download(run, target, 1)
+    }
+    assert(files.readManifest(1, None).runs == Seq(run))
+  }
+
+  test("a purge that fails names the file, and the next one goes on") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    val one = commit(files, 1, Nil)
+    val two = commit(files, 2, Nil)
+    failing(FileStep.List, "checkpoint$")(unavailable(checkpoint)(files.purge(1)))
+    failing(FileStep.Read, "manifest$")(unavailable(stored("2.manifest"))(files.purge(1)))
+    failing(FileStep.Delete, "manifest$")(unavailable(stored("1.manifest"))(files.purge(1)))
+    failing(FileStep.Delete, "run$")(unavailable(stored(one.name))(files.purge(1)))
+    assert(names == Set("2.manifest", one.name, two.name))
+    files.purge(1)
+    assert(names == Set("2.manifest", two.name))
   }
 
   test("purge keeps the newest versions and what they name, and nothing else") {

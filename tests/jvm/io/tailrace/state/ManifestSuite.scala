@@ -11,7 +11,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
-  private val file = "somewhere/7.manifest"
+  private val place = "0/3"
+  private val file = s"somewhere/$place/7.manifest"
 
   private val sections: Gen[Section] = for {
     kind <- Gen.oneOf(StoreKind.all)
@@ -57,7 +58,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   private def error(bytes: Array[Byte]): SparkThrowable =
-    intercept[Exception](Manifest.decode(bytes, file)) match {
+    intercept[Exception](Manifest.decode(bytes, place, file)) match {
       case e: SparkThrowable => e
       case e => throw e
     }
@@ -75,12 +76,12 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("what is encoded is decoded") {
-    forAll(manifests)(m => assert(Manifest.decode(Manifest.encode(m), file) == m))
+    forAll(manifests)(m => assert(Manifest.decode(Manifest.encode(m, place), place, file) == m))
   }
 
   test("golden bytes, both ways") {
-    assert(new String(Manifest.encode(golden), UTF_8) == new String(goldenBytes, UTF_8))
-    assert(Manifest.decode(goldenBytes, file) == golden)
+    assert(new String(Manifest.encode(golden, place), UTF_8) == new String(goldenBytes, UTF_8))
+    assert(Manifest.decode(goldenBytes, place, file) == golden)
   }
 
   test("the golden file's last line is the checksum of the lines above it") {
@@ -119,8 +120,18 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("right checksum, wrong content: refused") {
-    assertCorrupt(withChecksum("tailrace-state 2\n{}\n"))
-    assertCorrupt(withChecksum("tailrace-state 2\nnot json\n"))
+    assertCorrupt(withChecksum(s"tailrace-state 2 $place\n{}\n"))
+    assertCorrupt(withChecksum(s"tailrace-state 2 $place\nnot json\n"))
+  }
+
+  test("a manifest of another partition, or of none, is refused, even if it names no run") {
+    Seq(" 0/2", " 1/3", "").foreach { other =>
+      val body = new String(Manifest.encode(Manifest.empty, place), UTF_8).split('\n')(1)
+      assert(
+        Manifest.decode(withChecksum(s"tailrace-state 2 $place\n$body\n"), place, file) == Manifest.empty
+      )
+      assertCorrupt(withChecksum(s"tailrace-state 2$other\n$body\n"))
+    }
   }
 
   Seq(3 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>

@@ -186,9 +186,18 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     val owner = newOwner(retain(2))
     val rows = (0L to 4L).map(step(owner, _))
     owner.maintain()
-    assert(checkpointFiles -- runs == Set("4.manifest", "5.manifest"))
+    assert(checkpointFiles -- runs == Set("3.manifest", "4.manifest", "5.manifest"))
+    assert(readAndClose(load(newOwner(), 3)) == rows.take(3))
     assert(readAndClose(load(newOwner(), 4)) == rows.take(4))
     assert(readAndClose(load(newOwner(), 5)) == rows)
+  }
+
+  test("maintenance keeps the version that a batch is made again from") {
+    val owner = newOwner(retain(1))
+    val rows = (0L to 2L).map(step(owner, _))
+    // Version 3 is there, and its batch isn't committed yet.
+    owner.maintain()
+    assert(readAndClose(load(newOwner(), 2)) == rows.take(2))
   }
 
   test("after close nothing can be opened and local files are gone once the last store is") {
@@ -210,5 +219,6 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     val local = owner.localFile("x").getParentFile
     owner.close()
     assert(!local.exists)
+    owner.close()
   }
 }

@@ -10,7 +10,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.testkit.{FailingFiles, StoreFixture, TestRow}
+import io.tailrace.common.TailraceStateException
+import io.tailrace.testkit._
 
 final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with ScalaCheckPropertyChecks {
   import StoreKind.{LeftTimeSorted, RightKeySorted}
@@ -87,16 +88,17 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
 
   Seq(".run", ".manifest").foreach { suffix =>
     test(s"a commit that fails at its $suffix makes no version, and can be made again by another store") {
-      val provider = newProvider(hadoop = FailingFiles.configure(hadoopConf()))
+      val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
       val store = open(provider, 0)
-      FailingFiles.whileFailing(suffix) {
-        val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(1))).head.local.file
-        val error = intercept[java.io.IOException](store.commit())
-        assert(error.getMessage.startsWith("no room for ") && error.getMessage.endsWith(suffix))
-        assert(!store.hasCommitted)
-        store.abort()
-        assert(!local.exists)
-      }
+      val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(0))).head.local.file
+      val (error, _) =
+        FileFaults.during(FileFault(FileStep.Create, suffix.r)) {
+          store.addRun(10, RightKeySorted -> bufferOf(at(1)))
+          intercept[TailraceStateException](store.commit())
+        }
+      assert(error.getCondition == "TAILRACE_STATE_FILE_UNAVAILABLE")
+      store.abort()
+      eventually(assert(!local.exists))
       assert(!store.hasCommitted)
       assert(!checkpointFiles.exists(_.endsWith(".manifest")))
       val second = open(provider, 0)
@@ -263,7 +265,7 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
     empty.commit()
     val provider = newProvider(storeConf(retain(1)))
     provider.doMaintenance()
-    assert(checkpointFiles == Set("3.manifest"))
+    assert(checkpointFiles == Set("2.manifest", "3.manifest"))
   }
 
   test("bytes are those of a store's live sections") {

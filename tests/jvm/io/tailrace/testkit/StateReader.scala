@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 
+import io.tailrace.common.TailraceStateException
 import io.tailrace.state._
 
 /** Looks into the state of a join as it stands in a checkpoint: opens the store anew and iterates over it. */
@@ -27,6 +28,17 @@ object StateReader {
     )
     provider
   }
+
+  /** What Spark's maintenance does, now, until it works. */
+  def purge(spark: SparkSession, checkpoint: File, partitions: Int): Unit =
+    (0 until partitions).foreach { partition =>
+      val provider = open(spark, checkpoint, partition)
+      def attempt(left: Int): Unit =
+        try provider.doMaintenance()
+        catch { case _: TailraceStateException if left > 0 => attempt(left - 1) }
+      try attempt(20)
+      finally provider.close()
+    }
 
   /** @return the number of rows in each store, by its name, over all partitions */
   def rows(

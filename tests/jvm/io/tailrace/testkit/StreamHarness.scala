@@ -1,7 +1,7 @@
 package io.tailrace.testkit
 
 import java.io.File
-import java.util.concurrent.ConcurrentSkipListMap
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap}
 
 import scala.jdk.CollectionConverters._
 
@@ -27,6 +27,7 @@ final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFra
   private val left = MemoryStream[Served](spark)
   private val right = MemoryStream[Engaged](spark)
   private val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
+  private val changedBatches = ConcurrentHashMap.newKeySet[Long].asScala
   private var running: StreamingQuery = _
   private var reported = -1L
 
@@ -38,7 +39,9 @@ final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFra
       .outputMode(OutputMode.Append)
       .option("checkpointLocation", checkpoint.getPath)
       .foreachBatch { (rows: org.apache.spark.sql.Dataset[Row], batch: Long) =>
-        batches.put(batch, rows.collect().toSeq)
+        val now = rows.collect().toSeq
+        val before = Option(batches.put(batch, now))
+        if (before.exists(multiset(_) != multiset(now))) changedBatches += batch
         ()
       }
       .start()
@@ -56,10 +59,13 @@ final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFra
 
   /** Adds rows to both inputs as one batch, without waiting for it. */
   def add(served: Seq[Served], engaged: Seq[Engaged]): Unit =
-    StreamAccess.betweenBatches(running) {
-      if (served.nonEmpty) left.addData(served)
-      if (engaged.nonEmpty) right.addData(engaged)
-    }
+    StreamAccess.betweenBatches(running)(preload(served, engaged))
+
+  /** Adds rows before the query is started: those that its checkpoint has seen, in the batches it saw them in. */
+  def preload(served: Seq[Served], engaged: Seq[Engaged]): Unit = {
+    if (served.nonEmpty) left.addData(served)
+    if (engaged.nonEmpty) right.addData(engaged)
+  }
 
   /** Adds rows as one batch and waits until nothing is left to do. @return the rows of each batch that ran for it */
   def rows(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Row]] = {
@@ -81,6 +87,15 @@ final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFra
     reported = news.lastOption.fold(reported)(_._1)
     news.map(_._2)
   }
+
+  /** Batches that ran again and gave other rows than before: a sink that had taken the first ones would be wrong. */
+  def changed: Set[Long] = changedBatches.toSet
+
+  /** What each batch gave, by its id. */
+  def byBatch: Map[Long, Seq[Emitted]] =
+    batches.asScala.view.mapValues(rows => Emitted.sorted(rows.map(Emitted.of))).toMap
+
+  private def multiset(rows: Seq[Row]): Map[Row, Int] = rows.groupMapReduce(identity)(_ => 1)(_ + _)
 
   def allRows: Seq[Row] = batches.values.asScala.flatten.toSeq
 

@@ -173,6 +173,19 @@ object Errors {
   def stateFileCorrupt(file: String, reason: String, cause: Throwable = null): Throwable =
     stateError("TAILRACE_STATE_FILE_CORRUPT", cause, "file" -> file, "reason" -> reason)
 
+  /** The file system failed, not the file.
+    *
+    * @param action what was being done to it: "read", "written"
+    */
+  def stateFileUnavailable(file: String, action: String, cause: Throwable): Throwable =
+    stateError(
+      "TAILRACE_STATE_FILE_UNAVAILABLE",
+      cause,
+      "file" -> file,
+      "action" -> action,
+      "reason" -> cause.toString
+    )
+
   def stateFormatUnsupported(file: String, format: Int, oldest: Int, newest: Int): Throwable =
     stateError(
       "TAILRACE_STATE_FORMAT_UNSUPPORTED",

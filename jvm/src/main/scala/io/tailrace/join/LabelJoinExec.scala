@@ -150,13 +150,15 @@ class LabelJoinExec(
     )
     // Schema version 2, whatever Spark's own joins are set to: this is a store of one column family.
     List(
-      StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
-        getStateInfo,
-        hadoopConf,
-        List(schema),
-        session.sessionState,
-        2
-      )
+      SchemaFile.naming(getStateInfo) {
+        StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
+          getStateInfo,
+          hadoopConf,
+          List(schema),
+          session.sessionState,
+          2
+        )
+      }
     )
   }
 

@@ -1,6 +1,6 @@
 package io.tailrace.state
 
-import java.io.{File, FileInputStream, FileNotFoundException, FileOutputStream, InputStream, OutputStream}
+import java.io._
 import java.util.zip.CRC32C
 
 import org.apache.hadoop.conf.Configuration
@@ -32,6 +32,13 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     files
   }
 
+  // Operator and partition: they stay when a checkpoint is moved.
+  private val place = {
+    // A path that was made of a URI may end in a slash, and has no name then.
+    val partition = new Path(directory.toString)
+    s"${partition.getParent.getName}/${partition.getName}"
+  }
+
   private def manifestPath(version: Long, id: Option[String]): Path =
     new Path(directory, id.fold(s"$version.manifest")(i => s"${version}_$i.manifest"))
 
@@ -48,20 +55,14 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   override def writeManifest(manifest: Manifest, id: Option[String]): Unit =
-    DurableFile.write(writable, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest)))
+    DurableFile.write(writable, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest, place)))
 
   override def hasManifest(version: Long, id: Option[String]): Boolean =
     files.exists(manifestPath(version, id))
 
   override def readManifest(version: Long, id: Option[String]): Manifest = {
     val path = manifestPath(version, id)
-    val in = open(path, version)
-    val manifest =
-      try Manifest.decode(in.readAllBytes(), path.toString)
-      catch {
-        case e: ChecksumException =>
-          throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
-      } finally in.close()
+    val manifest = decode(path, version)
     if (manifest.version != version) {
       throw Errors.stateFileCorrupt(path.toString, s"it describes version ${manifest.version}, not $version")
     }
@@ -73,21 +74,13 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     try files.list(directory).flatMap(status => manifestVersion(status.getPath.getName)).toSet
     catch { case _: FileNotFoundException => Set.empty }
 
-  /** Other errors than those of the content (a full disk, a lost connection) are thrown as they are: another attempt may
-    * succeed.
-    */
   override def download(run: Run, local: File, version: Long): Unit = {
     val path = new Path(directory, run.name)
-    val in = open(path, version)
-    val (length, crc) =
-      try {
-        val out = new FileOutputStream(local)
-        try copy(in, out, new Array[Byte](BufferBytes))
-        finally out.close()
-      } catch {
-        case e: ChecksumException =>
-          throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
-      } finally in.close()
+    val (length, crc) = read(path, version) { in =>
+      val out = new FileOutputStream(local)
+      try copy(in, out, new Array[Byte](BufferBytes))
+      finally out.close()
+    }
     if (length != run.length) {
       throw Errors.stateFileCorrupt(path.toString, s"it has $length bytes instead of ${run.length}")
     }
@@ -95,40 +88,62 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       throw Errors.stateFileCorrupt(path.toString, "its checksum doesn't fit its content")
   }
 
-  /** A run is kept if any retained manifest names it, or if it is as new as the oldest of them: its manifest may be yet to
-    * come.
+  /** Temporary files of writers that died go too. A run is kept if any retained manifest names it, or if it is as new as
+    * the oldest of them: its manifest may be yet to come.
     */
   override def purge(versionsToRetain: Int): Unit = {
-    val names = writable.list(directory).map(_.getPath.getName)
+    val names = list()
     val manifests = names.flatMap(name => manifestVersion(name).map(_ -> name))
     if (manifests.nonEmpty) {
       val oldestRetained = manifests.map(_._1).max - versionsToRetain + 1
       val (old, retained) = manifests.partition(_._1 < oldestRetained)
       val oldRuns = names.filter(name => runVersion(name).exists(_ < oldestRetained))
+      names.filter(name => temporaryVersion(name).exists(_ < oldestRetained)).foreach(delete)
       if (old.nonEmpty || oldRuns.nonEmpty) {
-        val named = retained.flatMap { case (_, name) => namesIn(name) }.toSet
-        old.foreach { case (_, name) => files.delete(new Path(directory, name)) }
-        oldRuns.filterNot(named).foreach(name => files.delete(new Path(directory, name)))
+        val named = retained.flatMap { case (version, name) =>
+          decode(new Path(directory, name), version).fileNames
+        }.toSet
+        old.foreach { case (_, name) => delete(name) }
+        oldRuns.filterNot(named).foreach(delete)
       }
     }
   }
 
-  private def namesIn(manifestName: String): Set[String] = {
-    val path = new Path(directory, manifestName)
-    val in = files.open(path)
-    try Manifest.decode(in.readAllBytes(), path.toString).fileNames
-    finally in.close()
+  private def decode(path: Path, version: Long): Manifest =
+    read(path, version)(in => Manifest.decode(in.readAllBytes(), place, path.toString))
+
+  private def delete(name: String): Unit = {
+    val path = new Path(directory, name)
+    try files.delete(path)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(path.toString, "deleted", e) }
   }
 
-  private def open(path: Path, version: Long): InputStream =
-    try files.open(path)
-    catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, version, e) }
+  private def list(): Seq[String] =
+    try files.list(directory).toSeq.map(_.getPath.getName)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e) }
+
+  /** Reads a file that must be there. Damage is told from a file system that fails: another attempt may succeed then. */
+  private def read[T](path: Path, version: Long)(body: InputStream => T): T =
+    try {
+      val in =
+        try files.open(path)
+        catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, version, e) }
+      try body(in)
+      finally in.close()
+    } catch {
+      case e: ChecksumException =>
+        throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
+      case e: IOException => throw Errors.stateFileUnavailable(path.toString, "read", e)
+    }
 }
 
 object CheckpointFiles {
   private val BufferBytes = 1 << 16
   private val ManifestName = """(\d+)(?:_.+)?\.manifest""".r
   private val RunName = """(\d+)-.+\.run""".r
+
+  // What Spark's file managers write into before they rename it; none of it is left by a writer that lives to the end.
+  private val TemporaryName = """\.(\d+)[-_.].+\.tmp""".r
 
   def runName(version: Long): String = s"$version-${java.util.UUID.randomUUID}.run"
 
@@ -138,6 +153,9 @@ object CheckpointFiles {
   /** The version that was being made when the run was written. */
   private[state] def runVersion(name: String): Option[Long] =
     RunName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+
+  private def temporaryVersion(name: String): Option[Long] =
+    TemporaryName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
 
   private def copy(in: InputStream, out: OutputStream, buffer: Array[Byte]): (Long, Long) = {
     val crc = new CRC32C

@@ -1,6 +1,6 @@
 package io.tailrace.state
 
-import java.io.OutputStream
+import java.io.{IOException, OutputStream}
 
 import scala.util.control.NonFatal
 
@@ -13,7 +13,11 @@ import io.tailrace.common.Errors
 object DurableFile {
 
   /** Replaces the file if it is there. @return what `body` gives */
-  def write[T](files: CheckpointFileManager, path: Path)(body: OutputStream => T): T = {
+  def write[T](files: CheckpointFileManager, path: Path)(body: OutputStream => T): T =
+    try create(files, path)(body)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(path.toString, "written", e) }
+
+  private def create[T](files: CheckpointFileManager, path: Path)(body: OutputStream => T): T = {
     val out = files.createAtomic(path, overwriteIfPossible = true)
     try {
       val result = body(out)
@@ -28,13 +32,15 @@ object DurableFile {
     }
   }
 
-  /** @throws io.tailrace.common.TailraceStateException if its file system finds it damaged */
-  def read(files: CheckpointFileManager, path: Path): Array[Byte] = {
-    val in = files.open(path)
-    try in.readAllBytes()
-    catch {
+  /** @throws io.tailrace.common.TailraceStateException if it is damaged, or its file system fails */
+  def read(files: CheckpointFileManager, path: Path): Array[Byte] =
+    try {
+      val in = files.open(path)
+      try in.readAllBytes()
+      finally in.close()
+    } catch {
       case e: ChecksumException =>
         throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
-    } finally in.close()
-  }
+      case e: IOException => throw Errors.stateFileUnavailable(path.toString, "read", e)
+    }
 }

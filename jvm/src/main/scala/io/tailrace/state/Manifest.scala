@@ -55,17 +55,21 @@ object Manifest {
 
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
-  /** Three lines: magic and format; the manifest as JSON; the CRC-32C of the two lines above. */
-  def encode(manifest: Manifest): Array[Byte] = {
-    val body = s"$Magic $Format\n${Serialization.write(manifest)}\n"
+  /** Three lines: magic, format and place; the manifest as JSON; the CRC-32C of the two lines above.
+    *
+    * @param place the partition that it describes: manifests of equal version are easily taken for each other, and one
+    *              without runs would be believed anywhere
+    */
+  def encode(manifest: Manifest, place: String): Array[Byte] = {
+    val body = s"$Magic $Format $place\n${Serialization.write(manifest)}\n"
     s"$body${checksum(body)}\n".getBytes(UTF_8)
   }
 
   /** @param file what to call the file in an error */
-  def decode(bytes: Array[Byte], file: String): Manifest = {
+  def decode(bytes: Array[Byte], place: String, file: String): Manifest = {
     val lines = new String(bytes, UTF_8).split('\n')
     val head = lines.headOption.getOrElse("").split(' ')
-    if (head.length != 2 || head(0) != Magic || head(1).toIntOption.isEmpty) {
+    if (head.length < 2 || head(0) != Magic || head(1).toIntOption.isEmpty) {
       throw Errors.stateFileCorrupt(file, "it doesn't begin as a manifest does")
     }
     if (head(1).toInt > Format || head(1).toInt < OldestFormat) {
@@ -73,6 +77,9 @@ object Manifest {
     }
     if (lines.length != 3 || lines(2) != checksum(s"${lines(0)}\n${lines(1)}\n")) {
       throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
+    }
+    if (head.drop(2).mkString(" ") != place) {
+      throw Errors.stateFileCorrupt(file, s"it belongs to '${head.drop(2).mkString(" ")}', not to '$place'")
     }
     try Serialization.read[Manifest](lines(1))
     catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }

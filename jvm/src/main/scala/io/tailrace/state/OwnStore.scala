@@ -148,8 +148,11 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     newest = next
   }
 
+  /** The newest version may be of a batch that Spark hasn't committed: if that fails, the one before it is needed, so it
+    * doesn't count as one of those that Spark wants to go back to.
+    */
   def maintain(): Unit = {
-    stateLog.purge(conf.minVersionsToRetain)
+    stateLog.purge(conf.minVersionsToRetain + 1)
     synchronized(if (!closed) compactor.submit(newest))
   }
 
@@ -159,7 +162,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     install(OwnStore.emptyAt(0))
     install(OwnStore.emptyAt(0))
     // Fails while a task still uses a run: then Spark removes the directory when the JVM ends.
-    if (localDirectory.list.isEmpty) localDirectory.delete()
+    if (Option(localDirectory.list).exists(_.isEmpty)) localDirectory.delete()
   }
 }
 

@@ -1,7 +1,7 @@
 package io.tailrace.join
 
 import java.io.File
-import java.nio.file.Files
+import java.nio.file.{Files, StandardCopyOption}
 
 import scala.util.Random
 
@@ -86,12 +86,12 @@ class DamagedCheckpointSuite extends SparkSuite {
       h.step(Seq(Served("only", Times.seconds(1), 1)), Nil)
       h.stop()
       val manifests = Seq(0, 1).map(p => Checkpoint.newestFirst(partition(d, p), ".manifest").head)
-      assert(manifests.map(f => Files.readString(f.toPath).contains(".run")).toSet == Set(true, false))
-      Damage.swap(manifests(0), manifests(1))
+      val (withRows, without) = manifests.partition(f => Files.readString(f.toPath).contains(".run"))
+      Files.copy(without.head.toPath, withRows.head.toPath, StandardCopyOption.REPLACE_EXISTING)
       h.start().add(NeverLate.end._1, NeverLate.end._2)
       val (condition, parameters) = failureOf(h.streaming)
       assert(condition == "TAILRACE_STATE_FILE_CORRUPT")
-      assert(manifests.map(_.getPath).contains(new Path(parameters("file")).toUri.getPath))
+      assert(new Path(parameters("file")).toUri.getPath == withRows.head.getPath)
     }
   }
 

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.testkit.{FailingFiles, StoreFixture, TestRow}
+import io.tailrace.testkit._
 
 final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventually {
   import StoreKind.{JoinedIndicator, LeftTimeSorted, RightKeySorted}
@@ -201,19 +201,19 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
   }
 
   test("a compaction that fails changes nothing, isn't tried with each batch, and is tried again later") {
-    val o = new OwnStore(storeId, storeConf(), FailingFiles.configure(compacting(2)))
+    val o = new OwnStore(storeId, storeConf(), WatchedFiles.configure(compacting(2)))
     val first = step(o, 0)
     val store = load(o, 1)
     val second = rowsOfBatch(store, 1)
     store.addRun(10, RightKeySorted -> bufferOf(second))
     eventually(assert(checkpointFiles.count(_.endsWith(".run")) == 2))
-    FailingFiles.whileFailing(".run") {
+    HeldWrite.during(".run", fails = true) { compaction =>
       store.commit()
-      // Local: the two runs, and that of the compaction until it has failed.
+      compaction.awaitBegin()
+      assert(o.localFile("x").getParentFile.list.length == 3)
+      compaction.release()
       eventually(assert(o.localFile("x").getParentFile.list.length == 2))
-      Thread.sleep(300)
     }
-    assert(o.localFile("x").getParentFile.list.length == 2)
     val rows = first ++ second ++ step(o, 2)
     Thread.sleep(300)
     peek(o, 3)(s => assert(s.files == 3 && content(s) == rows.sortBy(_.seq)))

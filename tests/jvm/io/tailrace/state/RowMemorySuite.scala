@@ -1,8 +1,9 @@
 package io.tailrace.state
 
-import org.apache.spark.memory.SparkOutOfMemoryError
 import org.apache.spark.sql.tailrace.TaskMemory
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.common.RowMemoryExhausted
 
 final class RowMemorySuite extends AnyFunSuite {
 
@@ -26,12 +27,24 @@ final class RowMemorySuite extends AnyFunSuite {
     memory.release(block)
   }
 
-  test("what Spark doesn't grant is an out-of-memory error, and nothing stays taken") {
+  test("what Spark doesn't grant is an error that says how much, and nothing stays taken") {
     val manager = TaskMemory.create(2L << 20)
     val memory = new RowMemory(manager)
-    assertThrows[OutOfMemoryError](memory.reserve(3L << 20))
+    val error = intercept[RowMemoryExhausted](memory.reserve(3L << 20))
+    assert(error.getCondition == "TAILRACE_MEMORY_EXHAUSTED")
+    assert(error.getMessageParameters.get("needed") == (3L << 20).toString)
     assert(manager.getMemoryConsumptionForThisTask == 0)
-    assertThrows[SparkOutOfMemoryError](memory.block(3L << 20))
+    assertThrows[RowMemoryExhausted](memory.block(3L << 20))
     assert(manager.getMemoryConsumptionForThisTask == 0)
+  }
+
+  test("the peak is the most that was in use at a time") {
+    val memory = new RowMemory(TaskMemory.create(64L << 20))
+    val blocks = Seq.fill(3)(memory.block(10))
+    memory.reserve(100)
+    blocks.foreach(memory.release)
+    memory.freeMemory(100)
+    memory.release(memory.block(10))
+    assert(memory.peakBytes == 3 * RowMemory.BlockBytes + 100)
   }
 }

@@ -38,9 +38,9 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     seq <- longs.map(_ & Long.MaxValue)
   } yield Entry(kind, bucket, key, time, seq)
 
-  test("layout of a time-sorted page's key: store, bucket, time, seq") {
+  test("layout of a time-sorted page's key: store, bucket, time, seq, key") {
     val e = Entry(StoreKind.LeftTimeSorted, -1, Seq(0x61, 0, 0), 258, 3)
-    assert(hex(e) == "01" + "7fffffffffffffff" + "8000000000000102" + "0000000000000003")
+    assert(hex(e) == "01" + "7fffffffffffffff" + "8000000000000102" + "0000000000000003" + "610000")
   }
 
   test("layout of a key-sorted page's key: store, bucket, key, time, seq") {
@@ -48,12 +48,19 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(hex(e) == "03" + "8000000000000002" + "610000" + "7fffffffffffffff" + "0000000000000003")
   }
 
-  test("a time-sorted entry orders by bucket, time, seq") {
-    forAll(entries(StoreKind.LeftTimeSorted), entries(StoreKind.LeftTimeSorted)) { (a, b) =>
-      val expected =
-        Ordering[(Long, Long, Long)].compare((a.bucket, a.time, a.seq), (b.bucket, b.time, b.seq))
-      val found = java.util.Arrays.compareUnsigned(bytesOf(a), bytesOf(b))
-      assert(Integer.signum(found) == Integer.signum(expected))
+  Seq(StoreKind.LeftTimeSorted, StoreKind.JoinedIndicator).foreach { kind =>
+    test(s"a ${kind.name} entry orders by bucket, time, seq, key") {
+      forAll(entries(kind), entries(kind)) { (a, b) =>
+        val expected = Seq(
+          java.lang.Long.compare(a.bucket, b.bucket),
+          java.lang.Long.compare(a.time, b.time),
+          java.lang.Long.compare(a.seq, b.seq),
+          java.util.Arrays.compareUnsigned(a.key.toArray, b.key.toArray)
+        ).find(_ != 0).getOrElse(0)
+        assert(
+          Integer.signum(java.util.Arrays.compareUnsigned(bytesOf(a), bytesOf(b))) == Integer.signum(expected)
+        )
+      }
     }
   }
 
@@ -78,8 +85,7 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       forAll(entries(kind)) { e =>
         val bytes = bytesOf(e)
         val buffer = ByteBuffer.wrap(bytes.take(RunKey.PrefixLength))
-        val keyLength = if (kind.timeSorted) 0 else e.key.length
-        assert(bytes.length == RunKey.FixedLength + keyLength)
+        assert(bytes.length == RunKey.FixedLength + e.key.length)
         assert(RunKey.isIn(buffer, kind, e.bucket))
         assert(!RunKey.isIn(buffer, kind, e.bucket + 1))
         StoreKind.all.filter(_ != kind).foreach(other => assert(!RunKey.isIn(buffer, other, e.bucket)))

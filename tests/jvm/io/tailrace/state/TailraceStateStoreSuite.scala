@@ -90,15 +90,14 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
     test(s"a commit that fails at its $suffix makes no version, and can be made again by another store") {
       val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
       val store = open(provider, 0)
-      val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(0))).head.local.file
-      val (error, _) =
+      val ((error, local), _) =
         FileFaults.during(FileFault(FileStep.Create, suffix.r)) {
-          store.addRun(10, RightKeySorted -> bufferOf(at(1)))
-          intercept[TailraceStateException](store.commit())
+          val file = store.addRun(10, RightKeySorted -> bufferOf(at(1))).head.local.file
+          (intercept[TailraceStateException](store.commit()), file)
         }
       assert(error.getCondition == "TAILRACE_STATE_FILE_UNAVAILABLE")
       store.abort()
-      eventually(assert(!local.exists))
+      eventually(timeout(Span(60, Seconds)))(assert(!local.exists))
       assert(!store.hasCommitted)
       assert(!checkpointFiles.exists(_.endsWith(".manifest")))
       val second = open(provider, 0)
@@ -111,23 +110,27 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
   }
 
   test("one upload of several that fails makes the commit fail, also if all of its run has expired") {
-    val provider = newProvider(hadoop = FailingFiles.configure(hadoopConf()))
+    val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
     val store = open(provider, 0)
-    store.addRun(10, LeftTimeSorted -> bufferOf(at(1)))
-    FailingFiles.whileFailing(".run") {
+    HeldWrite.during(".run") { first =>
+      store.addRun(10, LeftTimeSorted -> bufferOf(at(1)))
+      first.awaitBegin()
+    }
+    HeldWrite.during(".run", fails = true) { second =>
       val local = store.addRun(10, RightKeySorted -> bufferOf(at(2))).head.local
+      second.release()
       store.dropThrough(RightKeySorted, 2)
-      assertThrows[java.io.IOException](store.commit())
+      assertThrows[TailraceStateException](store.commit())
       store.abort()
-      assert(!local.file.exists)
+      eventually(timeout(Span(60, Seconds)))(assert(!local.file.exists))
     }
     assert(!checkpointFiles.exists(_.endsWith(".manifest")))
   }
 
   test("a batch goes on while its run is copied, and the commit waits for the copy") {
-    val provider = newProvider(hadoop = FailingFiles.configure(hadoopConf()))
+    val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
     val store = open(provider, 0)
-    FailingFiles.whileHolding(".run") { upload =>
+    HeldWrite.during(".run") { upload =>
       store.addRun(10, LeftTimeSorted -> bufferOf(at(1, 2)))
       upload.awaitBegin()
       assert(rowsOf(store, LeftTimeSorted) == at(1, 2))
@@ -146,9 +149,9 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
   }
 
   test("abort while a run is copied: the local file stays until the copy has ended, then it is gone") {
-    val provider = newProvider(hadoop = FailingFiles.configure(hadoopConf()))
+    val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
     val store = open(provider, 0)
-    FailingFiles.whileHolding(".run") { upload =>
+    HeldWrite.during(".run") { upload =>
       val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(1))).head.local.file
       upload.awaitBegin()
       store.abort()
@@ -164,16 +167,14 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
   }
 
   test("abort while a run's copy fails: the local file is gone all the same") {
-    val provider = newProvider(hadoop = FailingFiles.configure(hadoopConf()))
+    val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
     val store = open(provider, 0)
-    FailingFiles.whileFailing(".run") {
-      FailingFiles.whileHolding(".run") { upload =>
-        val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(1))).head.local.file
-        upload.awaitBegin()
-        store.abort()
-        upload.release()
-        eventually(timeout(Span(60, Seconds)))(assert(!local.exists))
-      }
+    HeldWrite.during(".run", fails = true) { upload =>
+      val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(1))).head.local.file
+      upload.awaitBegin()
+      store.abort()
+      upload.release()
+      eventually(timeout(Span(60, Seconds)))(assert(!local.exists))
     }
     assert(!checkpointFiles.exists(_.endsWith(".run")))
   }

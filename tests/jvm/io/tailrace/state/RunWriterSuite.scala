@@ -128,7 +128,11 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
     buffers.foreach(PageBuffer.giveBack)
   }
 
-  test("a file that can't be written is an error at once") {
+  test("a file that can't be written is an error at once, and nothing stays taken") {
+    val buffers = Seq.fill(100)(PageBuffer.take())
+    PageBuffer.giveBack(buffers.head)
     assertThrows[RocksDBException](new RunWriter(new File(directory, "missing/1.run")))
+    assert(PageBuffer.take() eq buffers.head)
+    buffers.foreach(PageBuffer.giveBack)
   }
 }

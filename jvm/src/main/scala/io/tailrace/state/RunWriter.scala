@@ -35,7 +35,12 @@ final class RunWriter(file: File) extends AutoCloseable {
   private var pageKey = ByteBuffer.allocateDirect(256)
   private var key = new Array[Byte](128)
 
-  writer.open(file.getPath)
+  try writer.open(file.getPath)
+  catch {
+    case e: Throwable =>
+      close()
+      throw e
+  }
 
   /** What has been written, in the order of the file. */
   def sections: Seq[Section] = written.toSeq

@@ -17,7 +17,8 @@ trait TempDirectory extends BeforeAndAfterEach { self: Suite =>
   /** For a property, each of whose examples needs an empty directory. */
   def emptyDirectory(): Unit = {
     deleteRoot()
-    Files.createDirectory(root)
+    Files.createDirectories(root)
+    ()
   }
 
   private def deleteRoot(): Unit = TempDirectory.delete(root)

@@ -70,9 +70,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   /** Versions whose manifest is there, whoever wrote it: with checkpoint format 2 a version may have several. */
-  def versions: Set[Long] =
-    try files.list(directory).flatMap(status => manifestVersion(status.getPath.getName)).toSet
-    catch { case _: FileNotFoundException => Set.empty }
+  def versions: Set[Long] = list().flatMap(manifestVersion).toSet
 
   override def download(run: Run, local: File, version: Long): Unit = {
     val path = new Path(directory, run.name)
@@ -120,7 +118,10 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
 
   private def list(): Seq[String] =
     try files.list(directory).toSeq.map(_.getPath.getName)
-    catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e) }
+    catch {
+      case _: FileNotFoundException => Nil // nothing has been written yet
+      case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e)
+    }
 
   /** Reads a file that must be there. Damage is told from a file system that fails: another attempt may succeed then. */
   private def read[T](path: Path, version: Long)(body: InputStream => T): T =

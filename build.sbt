@@ -42,6 +42,31 @@ val sparkJavaOptions = Seq(
   "-Dio.netty.tryReflectionSetAccessible=true"
 )
 
+// Spark's suites stop the Spark of their JVM and start their own: they get a process to themselves, set up as Spark's own
+// build sets it up.
+def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File): Seq[Tests.Group] = {
+  val (sparks, ours) = suites.partition(_.name.startsWith("org.apache.spark."))
+  val directory = target / "spark-suites"
+  IO.createDirectory(directory)
+  val sparksFork = fork
+    .withWorkingDirectory(directory)
+    .withRunJVMOptions(
+      fork.runJVMOptions ++ Seq(
+        "-Dspark.testing=1",
+        "-Dspark.ui.enabled=false",
+        "-Dspark.memory.debugFill=true",
+        "-Xss4m",
+        "-ea",
+        "-Djdk.lang.Process.launchMechanism=VFORK"
+      )
+    )
+    .withEnvVars(fork.envVars ++ Map("SPARK_TESTING" -> "1", "SPARK_LOCAL_IP" -> "127.0.0.1"))
+  Seq(
+    Tests.Group("tailrace", ours, Tests.SubProcess(fork)),
+    Tests.Group("spark", sparks, Tests.SubProcess(sparksFork))
+  ).filter(_.tests.nonEmpty)
+}
+
 lazy val jvm = (project in file("jvm"))
   .settings(
     name := "tailrace",
@@ -50,6 +75,10 @@ lazy val jvm = (project in file("jvm"))
       "org.scalatest" %% "scalatest" % Versions.scalatest % Test,
       "org.scalatestplus" %% "scalacheck-1-18" % Versions.scalacheckTests % Test,
       "org.scalacheck" %% "scalacheck" % Versions.scalacheck % Test
+    ),
+    // Spark's own suites run on our provider: see docs/spark-suites.md.
+    libraryDependencies ++= Seq("common-utils", "core", "catalyst", "sql-api", "sql", "tags").map(module =>
+      ("org.apache.spark" %% s"spark-$module" % Versions.spark % Test).classifier("tests")
     ),
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "tailrace-build.properties"
@@ -62,6 +91,11 @@ lazy val jvm = (project in file("jvm"))
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Test / parallelExecution := false,
     Test / javaOptions ++= sparkJavaOptions :+ "-Xmx3g",
+    Test / testGrouping := testProcesses(
+      (Test / definedTests).value,
+      (Test / forkOptions).value,
+      target.value
+    ),
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
     Compile / packageBin / artifactPath := target.value / s"tailrace-$tailraceVersion.jar",
     Compile / packageBin / packageOptions += Package.ManifestAttributes(

@@ -15,8 +15,17 @@ import io.tailrace.common.{Errors, TailraceConf}
   *   Spark ── init(schema) ──┬─ key schema of BufferedRows ──> OwnStore: runs and manifests
   *                          └─ any other ────────────────> RocksDBStateStoreProvider
   * }}}
+  *
+  * @param newDelegate makes what serves the other stores, so that a test can stand in between
   */
-final class TailraceStateStoreProvider extends StateStoreProvider with SupportsFineGrainedReplay {
+final class TailraceStateStoreProvider private[state] (
+    newDelegate: () => StateStoreProvider with SupportsFineGrainedReplay
+) extends StateStoreProvider
+    with SupportsFineGrainedReplay {
+
+  /** As Spark makes it. */
+  def this() = this(() => SparkState.newRocksDBProvider())
+
   private var delegate: Option[StateStoreProvider with SupportsFineGrainedReplay] = None
   private var own: Option[OwnStore] = None
   private var storeId: StateStoreId = _
@@ -37,7 +46,7 @@ final class TailraceStateStoreProvider extends StateStoreProvider with SupportsF
       SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(key => Option(hadoopConf.get(key))))
       own = Some(new OwnStore(stateStoreId, storeConfs, hadoopConf))
     } else {
-      val rocksDB = SparkState.newRocksDBProvider()
+      val rocksDB = newDelegate()
       rocksDB.init(
         stateStoreId,
         keySchema,

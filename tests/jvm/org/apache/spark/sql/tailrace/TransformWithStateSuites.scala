@@ -1,0 +1,23 @@
+package org.apache.spark.sql.tailrace
+
+import org.apache.spark.sql.streaming._
+
+/** transformWithState tells Spark's RocksDB provider by its name; `DelegatedState` is what lets it run on ours. */
+final class TransformWithStateRowsSuite extends TransformWithStateUnsafeRowSuite with OnTailrace {
+  override protected def everyRun = Seq(
+    "streaming with rocksdb and event time based timer (encoding = UnsafeRow) (with changelog checkpointing)",
+    "test query restart succeeds (encoding = UnsafeRow) (without changelog checkpointing)"
+  )
+}
+
+final class TransformWithInitialStateSuite extends TransformWithStateInitialStateSuite with OnTailrace {
+  override protected def everyRun = Nil
+}
+
+final class TransformWithStateChainSuite extends TransformWithStateChainingSuite with OnTailrace {
+  override protected def everyRun = Nil
+}
+
+final class TransformWithStateErrorsSuite extends TransformWithStateValidationSuite with OnTailrace {
+  override protected def everyRun = Nil
+}

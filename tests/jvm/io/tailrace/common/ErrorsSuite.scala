@@ -36,7 +36,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_CHECKPOINT_WITHOUT_JOIN" -> Errors.checkpointWithoutJoin("P", Seq("a", "b")),
     "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED" -> Errors.checkpointVersionNotRetained("P", 7, "1 to 3"),
     "TAILRACE_CONF_INVALID" -> Errors.confInvalid("K", "V", "E"),
-    "TAILRACE_MEMORY_EXHAUSTED" -> Errors.memoryExhausted(10, 20, cause),
+    "TAILRACE_MEMORY_EXHAUSTED" -> Errors.memoryExhausted(10, 20),
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
     "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
     "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),

@@ -30,10 +30,10 @@ final class TailraceStateException(condition: String, parameters: Map[String, St
 }
 
 /** Spark has no more memory for the rows of a task. Who can do with less catches it; for others it is the task's error. */
-final class RowMemoryExhausted(condition: String, parameters: Map[String, String], cause: Throwable)
+final class RowMemoryExhausted(condition: String, parameters: Map[String, String])
     extends SparkException(
       message = Errors.message(condition, parameters),
-      cause = cause,
+      cause = null,
       errorClass = Some(condition),
       messageParameters = parameters
     ) {
@@ -196,11 +196,10 @@ object Errors {
       "newest" -> newest.toString
     )
 
-  def memoryExhausted(needed: Long, used: Long, cause: Throwable): RowMemoryExhausted =
+  def memoryExhausted(needed: Long, used: Long): RowMemoryExhausted =
     new RowMemoryExhausted(
       "TAILRACE_MEMORY_EXHAUSTED",
-      Map("needed" -> needed.toString, "used" -> used.toString),
-      cause
+      Map("needed" -> needed.toString, "used" -> used.toString)
     )
 
   /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */

@@ -10,7 +10,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.common.{Errors, TailraceConf}
-import io.tailrace.state.DurableFile
+import io.tailrace.state.{DurableFile, LocalFileManager}
 
 /** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
   * at every start. The layout is in `jvm/docs/formats.md`.
@@ -56,7 +56,7 @@ object JoinCheckpoint {
       columns: JoinColumns,
       settings: JoinSettings
   ): Unit = {
-    val files = CheckpointFileManager.create(directory, conf)
+    val files = LocalFileManager.forPath(directory, conf)
     val path = file(directory)
     val now = describe(columns, settings)
     // As long as batch 0 isn't committed there is no state that could mean something else.
@@ -80,7 +80,7 @@ object JoinCheckpoint {
     * @throws io.tailrace.common.TailraceStateException if it isn't there, or damaged
     */
   def read(directory: Path, conf: Configuration, batchId: Long): JoinCheckpoint =
-    read(CheckpointFileManager.create(directory, conf), file(directory), batchId)
+    read(LocalFileManager.forPath(directory, conf), file(directory), batchId)
 
   private def read(files: CheckpointFileManager, path: Path, batchId: Long): JoinCheckpoint = {
     if (!files.exists(path)) throw Errors.stateFileMissing(path.toString, batchId, null)

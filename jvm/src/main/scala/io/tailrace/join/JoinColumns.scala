@@ -1,7 +1,7 @@
 package io.tailrace.join
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.types.{BooleanType, StructField, StructType}
+import org.apache.spark.sql.types.{BinaryType, BooleanType, StringType, StructField, StructType}
 
 import io.tailrace.state.KeyEncoder
 
@@ -29,7 +29,14 @@ final case class JoinColumns(
   def leftTimeOrdinal: Int = ordinal(leftTime, left)
   def rightTimeOrdinal: Int = ordinal(rightTime, right)
 
-  def payloadProjection(): UnsafeProjection = UnsafeProjection.create(payload, right)
+  /** Binary columns are bound as strings: they are copied as they are either way, and Spark's code for binary ones makes an
+    * array of each on the way.
+    */
+  def payloadProjection(): UnsafeProjection =
+    UnsafeProjection.create(payload.map { a =>
+      val dataType = if (a.dataType == BinaryType) StringType else a.dataType
+      BoundReference(ordinal(a, right), dataType, a.nullable)
+    })
 
   val leftSchema: StructType = JoinColumns.schema(left)
   val payloadSchema: StructType = JoinColumns.schema(payload)

@@ -61,11 +61,13 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
   private def reachable(sections: Seq[LiveSection]): Seq[LiveSection] = {
     var earliest = Long.MaxValue
     var latest = Long.MinValue
+    val anyEmpty = probes.hasEmptyKeys
     var i = 0
     while (i < order.length) {
-      if (probes.keyLength(order(i)) > 0) {
-        earliest = Math.min(earliest, probes.time(order(i)))
-        latest = Math.max(latest, probes.time(order(i)))
+      if (!anyEmpty || probes.keyLength(order(i)) > 0) {
+        val time = probes.time(order(i))
+        if (time < earliest) earliest = time
+        if (time > latest) latest = time
       }
       i += 1
     }

@@ -6,7 +6,6 @@ import java.util.zip.CRC32C
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{ChecksumException, Path}
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
 import io.tailrace.common.Errors
 
@@ -24,7 +23,7 @@ import io.tailrace.common.Errors
 final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog with Logging {
   import CheckpointFiles._
 
-  private lazy val files = CheckpointFileManager.create(directory, hadoopConf)
+  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
 
   // Who only reads leaves no directory behind.
   private lazy val writable = {

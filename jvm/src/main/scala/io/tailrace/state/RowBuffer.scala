@@ -20,6 +20,9 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   private var rowBytes = 0L
   private var indexReserved = 0L
 
+  private var shortestKey = Int.MaxValue
+  private var longestKey = 0
+
   private var count = 0
   private var times = new Array[Long](0)
   private var prefixes = new Array[Long](0)
@@ -45,6 +48,14 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   def valueOffset(row: Int): Long = RowLayout.valueAt(base(row), at(row))
   def valueLength(row: Int): Int = RowLayout.valueLength(base(row), at(row))
 
+  /** Whether rows of equal [[keyPrefix]] have equal keys, so that nobody need look at the keys themselves: all keys are of
+    * one length, which the prefix holds.
+    */
+  def prefixesAreKeys: Boolean = longestKey <= 8 && shortestKey >= longestKey
+
+  /** Whether some rows have a key of no bytes. */
+  def hasEmptyKeys: Boolean = shortestKey == 0
+
   private[state] def timesOf: Array[Long] = times
   private[state] def prefixesOf: Array[Long] = prefixes
 
@@ -69,7 +80,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
       keyLength.toLong
     )
     Platform.copyMemory(valueBase, valueOffset, base, RowLayout.valueAt(base, to), valueLength.toLong)
-    index(time, RowLayout.keyPrefix(base, to), to)
+    index(time, RowLayout.keyPrefix(base, to), keyLength, to)
   }
 
   /** Appends a copy of a row. @return its number */
@@ -78,7 +89,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
     val to = reserve(length)
     val base = bases(blocks.size - 1)
     Platform.copyMemory(from, fromAt, base, to, length)
-    index(RowLayout.time(base, to), RowLayout.keyPrefix(base, to), to)
+    index(RowLayout.time(base, to), RowLayout.keyPrefix(base, to), RowLayout.keyLength(base, to), to)
   }
 
   /** Appends a copy of a row, but for its value. @return its number */
@@ -89,7 +100,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
     val time = RowLayout.time(from, fromAt)
     RowLayout.writeHeader(base, to, time, RowLayout.seq(from, fromAt), keyLength, 0)
     Platform.copyMemory(from, RowLayout.keyAt(fromAt), base, RowLayout.keyAt(to), keyLength.toLong)
-    index(time, RowLayout.keyPrefix(base, to), to)
+    index(time, RowLayout.keyPrefix(base, to), keyLength, to)
   }
 
   /** Appends a copy of a row, but for its key. @return its number */
@@ -106,7 +117,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
       RowLayout.valueAt(base, to),
       valueLength.toLong
     )
-    index(time, 0L, to)
+    index(time, 0L, 0, to)
   }
 
   private def reserve(length: Long): Long = {
@@ -118,7 +129,9 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
     to
   }
 
-  private def index(time: Long, prefix: Long, at: Long): Int = {
+  private def index(time: Long, prefix: Long, keyLength: Int, at: Long): Int = {
+    if (keyLength < shortestKey) shortestKey = keyLength
+    if (keyLength > longestKey) longestKey = keyLength
     times(count) = time
     prefixes(count) = prefix
     blockOf(count) = blocks.size - 1
@@ -140,7 +153,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   /** Byte order of two keys, as in a run. */
   def compareKeys(a: Int, b: Int): Int = {
     val byPrefix = java.lang.Long.compareUnsigned(prefixes(a), prefixes(b))
-    if (byPrefix != 0) byPrefix
+    if (byPrefix != 0 || prefixesAreKeys) byPrefix
     else RowLayout.compareKeysBeyondPrefix(base(a), at(a), base(b), at(b))
   }
 
@@ -150,6 +163,8 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   /** Forgets the rows and keeps one block for the next ones. */
   def clear(): Unit = {
     count = 0
+    shortestKey = Int.MaxValue
+    longestKey = 0
     blockUsed = 0
     rowBytes = 0
     while (blocks.size > 1) dropLastBlock()

@@ -1,6 +1,8 @@
 package io.tailrace.state
 
-import org.apache.spark.memory.{MemoryConsumer, SparkOutOfMemoryError, TaskMemoryManager}
+import java.util.concurrent.ArrayBlockingQueue
+
+import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 import org.apache.spark.unsafe.memory.MemoryBlock
 
 import io.tailrace.common.Errors
@@ -10,7 +12,7 @@ import io.tailrace.common.Errors
   * the [[RowBuffer]]; where that is not possible (one group that doesn't fit), the task fails with an error that says so.
   */
 final class RowMemory(manager: TaskMemoryManager)
-    extends MemoryConsumer(manager, RowMemory.BlockBytes, manager.getTungstenMemoryMode) {
+    extends MemoryConsumer(manager, RowMemory.BlockBytes, MemoryMode.ON_HEAP) {
   private var peak = 0L
 
   /** The most that was in use at a time. */
@@ -19,23 +21,25 @@ final class RowMemory(manager: TaskMemoryManager)
   /** Rows in use can't be given up in the middle of a merge. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 
-  private[state] def block(bytes: Long): MemoryBlock =
-    try {
-      val block = allocatePage(bytes)
-      peak = Math.max(peak, getUsed)
-      block
-    } catch {
-      case e: SparkOutOfMemoryError => throw Errors.memoryExhausted(bytes, getUsed, e)
-    }
+  /** Room for at least one row of `bytes` bytes. */
+  private[state] def block(bytes: Long): MemoryBlock = {
+    val size = Math.max((bytes + 7) & ~7L, RowMemory.BlockBytes)
+    reserve(size)
+    if (size == RowMemory.BlockBytes) RowMemory.takeBlock()
+    else MemoryBlock.fromLongArray(new Array[Long](Math.toIntExact(size / 8)))
+  }
 
-  private[state] def release(block: MemoryBlock): Unit = freePage(block)
+  private[state] def release(block: MemoryBlock): Unit = {
+    freeMemory(block.size)
+    if (block.size == RowMemory.BlockBytes) RowMemory.spare.offer(block)
+  }
 
-  /** Counts `bytes` of plain Java arrays. */
+  /** Counts `bytes` of the heap as the task's. */
   private[state] def reserve(bytes: Long): Unit = {
     val granted = acquireMemory(bytes)
     if (granted < bytes) {
       freeMemory(granted)
-      throw Errors.memoryExhausted(bytes, getUsed, null)
+      throw Errors.memoryExhausted(bytes, getUsed)
     }
     peak = Math.max(peak, getUsed)
   }
@@ -48,4 +52,12 @@ object RowMemory {
     * a gigabyte for the buffers of a task.
     */
   val BlockBytes: Long = 256L << 10
+
+  /** Blocks that no task uses, up to 64 MiB an executor: fresh ones would be zeroed, and copied by the collector, batch
+    * after batch.
+    */
+  private val spare = new ArrayBlockingQueue[MemoryBlock](256)
+
+  private def takeBlock(): MemoryBlock =
+    Option(spare.poll()).getOrElse(MemoryBlock.fromLongArray(new Array[Long]((BlockBytes / 8).toInt)))
 }

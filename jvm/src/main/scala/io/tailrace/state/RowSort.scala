@@ -1,7 +1,7 @@
 package io.tailrace.state
 
 /** Stable orders of the rows of a [[RowBuffer]], as arrays of row numbers. Radix sorts on longs, 11 bits a pass, passes
-  * in which all rows agree left out: a batch that arrives nearly in order, or has few keys, costs one or two passes.
+  * in which all rows agree left out, and no pass at all where the rows stand in order already.
   */
 object RowSort {
 
@@ -11,7 +11,7 @@ object RowSort {
   /** By key, then by time. */
   def byKey(rows: RowBuffer): Array[Int] = {
     val order = radix(rows.prefixesOf, unsigned = true, byTime(rows))
-    settleLongKeys(rows, order)
+    if (!rows.prefixesAreKeys) settleLongKeys(rows, order)
     order
   }
 
@@ -37,7 +37,16 @@ object RowSort {
     radix(buckets, unsigned = false, byKey(rows))
   }
 
-  private def identity(n: Int): Array[Int] = Array.tabulate(n)(i => i)
+  private def identity(n: Int): Array[Int] = {
+    // Not `tabulate`, which boxes each number.
+    val order = new Array[Int](n)
+    var i = 0
+    while (i < n) {
+      order(i) = i
+      i += 1
+    }
+    order
+  }
 
   private val BitsPerPass = 11
   private val Mask = (1 << BitsPerPass) - 1
@@ -48,13 +57,20 @@ object RowSort {
     val flip = if (unsigned) 0L else Long.MinValue
     var any = 0L
     var all = -1L
+    var sorted = true
+    var last = Long.MinValue
     var i = 0
     while (i < n) {
       val v = values(start(i))
       any |= v
       all &= v
+      // As signed numbers, whatever they are compared as.
+      val comparable = v ^ flip ^ Long.MinValue
+      if (comparable < last) sorted = false
+      last = comparable
       i += 1
     }
+    if (sorted) return start
     val differing = any ^ all
     var from = start
     var to = new Array[Int](n)

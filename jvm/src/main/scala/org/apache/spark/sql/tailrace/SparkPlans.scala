@@ -1,5 +1,7 @@
 package org.apache.spark.sql.tailrace
 
+import java.util.{Collections, WeakHashMap}
+
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
@@ -29,8 +31,18 @@ object SparkPlans {
 
   def isAppend(mode: OutputMode): Boolean = mode == InternalOutputModes.Append
 
+  private val hadoopConfs =
+    Collections.synchronizedMap(new WeakHashMap[ClassicSession, Broadcast[SerializableConfiguration]])
+
+  /** The Hadoop configuration of a streaming query, with the session's settings in it. A query has a session of its own,
+    * whose settings are fixed when it starts, so it is broadcast once, not with each batch.
+    */
   def broadcastHadoopConf(session: ClassicSession): Broadcast[SerializableConfiguration] =
-    SerializableConfiguration.broadcast(session.sparkContext, session.sessionState.newHadoopConf())
+    hadoopConfs.computeIfAbsent(
+      session,
+      (s: ClassicSession) =>
+        SerializableConfiguration.broadcast(s.sparkContext, s.sessionState.newHadoopConf())
+    )
 
   /** @param metric the value of one of Spark's standard metrics of a stateful operator */
   def stateOperatorProgress(

@@ -1,4 +1,4 @@
-"""Compares Tailrace with plain Spark and with the floor on the feature-label workload, side by side.
+"""Compares Tailrace with plain Spark and with the floors on the feature-label workload, side by side.
 
     python benchmarks/feature_label.py --left 400000 --slices 20 --window '30 minutes' --runs 3
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import report
 from oracle import Verdict, check, count_labels
+from queries import QUERIES, is_tailrace
 from runs import RunResult, RunSpec, launch
 from workload import Streams, Workload, prepare
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ENGINES = ("tailrace", "spark-format-4", "spark-format-2", "floor")
-_CHOICES = (*_ENGINES, "spark-format-3")
+_CHOICES = tuple(QUERIES)
 _UNITS_MS = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _MOST_LABELS = 200_000_000  # some gigabytes of answer, for the engines and for the oracle
 _RESULTS = Path(__file__).with_name("results")
@@ -106,14 +107,17 @@ class Comparison:
                 f"The join's answer has {labels:,} labels: lower --zipf, --left or --window.", file=sys.stderr
             )
             return 1
-        verdict = self._check(streams)
-        print(f"check: {verdict}", flush=True)
-        if not verdict.right:
-            print("The output is wrong, or no window has closed: nothing was timed.", file=sys.stderr)
-            return 1
+        verdicts = []
+        for engine in self._checked_engines():
+            verdict = self._check(engine, streams)
+            print(f"check of {engine}: {verdict}", flush=True)
+            if not verdict.right:
+                print("The output is wrong, or no window has closed: nothing was timed.", file=sys.stderr)
+                return 1
+            verdicts.append(f"{engine}: {verdict}")
         runs = self._time(streams)
         columns = report.numbers(self._workload.row_bytes, self._arguments.partitions)
-        result = report.text(header, runs, columns, str(verdict))
+        result = report.text(header, runs, columns, "; ".join(verdicts))
         print("\n" + result.partition("\nraw numbers")[0])
         self._output().parent.mkdir(exist_ok=True)
         self._output().write_text(result)
@@ -149,10 +153,14 @@ class Comparison:
             checked=checked,
         )
 
-    def _check(self, streams: Streams) -> Verdict:
+    def _checked_engines(self) -> Sequence[str]:
+        """Tailrace in each way that is to be timed, or as it is by default if it isn't to be timed at all."""
+        return [e for e in dict.fromkeys(self._arguments.engines) if is_tailrace(e)] or ["tailrace"]
+
+    def _check(self, engine: str, streams: Streams) -> Verdict:
         scratch = Path(tempfile.mkdtemp(prefix="check-", dir=self._work))
         try:
-            launch(self._spec("tailrace", streams, scratch / "run", checked=True), self._arguments.timeout)
+            launch(self._spec(engine, streams, scratch / "run", checked=True), self._arguments.timeout)
             after, delay = milliseconds(self._arguments.window), milliseconds(self._arguments.delay)
             return check(streams.path, scratch / "run" / "output", after_ms=after, delay_ms=delay)
         finally:

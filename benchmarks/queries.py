@@ -1,4 +1,4 @@
-"""The queries compared: Tailrace, what a user of plain Spark would write, and the floor under any join."""
+"""The queries compared: Tailrace, what a user of plain Spark would write, and the floors under any join."""
 
 from __future__ import annotations
 
@@ -49,18 +49,43 @@ def floor(left: DataFrame, right: DataFrame, _window: str, partitions: int) -> D
     return left.union(right).repartition(partitions, "key")
 
 
+def floor_two_shuffles(left: DataFrame, right: DataFrame, _window: str, partitions: int) -> DataFrame:
+    """A join's plan without the join: each side shuffled by key, one last stage that reads both, no state.
+
+    Spark's union keeps a partitioning that its children share, so that stage has a join's tasks, not twice as
+    many.
+    """
+    return left.repartition(partitions, "key").union(right.repartition(partitions, "key"))
+
+
 # State format 4 is Spark's newest for joins, indexed by time, and off by default in 4.2; 2 is its default.
 QUERIES: Mapping[str, Query] = {
     "tailrace": tailrace_join,
+    "tailrace-not-durable": tailrace_join,
+    "tailrace-eager": tailrace_join,
     "spark-format-4": spark_join,
     "spark-format-3": spark_join,
     "spark-format-2": spark_join,
     "floor": floor,
+    "floor-two-shuffles": floor_two_shuffles,
+}
+
+_TAILRACE: Mapping[str, Mapping[str, str]] = {
+    "tailrace": {},
+    "tailrace-not-durable": {"spark.tailrace.state.durability": "none"},
+    "tailrace-eager": {"spark.tailrace.join.strategy": "eager"},
 }
 
 
+def is_tailrace(engine: str) -> bool:
+    """Whether an engine is Tailrace, however it is set: its output is `tailrace_join`'s."""
+    return engine in _TAILRACE
+
+
 def settings(engine: str) -> dict[str, str]:
-    """The settings of an engine's session beyond those that all have. Tailrace has none but `configure`'s."""
+    """The settings of an engine's session beyond those that all have, and those of `tailrace.configure`."""
+    if is_tailrace(engine):
+        return dict(_TAILRACE[engine])
     if not engine.startswith("spark-format-"):
         return {}
     return {
@@ -78,7 +103,7 @@ def session(engine: str, conf: Mapping[str, str]) -> SparkSession:
     builder: SparkSession.Builder = SparkSession.builder
     for key, value in {**settings(engine), **conf}.items():
         builder = builder.config(key, value)
-    if engine == "tailrace":
+    if is_tailrace(engine):
         builder = tailrace.configure(builder)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BASELINE = "spark-format-4"
 FLOOR = "floor"
+TWO_SHUFFLES = "floor-two-shuffles"
 
 _SIGNIFICANT = 100  # from here on a number is shown without decimals
 
@@ -152,6 +153,7 @@ def text(
         f"medians, runs per engine: {len(runs) // len(rows)} (columns: README.md):\n{table(rows)}\n",
         ratios(rows, BASELINE),
         ratios(rows, FLOOR),
+        ratios(rows, TWO_SHUFFLES),
         f"raw numbers, in the order of the runs:\n{raw}\n",
     ]
     return "\n".join(part for part in parts if part)

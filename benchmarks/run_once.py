@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _OPERATOR_TIMES = ("allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs")
-_LIVE_BYTES = ("leftStoreBytes", "rightStoreBytes")
+_LIVE_BYTES = ("leftStoreBytes", "rightStoreBytes", "joinedStoreBytes")
 
 
 def _conf(spec: RunSpec) -> dict[str, str]:

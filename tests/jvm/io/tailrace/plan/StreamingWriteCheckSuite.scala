@@ -42,6 +42,18 @@ class StreamingWriteCheckSuite extends SparkSuite {
     }
   }
 
+  test("a setting that makes no sense") {
+    withConf("spark.tailrace.state.durability" -> "partial") {
+      checkRefused(
+        "TAILRACE_CONF_INVALID",
+        "key" -> "spark.tailrace.state.durability",
+        "value" -> "partial",
+        "expected" -> "one of full, none"
+      )(start(joined)(_.outputMode(OutputMode.Append)))
+    }
+    assert(spark.streams.active.isEmpty)
+  }
+
   test("append is started, and so is any mode without a join") {
     start(joined)(_.outputMode(OutputMode.Append))
     spark.streams.active.foreach(_.stop())

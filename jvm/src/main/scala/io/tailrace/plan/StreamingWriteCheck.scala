@@ -4,9 +4,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkPlans
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, TailraceConf}
 
 /** Refuses a streaming query that Tailrace can't run when it is started, in the caller's thread, instead of when its
   * first batch is planned. A hint rule, because those come first: the statement that still knows output mode and trigger
@@ -19,6 +20,7 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
         if (write.trigger.isInstanceOf[RealTimeTrigger]) throw Errors.realTimeModeUnsupported()
         if (!SparkPlans.isAppend(write.outputMode))
           throw Errors.outputModeUnsupported(write.outputMode.toString)
+        TailraceConf.check(key => Option(SQLConf.get.getConfString(key, null)))
       case _ =>
     }
     plan

@@ -27,7 +27,7 @@ class Batch:
         state_rows: rows that wait in the state after the batch.
         state_bytes: of these rows and their keys, before compression.
         file_bytes: of the files that hold them, as they lie in the checkpoint.
-        memory_bytes: of the buffers with the batch's own rows, as the tasks ended.
+        memory_bytes: the most that the rows of the batch took at a time, in all its tasks together.
         seconds: duration of the whole batch.
         watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
     """
@@ -73,7 +73,7 @@ def read_batch(progress: Mapping[str, Any]) -> Batch:
         raise LookupError(f"Batch {progress['batchId']} reports {len(operators)} state operators, not one.")
     operator = operators[0]
     metrics = operator["customMetrics"]
-    stores = metrics["leftStoreBytes"] + metrics["rightStoreBytes"]
+    stores = sum(metrics[f"{store}StoreBytes"] for store in ("left", "right", "joined"))
     return Batch(
         number=progress["batchId"],
         rows_in=progress["numInputRows"],

@@ -135,8 +135,11 @@ class Query:
 
     def total(self, metric: str) -> int:
         """A custom metric of the join, summed over the batches of this run."""
-        batches = [p["stateOperators"] for p in self.query.recentProgress]
-        return sum(operators[0]["customMetrics"][metric] for operators in batches if operators)
+        # A query that is idle for ten seconds reports its last batch once more.
+        batches = {
+            p["batchId"]: p["stateOperators"] for p in self.query.recentProgress if p["stateOperators"]
+        }
+        return sum(operators[0]["customMetrics"][metric] for operators in batches.values())
 
     def state(self) -> list[dict[str, Any]]:
         """The buffered rows, as Spark's own state reader sees them."""

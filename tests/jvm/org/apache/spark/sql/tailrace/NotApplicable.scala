@@ -20,4 +20,8 @@ trait NotApplicable extends SparkFunSuite {
 
 object NotApplicable {
   val Check = "every test on the list of those that don't apply is one of Spark's"
+
+  /** Reasons that several suites have. */
+  val OldCheckpoint = "restarts a checkpoint of Spark's HDFS-backed provider, which the checkpoint names"
+  val OnHdfs = "asks for Spark's HDFS-backed provider by name"
 }

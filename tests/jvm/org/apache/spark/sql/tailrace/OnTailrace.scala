@@ -24,13 +24,16 @@ trait OnTailrace extends StreamTest with ShortByDefault with PrivateMethodTester
     .set(StaticSQLConf.SPARK_SESSION_EXTENSIONS, Seq(classOf[TailraceExtensions].getName))
     .set(SQLConf.STATE_STORE_PROVIDER_CLASS, classOf[TailraceStateStoreProvider].getName)
 
-  override protected def withSQLConf[T](pairs: (String, String)*)(body: => T): T = {
+  override protected def withSQLConf[T](pairs: (String, String)*)(body: => T): T =
+    super.withSQLConf(pairs.map(onOurs): _*)(body)
+
+  private def onOurs(pair: (String, String)): (String, String) = {
     val sparks = SQLConf.STATE_STORE_PROVIDER_CLASS.key -> classOf[RocksDBStateStoreProvider].getName
     val ours = SQLConf.STATE_STORE_PROVIDER_CLASS.key -> classOf[TailraceStateStoreProvider].getName
-    super.withSQLConf(pairs.map(pair => if (pair == sparks) ours else pair): _*)(body)
+    if (pair == sparks) ours else pair
   }
 
-  // It unloads its providers at the end: look before that, and before a stop, while they are there.
+  // Providers are unloaded at the end. While a query waits for data they can be looked at without holding it up.
   override def testStream(
       stream: Dataset[_],
       mode: OutputMode,
@@ -41,9 +44,10 @@ trait OnTailrace extends StreamTest with ShortByDefault with PrivateMethodTester
   ): Unit = {
     val look = Execute("look at the providers")(_ => providers ++= loadedProviders)
     super.testStream(stream, mode, options, sink)(actions.flatMap {
-      case StopStream => Seq(look, StopStream)
+      case check @ (_: CheckAnswerRows | _: CheckAnswerRowsByFunc | _: CheckNewAnswerRows) => Seq(check, look)
+      case start: StartStream => Seq(start.copy(additionalConfs = start.additionalConfs.map(onOurs)))
       case other => Seq(other)
-    } :+ look: _*)
+    }: _*)
   }
 
   private def loadedProviders: Set[Class[_]] = {

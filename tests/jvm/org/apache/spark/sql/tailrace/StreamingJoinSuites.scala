@@ -14,7 +14,7 @@ trait JoinStateFormat2 extends StreamingJoinSuite with OnTailrace {
     testWithoutVirtualColumnFamilyJoins(name, tags: _*)(body)
 
   override protected def notApplicable: Map[String, Seq[String]] =
-    Map(StreamingJoins.OldCheckpoint -> oldCheckpoints.map(_ + " (without virtual column family joins)"))
+    Map(NotApplicable.OldCheckpoint -> oldCheckpoints.map(_ + " (without virtual column family joins)"))
 
   protected def oldCheckpoints: Seq[String] = Nil
 }
@@ -25,9 +25,6 @@ trait JoinStateFormat3 extends StreamingJoinSuite with OnTailrace {
 }
 
 object StreamingJoins {
-  val OldCheckpoint = "restarts a checkpoint of Spark's HDFS-backed provider, which the checkpoint names"
-  val OnHdfs = "asks for Spark's HDFS-backed provider by name"
-
   val innerOldCheckpoints: Seq[String] = Seq(
     "SPARK-26187 restore the stream-stream inner join query from Spark 2.4",
     "SPARK-48687 - restore the stream-stream inner join query from Spark 3.5 and " +
@@ -50,12 +47,12 @@ final class InnerJoinFormat3Suite extends StreamingInnerJoinSuite with JoinState
   override protected def everyRun = Seq(
     "stream stream inner join on non-time column - Append (with changelog checkpointing = false)"
   )
-  override protected def notApplicable = Map(StreamingJoins.OnHdfs -> StreamingJoins.innerOnHdfs)
+  override protected def notApplicable = Map(NotApplicable.OnHdfs -> StreamingJoins.innerOnHdfs)
 }
 
 final class InnerJoinFormat4Suite extends StreamingInnerJoinV4Suite with OnTailrace {
   override protected def everyRun = Nil
-  override protected def notApplicable = Map(StreamingJoins.OnHdfs -> StreamingJoins.innerOnHdfs)
+  override protected def notApplicable = Map(NotApplicable.OnHdfs -> StreamingJoins.innerOnHdfs)
 }
 
 final class OuterJoinFormat2Suite extends StreamingOuterJoinSuite with JoinStateFormat2 {

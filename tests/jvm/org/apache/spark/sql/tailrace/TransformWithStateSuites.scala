@@ -20,4 +20,10 @@ final class TransformWithStateChainSuite extends TransformWithStateChainingSuite
 
 final class TransformWithStateErrorsSuite extends TransformWithStateValidationSuite with OnTailrace {
   override protected def everyRun = Nil
+  override protected def notApplicable = Map(
+    "expects the session's provider to be Spark's HDFS-backed one" -> Seq(
+      "transformWithState - streaming with hdfsStateStoreProvider should fail",
+      "transformWithStateWithInitialState - streaming with hdfsStateStoreProvider should fail"
+    )
+  )
 }

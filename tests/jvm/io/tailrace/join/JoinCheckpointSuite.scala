@@ -70,7 +70,10 @@ class JoinCheckpointSuite extends SparkSuite {
   }
 
   test("another kind of output is refused: its state is another") {
-    checkIncompatible(query(window.copy(how = "inner"))(sameLeft))("`how` was 'left' and is now 'inner'")
+    checkIncompatible(query(window.copy(how = "inner"))(sameLeft))(
+      "`how` was 'left' and is now 'inner'",
+      "`spark.tailrace.join.strategy` was 'lazy' and is now 'eager'"
+    )
   }
 
   test("what doesn't touch the state may change") {

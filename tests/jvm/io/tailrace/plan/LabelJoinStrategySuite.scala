@@ -21,10 +21,10 @@ class LabelJoinStrategySuite extends SparkSuite {
       val out = new java.io.ByteArrayOutputStream
       Console.withOut(out)(h.streaming.explain())
       val line = out.toString.linesIterator.find(_.contains("TailraceLabelJoin")).get
-      Seq("how=left", "window=[-1000000, +10000000] us", "match=nearest", "matching=at expiry").foreach {
-        part =>
+      Seq("how=left", "window=[-1000000, +10000000] us", "match=nearest", "strategy=lazy (at expiry)")
+        .foreach { part =>
           assert(line.contains(part))
-      }
+        }
     }
   }
 

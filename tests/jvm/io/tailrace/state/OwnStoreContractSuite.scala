@@ -103,8 +103,8 @@ final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
       val provider = newOne(retain(2))
       val versions = (0 until 5).scanLeft(Empty)((version, _) => step(provider, version))
       provider.doMaintenance()
-      versions.slice(1, 4).foreach(version => refusedAsMissing(load(newOne(), version)))
-      versions.drop(4).foreach { version =>
+      versions.slice(1, 3).foreach(version => refusedAsMissing(load(newOne(), version)))
+      versions.drop(3).foreach { version =>
         assert(rowsAt(newOne(), version) == (0L until version.number).map(rowAt))
       }
     }

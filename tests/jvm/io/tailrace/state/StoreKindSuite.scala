@@ -9,13 +9,14 @@ final class StoreKindSuite extends AnyFunSuite {
       StoreKind.all.map(k => (k.id.toInt, k.name, k.timeSorted)) == Seq(
         (1, "left-time-sorted", true),
         (2, "left-key-sorted", false),
-        (3, "right-key-sorted", false)
+        (3, "right-key-sorted", false),
+        (4, "joined-indicator", true)
       )
     )
   }
 
   test("a kind is found by its name") {
     StoreKind.all.foreach(k => assert(StoreKind.named(k.name).contains(k)))
-    assert(StoreKind.named("joined-indicator").isEmpty)
+    assert(StoreKind.named("joined").isEmpty)
   }
 }

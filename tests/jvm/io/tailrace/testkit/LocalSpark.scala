@@ -10,7 +10,6 @@ object LocalSpark {
       .master("local[1]")
       .appName("tailrace tests")
       .config("spark.ui.enabled", "false")
-      .config("spark.sql.shuffle.partitions", "1")
       .getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     // Starts the coordinator that commits are reported to.

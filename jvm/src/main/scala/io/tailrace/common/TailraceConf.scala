@@ -35,7 +35,7 @@ object TailraceConf {
     )
 
   /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.join.MatchStrategy`. `auto` leaves it to the planner.
-    * A checkpoint stays with what it began with.
+    * The one setting that a checkpoint is bound to: with another one its query is refused.
     */
   val JoinStrategy: ChoiceEntry[String] =
     new ChoiceEntry("spark.tailrace.join.strategy", "auto", Seq("auto", "lazy", "eager").map(w => w -> w))

@@ -31,7 +31,7 @@ object LabelJoinStrategy extends SparkStrategy {
 
   /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy, which writes
     * each row once and reads it once; eager is for those who say so, because their right rows are many, mostly match
-    * nothing, and would wait for the end of a long window (`adr/003`).
+    * nothing, and would wait for the end of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager

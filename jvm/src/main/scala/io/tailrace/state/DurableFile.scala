@@ -1,6 +1,6 @@
 package io.tailrace.state
 
-import java.io.{IOException, OutputStream}
+import java.io.{FileNotFoundException, IOException, OutputStream}
 
 import scala.util.control.NonFatal
 
@@ -32,7 +32,9 @@ object DurableFile {
     }
   }
 
-  /** @throws io.tailrace.common.TailraceStateException if it is damaged, or its file system fails */
+  /** @throws io.tailrace.common.TailraceStateException if it is damaged, or its file system fails
+    * @throws java.io.FileNotFoundException if it isn't there, which is for the caller to judge
+    */
   def read(files: CheckpointFileManager, path: Path): Array[Byte] =
     try {
       val in = files.open(path)
@@ -41,6 +43,7 @@ object DurableFile {
     } catch {
       case e: ChecksumException =>
         throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
+      case e: FileNotFoundException => throw e
       case e: IOException => throw Errors.stateFileUnavailable(path.toString, "read", e)
     }
 }

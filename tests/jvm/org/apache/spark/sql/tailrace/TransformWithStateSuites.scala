@@ -2,7 +2,7 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.streaming._
 
-/** transformWithState tells Spark's RocksDB provider by its name; `DelegatedState` is what lets it run on ours. */
+/** transformWithState tells Spark's RocksDB provider by its name; `TransformWithStateDelegation` is what lets it run on ours. */
 final class TransformWithStateRowsSuite extends TransformWithStateUnsafeRowSuite with OnTailrace {
   override protected def everyRun = Seq(
     "streaming with rocksdb and event time based timer (encoding = UnsafeRow) (with changelog checkpointing)",

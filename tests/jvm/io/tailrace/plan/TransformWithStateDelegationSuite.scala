@@ -15,7 +15,7 @@ import io.tailrace.testkit.SparkSuite
 /** PySpark's operator, which needs a Python worker to run. Spark's own suites run the Scala one: `TransformWithState...`
   * in org.apache.spark.sql.tailrace.
   */
-final class DelegatedStateSuite extends SparkSuite {
+final class TransformWithStateDelegationSuite extends SparkSuite {
   private val key = AttributeReference("k", IntegerType)()
   private val schema = new StructType().add("k", IntegerType)
   private def leaf = LocalTableScanExec(Seq(key), Nil, None)
@@ -45,7 +45,7 @@ final class DelegatedStateSuite extends SparkSuite {
   }
 
   private def replaced(operator: TransformWithStateInPySparkExec): SparkPlan =
-    DelegatedState.preColumnarTransitions(ProjectExec(Seq(key), operator)).children.head
+    TransformWithStateDelegation.preColumnarTransitions(ProjectExec(Seq(key), operator)).children.head
 
   test("a stream's operator is replaced by one that is the same in all but the check") {
     val before = operator(streaming = true)

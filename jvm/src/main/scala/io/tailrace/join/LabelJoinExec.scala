@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
@@ -15,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.state.BufferedRows
@@ -67,6 +68,13 @@ class LabelJoinExec(
       right,
       outputMode
     ) {
+
+  // False while the parent's constructor runs.
+  private val constructed = true
+
+  /** The parent's constructor would broadcast what nobody reads. */
+  override protected def sparkContext: SparkContext =
+    if (constructed) session.sparkContext else UnstartedContext.get
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(columns, settings, joinOutput)
 

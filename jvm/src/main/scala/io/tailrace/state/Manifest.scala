@@ -1,5 +1,6 @@
 package io.tailrace.state
 
+import java.io.StringWriter
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.zip.CRC32C
 
@@ -9,6 +10,8 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.common.Errors
+
+import com.fasterxml.jackson.core.JsonFactory
 
 /** A stretch of one run that belongs to one store and one time bucket. Times are microseconds since the epoch.
   *
@@ -61,8 +64,45 @@ object Manifest {
     *              without runs would be believed anywhere
     */
   def encode(manifest: Manifest, place: String): Array[Byte] = {
-    val body = s"$Magic $Format $place\n${Serialization.write(manifest)}\n"
+    val body = s"$Magic $Format $place\n${json(manifest)}\n"
     s"$body${checksum(body)}\n".getBytes(UTF_8)
+  }
+
+  /** By hand, for a manifest is written with each batch: what takes case classes apart by reflection costs more than the
+    * rest of a small commit.
+    */
+  private def json(manifest: Manifest): String = {
+    val text = new StringWriter
+    val out = new JsonFactory().createGenerator(text)
+    out.writeStartObject()
+    out.writeNumberField("version", manifest.version)
+    out.writeNumberField("expiredThrough", manifest.expiredThrough)
+    out.writeArrayFieldStart("runs")
+    manifest.runs.foreach { run =>
+      out.writeStartObject()
+      out.writeStringField("name", run.name)
+      out.writeNumberField("length", run.length)
+      out.writeNumberField("crc32c", run.crc32c)
+      out.writeArrayFieldStart("sections")
+      run.sections.foreach { section =>
+        out.writeStartObject()
+        out.writeStringField("store", section.store)
+        out.writeNumberField("bucket", section.bucket)
+        out.writeNumberField("rows", section.rows)
+        out.writeNumberField("minTime", section.minTime)
+        out.writeNumberField("maxTime", section.maxTime)
+        out.writeNumberField("bytes", section.bytes)
+        out.writeNumberField("expiredRows", section.expiredRows)
+        out.writeEndObject()
+      }
+      out.writeEndArray()
+      out.writeNumberField("level", run.level)
+      out.writeEndObject()
+    }
+    out.writeEndArray()
+    out.writeEndObject()
+    out.close()
+    text.toString
   }
 
   /** @param file what to call the file in an error */

@@ -103,7 +103,8 @@ final class ImportRulesSuite extends AnyFunSuite {
     sources.foreach { s =>
       s.lines.filter(_.startsWith("import ")).foreach { line =>
         val rooted =
-          Seq("java.", "javax.", "scala.", "org.", "io.tailrace.").exists(r => line.startsWith(s"import $r"))
+          Seq("java.", "javax.", "sun.reflect.", "scala.", "org.", "com.", "io.tailrace.")
+            .exists(r => line.startsWith(s"import $r"))
         assert(rooted, s"${s.path}: $line")
       }
     }

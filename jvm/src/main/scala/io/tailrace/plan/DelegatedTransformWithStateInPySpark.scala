@@ -53,6 +53,9 @@ final class DelegatedTransformWithStateInPySpark(
     if (!TransformWithStateDelegation.isOurs(conf)) super.validateStateStoreProvider(isStreaming)
 
   // A rule that puts an equal node in a node's place has changed nothing, in Spark's eyes, and the old one stays.
+  /** As Spark calls it: in `explain` and in the UI it is Spark's operator. */
+  override def nodeName: String = "TransformWithStateInPySpark"
+
   override def canEqual(other: Any): Boolean = other.isInstanceOf[DelegatedTransformWithStateInPySpark]
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode: Int = super.hashCode

@@ -19,13 +19,18 @@ object TransformWithStateDelegation extends ColumnarRule {
   override def preColumnarTransitions: Rule[SparkPlan] = Replacement
 
   private object Replacement extends Rule[SparkPlan] {
-    override def apply(plan: SparkPlan): SparkPlan = plan.transform {
-      case spark: TransformWithStateExec if !spark.isInstanceOf[DelegatedTransformWithState] =>
-        DelegatedTransformWithState(spark)
-      case spark: TransformWithStateInPySparkExec
-          if !spark.isInstanceOf[DelegatedTransformWithStateInPySpark] =>
-        DelegatedTransformWithStateInPySpark(spark)
-    }
+    override def apply(plan: SparkPlan): SparkPlan =
+      if (!isOurs(conf)) plan
+      else {
+        plan.transform {
+          case spark: TransformWithStateExec
+              if spark.isStreaming && !spark.isInstanceOf[DelegatedTransformWithState] =>
+            DelegatedTransformWithState(spark)
+          case spark: TransformWithStateInPySparkExec
+              if spark.isStreaming && !spark.isInstanceOf[DelegatedTransformWithStateInPySpark] =>
+            DelegatedTransformWithStateInPySpark(spark)
+        }
+      }
   }
 
   def isOurs(conf: SQLConf): Boolean =

@@ -10,6 +10,7 @@ from tailrace._version import __version__
 from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
+    TailraceMemoryError,
     TailraceSessionError,
     TailraceStateError,
     TailraceVersionError,
@@ -19,6 +20,7 @@ from tailrace.join import join
 __all__ = [
     "TailraceError",
     "TailraceJoinError",
+    "TailraceMemoryError",
     "TailraceSessionError",
     "TailraceStateError",
     "TailraceVersionError",

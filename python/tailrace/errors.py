@@ -1,10 +1,11 @@
 """What Tailrace raises.
 
     TailraceError
-    ├── TailraceSessionError   the Spark session lacks the jar, the extension or the state store provider
+    ├── TailraceSessionError   the Spark session lacks a part, or has a setting that makes no sense
     ├── TailraceVersionError   wheel, jar, Spark, Scala and Java don't fit together
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
-    └── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
+    ├── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
+    └── TailraceMemoryError    a task that Spark has no more memory for
 
 An argument of a wrong Python type raises `TypeError`, as everywhere in Python.
 
@@ -49,7 +50,10 @@ class TailraceError(Exception):
 
 
 class TailraceSessionError(TailraceError):
-    """The Spark session lacks the jar, the extension or the state store provider (`TAILRACE_SESSION_*`)."""
+    """The Spark session lacks a part (`TAILRACE_SESSION_*`), or has a wrong setting (`TAILRACE_CONF_*`).
+
+    Parts are the jar, the extension and the state store provider; settings are those of `spark.tailrace.*`.
+    """
 
 
 class TailraceVersionError(TailraceError):
@@ -64,8 +68,14 @@ class TailraceStateError(TailraceError):
     """A checkpoint or state file that is another query's, or damaged (`TAILRACE_{STATE,CHECKPOINT}_*`)."""
 
 
+class TailraceMemoryError(TailraceError):
+    """A task that needs more memory for rows than Spark has (`TAILRACE_MEMORY_*`)."""
+
+
 _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_SESSION_", TailraceSessionError),
+    ("TAILRACE_CONF_", TailraceSessionError),
+    ("TAILRACE_MEMORY_", TailraceMemoryError),
     ("TAILRACE_SPARK_VERSION_", TailraceVersionError),
     ("TAILRACE_JOIN_", TailraceJoinError),
     ("TAILRACE_OUTPUT_MODE_", TailraceJoinError),

@@ -12,6 +12,7 @@ from tailrace._version import __version__
 from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
+    TailraceMemoryError,
     TailraceSessionError,
     TailraceStateError,
     TailraceVersionError,
@@ -47,6 +48,8 @@ class SparkSaysError(Exception):
     [
         ("TAILRACE_SESSION_EXTENSION_MISSING", TailraceSessionError),
         ("TAILRACE_SPARK_VERSION_MISMATCH", TailraceVersionError),
+        ("TAILRACE_CONF_INVALID", TailraceSessionError),
+        ("TAILRACE_MEMORY_EXHAUSTED", TailraceMemoryError),
         ("TAILRACE_JOIN_WATERMARK_MISSING", TailraceJoinError),
         ("TAILRACE_OUTPUT_MODE_UNSUPPORTED", TailraceJoinError),
         ("TAILRACE_STATE_FILE_CORRUPT", TailraceStateError),

@@ -13,6 +13,7 @@ def test_all_is_what_the_documentation_names() -> None:
     assert set(tailrace.__all__) == {
         "TailraceError",
         "TailraceJoinError",
+        "TailraceMemoryError",
         "TailraceSessionError",
         "TailraceStateError",
         "TailraceVersionError",
@@ -38,7 +39,7 @@ def test_docstrings_name_every_argument(function: object) -> None:
 
 def test_every_error_has_the_one_root() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
-    assert len(kinds) == 5
+    assert len(kinds) == 6
     assert all(issubclass(kind, tailrace.TailraceError) for kind in kinds)
 
 

@@ -61,7 +61,8 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
           var seen = 0
           while (merged.next()) {
             seen += 1
-            val positions = merged.first until merged.first + merged.count
+            val first = merged.candidates.first
+            val positions = first until first + merged.candidates.count
             val places = positions.map(placeOf(merged.candidates, _))
             out ++= places.map(part(merged.probe)._2 -> _)
             val times = positions.map(merged.candidates.time)
@@ -198,7 +199,7 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
     val manager = TaskMemory.create(64L << 20)
     val merged = new SortedMerge(-10, 10, new RowMemory(manager))
     merged.start(rows, RowSort.byKey(rows), sections)
-    assert(merged.next() && merged.count == 11)
+    assert(merged.next() && merged.candidates.count == 11)
     merged.close()
     merged.close()
     assert(manager.getMemoryConsumptionForThisTask == 0)

@@ -8,7 +8,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.unsafe.Platform
 import org.scalacheck.{Gen, Shrink}
 
-import io.tailrace.state.{LiveSection, RowBuffer, RunCursor}
+import io.tailrace.state.{LiveSection, RowBuffer, RowLayout, RunCursor}
 
 /** A buffered row as plain values, so that tests can compare rows with `==`. */
 final case class TestRow(key: Vector[Byte], time: Long, seq: Long, value: Vector[Byte]) {
@@ -55,17 +55,15 @@ object TestRow {
     TestRow(key(keyText), time, seq, bytes(value))
 
   def read(buffer: RowBuffer, row: Int): TestRow = {
-    val key = new Array[Byte](buffer.keyLength(row))
-    val value = new Array[Byte](buffer.valueLength(row))
-    buffer.copyKey(row, key)
-    Platform.copyMemory(
-      buffer.base(row),
-      buffer.valueOffset(row),
-      value,
-      Platform.BYTE_ARRAY_OFFSET.toLong,
-      value.length.toLong
-    )
-    TestRow(key.toVector, buffer.time(row), buffer.seq(row), value.toVector)
+    val key = copy(buffer.base(row), RowLayout.keyAt(buffer.at(row)), buffer.keyLength(row))
+    val value = copy(buffer.base(row), buffer.valueOffset(row), buffer.valueLength(row))
+    TestRow(key, buffer.time(row), buffer.seq(row), value)
+  }
+
+  private def copy(base: AnyRef, offset: Long, length: Int): Vector[Byte] = {
+    val bytes = new Array[Byte](length)
+    Platform.copyMemory(base, offset, bytes, Platform.BYTE_ARRAY_OFFSET.toLong, length.toLong)
+    bytes.toVector
   }
 
   def read(cursor: RunCursor): TestRow =

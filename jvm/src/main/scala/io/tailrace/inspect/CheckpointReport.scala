@@ -102,12 +102,12 @@ object CheckpointReport {
       manifest.runs.flatMap(_.sections).map(_ -> manifest.expiredThrough)
     }
     alive.groupBy(_._1.kind).toSeq.sortBy(_._1.id).map { case (kind, sections) =>
-      val times = sections.filter { case (section, _) => rows(section) > 0 }
+      val times = sections.filter { case (section, _) => section.liveRows > 0 }
       // The oldest first; of two at the same time the one that is sure to be there.
       val oldest = times.map { case (section, through) => oldestOf(section, through) }.sorted.headOption
       StoreReport(
         kind.name,
-        sections.map { case (section, _) => rows(section) }.sum,
+        sections.map { case (section, _) => section.liveRows }.sum,
         sections.map(_._1.bytes).sum,
         oldest.map { case (time, _) => iso(time) },
         oldest.exists { case (_, isBound) => isBound },
@@ -115,8 +115,6 @@ object CheckpointReport {
       )
     }
   }
-
-  private def rows(section: Section): Long = section.rows - section.expiredRows
 
   /** The section's oldest row that counts, and whether that is only where it can be at the earliest. */
   private def oldestOf(section: Section, expiredThrough: Long): (Long, Boolean) =

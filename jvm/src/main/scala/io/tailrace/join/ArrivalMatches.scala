@@ -28,8 +28,8 @@ final class ArrivalMatches(
   def next(): Boolean = {
     position += 1
     while (position >= end && nextProbe()) {
-      position = merge.first
-      end = merge.first + merge.count
+      position = candidates.first
+      end = candidates.first + candidates.count
     }
     position < end
   }

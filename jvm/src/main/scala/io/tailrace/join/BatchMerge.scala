@@ -31,10 +31,9 @@ private[join] final class BatchMerge(
 
   private var key = new Array[Byte](0)
   private var started = false
-  // The matches of the current left row are the candidates from `first` up to `end`; pairs are out up to `position`.
-  private var first = 0
-  private var end = 0
+  // Pairs of the current left row are out up to `position`, of the matches up to `end`.
   private var position = 0
+  private var end = 0
 
   override def hasNext: Boolean =
     if (settings.isGrouped) left.hasNext
@@ -46,24 +45,19 @@ private[join] final class BatchMerge(
   override def next(): InternalRow =
     if (settings.isGrouped) {
       if (!nextLeft()) throw new NoSuchElementException("no more left rows")
-      groupJoiner.join(left.row, groups.write(candidates, first, end - first, left.time))
+      groupJoiner.join(left.row, groups.write(candidates, position, end - position, left.time))
     } else {
       if (!hasNext) throw new NoSuchElementException("no more pairs")
-      element.pointTo(
-        candidates.base(position),
-        candidates.valueOffset(position),
-        candidates.valueLength(position)
-      )
+      val pair = pairs.write(left.row, candidates.pointTo(element, position))
       position += 1
-      pairs.write(left.row, element)
+      pair
     }
 
   /** Takes the next left row and finds its matches. */
   private def nextLeft(): Boolean =
     left.hasNext && {
       left.advance()
-      if (left.canMatch) findMatches() else end = first
-      position = first
+      if (left.canMatch) findMatches() else end = position
       true
     }
 
@@ -73,18 +67,14 @@ private[join] final class BatchMerge(
       started = true
       key = left.copyKey()
       collect()
-      first = 0
     }
-    val lower = window.lowerBound(left.time)
-    while (first < candidates.size && candidates.time(first) < lower) first += 1
-    val upper = window.upperBound(left.time)
-    end = Math.max(first, end)
-    while (end < candidates.size && candidates.time(end) <= upper) end += 1
+    candidates.slideTo(window.lowerBound(left.time), window.upperBound(left.time))
+    position = candidates.first
+    end = position + candidates.count
   }
 
   private def collect(): Unit = {
     candidates.clear()
-    end = 0
     while (right.hasHead && (!right.headCanMatch || right.compareHead(key) < 0)) right.dropHead()
     while (right.hasHead && right.headCanMatch && right.compareHead(key) == 0) {
       val value = payload(right.head)

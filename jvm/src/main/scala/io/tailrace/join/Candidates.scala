@@ -2,20 +2,31 @@ package io.tailrace.join
 
 import java.util.Arrays
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
 import io.tailrace.state.{RowBuffer, RowMemory}
 
 /** The right rows of one key that its left rows may match, in the order of time, and of content where times are equal:
   * the order in which rows arrive isn't the same twice after a shuffle.
   *
-  * Add rows, `settle`, then read by position.
+  * Add rows, `settle`, then read by position. `slideTo` finds the stretch of them that a left row matches: left rows come
+  * in the order of time, so no row is looked at twice.
   */
 final class Candidates(memory: RowMemory) extends AutoCloseable {
   private val rows = new RowBuffer(memory)
   private var ranked = new Array[Int](64)
   private var inOrder = true
   private var latest = Long.MinValue
+  private var begin = 0
+  private var end = 0
 
-  def clear(): Unit = if (!rows.isEmpty) {
+  def clear(): Unit = {
+    begin = 0
+    end = 0
+    if (!rows.isEmpty) forget()
+  }
+
+  private def forget(): Unit = {
     rows.clear()
     inOrder = true
     latest = Long.MinValue
@@ -43,13 +54,32 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   }
 
   def size: Int = rows.size
+
+  /** Moves on to the rows at `lower` at the least and at `upper` at the most; neither may go back before `clear`. */
+  def slideTo(lower: Long, upper: Long): Unit = {
+    while (begin < size && time(begin) < lower) begin += 1
+    if (end < begin) end = begin
+    while (end < size && time(end) <= upper) end += 1
+  }
+
+  /** The rows that it has moved to: `count` of them, from position `first` on. */
+  def first: Int = begin
+  def count: Int = end - begin
+
   def time(position: Int): Long = rows.time(ranked(position))
 
   /** Where the row is: see [[io.tailrace.state.RowLayout]]. */
   def at(position: Int): Long = rows.at(ranked(position))
   def base(position: Int): AnyRef = rows.base(ranked(position))
+
   def valueOffset(position: Int): Long = rows.valueOffset(ranked(position))
   def valueLength(position: Int): Int = rows.valueLength(ranked(position))
+
+  /** @return `row`, with the row's value for its bytes */
+  def pointTo(row: UnsafeRow, position: Int): UnsafeRow = {
+    row.pointTo(base(position), valueOffset(position), valueLength(position))
+    row
+  }
 
   private def insertionSort(): Unit = {
     var i = 1

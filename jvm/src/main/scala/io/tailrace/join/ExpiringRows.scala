@@ -21,15 +21,13 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
     .map(live => new Source(live, live.cursor()))
 
   private val queue =
-    new PriorityQueue[Source](11, (a: Source, b: Source) => compare(a, b.cursor.time, b.cursor.seq))
-
-  private def compare(source: Source, time: Long, seq: Long): Int = {
-    val byTime = java.lang.Long.compare(source.cursor.time, time)
-    if (byTime != 0) byTime else java.lang.Long.compare(source.cursor.seq, seq)
-  }
+    new PriorityQueue[Source](
+      11,
+      (a: Source, b: Source) => a.cursor.compareTimeAndSeq(b.cursor.time, b.cursor.seq)
+    )
 
   sources.foreach { source =>
-    if (from >= source.live.section.minTime) source.cursor.seekTime(from + 1) else source.cursor.first()
+    source.cursor.firstAfter(from)
     enqueue(source)
   }
 
@@ -40,7 +38,7 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
   def isEmpty: Boolean = queue.isEmpty
 
   /** Whether the oldest row is before, at or after a time and sequence number. */
-  def compareHead(time: Long, seq: Long): Int = compare(queue.peek(), time, seq)
+  def compareHead(time: Long, seq: Long): Int = queue.peek().cursor.compareTimeAndSeq(time, seq)
 
   /** Hands the oldest row out: see [[io.tailrace.state.RowLayout]]. */
   def take(row: (AnyRef, Long) => Unit): Unit = {
@@ -68,7 +66,7 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
       while (more) {
         full = !append(source, into) || into.bytes >= bytes
         more = !full && isDue(source) &&
-          (other == null || compare(source, other.cursor.time, other.cursor.seq) < 0)
+          (other == null || source.cursor.compareTimeAndSeq(other.cursor.time, other.cursor.seq) < 0)
       }
       enqueue(source)
     }

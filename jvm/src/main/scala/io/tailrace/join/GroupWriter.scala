@@ -34,13 +34,7 @@ final class GroupWriter(settings: JoinSettings, elementFields: Int) {
     array.initialize(size)
     var i = 0
     while (i < size) {
-      val position = start + i
-      element.pointTo(
-        candidates.base(position),
-        candidates.valueOffset(position),
-        candidates.valueLength(position)
-      )
-      array.write(i, element)
+      array.write(i, candidates.pointTo(element, start + i))
       i += 1
     }
     row.setOffsetAndSizeFromPreviousCursor(0, begin)

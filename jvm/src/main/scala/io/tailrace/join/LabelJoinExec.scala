@@ -209,7 +209,6 @@ class LabelJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     metrics // made on the driver, before the tasks refer to them
-    TailraceConf.check(setting)
     val run = new LabelJoinPartition(
       columns,
       settings,
@@ -233,8 +232,7 @@ class LabelJoinExec(
       )((partition, leftRows, rightRows) => run(partition, leftRows, rightRows))
   }
 
-  private def setting(key: String): Option[String] =
-    Option(session.sessionState.conf.getConfString(key, null))
+  private def setting(key: String): Option[String] = SparkPlans.setting(session, key)
 
   private def bucketWidth: Long = {
     val buckets = TailraceConf.BucketsPerWindow.read(setting)

@@ -68,9 +68,10 @@ final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
       if (!hasNext) throw new NoSuchElementException("no more groups")
       hasProbe = false
       val row = merge.probe
-      val group = writer.write(merge.candidates, merge.first, merge.count, chunk.time(row))
-      counts.add(merge.count, writer.lastSize)
-      found += merge.count
+      val matches = merge.candidates
+      val group = writer.write(matches, matches.first, matches.count, chunk.time(row))
+      counts.add(matches.count, writer.lastSize)
+      found += matches.count
       joiner.join(pointTo(leftRow, chunk, row), group)
     }
 

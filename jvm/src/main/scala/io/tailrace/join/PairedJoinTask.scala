@@ -53,12 +53,7 @@ final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
         labelsOut += 1
         onArrival += 1
         pointTo(probe, source.chunk, source.probe)
-        val position = source.candidate
-        candidate.pointTo(
-          source.candidates.base(position),
-          source.candidates.valueOffset(position),
-          source.candidates.valueLength(position)
-        )
+        source.candidates.pointTo(candidate, source.candidate)
         writer.write(left, right)
       }
     }

@@ -20,7 +20,7 @@ import io.tailrace.state.{LiveSection, RowBuffer, RowMemory, RunCursor}
 final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoCloseable {
   import JoinWindow.saturatingAdd
 
-  /** What the last probe's key has; [[first]] and [[count]] say which of them the probe matches. */
+  /** What the last probe's key has; its `first` and `count` say which of them the probe matches. */
   val candidates = new Candidates(memory)
 
   private var probes: RowBuffer = _
@@ -31,9 +31,6 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
   private var cursors = new Array[RunCursor](0)
   private var prefixes = new Array[Long](0)
   private var open = 0
-
-  private var firstMatch = 0
-  private var matchesEnd = 0
 
   /** Begins with another chunk.
     *
@@ -84,30 +81,19 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
   def next(): Boolean = position + 1 < order.length && {
     position += 1
     if (position == groupEnd) nextKey()
-    // Both sides go up in time, so the first match of a row is never before that of the row ahead of it.
     val time = probes.time(order(position))
-    val lower = saturatingAdd(time, from)
-    val upper = saturatingAdd(time, to)
-    while (firstMatch < candidates.size && candidates.time(firstMatch) < lower) firstMatch += 1
-    if (matchesEnd < firstMatch) matchesEnd = firstMatch
-    while (matchesEnd < candidates.size && candidates.time(matchesEnd) <= upper) matchesEnd += 1
+    candidates.slideTo(saturatingAdd(time, from), saturatingAdd(time, to))
     true
   }
 
   /** The row number of the probe. */
   def probe: Int = order(position)
 
-  /** The probe's matches: `count` of the candidates, from position `first` on. */
-  def first: Int = firstMatch
-  def count: Int = matchesEnd - firstMatch
-
   private def nextKey(): Unit = {
     val row = order(position)
     groupEnd = position + 1
     while (groupEnd < order.length && probes.compareKeys(row, order(groupEnd)) == 0) groupEnd += 1
     candidates.clear()
-    firstMatch = 0
-    matchesEnd = 0
     if (probes.keyLength(row) > 0 && open > 0) {
       collect(
         probes.base(row),

@@ -1,7 +1,7 @@
 package io.tailrace.plan
 
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.join._
@@ -36,7 +36,7 @@ object LabelJoinStrategy extends SparkStrategy {
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
     else {
-      val wish = TailraceConf.JoinStrategy.read(key => Option(SQLConf.get.getConfString(key, null)))
+      val wish = TailraceConf.JoinStrategy.read(SparkPlans.activeSetting)
       MatchStrategy.values.find(_.name == wish).getOrElse(MatchStrategy.Lazy)
     }
 }

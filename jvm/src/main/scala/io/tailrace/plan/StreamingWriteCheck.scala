@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.{Errors, TailraceConf}
@@ -20,7 +19,7 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
         if (write.trigger.isInstanceOf[RealTimeTrigger]) throw Errors.realTimeModeUnsupported()
         if (!SparkPlans.isAppend(write.outputMode))
           throw Errors.outputModeUnsupported(write.outputMode.toString)
-        TailraceConf.check(key => Option(SQLConf.get.getConfString(key, null)))
+        TailraceConf.check(SparkPlans.activeSetting)
       case _ =>
     }
     plan

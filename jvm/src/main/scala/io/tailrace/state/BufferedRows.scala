@@ -23,9 +23,7 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
       val live = pending.next()
       val cursor = live.cursor()
       current = Some(cursor -> live.section.kind)
-      // In a time-sorted store the expired rows come first; a key-sorted one has none that count.
-      if (live.section.kind.timeSorted && expiredThrough != Long.MinValue) cursor.seekTime(expiredThrough + 1)
-      else cursor.first()
+      cursor.firstAfter(expiredThrough)
     }
     true
   }

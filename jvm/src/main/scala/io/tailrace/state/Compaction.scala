@@ -52,8 +52,7 @@ object Compaction {
         (a: RunCursor, b: RunCursor) => if (kind.timeSorted) byTimeSeqAndKey(a, b) else byKeyTimeAndSeq(a, b)
       )
       cursors.foreach { cursor =>
-        if (kind.timeSorted && expiredThrough != Long.MinValue) cursor.seekTime(expiredThrough + 1)
-        else cursor.first()
+        cursor.firstAfter(expiredThrough)
         if (cursor.isValid) queue.add(cursor)
       }
       while (!queue.isEmpty) {
@@ -66,18 +65,13 @@ object Compaction {
   }
 
   private def byTimeSeqAndKey(a: RunCursor, b: RunCursor): Int = {
-    val byTime = compareTimes(a, b)
+    val byTime = a.compareTimeAndSeq(b.time, b.seq)
     if (byTime != 0) byTime else a.compareKey(b.base, b.at)
   }
 
   private def byKeyTimeAndSeq(a: RunCursor, b: RunCursor): Int = {
     val byKey = a.compareKey(b.base, b.at)
-    if (byKey != 0) byKey else compareTimes(a, b)
-  }
-
-  private def compareTimes(a: RunCursor, b: RunCursor): Int = {
-    val byTime = java.lang.Long.compare(a.time, b.time)
-    if (byTime != 0) byTime else java.lang.Long.compare(a.seq, b.seq)
+    if (byKey != 0) byKey else a.compareTimeAndSeq(b.time, b.seq)
   }
 }
 

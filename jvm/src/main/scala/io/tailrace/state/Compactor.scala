@@ -1,10 +1,11 @@
 package io.tailrace.state
 
-import java.util.concurrent.{ExecutorService, Executors, RejectedExecutionException}
+import java.util.concurrent.{ExecutorService, RejectedExecutionException}
 
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.tailrace.SparkState
 
 /** Compacts the runs of one partition's state off the hot path, one compaction at a time, in a thread that all partitions
   * of the executor share. The outcome waits here until a batch commits a version with it.
@@ -120,9 +121,5 @@ private[state] final class Compactor(
 private[state] object Compactor {
 
   /** One for the executor: compaction must not take the cores that the batches need. */
-  private lazy val thread: ExecutorService = Executors.newSingleThreadExecutor { (work: Runnable) =>
-    val created = new Thread(work, "tailrace-compaction")
-    created.setDaemon(true)
-    created
-  }
+  private lazy val thread: ExecutorService = SparkState.oneThread("tailrace-compaction")
 }

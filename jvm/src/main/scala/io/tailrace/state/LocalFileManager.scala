@@ -29,12 +29,14 @@ final class LocalFileManager(conf: Configuration) extends CheckpointFileManager 
   private def rename(from: Path, to: Path, overwrite: Boolean): Unit = {
     if (!overwrite && files.exists(to)) throw new FileAlreadyExistsException(s"$to exists")
     // A checksum file that another manager has left would be taken for this file's.
-    files.delete(new Path(to.getParent, s".${to.getName}.crc"), false)
+    files.delete(checksumOf(to), false)
     Files.move(local(from), local(to), StandardCopyOption.ATOMIC_MOVE)
     val directory = FileChannel.open(local(to.getParent), StandardOpenOption.READ)
     try directory.force(true)
     finally directory.close()
   }
+
+  private def checksumOf(path: Path): Path = new Path(path.getParent, s".${path.getName}.crc")
 
   private def local(path: Path): java.nio.file.Path = Paths.get(path.toUri.getPath)
 
@@ -46,7 +48,7 @@ final class LocalFileManager(conf: Configuration) extends CheckpointFileManager 
 
   override def delete(path: Path): Unit = {
     files.delete(path, true)
-    files.delete(new Path(path.getParent, s".${path.getName}.crc"), false)
+    files.delete(checksumOf(path), false)
   }
 
   override def createCheckpointDirectory(): Path =
@@ -74,9 +76,10 @@ object LocalFileManager {
 
     override def close(): Unit = synchronized {
       if (!ended) {
-        ended = true
         super.close()
         manager.rename(temporary, path, overwrite)
+        // Only now: whoever cancels after a failure has the temporary file deleted.
+        ended = true
       }
     }
 

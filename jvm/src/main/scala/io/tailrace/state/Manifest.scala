@@ -29,6 +29,9 @@ final case class Section(
     expiredRows: Long = 0
 ) {
   def kind: StoreKind = StoreKind.named(store).get
+
+  /** Rows that count. */
+  def liveRows: Long = rows - expiredRows
 }
 
 /** One immutable file of the state and what of it is still alive.

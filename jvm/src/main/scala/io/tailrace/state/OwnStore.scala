@@ -2,7 +2,7 @@ package io.tailrace.state
 
 import java.io.File
 import java.util.UUID
-import java.util.concurrent.{ExecutorService, Executors, Future, RejectedExecutionException}
+import java.util.concurrent.{ExecutorService, Future, RejectedExecutionException}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -169,11 +169,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 private[state] object OwnStore {
 
   /** One thread per task that commits: they wait for disks and networks, and end when nothing is left to copy. */
-  private lazy val uploads: ExecutorService = Executors.newCachedThreadPool { (work: Runnable) =>
-    val thread = new Thread(work, "tailrace-upload")
-    thread.setDaemon(true)
-    thread
-  }
+  private lazy val uploads: ExecutorService = SparkState.threads("tailrace-upload")
 
   def emptyAt(version: Long, checkpointId: Option[String] = None): LoadedState =
     new LoadedState(Manifest.empty.copy(version = version), Nil, checkpointId)

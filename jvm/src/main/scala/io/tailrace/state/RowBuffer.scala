@@ -140,22 +140,10 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
     count - 1
   }
 
-  /** Copies the key of a row into `into`, which must be long enough. */
-  def copyKey(row: Int, into: Array[Byte]): Unit =
-    Platform.copyMemory(
-      base(row),
-      RowLayout.keyAt(at(row)),
-      into,
-      Platform.BYTE_ARRAY_OFFSET.toLong,
-      keyLength(row).toLong
-    )
-
   /** Byte order of two keys, as in a run. */
-  def compareKeys(a: Int, b: Int): Int = {
-    val byPrefix = java.lang.Long.compareUnsigned(prefixes(a), prefixes(b))
-    if (byPrefix != 0 || prefixesAreKeys) byPrefix
-    else RowLayout.compareKeysBeyondPrefix(base(a), at(a), base(b), at(b))
-  }
+  def compareKeys(a: Int, b: Int): Int =
+    if (prefixesAreKeys) java.lang.Long.compareUnsigned(prefixes(a), prefixes(b))
+    else RowLayout.compareKeys(prefixes(a), base(a), at(a), prefixes(b), base(b), at(b))
 
   /** Byte order of two values: the last word where two matches have the same time. */
   def compareValues(a: Int, b: Int): Int = RowLayout.compareValues(base(a), at(a), base(b), at(b))

@@ -54,6 +54,12 @@ object RowLayout {
   def keyPrefix(base: AnyRef, at: Long): Long =
     if (keyLength(base, at) == 0) 0L else java.lang.Long.reverseBytes(Platform.getLong(base, keyAt(at)))
 
+  /** Byte order of the keys of two rows, whose prefixes are known. */
+  def compareKeys(aPrefix: Long, a: AnyRef, aAt: Long, bPrefix: Long, b: AnyRef, bAt: Long): Int = {
+    val byPrefix = java.lang.Long.compareUnsigned(aPrefix, bPrefix)
+    if (byPrefix != 0) byPrefix else compareKeysBeyondPrefix(a, aAt, b, bAt)
+  }
+
   /** Byte order of the keys of two rows whose prefixes are equal. The padding makes an empty key look like one of zeros:
     * there the length decides.
     */

@@ -17,24 +17,24 @@ object RowSort {
 
   /** By time, then by sequence number, then by key. */
   def byTimeSeqAndKey(rows: RowBuffer): Array[Int] = {
-    val seqs = new Array[Long](rows.size)
-    var i = 0
-    while (i < seqs.length) {
-      seqs(i) = rows.seq(i)
-      i += 1
-    }
+    val seqs = ofEach(rows, i => rows.seq(i))
     radix(rows.timesOf, unsigned = false, radix(seqs, unsigned = false, byKey(rows)))
   }
 
   /** By time bucket, then by key, then by time. `bucketWidth` is in the unit of the rows' times. */
   def byBucketAndKey(rows: RowBuffer, bucketWidth: Long): Array[Int] = {
-    val buckets = new Array[Long](rows.size)
+    val buckets = ofEach(rows, i => Math.floorDiv(rows.time(i), bucketWidth))
+    radix(buckets, unsigned = false, byKey(rows))
+  }
+
+  private def ofEach(rows: RowBuffer, value: Int => Long): Array[Long] = {
+    val values = new Array[Long](rows.size)
     var i = 0
-    while (i < buckets.length) {
-      buckets(i) = Math.floorDiv(rows.time(i), bucketWidth)
+    while (i < values.length) {
+      values(i) = value(i)
       i += 1
     }
-    radix(buckets, unsigned = false, byKey(rows))
+    values
   }
 
   private def identity(n: Int): Array[Int] = {

@@ -45,6 +45,12 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     loadPage()
   }
 
+  /** To the first row that has not expired: in a time-sorted section those up to a time have, and stand first; in a
+    * key-sorted one none has.
+    */
+  def firstAfter(expiredThrough: Long): Unit =
+    if (kind.timeSorted && expiredThrough >= section.minTime) seekTime(expiredThrough + 1) else first()
+
   /** To the first row at `time` or later; of a time-sorted section. */
   def seekTime(time: Long): Unit = {
     RunKey.writeTimeBound(bound, kind, section.bucket, time)
@@ -80,7 +86,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
   def advanceTo(probe: AnyRef, probeAt: Long): Unit = {
     var pagesLeftOut = 0
     while (valid && compareKey(probe, probeAt) < 0) {
-      if (compareKeyAt(lastAt, probe, probeAt) >= 0) {
+      if (compareLastKey(probe, probeAt) >= 0) {
         next()
         while (compareKey(probe, probeAt) < 0) next()
       } else if (pagesLeftOut == 0) {
@@ -91,15 +97,18 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
   }
 
   /** Byte order of this row's key and the other row's. */
-  def compareKey(other: AnyRef, otherAt: Long): Int = {
-    val byPrefix = java.lang.Long.compareUnsigned(rowPrefix, RowLayout.keyPrefix(other, otherAt))
-    if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rowBase, rowAt, other, otherAt)
+  def compareKey(other: AnyRef, otherAt: Long): Int =
+    RowLayout.compareKeys(rowPrefix, rowBase, rowAt, RowLayout.keyPrefix(other, otherAt), other, otherAt)
+
+  private def compareLastKey(other: AnyRef, otherAt: Long): Int = {
+    val prefix = RowLayout.keyPrefix(rowBase, lastAt)
+    RowLayout.compareKeys(prefix, rowBase, lastAt, RowLayout.keyPrefix(other, otherAt), other, otherAt)
   }
 
-  private def compareKeyAt(at: Long, other: AnyRef, otherAt: Long): Int = {
-    val byPrefix = java.lang.Long
-      .compareUnsigned(RowLayout.keyPrefix(rowBase, at), RowLayout.keyPrefix(other, otherAt))
-    if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rowBase, at, other, otherAt)
+  /** Whether this row is before, at or after a time and sequence number. */
+  def compareTimeAndSeq(otherTime: Long, otherSeq: Long): Int = {
+    val byTime = java.lang.Long.compare(rowTime, otherTime)
+    if (byTime != 0) byTime else java.lang.Long.compare(seq, otherSeq)
   }
 
   def next(): Unit =

@@ -108,7 +108,7 @@ final class TailraceStateStore private[state] (
     dropped = dropped.updated(kind, Math.max(dropped(kind), through))
     val (dead, alive) = sections.partition(s => s.section.store == kind.name && s.section.maxTime <= through)
     sections = alive
-    dead.map(s => s.section.rows - s.section.expiredRows).sum
+    dead.map(_.section.liveRows).sum
   }
 
   override def commit(): Long = {
@@ -155,7 +155,7 @@ final class TailraceStateStore private[state] (
   def bytesOf(kind: StoreKind): Long = sectionsOf(kind).map(_.section.bytes).sum
 
   override def metrics: StateStoreMetrics = {
-    val rows = sections.map(s => s.section.rows - s.section.expiredRows).sum
+    val rows = sections.map(_.section.liveRows).sum
     StateStoreMetrics(rows, stateBytes, Map.empty)
   }
 

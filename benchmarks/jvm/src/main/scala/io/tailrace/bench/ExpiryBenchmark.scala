@@ -88,7 +88,7 @@ class ExpiryBenchmark {
       require(chunk.size == expiring, s"${chunk.size} rows expired instead of $expiring")
       merge.start(chunk, RowSort.byKey(chunk), store.sectionsOf(StoreKind.RightKeySorted))
       var found = 0
-      while (merge.next()) found += merge.count
+      while (merge.next()) found += merge.candidates.count
       store.markExpired(StoreKind.LeftTimeSorted, through, rows.taken)
       store.dropThrough(StoreKind.LeftTimeSorted, through)
       store.dropThrough(StoreKind.RightKeySorted, through)

@@ -88,7 +88,7 @@ class MergeScanBenchmark {
     count.entries += entries
     merge.start(chunk, order, sections)
     var found = 0
-    while (merge.next()) found += merge.count
+    while (merge.next()) found += merge.candidates.count
     found
   }
 }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.SparkStrategy
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.{DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
@@ -25,6 +26,13 @@ object SparkPlans {
 
   def hasStrategy(session: ClassicSession, strategy: SparkStrategy): Boolean =
     session.sessionState.planner.strategies.contains(strategy)
+
+  /** The value that is set for a key in the session. */
+  def setting(session: ClassicSession, key: String): Option[String] =
+    Option(session.sessionState.conf.getConfString(key, null))
+
+  /** The value that is set for a key in the session that is at work in this thread: a query's own, while it is planned. */
+  def activeSetting(key: String): Option[String] = Option(SQLConf.get.getConfString(key, null))
 
   def stateStoreCoordinator(session: ClassicSession): StateStoreCoordinatorRef =
     session.sessionState.streamingQueryManager.stateStoreCoordinator

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.tailrace
 
 import java.io.File
+import java.util.concurrent.ExecutorService
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.util.{CompletionIterator, NextIterator, Utils}
+import org.apache.spark.util.{CompletionIterator, NextIterator, ThreadUtils, Utils}
 import org.apache.spark.{SparkEnv, TaskContext}
 
 /** What the state engine needs of Spark that Spark keeps to itself. */
@@ -25,6 +26,12 @@ object SparkState {
   /** The same rows; `body` runs once, when the last one has been taken. */
   def onCompletion[T](rows: Iterator[T])(body: => Unit): Iterator[T] =
     CompletionIterator[T, Iterator[T]](rows, body)
+
+  /** As many daemon threads as there is work, which end when there is none. */
+  def threads(name: String): ExecutorService = ThreadUtils.newDaemonCachedThreadPool(name)
+
+  /** One daemon thread. */
+  def oneThread(name: String): ExecutorService = ThreadUtils.newDaemonSingleThreadExecutor(name)
 
   def taskMemoryManager(context: TaskContext): TaskMemoryManager = context.taskMemoryManager()
 }

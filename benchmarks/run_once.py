@@ -52,7 +52,9 @@ def _run(spec: RunSpec) -> RunResult:
     load = os.getloadavg()[0]
     spark = session(spec.engine, _conf(spec))
     jvm = Jvm.of_this_process()
-    left, right = (stream(spark, f"{spec.data}/{side}", spec.delay) for side in ("left", "right"))
+    left, right = (
+        stream(spark, f"{spec.data}/{side}", spec.delay, f"{side[0]}_") for side in ("left", "right")
+    )
     frame = QUERIES[spec.engine](left, right, spec.window, spec.partitions)
     with StateSampler(Path(spec.scratch) / "checkpoint", Path(spec.scratch) / "local") as sampler:
         cpu = jvm.cpu_seconds()

@@ -22,6 +22,8 @@ _JARS = "spark.jars"
 _EXTENSIONS = "spark.sql.extensions"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_FILE_MANAGER_CLASS = "io.tailrace.state.TailraceFileManager"
 # A running session names Spark's default provider whether or not somebody chose it.
 _DEFAULT_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
@@ -34,8 +36,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     Adds the wheel's jar to `spark.jars` and `io.tailrace.TailraceExtensions` to `spark.sql.extensions`, after
     what stands there already (in the builder, in spark-defaults.conf, in PYSPARK_SUBMIT_ARGS), and sets
     `spark.sql.streaming.stateStore.providerClass` to Tailrace's provider, which hands all operators but
-    Tailrace's own to Spark's RocksDB provider. Nothing else is changed, and calling it twice is calling it
-    once. It starts no Spark.
+    Tailrace's own to Spark's RocksDB provider. `spark.sql.streaming.checkpointFileManagerClass`, unless you
+    have set it, becomes Tailrace's too: it writes checkpoints on local disks without the processes that Spark
+    starts for each file there, and leaves all others to Spark. Nothing else is changed, and calling it twice
+    is calling it once. It starts no Spark.
 
     Args:
         builder: `SparkSession.builder`, with any options of your own; those set later, with the same three
@@ -58,6 +62,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     _refuse_provider(known)
     builder.config(_JARS, _with_jar(known.get(_JARS, ""), jar))
     builder.config(_EXTENSIONS, _appended(known.get(_EXTENSIONS, ""), EXTENSION))
+    if not known.get(_FILE_MANAGER):
+        builder.config(_FILE_MANAGER, _FILE_MANAGER_CLASS)
     return builder.config(_PROVIDER, PROVIDER)
 
 

@@ -13,6 +13,7 @@ from tailrace import TailraceSessionError
 from tailrace._session import EXTENSION, PROVIDER
 
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
+FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 MakeJar = Callable[..., Path]
@@ -25,7 +26,7 @@ def options(builder: SparkSession.Builder) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("no_jvm")
 class TestBuilder:
-    def test_a_bare_builder_gets_all_three(self, make_jar: MakeJar) -> None:
+    def test_a_bare_builder_gets_all_four(self, make_jar: MakeJar) -> None:
         jar = make_jar()
         builder = SparkSession.builder
         assert tailrace.configure(builder) is builder
@@ -33,7 +34,13 @@ class TestBuilder:
             "spark.jars": str(jar),
             "spark.sql.extensions": EXTENSION,
             PROVIDER_KEY: PROVIDER,
+            FILE_MANAGER_KEY: "io.tailrace.state.TailraceFileManager",
         }
+
+    def test_a_file_manager_of_the_users_stays(self, make_jar: MakeJar) -> None:
+        make_jar()
+        found = options(tailrace.configure(SparkSession.builder.config(FILE_MANAGER_KEY, "org.example.Mine")))
+        assert found[FILE_MANAGER_KEY] == "org.example.Mine"
 
     def test_what_the_user_set_stays_and_stands_first(self, make_jar: MakeJar) -> None:
         jar = make_jar()
@@ -133,11 +140,12 @@ def test_a_session_of_ours_passes_again(spark: SparkSession) -> None:
     assert tailrace.configure(SparkSession.builder).getOrCreate() is spark
 
 
-def test_a_session_of_ours_has_all_three(spark: SparkSession) -> None:
+def test_a_session_of_ours_has_all_four(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert EXTENSION in (conf.get("spark.sql.extensions") or "")
     assert str(tailrace.jar_path()) in (conf.get("spark.jars") or "")
     assert spark.conf.get(PROVIDER_KEY) == PROVIDER
+    assert spark.conf.get(FILE_MANAGER_KEY) == "io.tailrace.state.TailraceFileManager"
 
 
 # With no jar of Tailrace's on its class path: whether one is installed or not, this JVM hasn't loaded it.

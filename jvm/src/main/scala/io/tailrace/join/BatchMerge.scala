@@ -1,7 +1,6 @@
 package io.tailrace.join
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
 import io.tailrace.state.{KeyEncoder, RowMemory}
@@ -24,8 +23,7 @@ private[join] final class BatchMerge(
   private val right =
     new SortedSide(rightRows, columns.right, columns.rightKeyEncoder(), columns.rightTimeOrdinal)
   private val payload = columns.payloadProjection()
-  private lazy val groups = new GroupWriter(settings, columns.payload.size)
-  private lazy val groupJoiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.addedSchema)
+  private lazy val groups = new GroupWriter(columns, settings)
   private lazy val pairs = new PairWriter(columns, settings)
   private val element = new UnsafeRow(columns.payload.size)
 
@@ -45,7 +43,7 @@ private[join] final class BatchMerge(
   override def next(): InternalRow =
     if (settings.isGrouped) {
       if (!nextLeft()) throw new NoSuchElementException("no more left rows")
-      groupJoiner.join(left.row, groups.write(candidates, position, end - position, left.time))
+      groups.write(left.row, left.time, candidates, position, end - position)
     } else {
       if (!hasNext) throw new NoSuchElementException("no more pairs")
       val pair = pairs.write(left.row, candidates.pointTo(element, position))

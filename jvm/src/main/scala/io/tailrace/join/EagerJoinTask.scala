@@ -3,7 +3,6 @@ package io.tailrace.join
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 
 import io.tailrace.state._
 
@@ -112,8 +111,7 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
 
   /** Expired left rows with their matches; both come by (left time, left seq). */
   private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends Iterator[UnsafeRow] {
-    private lazy val writer = new GroupWriter(settings, columns.payload.size)
-    private lazy val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.addedSchema)
+    private lazy val writer = new GroupWriter(columns, settings)
     private val leftRow = new UnsafeRow(columns.left.size)
     private val counts = new GroupCounts(metric)
 
@@ -127,9 +125,9 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
       current.clear()
       lefts.take(current.appendRow(_, _))
       collect(current.time(0), current.seq(0))
-      val added = writer.write(group, 0, group.size, current.time(0))
+      val row = writer.write(pointTo(leftRow, current, 0), current.time(0), group, 0, group.size)
       counts.add(group.size, writer.lastSize)
-      joiner.join(pointTo(leftRow, current, 0), added)
+      row
     }
 
     private def collect(time: Long, seq: Long): Unit = {

@@ -40,7 +40,6 @@ final case class JoinColumns(
 
   val leftSchema: StructType = JoinColumns.schema(left)
   val payloadSchema: StructType = JoinColumns.schema(payload)
-  val addedSchema: StructType = JoinColumns.schema(added)
   val lateSchema: StructType = StructType(
     Seq(StructField(JoinSettings.LateColumn, BooleanType, nullable = false))
   )

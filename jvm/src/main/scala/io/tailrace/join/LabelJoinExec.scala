@@ -229,7 +229,7 @@ class LabelJoinExec(
         getStateInfo,
         stateStoreNames,
         SparkPlans.stateStoreCoordinator(session)
-      )((partition, leftRows, rightRows) => run(partition, leftRows, rightRows))
+      )(run)
   }
 
   private def setting(key: String): Option[String] = SparkPlans.setting(session, key)

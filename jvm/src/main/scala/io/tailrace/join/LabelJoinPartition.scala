@@ -16,7 +16,11 @@ import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 
 import io.tailrace.state.{BufferedRows, RowMemory, StoreKind, TailraceStateStore}
 
-/** The join of one partition in one micro-batch, on an executor: opens the store, runs the task, commits, reports. */
+/** The join of one partition in one micro-batch, on an executor: opens the store, runs the task, commits, reports.
+  *
+  * A function by inheritance: Spark would take a lambda for a closure to be cleaned, and read the byte code of the
+  * operator around it with each batch.
+  */
 private[join] final class LabelJoinPartition(
     columns: JoinColumns,
     settings: JoinSettings,
@@ -29,9 +33,10 @@ private[join] final class LabelJoinPartition(
     hadoopConf: Broadcast[SerializableConfiguration],
     metrics: Map[String, SQLMetric],
     checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]
-) extends Serializable {
+) extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
 
-  def apply(
+  override def apply(
       partition: Int,
       left: Iterator[InternalRow],
       right: Iterator[InternalRow]

@@ -1,7 +1,6 @@
 package io.tailrace.join
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 
 import io.tailrace.state._
 
@@ -41,8 +40,7 @@ final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
       rows
     }
     private lazy val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
-    private lazy val writer = new GroupWriter(settings, columns.payload.size)
-    private lazy val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.addedSchema)
+    private lazy val writer = new GroupWriter(columns, settings)
     private val leftRow = new UnsafeRow(columns.left.size)
     private var hasProbe = false
     private val counts = new GroupCounts(metric)
@@ -67,12 +65,13 @@ final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
     override def next(): UnsafeRow = {
       if (!hasNext) throw new NoSuchElementException("no more groups")
       hasProbe = false
-      val row = merge.probe
+      val probe = merge.probe
       val matches = merge.candidates
-      val group = writer.write(matches, matches.first, matches.count, chunk.time(row))
+      val left = pointTo(leftRow, chunk, probe)
+      val row = writer.write(left, chunk.time(probe), matches, matches.first, matches.count)
       counts.add(matches.count, writer.lastSize)
       found += matches.count
-      joiner.join(pointTo(leftRow, chunk, row), group)
+      row
     }
 
     private def report(): Unit = {

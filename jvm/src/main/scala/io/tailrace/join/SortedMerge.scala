@@ -25,6 +25,9 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
 
   private var probes: RowBuffer = _
   private var order = new Array[Int](0)
+  // Of the probes in that order: read one after the other here, all over the buffer there.
+  private var probeTimes = new Array[Long](0)
+  private var probePrefixes = new Array[Long](0)
   private var position = -1
   private var groupEnd = 0
 
@@ -43,6 +46,7 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
     order = sorted
     position = -1
     groupEnd = 0
+    line()
     val reached = reachable(sections)
     cursors = new Array[RunCursor](reached.size)
     prefixes = new Array[Long](reached.size)
@@ -55,6 +59,19 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
     }
   }
 
+  private def line(): Unit = {
+    if (probeTimes.length < order.length) {
+      probeTimes = new Array[Long](order.length)
+      probePrefixes = new Array[Long](order.length)
+    }
+    var i = 0
+    while (i < order.length) {
+      probeTimes(i) = probes.time(order(i))
+      probePrefixes(i) = probes.keyPrefix(order(i))
+      i += 1
+    }
+  }
+
   private def reachable(sections: Seq[LiveSection]): Seq[LiveSection] = {
     var earliest = Long.MaxValue
     var latest = Long.MinValue
@@ -62,7 +79,7 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
     var i = 0
     while (i < order.length) {
       if (!anyEmpty || probes.keyLength(order(i)) > 0) {
-        val time = probes.time(order(i))
+        val time = probeTimes(i)
         if (time < earliest) earliest = time
         if (time > latest) latest = time
       }
@@ -81,7 +98,7 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
   def next(): Boolean = position + 1 < order.length && {
     position += 1
     if (position == groupEnd) nextKey()
-    val time = probes.time(order(position))
+    val time = probeTimes(position)
     candidates.slideTo(saturatingAdd(time, from), saturatingAdd(time, to))
     true
   }
@@ -92,15 +109,19 @@ final class SortedMerge(from: Long, to: Long, memory: RowMemory) extends AutoClo
   private def nextKey(): Unit = {
     val row = order(position)
     groupEnd = position + 1
-    while (groupEnd < order.length && probes.compareKeys(row, order(groupEnd)) == 0) groupEnd += 1
+    val prefix = probePrefixes(position)
+    while (
+      groupEnd < order.length && probePrefixes(groupEnd) == prefix &&
+      (probes.prefixesAreKeys || probes.compareKeys(row, order(groupEnd)) == 0)
+    ) groupEnd += 1
     candidates.clear()
-    if (probes.keyLength(row) > 0 && open > 0) {
+    if (open > 0 && (!probes.hasEmptyKeys || probes.keyLength(row) > 0)) {
       collect(
         probes.base(row),
         probes.at(row),
-        probes.keyPrefix(row),
-        saturatingAdd(probes.time(row), from),
-        saturatingAdd(probes.time(order(groupEnd - 1)), to)
+        prefix,
+        saturatingAdd(probeTimes(position), from),
+        saturatingAdd(probeTimes(groupEnd - 1), to)
       )
       candidates.settle()
     }

@@ -1,5 +1,6 @@
 package io.tailrace.state
 
+import java.io.{FileOutputStream, OutputStream}
 import java.nio.channels.FileChannel
 import java.nio.file.{Files, Paths, StandardCopyOption, StandardOpenOption}
 import java.util.UUID
@@ -8,15 +9,14 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.internal.SQLConf
 
 /** Files of a checkpoint on a local disk. Spark's own manager, where Hadoop's native library is missing, as it mostly is,
   * starts ten processes a file for it (`readlink`, `chmod`), and writes a checksum file beside each; Tailrace's files
   * carry their checksums (`adr/004`).
   *
-  * A file appears by one rename, and is there for good when the stream is closed: its directory is synced too.
+  * A file appears by one rename, and is there for good when the stream is closed: it and its directory are synced.
   */
-final class LocalFileManager(conf: Configuration) extends CheckpointFileManager {
+final class LocalFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
   private val files = FileSystem.getLocal(conf).getRawFileSystem
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
@@ -24,13 +24,26 @@ final class LocalFileManager(conf: Configuration) extends CheckpointFileManager 
     new LocalFileManager.Replacing(this, temporary, path, overwriteIfPossible)
   }
 
-  private def create(temporary: Path): FSDataOutputStream = files.create(temporary, false)
+  private def create(temporary: Path): OutputStream = {
+    Files.createDirectories(local(temporary.getParent))
+    // Hadoop's own stream would start `chmod`.
+    new LocalFileManager.SyncedFile(local(temporary))
+  }
 
-  private def rename(from: Path, to: Path, overwrite: Boolean): Unit = {
-    if (!overwrite && files.exists(to)) throw new FileAlreadyExistsException(s"$to exists")
-    // A checksum file that another manager has left would be taken for this file's.
-    files.delete(checksumOf(to), false)
-    Files.move(local(from), local(to), StandardCopyOption.ATOMIC_MOVE)
+  private def publish(from: Path, to: Path, overwrite: Boolean): Unit = {
+    if (overwrite) {
+      // A checksum file that another manager has left would be taken for this file's.
+      files.delete(checksumOf(to), false)
+      Files.move(local(from), local(to), StandardCopyOption.ATOMIC_MOVE)
+    } else {
+      // Of two writers one gets the name, which a rename would give to both, one after the other.
+      try Files.createLink(local(to), local(from))
+      catch {
+        case e: java.nio.file.FileAlreadyExistsException =>
+          throw new FileAlreadyExistsException(s"$to exists").initCause(e)
+      }
+      Files.delete(local(from))
+    }
     val directory = FileChannel.open(local(to.getParent), StandardOpenOption.READ)
     try directory.force(true)
     finally directory.close()
@@ -41,7 +54,13 @@ final class LocalFileManager(conf: Configuration) extends CheckpointFileManager 
   private def local(path: Path): java.nio.file.Path = Paths.get(path.toUri.getPath)
 
   override def open(path: Path): FSDataInputStream = files.open(path)
-  override def list(path: Path, filter: PathFilter): Array[FileStatus] = files.listStatus(path, filter)
+
+  /** Without the checksum files that another manager has left. */
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] =
+    files.listStatus(path, (p: Path) => !isChecksum(p) && filter.accept(p))
+
+  private def isChecksum(path: Path): Boolean = path.getName.startsWith(".") && path.getName.endsWith(".crc")
+
   override def mkdirs(path: Path): Unit = Files.createDirectories(local(path))
   override def exists(path: Path): Boolean = files.exists(path)
   override def isLocal: Boolean = true
@@ -51,18 +70,27 @@ final class LocalFileManager(conf: Configuration) extends CheckpointFileManager 
     files.delete(checksumOf(path), false)
   }
 
-  override def createCheckpointDirectory(): Path =
-    throw new UnsupportedOperationException("the directory of a checkpoint is Spark's to make")
+  override def createCheckpointDirectory(): Path = {
+    mkdirs(root)
+    files.makeQualified(root)
+  }
 }
 
 object LocalFileManager {
 
   /** How the files of a checkpoint are written: as Spark does it, unless it is on a local disk and nobody has said how. */
   def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
-    val said = Seq(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key, "fs.file.impl")
+    val said = Seq(TailraceFileManager.Key, "fs.file.impl")
     val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
-    if (scheme == "file" && said.forall(conf.get(_) == null)) new LocalFileManager(conf)
+    if (scheme == "file" && said.forall(conf.get(_) == null)) new LocalFileManager(path, conf)
     else CheckpointFileManager.create(path, conf)
+  }
+
+  private final class SyncedFile(path: java.nio.file.Path)
+      extends FileOutputStream(path.toFile)
+      with Syncable {
+    override def hflush(): Unit = flush()
+    override def hsync(): Unit = getFD.sync()
   }
 
   /** Writes into a temporary file that takes the place of another when it is closed. */
@@ -76,8 +104,9 @@ object LocalFileManager {
 
     override def close(): Unit = synchronized {
       if (!ended) {
+        hsync()
         super.close()
-        manager.rename(temporary, path, overwrite)
+        manager.publish(temporary, path, overwrite)
         // Only now: whoever cancels after a failure has the temporary file deleted.
         ended = true
       }

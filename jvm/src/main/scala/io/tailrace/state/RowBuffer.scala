@@ -197,6 +197,6 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
 
 object RowBuffer {
 
-  /** Three longs and an int a row, and three ints more while it is sorted. */
-  private val IndexBytesPerRow = 3 * 8 + 4 + 3 * 4
+  /** Three longs and an int a row, three ints more while it is sorted, two longs while it is merged. */
+  private val IndexBytesPerRow = 3 * 8 + 4 + 3 * 4 + 2 * 8
 }

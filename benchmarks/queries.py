@@ -78,7 +78,7 @@ _TAILRACE: Mapping[str, Mapping[str, str]] = {
 }
 
 
-# As the floor, but with Tailrace's way of writing Spark's logs on a local disk: what of a ratio to it is theirs.
+# The floor with Tailrace's way of writing Spark's logs on a local disk: how much of a ratio is theirs.
 _CONFIGURED = {*_TAILRACE, "floor-tailrace-files"}
 
 
@@ -118,8 +118,8 @@ def session(engine: str, conf: Mapping[str, str]) -> SparkSession:
 def stream(spark: SparkSession, path: str, delay: str, prefix: str) -> DataFrame:
     """One side of the workload, a file a micro-batch, with a watermark on its time.
 
-    Its columns get their names below the watermark: above it, the new names would cost every engine but the floors
-    one more copy of each row.
+    Its columns get their names below the watermark: above it, the new names would cost every engine but the
+    floors one more copy of each row.
     """
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     side = reader.parquet(path)

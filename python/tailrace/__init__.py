@@ -1,6 +1,7 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
-`configure` readies a session, `join` joins two streams in it, and every refusal is a `TailraceError`.
+`configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
+once, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -11,21 +12,37 @@ from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
     TailraceMemoryError,
+    TailraceReplayError,
     TailraceSessionError,
     TailraceStateError,
     TailraceVersionError,
 )
 from tailrace.join import join
+from tailrace.replay import (
+    filter_replays,
+    merge_stream_metadata,
+    parse_stream_metadata,
+    producer_id,
+    source_partition,
+    stream_metadata,
+)
 
 __all__ = [
     "TailraceError",
     "TailraceJoinError",
     "TailraceMemoryError",
+    "TailraceReplayError",
     "TailraceSessionError",
     "TailraceStateError",
     "TailraceVersionError",
     "__version__",
     "configure",
+    "filter_replays",
     "jar_path",
     "join",
+    "merge_stream_metadata",
+    "parse_stream_metadata",
+    "producer_id",
+    "source_partition",
+    "stream_metadata",
 ]

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from tailrace.errors import TailraceSessionError
+
 Duration: TypeAlias = str | timedelta
 Key: TypeAlias = str | tuple[str, str]
 
@@ -85,3 +89,24 @@ def count(value: int, argument: str) -> str:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"`{argument}` is a whole number, not {type(value).__name__}.")
     return str(value)
+
+
+def frame(value: object, argument: str) -> None:
+    """Checks that a value is a frame of a classic session.
+
+    Args:
+        value: what the user gave.
+        argument: the name of the public argument, for the error.
+
+    Raises:
+        TailraceSessionError: it is a frame of a Spark Connect session.
+        TypeError: it is no frame.
+    """
+    if isinstance(value, ClassicDataFrame):
+        return
+    if type(value).__module__.startswith("pyspark.sql.connect"):
+        raise TailraceSessionError(
+            f"The {argument} frame belongs to a Spark Connect session, over which Tailrace doesn't run: "
+            "build a classic session with tailrace.configure(SparkSession.builder.master(...)).getOrCreate()."
+        )
+    raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {type(value).__name__}.")

@@ -112,6 +112,32 @@ def join(
     return ClassicDataFrame(planned, session)
 
 
+def filter_replays(
+    frame: DataFrame, metadata: Sequence[str], order: Sequence[str], options: Mapping[str, str]
+) -> DataFrame:
+    """Plans a replay filter on the JVM.
+
+    Args:
+        frame: a classic frame.
+        metadata: one column, or three: producer id, partition, offset.
+        order: the columns that records are judged by.
+        options: by the JVM's names: disorder, onReplay, name.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.filter_replays`.
+    """
+    session = frame.sparkSession
+    check_session(session)
+    planned = _call(
+        _entry().filterReplays,
+        frame._jdf,
+        _java(ListConverter(), list(metadata)),
+        _java(ListConverter(), list(order)),
+        _java(MapConverter(), dict(options)),
+    )
+    return ClassicDataFrame(planned, session)
+
+
 def _view() -> Any:
     SparkContext._ensure_initialized()
     return SparkContext._jvm

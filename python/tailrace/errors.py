@@ -4,6 +4,7 @@
     ├── TailraceSessionError   the Spark session lacks a part, or has a setting that makes no sense
     ├── TailraceVersionError   wheel, jar, Spark, Scala and Java don't fit together
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
+    ├── TailraceReplayError    record metadata or a replay filter that isn't right
     ├── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
     └── TailraceMemoryError    a task that Spark has no more memory for
 
@@ -64,6 +65,10 @@ class TailraceJoinError(TailraceError):
     """A join that can't be planned (`TAILRACE_JOIN_*`, and modes that a join doesn't support)."""
 
 
+class TailraceReplayError(TailraceError):
+    """Record metadata or a replay filter that isn't right (`TAILRACE_{FUNCTION,METADATA,REPLAY}_*`)."""
+
+
 class TailraceStateError(TailraceError):
     """A checkpoint or state file that is another query's, or damaged (`TAILRACE_{STATE,CHECKPOINT}_*`)."""
 
@@ -80,6 +85,9 @@ _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_JOIN_", TailraceJoinError),
     ("TAILRACE_OUTPUT_MODE_", TailraceJoinError),
     ("TAILRACE_REAL_TIME_MODE_", TailraceJoinError),
+    ("TAILRACE_FUNCTION_", TailraceReplayError),
+    ("TAILRACE_METADATA_", TailraceReplayError),
+    ("TAILRACE_REPLAY_", TailraceReplayError),
     ("TAILRACE_STATE_", TailraceStateError),
     ("TAILRACE_CHECKPOINT_", TailraceStateError),
 )

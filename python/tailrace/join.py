@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
 from tailrace import _convert, _jvm
-from tailrace.errors import TailraceSessionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +88,8 @@ def join(
     Source:
         The operator is `io.tailrace.join` in the jar; `jvm/docs/architecture.md` follows a row through it.
     """
-    _check_frame(left, "left")
-    _check_frame(right, "right")
+    _convert.frame(left, "left")
+    _convert.frame(right, "right")
     on_left, on_right = _convert.keys(on)
     options = {
         "leftTime": _convert.text(left_time, "left_time"),
@@ -107,14 +104,3 @@ def join(
     if max_matches is not None:
         options["maxMatches"] = _convert.count(max_matches, "max_matches")
     return _jvm.join(left, right, on_left, on_right, options)
-
-
-def _check_frame(frame: object, side: str) -> None:
-    if isinstance(frame, ClassicDataFrame):
-        return
-    if type(frame).__module__.startswith("pyspark.sql.connect"):
-        raise TailraceSessionError(
-            f"The {side} frame belongs to a Spark Connect session, over which Tailrace doesn't run: build a "
-            "classic session with tailrace.configure(SparkSession.builder.master(...)).getOrCreate()."
-        )
-    raise TypeError(f"`{side}` is a pyspark.sql.DataFrame, not {type(frame).__name__}.")

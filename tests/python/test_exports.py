@@ -14,13 +14,20 @@ def test_all_is_what_the_documentation_names() -> None:
         "TailraceError",
         "TailraceJoinError",
         "TailraceMemoryError",
+        "TailraceReplayError",
         "TailraceSessionError",
         "TailraceStateError",
         "TailraceVersionError",
         "__version__",
         "configure",
+        "filter_replays",
         "jar_path",
         "join",
+        "merge_stream_metadata",
+        "parse_stream_metadata",
+        "producer_id",
+        "source_partition",
+        "stream_metadata",
     }
 
 
@@ -29,7 +36,14 @@ def test_every_export_has_a_docstring(name: str) -> None:
     assert inspect.getdoc(getattr(tailrace, name))
 
 
-@pytest.mark.parametrize("function", [tailrace.join, tailrace.configure])
+@pytest.mark.parametrize(
+    "function",
+    [
+        getattr(tailrace, name)
+        for name in tailrace.__all__
+        if inspect.isfunction(getattr(tailrace, name)) and name != "jar_path"
+    ],
+)
 def test_docstrings_name_every_argument(function: object) -> None:
     documented = inspect.getdoc(function)
     assert documented is not None
@@ -39,7 +53,7 @@ def test_docstrings_name_every_argument(function: object) -> None:
 
 def test_every_error_has_the_one_root() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
-    assert len(kinds) == 6
+    assert len(kinds) == 7
     assert all(issubclass(kind, tailrace.TailraceError) for kind in kinds)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import worker_session
 
 import tailrace
 
@@ -19,20 +19,7 @@ SCHEMA = "id long, key long, ts timestamp, note string"
 
 def main() -> None:
     root = Path(sys.argv[1])
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in {
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "2",
-        # Often, so that purging is killed too.
-        "spark.sql.streaming.stateStore.maintenanceInterval": "300ms",
-        "spark.sql.streaming.minBatchesToRetain": "3",
-    }.items():
-        builder = builder.config(key, value)
-    spark = tailrace.configure(builder).getOrCreate()
+    spark = worker_session.start()
     sides = []
     for side in ("left", "right"):
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / side))

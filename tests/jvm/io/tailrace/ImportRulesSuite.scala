@@ -7,8 +7,8 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, never back, and Spark's private parts only from
-  * `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
+/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay -> state, never
+  * back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
   */
 final class ImportRulesSuite extends AnyFunSuite {
   private val root = new File("jvm/src/main/scala")
@@ -57,16 +57,28 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("no package but the known ones") {
     val known =
-      (layers :+ "inspect").map("io.tailrace." + _).toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
+      (layers ++ Seq("inspect", "replay"))
+        .map("io.tailrace." + _)
+        .toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
   }
 
+  // The capabilities that stand side by side, below plan.
+  private def below(i: Int): Seq[String] =
+    layers.take(i) ++ (if (i > layers.indexOf("join")) Seq("replay") else Nil)
+
   layers.zipWithIndex.foreach { case (layer, i) =>
-    test(s"$layer uses ${if (i == 0) "no other package" else layers.take(i).mkString(", ") + " only"}") {
+    test(s"$layer uses ${if (i == 0) "no other package" else below(i).mkString(", ") + " only"}") {
       in(s"io.tailrace.$layer").foreach { s =>
-        assert((s.ours -- layers.take(i) - layer).isEmpty, s.path)
+        assert((s.ours -- below(i) - layer).isEmpty, s.path)
       }
     }
+  }
+
+  test("replay uses state, common only") {
+    in("io.tailrace.replay").foreach(s =>
+      assert((s.ours -- Seq("common", "state", "replay")).isEmpty, s.path)
+    )
   }
 
   test("inspect uses join, state, common only, and nothing uses it") {
@@ -90,6 +102,10 @@ final class ImportRulesSuite extends AnyFunSuite {
       "join/JoinSettings",
       "join/JoinWindow",
       "join/MatchPolicy",
+      "replay/MarkFile",
+      "replay/MarkTable",
+      "replay/ProducerIds",
+      "replay/RecordMetadata",
       "state/RunKey",
       "state/StoreKind"
     )

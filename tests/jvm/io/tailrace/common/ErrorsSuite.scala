@@ -37,6 +37,15 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED" -> Errors.checkpointVersionNotRetained("P", 7, "1 to 3"),
     "TAILRACE_CONF_INVALID" -> Errors.confInvalid("K", "V", "E"),
     "TAILRACE_MEMORY_EXHAUSTED" -> Errors.memoryExhausted(10, 20),
+    "TAILRACE_FUNCTION_ARGUMENTS" -> Errors.functionArguments("f(a)", 7),
+    "TAILRACE_METADATA_MIXED" -> Errors.metadataMixed("one", "two"),
+    "TAILRACE_REPLAY_COLUMN" -> Errors.replayColumn("key", "C", 0, Seq("A", "B")),
+    "TAILRACE_REPLAY_COLUMN_EXISTS" -> Errors.replayColumnExists("C"),
+    "TAILRACE_REPLAY_COLUMN_TYPE" -> Errors.replayColumnType("key", "C", "INT", "BINARY"),
+    "TAILRACE_REPLAY_MARKS_INCOMPLETE" -> Errors.replayMarksIncomplete("D", 7),
+    "TAILRACE_REPLAY_NAME_EXISTS" -> Errors.replayNameExists("N"),
+    "TAILRACE_REPLAY_OPTION_INVALID" -> Errors.replayOptionInvalid("disorder", "V", "A"),
+    "TAILRACE_REPLAY_ORIGIN_SPLIT" -> Errors.replayOriginSplit(5, 6, 7),
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
     "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
     "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),
@@ -45,7 +54,9 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put")
   )
 
-  private val stateConditions = all.keySet.filter(_.startsWith("TAILRACE_STATE_"))
+  // Those that only a running query meets.
+  private val stateConditions = all.keySet.filter(_.startsWith("TAILRACE_STATE_")) ++
+    Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT")
 
   private def thrown(condition: String): SparkThrowable = all(condition) match {
     case e: SparkThrowable => e

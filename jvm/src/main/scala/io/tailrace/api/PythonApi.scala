@@ -5,6 +5,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.{DataFrame, Dataset, SparkSession}
 
+import io.tailrace.common.Errors
+
 /** The one object that Python calls. Java types only; no defaults, no overloads. */
 object PythonApi {
 
@@ -18,9 +20,7 @@ object PythonApi {
   ): DataFrame = {
     val named = options.asScala
     val maxMatches = named.get("maxMatches").map { text =>
-      text.toIntOption.getOrElse(
-        throw io.tailrace.common.Errors.optionInvalid("max_matches", text, "a whole number")
-      )
+      text.toIntOption.getOrElse(throw Errors.optionInvalid("max_matches", text, "a whole number"))
     }
     Tailrace.join(
       left,
@@ -39,6 +39,29 @@ object PythonApi {
       )
     )
   }
+
+  /** @param options by the names of [[ReplayOptions]] */
+  def filterReplays(
+      frame: Dataset[_],
+      metadata: java.util.List[String],
+      order: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataFrame =
+    Tailrace.filterReplays(
+      frame,
+      ReplayOptions(
+        metadata.asScala.toSeq,
+        order.asScala.toSeq,
+        options
+          .get("disorder")
+          .toIntOption
+          .getOrElse(
+            throw Errors.replayOptionInvalid("disorder", options.get("disorder"), "a whole number")
+          ),
+        options.get("onReplay"),
+        options.get("name")
+      )
+    )
 
   /** Throws an error that says what is missing and what to do. */
   def checkSession(session: SparkSession): Unit =

@@ -39,4 +39,23 @@ object Tailrace {
       )
     SparkPlans.toFrame(session, resolution.resolve(on, options))
   }
+
+  /** The records that are no replays: whose offset is above all of their producer and source partition before them. Over
+    * restarts too, exactly: the marks are complete before a micro-batch is. A batch frame gives the rows that a stream of
+    * the same records gives.
+    *
+    * {{{
+    *   val once = Tailrace.filterReplays(spark.readStream.format("kafka")...load(), ReplayOptions(metadata = Seq("key")))
+    * }}}
+    *
+    * A record without valid metadata passes, and is counted as unprotected.
+    *
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
+    */
+  def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame = {
+    val session = SparkPlans.session(frame)
+    SessionCheck.check(session)
+    val resolution = new ReplayResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
+    SparkPlans.toFrame(session, resolution.resolve(options))
+  }
 }

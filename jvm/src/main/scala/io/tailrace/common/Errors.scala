@@ -203,6 +203,55 @@ object Errors {
     )
 
   /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
+  def functionArguments(call: String, count: Int): Throwable =
+    refuse("TAILRACE_FUNCTION_ARGUMENTS", "call" -> call, "count" -> count.toString)
+
+  def metadataMixed(first: String, second: String): Throwable =
+    stateError("TAILRACE_METADATA_MIXED", null, "first" -> first, "second" -> second)
+
+  def replayColumn(argument: String, column: String, found: Int, columns: Seq[String]): Throwable =
+    refuse(
+      "TAILRACE_REPLAY_COLUMN",
+      "argument" -> argument,
+      "column" -> column,
+      "found" -> found.toString,
+      "columns" -> columns.mkString(", ")
+    )
+
+  def replayColumnType(argument: String, column: String, dataType: String, expected: String): Throwable =
+    refuse(
+      "TAILRACE_REPLAY_COLUMN_TYPE",
+      "argument" -> argument,
+      "column" -> column,
+      "type" -> dataType,
+      "expected" -> expected
+    )
+
+  def replayOptionInvalid(argument: String, value: String, allowed: String): Throwable =
+    refuse("TAILRACE_REPLAY_OPTION_INVALID", "argument" -> argument, "value" -> value, "allowed" -> allowed)
+
+  def replayColumnExists(column: String): Throwable =
+    refuse("TAILRACE_REPLAY_COLUMN_EXISTS", "column" -> column)
+
+  def replayNameExists(name: String): Throwable = refuse("TAILRACE_REPLAY_NAME_EXISTS", "name" -> name)
+
+  def replayMarksIncomplete(directory: String, batch: Long): Throwable =
+    stateError(
+      "TAILRACE_REPLAY_MARKS_INCOMPLETE",
+      null,
+      "directory" -> directory,
+      "batch" -> batch.toString
+    )
+
+  def replayOriginSplit(pid: Long, partition: Int, batch: Long): Throwable =
+    stateError(
+      "TAILRACE_REPLAY_ORIGIN_SPLIT",
+      null,
+      "pid" -> pid.toString,
+      "partition" -> partition.toString,
+      "batch" -> batch.toString
+    )
+
   def stateUnreadable(path: String, cause: Throwable): Throwable =
     stateError("TAILRACE_STATE_UNREADABLE", cause, "path" -> path, "reason" -> cause.toString)
 

@@ -15,13 +15,20 @@ import io.tailrace.common.{Errors, TailraceConf}
 object StreamingWriteCheck extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      case write: WriteToStreamStatement if write.inputQuery.exists(_.isInstanceOf[LabelJoin]) =>
-        if (write.trigger.isInstanceOf[RealTimeTrigger]) throw Errors.realTimeModeUnsupported()
-        if (!SparkPlans.isAppend(write.outputMode))
-          throw Errors.outputModeUnsupported(write.outputMode.toString)
-        TailraceConf.check(SparkPlans.activeSetting)
+      case write: WriteToStreamStatement =>
+        val joins = write.inputQuery.exists(_.isInstanceOf[LabelJoin])
+        val filters = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
+        if (joins || filters.nonEmpty) check(write, joins, filters)
       case _ =>
     }
     plan
+  }
+
+  private def check(write: WriteToStreamStatement, joins: Boolean, filters: Seq[String]): Unit = {
+    if (write.trigger.isInstanceOf[RealTimeTrigger]) throw Errors.realTimeModeUnsupported()
+    if (joins && !SparkPlans.isAppend(write.outputMode))
+      throw Errors.outputModeUnsupported(write.outputMode.toString)
+    filters.diff(filters.distinct).headOption.foreach(name => throw Errors.replayNameExists(name))
+    TailraceConf.check(SparkPlans.activeSetting)
   }
 }

@@ -1,0 +1,26 @@
+package io.tailrace.plan
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, LogicalPlan, Project}
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+
+/** Whether records come as they stand in Kafka: each partition of a topic read by one task, in the order of its offsets.
+  * Then nothing has to be shuffled and sorted to judge them in that order.
+  */
+object KafkaOrder {
+
+  /** Splits a partition's records over tasks. */
+  private val Splitting = Seq("minPartitions", "maxRecordsPerPartition")
+
+  /** @param order topic, partition and offset */
+  def isKept(plan: LogicalPlan, order: Seq[Attribute]): Boolean = plan match {
+    case Project(_, child) => isKept(child, order)
+    case Filter(_, child) => isKept(child, order)
+    case EventTimeWatermark(_, _, _, child) => isKept(child, order)
+    case scan: StreamingDataSourceV2ScanRelation =>
+      scan.relation.table.getClass.getName.startsWith("org.apache.spark.sql.kafka010.") &&
+      !Splitting.exists(scan.relation.options.containsKey(_)) &&
+      order.map(_.name) == Seq("topic", "partition", "offset") && AttributeSet(order).subsetOf(scan.outputSet)
+    case _ => false
+  }
+}

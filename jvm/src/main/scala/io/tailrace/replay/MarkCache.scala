@@ -1,0 +1,35 @@
+package io.tailrace.replay
+
+import java.util.{LinkedHashMap, Map => JMap}
+
+/** The newest table of each filter that runs in this JVM: a batch reads only what the last one has moved. Tables are
+  * never changed once they are here, so that a task that was replaced judges as its successor does.
+  */
+object MarkCache {
+  private val MostFilters = 64
+
+  private final class Newest { var table: Option[(Long, MarkTable)] = None }
+
+  private val filters = new LinkedHashMap[String, Newest](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[String, Newest]): Boolean = size > MostFilters
+  }
+
+  /** The marks that a batch begins with.
+    *
+    * @param filter names one filter of one run of a query: another run may begin from another checkpoint
+    */
+  def get(filter: String, wanted: MarkFiles, log: => MarkLog): MarkTable = {
+    val newest = filters.synchronized(filters.computeIfAbsent(filter, (_: String) => new Newest))
+    // One task reads, the others of the batch wait for it.
+    newest.synchronized {
+      newest.table match {
+        case Some((batch, table)) if batch == wanted.batch - 1 => table
+        case known =>
+          val table = log.load(wanted, known)
+          // A late task of an earlier batch must not push out what its successors need.
+          if (known.forall(_._1 < wanted.batch - 1)) newest.table = Some((wanted.batch - 1) -> table)
+          table
+      }
+    }
+  }
+}

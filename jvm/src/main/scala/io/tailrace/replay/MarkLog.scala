@@ -1,0 +1,135 @@
+package io.tailrace.replay
+
+import java.io.FileNotFoundException
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+
+import io.tailrace.common.Errors
+import io.tailrace.state.{DurableFile, LocalFileManager}
+
+/** The marks of one filter in the query's checkpoint:
+  *
+  * {{{
+  *   <batch>/<attempt>-<task>-of-<tasks>.marks   what a task of the batch has moved
+  *   <batch>.snapshot                            all marks after the batch
+  * }}}
+  *
+  * A task writes its file before it ends, so before Spark can take the batch for done. A batch that runs again writes
+  * under another attempt: of those that are complete any is right, for the batch holds the same records each time, and
+  * one that a dead run has left halfway is never mixed with another.
+  */
+final class MarkLog(directory: Path, hadoopConf: Configuration, disorder: Int) extends Logging {
+  import MarkLog._
+
+  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
+
+  private def batchDirectory(batch: Long): Path = new Path(directory, batch.toString)
+  private def snapshotFile(batch: Long): Path = new Path(directory, s"$batch.snapshot")
+
+  def write(batch: Long, attempt: String, task: Int, tasks: Int, moved: MarkTable): Unit = {
+    val file = new Path(batchDirectory(batch), s"$attempt-$task-of-$tasks.marks")
+    DurableFile.write(files, file)(_.write(MarkFile.encode(moved)))
+  }
+
+  /** Which files make the marks that `batch` begins with.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_MARKS_INCOMPLETE if an earlier batch's are not
+    *                                                   all there: its output wasn't read to the end
+    */
+  def before(batch: Long): MarkFiles = {
+    val names = list(directory)
+    val snapshot = names.collect { case Snapshot(b) if b.toLong < batch => b.toLong }.maxOption
+    val written = names.collect { case Batch(b) if b.toLong < batch => b.toLong }
+    // A filter that is new in a query has no marks before its first batch.
+    val first = snapshot.map(_ + 1).orElse(written.minOption).getOrElse(batch)
+    if (first == batch && batch > 0 && snapshot.isEmpty) {
+      logWarning(
+        s"TAILRACE_REPLAY_BEGINS: no marks in $directory before batch $batch: replays of earlier records pass"
+      )
+    }
+    MarkFiles(snapshot, (first until batch).map(b => b -> complete(b)), batch)
+  }
+
+  private def complete(batch: Long): Seq[String] = {
+    val attempts = list(batchDirectory(batch))
+      .collect { case name @ Part(attempt, task, tasks) => (attempt, tasks.toInt) -> (task.toInt -> name) }
+      .groupMap(_._1)(_._2)
+    attempts
+      .collectFirst {
+        case ((_, tasks), parts) if parts.map(_._1).toSet.size == tasks => parts.map(_._2).sorted
+      }
+      .getOrElse(throw Errors.replayMarksIncomplete(batchDirectory(batch).toString, batch))
+  }
+
+  /** Reads a table, on top of the marks after an earlier batch, if they are known.
+    *
+    * @param known the batch, and its table, which stays as it is
+    */
+  def load(wanted: MarkFiles, known: Option[(Long, MarkTable)]): MarkTable = {
+    val start = known.filter { case (batch, _) => batch < wanted.batch && wanted.snapshot.forall(_ <= batch) }
+    val base = start
+      .map(_._2)
+      .orElse(wanted.snapshot.map(b => read(snapshotFile(b))))
+      .getOrElse(new MarkTable(disorder))
+    val deltas = wanted.deltas.filter { case (batch, _) => start.forall(batch > _._1) }
+    deltas.foldLeft(base) { case (table, (batch, names)) => applied(table, batch, names) }
+  }
+
+  private def applied(table: MarkTable, batch: Long, names: Seq[String]): MarkTable = {
+    val moved = names.map(name => read(new Path(batchDirectory(batch), name))).filter(_.size > 0)
+    if (moved.isEmpty) table
+    else {
+      val next = table.copy()
+      val seen = new MarkTable(0)
+      moved.foreach { part =>
+        (0 until part.size).foreach { entry =>
+          val (pid, partition) = (part.pid(entry), part.partition(entry))
+          // Two tasks judged records of one origin, each without the other's: some replays may have passed.
+          if (seen.find(pid, partition) >= 0) throw Errors.replayOriginSplit(pid, partition, batch)
+          seen.append(pid, partition)
+          next.put(part, entry)
+        }
+      }
+      next
+    }
+  }
+
+  private def read(file: Path): MarkTable = {
+    val bytes =
+      try DurableFile.read(files, file)
+      catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, 0, e) }
+    MarkFile.decode(bytes, file.toString, disorder)
+  }
+
+  /** Writes all marks after a batch, and deletes what nobody needs any more to have those after `retainFrom` or later. */
+  def snapshot(batch: Long, table: MarkTable, retainFrom: Long): Unit = {
+    DurableFile.write(files, snapshotFile(batch))(_.write(MarkFile.encode(table)))
+    val names = list(directory)
+    names.collect { case Snapshot(b) if b.toLong <= retainFrom => b.toLong }.maxOption.foreach { oldest =>
+      names.foreach {
+        case name @ Snapshot(b) if b.toLong < oldest => files.delete(new Path(directory, name))
+        case name @ Batch(b) if b.toLong <= oldest => files.delete(new Path(directory, name))
+        case _ =>
+      }
+    }
+  }
+
+  private def list(path: Path): Seq[String] =
+    try files.list(path).toSeq.map(_.getPath.getName)
+    catch { case _: FileNotFoundException => Nil }
+}
+
+object MarkLog {
+  private val Snapshot = """(\d+)\.snapshot""".r
+  private val Batch = """(\d+)""".r
+  private val Part = """([0-9a-f-]{36})-(\d+)-of-(\d+)\.marks""".r
+}
+
+/** The files that make the marks which a batch begins with: a snapshot, if there is one, and what each batch since then
+  * has moved.
+  *
+  * @param batch the batch that begins with them
+  */
+final case class MarkFiles(snapshot: Option[Long], deltas: Seq[(Long, Seq[String])], batch: Long)

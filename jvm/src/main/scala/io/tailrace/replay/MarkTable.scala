@@ -1,0 +1,196 @@
+package io.tailrace.replay
+
+import java.util.Arrays
+
+/** The high-water mark of each producer and source partition: the greatest offset that has passed, which of the
+  * `disorder` offsets below it have, and how many below it never came.
+  *
+  * {{{
+  *   disorder = 4, marks of one partition
+  *   offset   mark  seen below, nearest first   verdict
+  *   5        5     0 0 0 0                      new
+  *   8        8     0 0 1 0   (7 6 5 4)          new, 6 and 7 are missing
+  *   6        8     0 1 1 0                      new: it was missing
+  *   6        8     0 1 1 0                      replay
+  *   3        8     0 1 1 0                      replay: it is further back than anything may be late
+  * }}}
+  *
+  * A hash table over plain arrays, for there may be a million of them: 28 bytes each, and `disorder` bits. Not for
+  * several threads, unless none of them changes it.
+  */
+final class MarkTable(val disorder: Int) {
+  import MarkTable._
+
+  private val words = wordsFor(disorder)
+
+  private var capacity = 16
+  private var used = 0
+  private var slots = emptySlots(capacity)
+  private var pids = new Array[Long](capacity)
+  private var partitions = new Array[Int](capacity)
+  private var marks = new Array[Long](capacity)
+  private var gapCounts = new Array[Long](capacity)
+  private var windows = new Array[Long](capacity * words)
+
+  /** Entries are numbered from 0 in the order in which they were added. */
+  def size: Int = used
+  def pid(entry: Int): Long = pids(entry)
+  def partition(entry: Int): Int = partitions(entry)
+
+  /** The greatest offset that has passed. */
+  def mark(entry: Int): Long = marks(entry)
+
+  /** How many offsets between the first one and the mark have not come. */
+  def gaps(entry: Int): Long = gapCounts(entry)
+
+  /** Whether the offset `mark - 1 - i` has passed, in bit `i % 64` of word `i / 64`. */
+  def window(entry: Int, word: Int): Long = windows(entry * words + word)
+
+  /** @return the entry, or -1 */
+  def find(pid: Long, partition: Int): Int = {
+    var slot = slotOf(pid, partition)
+    while (slots(slot) >= 0) {
+      val entry = slots(slot)
+      if (pids(entry) == pid && partitions(entry) == partition) return entry
+      slot = (slot + 1) & (slots.length - 1)
+    }
+    -1
+  }
+
+  /** Judges a record of an origin that has none yet. It is new, whatever its offset. @return its entry */
+  def add(pid: Long, partition: Int, offset: Long): Int = {
+    val entry = append(pid, partition)
+    marks(entry) = offset
+    entry
+  }
+
+  /** Judges the next record of an origin. @return true if it is new, false if it is a replay */
+  def admit(entry: Int, offset: Long): Boolean = {
+    val mark = marks(entry)
+    if (offset > mark) {
+      gapCounts(entry) += offset - mark - 1
+      if (words > 0) shift(entry, offset - mark)
+      marks(entry) = offset
+      true
+    } else {
+      val below = mark - 1 - offset
+      below >= 0 && below < disorder && fill(entry, below.toInt)
+    }
+  }
+
+  private def fill(entry: Int, bit: Int): Boolean = {
+    val at = entry * words + bit / 64
+    val mask = 1L << (bit % 64)
+    val isNew = (windows(at) & mask) == 0
+    if (isNew) {
+      windows(at) |= mask
+      // The first record of an origin opens no gap below itself, so there may be none to close.
+      if (gapCounts(entry) > 0) gapCounts(entry) -= 1
+    }
+    isNew
+  }
+
+  /** Moves the window up by `by`, and notes the old mark as seen. */
+  private def shift(entry: Int, by: Long): Unit = {
+    val from = entry * words
+    if (by > disorder) Arrays.fill(windows, from, from + words, 0L)
+    else {
+      val whole = (by / 64).toInt
+      val bits = (by % 64).toInt
+      var word = words - 1
+      while (word >= 0) {
+        val high = if (word - whole >= 0) windows(from + word - whole) << bits else 0L
+        val low =
+          if (bits > 0 && word - whole - 1 >= 0) windows(from + word - whole - 1) >>> (64 - bits) else 0L
+        windows(from + word) = high | low
+        word -= 1
+      }
+      val seen = (by - 1).toInt
+      windows(from + seen / 64) |= 1L << (seen % 64)
+    }
+  }
+
+  /** Adds a copy of an entry of a table with the same `disorder`, or puts it in the place of the one of its origin.
+    *
+    * @return its number here
+    */
+  def put(from: MarkTable, entry: Int): Int = {
+    val found = find(from.pid(entry), from.partition(entry))
+    val to = if (found >= 0) found else append(from.pid(entry), from.partition(entry))
+    set(to, from.mark(entry), from.gaps(entry))
+    System.arraycopy(from.windows, entry * words, windows, to * words, words)
+    to
+  }
+
+  private[replay] def set(entry: Int, mark: Long, gaps: Long): Unit = {
+    marks(entry) = mark
+    gapCounts(entry) = gaps
+  }
+
+  private[replay] def setWindow(entry: Int, word: Int, bits: Long): Unit = windows(entry * words + word) =
+    bits
+
+  /** Adds an entry of an origin that has none. */
+  private[replay] def append(pid: Long, partition: Int): Int = {
+    if (used == capacity) grow()
+    val entry = used
+    pids(entry) = pid
+    partitions(entry) = partition
+    used += 1
+    link(entry)
+    entry
+  }
+
+  def copy(): MarkTable = {
+    val same = new MarkTable(disorder)
+    same.capacity = capacity
+    same.used = used
+    same.slots = slots.clone()
+    same.pids = pids.clone()
+    same.partitions = partitions.clone()
+    same.marks = marks.clone()
+    same.gapCounts = gapCounts.clone()
+    same.windows = windows.clone()
+    same
+  }
+
+  private def link(entry: Int): Unit = {
+    var slot = slotOf(pids(entry), partitions(entry))
+    while (slots(slot) >= 0) slot = (slot + 1) & (slots.length - 1)
+    slots(slot) = entry
+  }
+
+  private def slotOf(pid: Long, partition: Int): Int = {
+    // Producer ids may be any numbers, 1, 2, 3 too: spread over all bits.
+    val mixed = (pid ^ (partition.toLong * 0x9e3779b97f4a7c15L)) * 0xff51afd7ed558ccdL
+    (mixed >>> 32).toInt & (slots.length - 1)
+  }
+
+  private def grow(): Unit = {
+    capacity *= 2
+    pids = Arrays.copyOf(pids, capacity)
+    partitions = Arrays.copyOf(partitions, capacity)
+    marks = Arrays.copyOf(marks, capacity)
+    gapCounts = Arrays.copyOf(gapCounts, capacity)
+    windows = Arrays.copyOf(windows, capacity * words)
+    slots = emptySlots(capacity)
+    var entry = 0
+    while (entry < used) {
+      link(entry)
+      entry += 1
+    }
+  }
+}
+
+object MarkTable {
+
+  /** Longs that hold the window of one entry. */
+  def wordsFor(disorder: Int): Int = (disorder + 63) / 64
+
+  /** Half of the slots stay free, so that a search ends soon. */
+  private def emptySlots(capacity: Int): Array[Int] = {
+    val slots = new Array[Int](capacity * 2)
+    Arrays.fill(slots, -1)
+    slots
+  }
+}

@@ -1,0 +1,190 @@
+"""Replays: records that an at-least-once pipeline has written again, told from new ones downstream.
+
+The producing side writes with each record where it comes from (`producer_id`, `stream_metadata`,
+`source_partition`); the consuming side drops what is not above the high-water mark of its origin
+(`filter_replays`). The columns are native expressions of Spark's, not UDFs, and have the same names in SQL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+ColumnOrName = Column | str
+
+
+def filter_replays(
+    frame: DataFrame,
+    *,
+    key: str = "key",
+    pid: str | None = None,
+    partition: str | None = None,
+    offset: str | None = None,
+    order: Sequence[str] = ("topic", "partition", "offset"),
+    disorder: int = 0,
+    on_replay: str = "drop",
+    name: str = "replays",
+) -> DataFrame:
+    """The records of a frame without those that were written again.
+
+        once = tailrace.filter_replays(spark.readStream.format("kafka")...load(), key="key")
+
+    A record is a replay when its offset isn't above all offsets of its producer and source partition before
+    it. The high-water marks, 28 bytes for each producer and source partition, are kept in the query's
+    checkpoint, complete before a micro-batch is: over a failure at any moment each record passes once, if
+    the sink is idempotent or transactional.
+
+    Records are judged in the order of the topic that they are read from, whatever tasks read them. A record
+    with no metadata, or with bytes that are none, passes unfiltered and is counted ("rows without valid
+    metadata", in Spark's UI).
+
+    Args:
+        frame: a stream, or a batch frame, whose records are then judged among themselves.
+        key: the binary column with `stream_metadata`'s bytes.
+        pid: with `partition` and `offset`, in place of `key`: the bigint column of producer ids.
+        partition: the int column of source partitions.
+        offset: the bigint column of source offsets.
+        order: the columns that say which topic and partition a record was read from, then its offset there.
+            All records of one producer and source partition have to be in one of these partitions.
+        disorder: how far below the greatest offset, in offsets, a record may come and still be told from its
+            replay: 0 for a source that is read in order. At most 4096; it costs a bit for each mark.
+        on_replay: "drop" them, or "divert" them: they come out too, with `replay` boolean after the frame's
+            columns, true for replays.
+        name: of the filter in the checkpoint; never to be changed. Two filters of one query need two names.
+
+    Returns:
+        A frame with the same columns, and `replay` if they are diverted. It can be written in any output
+        mode; the sink must take all rows of a batch (no `limit` in foreachBatch).
+
+    Raises:
+        TailraceReplayError: a column is unknown, or of a wrong type.
+        TailraceError: an option makes no sense.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TypeError: an argument of a wrong Python type, or some of `pid`, `partition` and `offset` alone.
+    """
+    _convert.frame(frame, "frame")
+    named = (pid, partition, offset)
+    if all(column is None for column in named):
+        metadata = [_convert.text(key, "key")]
+    else:
+        metadata = [
+            _convert.text(column, argument)  # type: ignore[arg-type]
+            for column, argument in zip(named, ("pid", "partition", "offset"), strict=True)
+        ]
+    options = {
+        "disorder": _convert.count(disorder, "disorder"),
+        "onReplay": _convert.text(on_replay, "on_replay"),
+        "name": _convert.text(name, "name"),
+    }
+    return _jvm.filter_replays(frame, metadata, [_convert.text(c, "order") for c in order], options)
+
+
+def producer_id(*, query: str, stream: str, brokers: str, path: str, epoch: str | int = "") -> Column:
+    """A stable number for a producer and its source: what their records are told apart by downstream.
+
+    It is the first eight bytes, big-endian, of the SHA-256 of the five parts, each as its length in bytes (4,
+    big-endian) and its UTF-8 bytes; the brokers without spaces and doubles, sorted, so that their order in
+    the list doesn't matter.
+
+    Args:
+        query: the query that writes.
+        stream: its output, if it has several.
+        brokers: where it reads from, as "host:port,host:port".
+        path: what it reads there, for instance the topic.
+        epoch: another one whenever the source was made anew under the same name. A topic that was deleted
+            and created again counts its offsets from 0, and its new records would be taken for replays of
+            old ones.
+
+    Returns:
+        A column of type bigint, a constant.
+
+    Raises:
+        TypeError: an argument is no string.
+    """
+    parts = [_convert.text(value, name) for name, value in _named(query, stream, brokers, path)]
+    last = str(epoch) if isinstance(epoch, int) else _convert.text(epoch, "epoch")
+    return F.call_function("producer_id", *(F.lit(part) for part in (*parts, last)))
+
+
+def _named(query: str, stream: str, brokers: str, path: str) -> list[tuple[str, str]]:
+    return [("query", query), ("stream", stream), ("brokers", brokers), ("path", path)]
+
+
+def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: ColumnOrName) -> Column:
+    """The 20 bytes of a record's producer, source partition and source offset: mostly a Kafka record's key.
+
+    Args:
+        pid: bigint, from `producer_id`, or a number of your own.
+        partition: int, not negative: the partition in the source.
+        offset: bigint, not negative: the position there. Records of a partition have to be read and written
+            in its order.
+
+    Returns:
+        A column of type binary; null where one of the three is null.
+    """
+    number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid)
+    return F.call_function("stream_metadata", number, _column(partition), _column(offset))
+
+
+def parse_stream_metadata(metadata: ColumnOrName) -> Column:
+    """The three parts of `stream_metadata`'s bytes.
+
+    Args:
+        metadata: binary.
+
+    Returns:
+        A column of type struct<pid: bigint, partition: int, offset: bigint>; null where the bytes aren't
+        metadata: null, of another length than 20, or with a negative partition or offset.
+    """
+    return F.call_function("parse_stream_metadata", _column(metadata))
+
+
+def source_partition(partition: ColumnOrName, destination_partitions: int) -> Column:
+    """The partition to write a record to, so that records of one source partition stay in their order.
+
+    It is the source partition itself where the destination has as many partitions or more, and the remainder
+    otherwise. Spark's Kafka sink obeys a column called `partition`.
+
+    Args:
+        partition: int, not negative: the partition in the source.
+        destination_partitions: how many the destination has, at least 1.
+
+    Returns:
+        A column of type int.
+
+    Raises:
+        TypeError: `destination_partitions` is no int.
+    """
+    count = int(_convert.count(destination_partitions, "destination_partitions"))
+    return F.call_function("source_partition", _column(partition), F.lit(count))
+
+
+def merge_stream_metadata(metadata: ColumnOrName) -> Column:
+    """An aggregate: the metadata of a record made of several, theirs with the greatest offset.
+
+    Replays of such a record are recognised on three conditions. The records are grouped by producer and
+    partition, which is checked: two of them in a group are an error. They are merged within a micro-batch,
+    in which all records up to the greatest offset are. And a batch that runs again holds the same records,
+    which Spark's checkpoint sees to.
+
+    Args:
+        metadata: binary, of `stream_metadata`.
+
+    Returns:
+        A column of type binary; null where one of the group's records has no valid metadata, for such a
+        record can't be filtered.
+    """
+    return F.call_function("merge_stream_metadata", _column(metadata))
+
+
+def _column(value: ColumnOrName) -> Column:
+    return value if isinstance(value, Column) else F.col(value)

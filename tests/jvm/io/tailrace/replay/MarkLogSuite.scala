@@ -1,0 +1,105 @@
+package io.tailrace.replay
+
+import java.io.File
+import java.nio.file.Files
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.common.TailraceStateException
+import io.tailrace.testkit.TempDirectory
+
+final class MarkLogSuite extends AnyFunSuite with TempDirectory {
+  private def log = new MarkLog(new Path(directory.toURI), new Configuration, 0)
+  private def attempt() = UUID.randomUUID.toString
+
+  private def marks(entries: (Long, Long)*): MarkTable = {
+    val table = new MarkTable(0)
+    entries.foreach { case (pid, offset) => table.add(pid, 0, offset) }
+    table
+  }
+
+  private def batch(number: Long, tasks: MarkTable*): Unit = {
+    val name = attempt()
+    tasks.zipWithIndex.foreach { case (t, i) => log.write(number, name, i, tasks.size, t) }
+  }
+
+  private def found(number: Long, known: Option[(Long, MarkTable)] = None): Map[Long, Long] = {
+    val table = log.load(log.before(number), known)
+    (0 until table.size).map(e => table.pid(e) -> table.mark(e)).toMap
+  }
+
+  private def refused(condition: String)(body: => Any): Unit =
+    assert(intercept[TailraceStateException](body).getCondition == condition)
+
+  test("a batch begins with what all before it have moved") {
+    assert(found(0).isEmpty)
+    batch(0, marks(1L -> 10L), marks(2L -> 20L))
+    batch(1, marks(1L -> 15L), marks())
+    batch(2, marks(3L -> 5L))
+    assert(found(1) == Map(1L -> 10L, 2L -> 20L))
+    assert(found(3) == Map(1L -> 15L, 2L -> 20L, 3L -> 5L))
+    assert(found(3, Some(1L -> marks(1L -> 15L, 2L -> 20L))) == found(3))
+  }
+
+  test("an attempt that died is passed over, and never mixed with another") {
+    batch(0, marks(1L -> 10L), marks(2L -> 20L))
+    log.write(1, attempt(), 0, 2, marks(1L -> 99L))
+    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(2))
+    log.write(1, attempt(), 1, 2, marks(2L -> 99L))
+    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(2))
+    batch(1, marks(1L -> 11L), marks(2L -> 21L), marks())
+    assert(found(2) == Map(1L -> 11L, 2L -> 21L))
+  }
+
+  test("a batch whose files are gone is an error, not an empty table") {
+    batch(0, marks(1L -> 10L))
+    batch(2, marks(1L -> 12L))
+    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(3))
+  }
+
+  test("records of one origin in two tasks of a batch are an error that names it") {
+    batch(0, marks(1L -> 10L), marks(1L -> 12L))
+    refused("TAILRACE_REPLAY_ORIGIN_SPLIT")(found(1))
+  }
+
+  test("a snapshot stands for all before it, and what it replaces goes, but for what may be needed again") {
+    (0L to 9L).foreach(b => batch(b, marks(b % 3 -> b)))
+    val all = found(10)
+    log.snapshot(4, log.load(log.before(5), None), retainFrom = 0)
+    assert(found(10) == all)
+    log.snapshot(9, log.load(log.before(10), None), retainFrom = 6)
+    assert(directory.list.toSet == (5 to 9).map(_.toString).toSet ++ Set("4.snapshot", "9.snapshot"))
+    assert(found(10) == all)
+    assert(found(7) == Map(0L -> 6L, 1L -> 4L, 2L -> 5L))
+    batch(10, marks(7L -> 7L))
+    assert(found(11) == all + (7L -> 7L))
+  }
+
+  test("damage to a file is an error that names it") {
+    batch(0, marks(1L -> 10L))
+    val file = new File(directory, "0").listFiles.head
+    Files.write(file.toPath, Files.readAllBytes(file.toPath).updated(20, 99.toByte))
+    refused("TAILRACE_STATE_FILE_CORRUPT")(found(1))
+  }
+
+  test("the cache gives each batch the table that it wants, late tasks too, and reads only what is new") {
+    batch(0, marks(1L -> 10L))
+    batch(1, marks(1L -> 11L))
+    val filter = UUID.randomUUID.toString
+    def cached(number: Long): MarkTable = MarkCache.get(filter, log.before(number), log)
+    val first = cached(1)
+    assert(cached(1) eq first)
+    val wantedBefore = log.before(2)
+    assert(cached(2).mark(0) == 11 && first.mark(0) == 10)
+    TempDirectory.delete(new File(directory, "0").toPath)
+    assert(MarkCache.get(filter, wantedBefore, log).mark(0) == 11)
+    batch(2, marks(1L -> 12L))
+    val wanted = MarkFiles(None, Seq(0L -> Nil, 1L -> Nil, 2L -> new File(directory, "2").list.toSeq), 3)
+    assert(MarkCache.get(filter, wanted, log).mark(0) == 12)
+    assert(MarkCache.get(filter, wanted.copy(deltas = Nil, batch = 1), log).size == 0)
+    assert(MarkCache.get(filter, wanted, log).mark(0) == 12)
+  }
+}

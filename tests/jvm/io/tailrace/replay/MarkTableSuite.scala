@@ -1,0 +1,89 @@
+package io.tailrace.replay
+
+import scala.collection.mutable
+
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  private type Origin = (Long, Int)
+
+  private def admit(table: MarkTable, origin: Origin, offset: Long): Boolean = {
+    val entry = table.find(origin._1, origin._2)
+    if (entry >= 0) table.admit(entry, offset)
+    else {
+      table.add(origin._1, origin._2, offset)
+      true
+    }
+  }
+
+  /** The rule as the issue has it, with all offsets remembered. */
+  private final class Model(disorder: Int) {
+    private val passed = mutable.Map.empty[Origin, mutable.TreeSet[Long]]
+
+    def admit(origin: Origin, offset: Long): Boolean = {
+      val seen = passed.getOrElseUpdate(origin, mutable.TreeSet.empty)
+      val isNew = seen.isEmpty || offset > seen.last || (offset >= seen.last - disorder && !seen(offset))
+      if (isNew) seen += offset
+      isNew
+    }
+
+    def mark(origin: Origin): Long = passed(origin).last
+  }
+
+  private def records(span: Long): Gen[List[(Origin, Long)]] = Gen.listOf(for {
+    pid <- Gen.oneOf(-1L, 0L, 1L, Long.MaxValue)
+    partition <- Gen.choose(0, 2)
+    offset <- Gen.choose(0L, span)
+  } yield ((pid, partition), offset))
+
+  Seq(0, 1, 3, 63, 64, 65, 200).foreach { disorder =>
+    test(s"verdicts and marks are the model's, disorder $disorder") {
+      forAll(Gen.oneOf(10L, 150L, 1000L).flatMap(records)) { input =>
+        val table = new MarkTable(disorder)
+        val model = new Model(disorder)
+        input.foreach { case (origin, offset) =>
+          assert(admit(table, origin, offset) == model.admit(origin, offset), (origin, offset))
+        }
+        input.map(_._1).distinct.foreach { origin =>
+          assert(table.mark(table.find(origin._1, origin._2)) == model.mark(origin))
+        }
+      }
+    }
+  }
+
+  test("the example of the header") {
+    val table = new MarkTable(4)
+    val verdicts = Seq(5L, 8L, 6L, 6L, 3L).map(admit(table, (1L, 0), _))
+    assert(verdicts == Seq(true, true, true, false, false))
+    assert(table.mark(0) == 8 && table.gaps(0) == 1)
+  }
+
+  test("gaps: offsets that were left out, less those that came late") {
+    val table = new MarkTable(10)
+    Seq(100L, 101L, 105L, 103L).foreach(admit(table, (1L, 0), _))
+    assert(table.gaps(0) == 2)
+    Seq(102L, 104L, 104L).foreach(admit(table, (1L, 0), _))
+    assert(table.gaps(0) == 0)
+  }
+
+  test("a hundred thousand origins, producer ids in a row and far apart") {
+    val table = new MarkTable(0)
+    val origins = for { i <- 0 until 25000; p <- 0 to 1; pid <- Seq(i.toLong, i.toLong << 40) } yield (pid, p)
+    origins.distinct.foreach { case (pid, p) => table.add(pid, p, pid ^ p) }
+    origins.foreach { case (pid, p) => assert(table.mark(table.find(pid, p)) == (pid ^ p)) }
+    assert(table.find(-5, 0) == -1)
+  }
+
+  test("a copy is on its own, and an entry that is put takes the place of the old one") {
+    val a = new MarkTable(70)
+    (0L to 100L by 2).foreach(admit(a, (7L, 3), _))
+    val b = a.copy()
+    assert(!admit(b, (7L, 3), 98L) && admit(b, (7L, 3), 99L) && admit(b, (7L, 3), 500L))
+    assert(a.mark(0) == 100)
+    assert(admit(a, (7L, 3), 99L))
+    a.put(b, 0)
+    assert(a.size == 1 && a.mark(0) == 500 && !admit(a, (7L, 3), 500L))
+  }
+}

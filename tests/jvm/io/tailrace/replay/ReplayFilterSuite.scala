@@ -1,0 +1,255 @@
+package io.tailrace.replay
+
+import java.io.File
+import java.util.concurrent.ConcurrentSkipListMap
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.functions.{col, lit}
+import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryException}
+import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
+
+import io.tailrace.api.{ReplayOptions, Tailrace}
+import io.tailrace.testkit.SparkSuite
+
+/** A record of a topic that pipeline 1 has written: where it stands there, and where it comes from. */
+final case class Written(topic: String, partition: Int, offset: Long, key: Array[Byte], value: String)
+
+final class ReplayFilterSuite extends SparkSuite {
+  import spark.implicits._
+
+  private type Filter = DataFrame => DataFrame
+  private val byKey: Filter = Tailrace.filterReplays(_, ReplayOptions())
+
+  /** A stream of records whose batch cuts the test decides; results by batch, as in an idempotent sink. */
+  private final class Pipeline(checkpoint: File, filter: Filter) {
+    private val source = MemoryStream[Written](spark)
+    private val batches = new ConcurrentSkipListMap[Long, Seq[String]]
+    private var running: StreamingQuery = _
+    @volatile var failNext = false
+    @volatile var taking = Int.MaxValue
+
+    def start(): Pipeline = {
+      running = filter(source.toDF()).writeStream
+        .outputMode(OutputMode.Append)
+        .option("checkpointLocation", checkpoint.getPath)
+        .foreachBatch { (rows: Dataset[Row], batch: Long) =>
+          val part = if (taking < Int.MaxValue) rows.limit(taking) else rows
+          batches.put(batch, part.collect().map(_.getAs[String]("value")).toSeq)
+          if (failNext) {
+            failNext = false
+            throw new IllegalStateException("as the test wants it")
+          }
+        }
+        .start()
+      this
+    }
+
+    def restart(): Pipeline = {
+      running.stop()
+      start()
+    }
+
+    /** One batch. Its rows come in any order and from any task: those of the source, not the topic's. */
+    def add(records: Seq[Written]): Unit = {
+      StreamAccess.betweenBatches(running)(source.addData(records))
+      running.processAllAvailable()
+    }
+
+    def fails(records: Seq[Written]): Unit = {
+      intercept[StreamingQueryException](add(records))
+      ()
+    }
+
+    def failure: (String, Map[String, String]) = failureOf(running)
+    def query: StreamingQuery = running
+    def values: Seq[String] = batches.values.asScala.flatten.toSeq
+  }
+
+  private def written(partition: Int, offset: Long, pid: Long, source: Int, position: Long): Written =
+    Written("t", partition, offset, RecordMetadata.encode(pid, source, position), s"$pid/$source/$position")
+
+  /** What pipeline 1 has written, in the topic's order: each origin's records in order, some runs of them once more. */
+  private def topic(random: Random, origins: Int, length: Int): Seq[Written] = {
+    val next = Array.fill(origins)(0L)
+    var offset = 0L
+    (0 until length).flatMap { _ =>
+      val origin = random.nextInt(origins)
+      if (random.nextInt(5) == 0) next(origin) = Math.max(0, next(origin) - random.nextInt(8))
+      (0 to random.nextInt(4)).map { _ =>
+        offset += 1 + random.nextInt(3)
+        next(origin) += 1
+        // Two partitions of the topic, each with some of the origins.
+        written(origin % 2, offset, 100L + origin / 2, origin % 2, next(origin))
+      }
+    }
+  }
+
+  private def firstOfEach(records: Seq[Written]): Set[String] = records.map(_.value).toSet
+
+  test("each record passes once, whatever the batches, the order in them, and restarts between them") {
+    (1 to 6).foreach { seed =>
+      val random = new Random(seed)
+      val records = topic(random, 6, 120)
+      withDirectory { directory =>
+        val pipeline = new Pipeline(directory, byKey).start()
+        var rest = records
+        while (rest.nonEmpty) {
+          val (batch, later) = rest.splitAt(1 + random.nextInt(60))
+          rest = later
+          if (random.nextInt(3) == 0) pipeline.restart()
+          withConf("spark.sql.shuffle.partitions" -> (1 + random.nextInt(4)))(
+            pipeline.add(random.shuffle(batch))
+          )
+        }
+        assert(pipeline.values.sorted == firstOfEach(records).toSeq.sorted, s"seed $seed")
+      }
+    }
+  }
+
+  test("marks outlive snapshots and purges: sixty batches, replays of the first in the last") {
+    withDirectory { directory =>
+      withConf("spark.sql.streaming.minBatchesToRetain" -> 3) {
+        val pipeline = new Pipeline(directory, byKey).start()
+        (0 until 60).foreach(b =>
+          pipeline.add(Seq(written(0, b * 2L, 1, 0, b), written(0, b * 2L + 1, b, 1, 5)))
+        )
+        pipeline.restart().add((0 until 60).map(b => written(0, 1000L + b, 1, 0, b)))
+        pipeline.add((0 until 60).map(b => written(0, 2000L + b, b, 1, 5)))
+        assert(pipeline.values.size == 120 && pipeline.values.distinct.size == 120)
+        val kept = new File(directory, "tailrace-replay/replays").list.toSeq
+        assert(kept.exists(_.endsWith(".snapshot")))
+        assert(kept.size < 45, kept)
+      }
+    }
+  }
+
+  test("a batch that failed is made again with the same marks") {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byKey).start()
+      pipeline.add((0L to 9L).map(i => written(0, i, 1, 0, i)))
+      pipeline.failNext = true
+      pipeline.fails((5L to 19L).map(i => written(0, 10 + i, 1, 0, i)))
+      pipeline.start().query.processAllAvailable()
+      pipeline.add((0L to 20L).map(i => written(0, 50 + i, 1, 0, i)))
+      assert(pipeline.values == (0 to 20).map(i => s"1/0/$i"))
+    }
+  }
+
+  test("null and invalid metadata pass, as often as they come, and are counted") {
+    withDirectory { directory =>
+      val bad = Seq(null, Array.emptyByteArray, new Array[Byte](19), RecordMetadata.encode(1, -1, 0))
+      val records = bad.zipWithIndex.map { case (key, i) => Written("t", 0, i.toLong, key, s"bad$i") }
+      val pipeline = new Pipeline(directory, byKey).start()
+      pipeline.add(records :+ written(0, 9, 1, 0, 0))
+      pipeline.add(records.map(r => r.copy(offset = r.offset + 10)) :+ written(0, 19, 1, 0, 0))
+      assert(pipeline.values.count(_.startsWith("bad")) == 8 && pipeline.values.count(_ == "1/0/0") == 1)
+    }
+  }
+
+  test("records are judged in the order of the topic, not of the batch's rows") {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byKey).start()
+      pipeline.add((9L to 0L by -1).map(i => written(0, i, 1, 0, i)))
+      assert(pipeline.values.size == 10)
+    }
+  }
+
+  test("disorder: a late original passes, its replay doesn't; further back than that is a replay") {
+    withDirectory { directory =>
+      val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(disorder = 4))
+      val pipeline = new Pipeline(directory, filter).start()
+      val positions = Seq(10L, 14L, 12L, 12L, 13L, 9L)
+      positions.zipWithIndex.foreach { case (p, i) =>
+        pipeline.restart().add(Seq(written(0, i.toLong, 1, 0, p)))
+      }
+      assert(pipeline.values == Seq(10, 14, 12, 13).map(p => s"1/0/$p"))
+    }
+  }
+
+  test("divert: replays come out, marked; three columns in place of the key") {
+    val columns = ReplayOptions(metadata = Seq("pid", "p", "o"), onReplay = "divert")
+    val records = Seq((7L, 0, 1L), (7L, 0, 2L), (7L, 0, 1L), (7L, 1, 1L), (7L, 0, 3L)).zipWithIndex
+      .map { case ((pid, p, o), i) => ("t", 0, i.toLong, pid, p, o) }
+      .toDF("topic", "partition", "offset", "pid", "p", "o")
+    val found = Tailrace.filterReplays(records, columns)
+    assert(found.columns.toSeq == records.columns.toSeq :+ "replay")
+    assert(
+      found.orderBy("offset").select("replay").as[Boolean].collect().toSeq == Seq(false, false, true, false,
+        false)
+    )
+    val withNull = records.withColumn("o", org.apache.spark.sql.functions.when(col("offset") =!= 2, col("o")))
+    assert(Tailrace.filterReplays(withNull, columns).where("replay").isEmpty)
+  }
+
+  test("a batch frame gives the rows of a stream, each time that it is run") {
+    val records = topic(new Random(9), 6, 100)
+    val frame = byKey(records.toDF())
+    (1 to 2).foreach(_ => assert(frame.select("value").as[String].collect().toSet == firstOfEach(records)))
+    assert(frame.count() == firstOfEach(records).size)
+    assert(Tailrace.filterReplays(records.toDF(), ReplayOptions(onReplay = "divert")).count() == records.size)
+  }
+
+  test("a sink that leaves rows out is found out by the next batch") {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byKey).start()
+      pipeline.add((0L to 9L).map(i => written(0, i, 1, 0, i)))
+      pipeline.taking = 1
+      pipeline.add((10L to 5000L).map(i => written(0, i, 1, 0, i)))
+      pipeline.taking = Int.MaxValue
+      StreamAccess.betweenBatches(pipeline.query)(())
+      intercept[StreamingQueryException](pipeline.add(Seq(written(0, 9000, 1, 0, 9000))))
+      assert(pipeline.failure._1 == "TAILRACE_REPLAY_MARKS_INCOMPLETE")
+    }
+  }
+
+  test("records of one origin in two partitions of the topic are found out by the next batch") {
+    withDirectory { directory =>
+      withConf("spark.sql.shuffle.partitions" -> 8, "spark.sql.adaptive.enabled" -> false) {
+        val pipeline = new Pipeline(directory, byKey).start()
+        pipeline.add((0 until 8).map(p => written(p, 1, 1, 0, p.toLong)))
+        intercept[StreamingQueryException](pipeline.add(Seq(written(0, 2, 1, 0, 100))))
+        assert(pipeline.failure._1 == "TAILRACE_REPLAY_ORIGIN_SPLIT")
+      }
+    }
+  }
+
+  test("two filters need two names, and then work side by side") {
+    def twice(names: Seq[String]): Filter = frame =>
+      names.map(n => Tailrace.filterReplays(frame, ReplayOptions(name = n)).select("value")).reduce(_ union _)
+    withDirectory { directory =>
+      checkRefused("TAILRACE_REPLAY_NAME_EXISTS", "name" -> "a")(
+        new Pipeline(directory, twice(Seq("a", "a"))).start()
+      )
+      val pipeline = new Pipeline(directory, twice(Seq("a", "b"))).start()
+      (1 to 2).foreach(n => pipeline.add(Seq(written(0, n.toLong, 1, 0, 1))))
+      assert(pipeline.values == Seq("1/0/1", "1/0/1"))
+    }
+  }
+
+  test("what is wrong with an argument is said when the filter is made") {
+    val frame = Seq(written(0, 0, 1, 0, 0)).toDF()
+    def condition(options: ReplayOptions, of: DataFrame = frame): String =
+      intercept[io.tailrace.common.TailraceAnalysisException](
+        Tailrace.filterReplays(of, options)
+      ).getCondition
+    assert(condition(ReplayOptions(metadata = Seq("nokey"))) == "TAILRACE_REPLAY_COLUMN")
+    assert(condition(ReplayOptions(), frame.drop("offset")) == "TAILRACE_REPLAY_COLUMN")
+    assert(condition(ReplayOptions(metadata = Seq("value"))) == "TAILRACE_REPLAY_COLUMN_TYPE")
+    assert(
+      condition(ReplayOptions(metadata = Seq("offset", "offset", "offset"))) == "TAILRACE_REPLAY_COLUMN_TYPE"
+    )
+    val divert = ReplayOptions(onReplay = "divert")
+    assert(condition(divert, frame.withColumn("replay", lit(1))) == "TAILRACE_REPLAY_COLUMN_EXISTS")
+    Seq(
+      ReplayOptions(onReplay = "keep"),
+      ReplayOptions(disorder = -1),
+      ReplayOptions(disorder = 5000),
+      ReplayOptions(name = "a/b"),
+      ReplayOptions(order = Seq("offset"))
+    ).foreach(options => assert(condition(options) == "TAILRACE_REPLAY_OPTION_INVALID", options))
+  }
+}

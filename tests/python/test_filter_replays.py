@@ -1,0 +1,92 @@
+"""The replay filter as a user calls it, over a stream of files that plays a topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tailrace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "topic string, partition int, offset bigint, key binary, value string"
+
+
+def topic(spark: SparkSession, first: int, positions: list[int]) -> DataFrame:
+    """Records at the topic's offsets `first` and up, from these positions of source partition 0."""
+    rows = [("t", 0, first + i, p, f"v{p}") for i, p in enumerate(positions)]
+    frame = spark.createDataFrame(
+        rows, "topic string, partition int, offset bigint, position bigint, value string"
+    )
+    key = tailrace.stream_metadata(7, "partition", "position").alias("key")
+    return frame.select("topic", "partition", "offset", key, "value")
+
+
+def drain(frame: DataFrame, checkpoint: Path) -> list[str]:
+    """Runs a query until it has read all that is there. @return the values that came out"""
+    found: list[str] = []
+    query = (
+        frame.writeStream.foreachBatch(lambda rows, _: found.extend(r.value for r in rows.collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return found
+
+
+def test_replays_are_dropped_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    folder = str(tmp_path / "in")
+    topic(spark, 0, [0, 1, 2, 3, 2, 3, 4]).write.parquet(folder)
+    stream = spark.readStream.schema(SCHEMA).parquet(folder)
+    assert sorted(drain(tailrace.filter_replays(stream), tmp_path / "ckpt")) == [f"v{i}" for i in range(5)]
+    topic(spark, 7, [3, 4, 5, 6]).write.mode("append").parquet(folder)
+    assert sorted(drain(tailrace.filter_replays(stream), tmp_path / "ckpt")) == ["v5", "v6"]
+    assert drain(tailrace.filter_replays(stream), tmp_path / "ckpt") == []
+
+
+def test_a_batch_frame_and_three_columns(spark: SparkSession) -> None:
+    frame = topic(spark, 0, [0, 1, 1, 0, 2]).select("*", tailrace.parse_stream_metadata("key").alias("m"))
+    flat = frame.selectExpr(
+        "topic", "partition", "offset", "m.pid", "m.partition AS p", "m.offset AS o", "value"
+    )
+    marked = tailrace.filter_replays(flat, pid="pid", partition="p", offset="o", on_replay="divert")
+    assert [r.replay for r in marked.orderBy("offset").collect()] == [False, False, True, True, False]
+
+
+def test_another_order_and_disorder(spark: SparkSession) -> None:
+    frame = topic(spark, 0, [5, 9, 7, 7, 1]).withColumnsRenamed(
+        {"topic": "a", "partition": "b", "offset": "c"}
+    )
+    once = tailrace.filter_replays(frame, order=["a", "b", "c"], disorder=3)
+    assert sorted(r.value for r in once.collect()) == ["v5", "v7", "v9"]
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ({"key": "nokey"}, "TAILRACE_REPLAY_COLUMN"),
+        ({"key": "value"}, "TAILRACE_REPLAY_COLUMN_TYPE"),
+        ({"on_replay": "keep"}, "TAILRACE_REPLAY_OPTION_INVALID"),
+        ({"disorder": -1}, "TAILRACE_REPLAY_OPTION_INVALID"),
+        ({"name": "a b"}, "TAILRACE_REPLAY_OPTION_INVALID"),
+    ],
+)
+def test_what_is_wrong_is_said_by_name(spark: SparkSession, options: dict[str, Any], condition: str) -> None:
+    with pytest.raises(tailrace.TailraceReplayError) as refused:
+        tailrace.filter_replays(topic(spark, 0, [1]), **options)
+    assert refused.value.condition == condition
+
+
+def test_wrong_types(spark: SparkSession) -> None:
+    frame = topic(spark, 0, [1])
+    with pytest.raises(TypeError, match="partition"):
+        tailrace.filter_replays(frame, pid="pid")
+    with pytest.raises(TypeError, match="frame"):
+        tailrace.filter_replays("frame")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="disorder"):
+        tailrace.filter_replays(frame, disorder="3")  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""Runs a worker process again and again, kills it as by kill -9, then lets it end; reads its sink."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+
+KILLS = int(os.environ.get("TAILRACE_KILLS", "20"))
+
+
+def run_to_the_end(worker: Path, root: Path, kills: int, rng: random.Random) -> None:
+    """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE."""
+    path = root / "worker.log"
+    finished_early = 0
+    with path.open("wb") as log:
+        for _ in range(kills):
+            process = _start(worker, root, log)
+            assert process.stdout is not None
+            # From the start of the query on: before that there is nothing to lose.
+            assert process.stdout.readline().strip() == b"READY", path.read_text()[-4000:]
+            time.sleep(rng.uniform(0.0, 3.5))
+            if process.poll() is None:
+                _kill(process)
+            else:
+                finished_early += 1
+        last = _start(worker, root, log)
+        output, _ = last.communicate(timeout=600)
+    assert b"DONE" in output, path.read_text()[-4000:]
+    assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
+
+
+def committed_files(root: Path) -> list[str]:
+    """What the file sink has committed: files of attempts that never were committed aren't part of it."""
+    log = root / "out" / "_spark_metadata"
+    batches = sorted(
+        (int(p.name.removesuffix(".compact")), p) for p in log.glob("[0-9]*") if p.suffix != ".crc"
+    )
+    start = max((n for n, p in batches if p.suffix == ".compact"), default=-1)
+    files: dict[str, None] = {}
+    for n, path in batches:
+        if n >= start:
+            for line in path.read_text().splitlines()[1:]:
+                files[json.loads(line)["path"].removeprefix("file://")] = None
+    return list(files)
+
+
+def _start(worker: Path, root: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(worker), str(root)],
+        stdout=subprocess.PIPE,
+        stderr=log,
+        # A group of its own: the JVM is a child of the Python process, and both die at the same moment.
+        start_new_session=True,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

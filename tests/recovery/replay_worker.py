@@ -1,0 +1,33 @@
+"""The process that the replay campaign kills: reads a topic, which is a folder of files, once.
+
+replay_worker.py ROOT
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import worker_session
+
+import tailrace
+
+SCHEMA = "topic string, partition int, offset bigint, pid bigint, source int, position bigint"
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    spark = worker_session.start()
+    topic = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / "topic"))
+    keyed = topic.select("*", tailrace.stream_metadata("pid", "source", "position").alias("key"))
+    once = tailrace.filter_replays(keyed, disorder=3).select("pid", "source", "position")
+    writer = once.writeStream.format("parquet").option("path", str(root / "out"))
+    query = writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
+    print("READY", flush=True)
+    query.awaitTermination()
+    print("DONE", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

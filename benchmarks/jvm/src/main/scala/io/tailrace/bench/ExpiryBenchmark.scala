@@ -89,7 +89,7 @@ class ExpiryBenchmark {
       merge.start(chunk, RowSort.byKey(chunk), store.sectionsOf(StoreKind.RightKeySorted))
       var found = 0
       while (merge.next()) found += merge.candidates.count
-      store.markExpired(StoreKind.LeftTimeSorted, through, rows.taken)
+      store.markExpired(StoreKind.LeftTimeSorted, through, rows.taken.getOrElse(_, 0L))
       store.dropThrough(StoreKind.LeftTimeSorted, through)
       store.dropThrough(StoreKind.RightKeySorted, through)
       found

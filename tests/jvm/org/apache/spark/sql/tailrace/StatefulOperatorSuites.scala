@@ -42,6 +42,10 @@ final class FlatMapGroupsWithInitialStateSuite
     extends FlatMapGroupsWithStateWithInitialStateSuite
     with OnTailrace {
   override protected def everyRun = Nil
+  override protected def notApplicable = Map(
+    "fails on Spark's plain RocksDB provider too" ->
+      Seq("initial state - processing time timeout - state format version 1")
+  )
 }
 
 final class SessionWindowSuite extends StreamingSessionWindowSuite with OnTailrace {

@@ -1,0 +1,216 @@
+"""Compares the replay filter with the same query without one, and with dropDuplicates, over a real broker.
+
+    python benchmarks/replay_filter.py --records 5000000 --runs 3
+
+Writes a topic of 8 partitions in which every eleventh record is a replay, then reads it with each engine in
+turn, --runs times over, each time in a fresh JVM. Checks first that what comes out is each record once.
+Prints the table and writes it to benchmarks/results/NAME.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+import report
+import tailrace
+from tailrace.testing import connector_jars, run_kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+_TOPIC = "records"
+_PARTITIONS = 8
+_ENGINES = ("no-filter", "tailrace", "tailrace-shuffled", "drop-duplicates")
+_RESULTS = Path(__file__).with_name("results")
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def _session(engine: str) -> SparkSession:
+    builder: SparkSession.Builder = SparkSession.builder
+    for key, value in {
+        "spark.master": "local[2]",
+        "spark.jars": connector_jars(),
+        "spark.driver.memory": "4g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "ERROR",
+    }.items():
+        builder = builder.config(key, value)
+    if engine == "drop-duplicates":
+        builder = builder.config("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
+        builder = builder.config(
+            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true"
+        )
+        # The file manager alone: all engines write Spark's logs alike.
+        builder = builder.config("spark.jars", f"{connector_jars()},{tailrace.jar_path()}")
+        manager = "io.tailrace.state.TailraceFileManager"
+        return builder.config("spark.sql.streaming.checkpointFileManagerClass", manager).getOrCreate()
+    return tailrace.configure(builder).getOrCreate()
+
+
+def _stream(spark: SparkSession, servers: str, engine: str, batch: int) -> DataFrame:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    reader = reader.options(subscribe=_TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger=str(batch))
+    if engine == "tailrace-shuffled":
+        # More tasks than partitions: Kafka's order is lost, and records are shuffled and sorted for it.
+        reader = reader.option("minPartitions", str(2 * _PARTITIONS))
+    records = reader.load()
+    if engine.startswith("tailrace"):
+        return tailrace.filter_replays(records)
+    return records.dropDuplicates(["key"]) if engine == "drop-duplicates" else records
+
+
+def load(servers: str, records: int, producers: int) -> None:
+    """Writes the topic: of each source partition a thousand records, then the last hundred of them again."""
+    spark = _session("no-filter")
+    per = _PARTITIONS * producers
+    pid, partition = (f"CAST(id % {per} DIV {_PARTITIONS} AS BIGINT)", f"CAST(id % {_PARTITIONS} AS INT)")
+    step = f"(id DIV {per})"
+    again = f"{step} % 1100 >= 1000"
+    position = f"{step} DIV 1100 * 1000 + {step} % 1100 - IF({again}, 100, 0)"
+    rows = spark.range(records).selectExpr(
+        "id",
+        f"stream_metadata({pid}, {partition}, {position}) AS key",
+        "rpad(CAST(id AS STRING), 180, 'x') AS value",
+        f"{partition} AS partition",
+    )
+    ordered = rows.repartition(_PARTITIONS, "partition").sortWithinPartitions("id").drop("id")
+    ordered.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", _TOPIC).save()
+    spark.stop()
+
+
+def run_once(engine: str, servers: str, batch: int, checkpoint: Path, out: Path | None) -> dict[str, Any]:
+    """Reads the topic to its end; into Parquet if it is to be checked."""
+    spark = _session(engine)
+    frame = _stream(spark, servers, engine, batch)
+    if out is None:
+        writer = frame.writeStream.format("noop")
+    else:
+        key = tailrace.parse_stream_metadata("key").alias("m")
+        writer = frame.select(key).select("m.*").writeStream.format("parquet").option("path", str(out))
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    started = time.monotonic()
+    running = query.start()
+    running.awaitTermination()
+    seconds = time.monotonic() - started
+    read = sum(p.numInputRows for p in running.recentProgress)
+    parts = [checkpoint / "tailrace-replay", checkpoint / "state"]
+    state = sum(f.stat().st_size for part in parts for f in part.rglob("*") if f.is_file())
+    found: dict[str, Any] = {"engine": engine, "seconds": seconds, "rows": read, "state_bytes": state}
+    if out is not None:
+        rows = spark.read.parquet(str(out))
+        found["out"] = rows.count()
+        found["distinct"] = rows.distinct().count()
+    spark.stop()
+    return found
+
+
+def _launch(arguments: Sequence[str]) -> dict[str, Any]:
+    line = [sys.executable, __file__, *arguments]
+    done = subprocess.run(
+        line, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
+    return found
+
+
+def _compare(a: argparse.Namespace) -> int:
+    header = [f"{name:15}{value}" for name, value in report.machine().items()]
+    header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
+    sizes = f"{a.records} records of 200 bytes, {_PARTITIONS} partitions, {a.producers} producers"
+    header.append(
+        f"{'parameters':15}{sizes}, every eleventh a replay, {a.batch} a batch, runs {a.runs}, local[2], 4g"
+    )
+    runs: list[dict[str, Any]] = []
+    with run_kafka() as broker, tempfile.TemporaryDirectory() as scratch:
+        broker.create_topic(_TOPIC, _PARTITIONS)
+        _launch(
+            [
+                "--load",
+                "--servers",
+                broker.servers,
+                "--records",
+                str(a.records),
+                "--producers",
+                str(a.producers),
+            ]
+        )
+
+        def once(engine: str, name: str, *more: str) -> dict[str, Any]:
+            checkpoint = str(Path(scratch) / name)
+            base = ["--once", engine, "--servers", broker.servers, "--batch", str(a.batch)]
+            return _launch([*base, "--checkpoint", checkpoint, *more])
+
+        for engine in [e for e in a.engines if e.startswith("tailrace")]:
+            found = once(engine, f"check-{engine}", "--out", str(Path(scratch) / f"out-{engine}"))
+            line = f"check of {engine}: {found['out']} out of {found['rows']}, {found['distinct']} distinct"
+            print(line, flush=True)
+            header.append(line)
+            if found["out"] != found["distinct"] or found["rows"] != a.records:
+                return 1
+        for n in range(a.runs):
+            for engine in [*a.engines[n % len(a.engines) :], *a.engines[: n % len(a.engines)]]:
+                found = once(engine, f"{engine}-{n}")
+                runs.append(found)
+                print(f"run {n + 1} of {engine}: {found['seconds']:.1f} s", flush=True)
+    table = ["engine                rows/s   of no-filter   state bytes"]
+    rate = {
+        e: statistics.median(r["rows"] / r["seconds"] for r in runs if r["engine"] == e) for e in a.engines
+    }
+    for engine in a.engines:
+        state = statistics.median(r["state_bytes"] for r in runs if r["engine"] == engine)
+        table.append(
+            f"{engine:18}{rate[engine]:10,.0f}{rate[engine] / rate[a.engines[0]]:15.2f}{state:14,.0f}"
+        )
+    text = "\n".join([*header, "", *table, "", *(json.dumps(r) for r in runs)])
+    print(text)
+    (_RESULTS / f"{a.name or f'replay-filter-{a.records}-{a.producers}-producers'}.txt").write_text(
+        text + "\n"
+    )
+    return 0
+
+
+def main() -> int:
+    """Compares, or does one step of a comparison."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=int, default=5_000_000)
+    parser.add_argument("--producers", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=500_000, help="records of a micro-batch")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=list(_ENGINES))
+    parser.add_argument("--name")
+    inner = parser.add_argument_group("one step, in a process of its own")
+    inner.add_argument("--load", action="store_true")
+    inner.add_argument("--once", choices=_ENGINES)
+    inner.add_argument("--servers")
+    inner.add_argument("--checkpoint", type=Path)
+    inner.add_argument("--out", type=Path)
+    a = parser.parse_args()
+    if a.load:
+        load(a.servers, a.records, a.producers)
+        return 0
+    if a.once:
+        print(json.dumps(run_once(a.once, a.servers, a.batch, a.checkpoint, a.out)))
+        return 0
+    return _compare(a)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""What a user of Kafka does, in a process of its own: the connector has to be there when its JVM starts.
+
+    kafka_scenario.py SERVERS ROOT SCENARIO
+
+Prints what came out as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
+
+import tailrace
+from tailrace.testing import connector_jars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+RECORDS = 1000
+
+
+class Scenario:
+    def __init__(self, servers: str, root: Path) -> None:
+        builder = SparkSession.builder.master("local[2]")
+        for key, value in {
+            "spark.jars": connector_jars(),
+            "spark.driver.memory": "1g",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
+        }.items():
+            builder = builder.config(key, value)
+        self.spark = tailrace.configure(builder).getOrCreate()
+        self.servers = servers
+        self.root = root
+
+    def stream(self, topic: str, **options: str) -> DataFrame:
+        reader = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        return reader.options(subscribe=topic, startingOffsets="earliest", **options).load()
+
+    def batch(self, topic: str) -> DataFrame:
+        reader = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        return reader.option("subscribe", topic).load()
+
+    def write(self, frame: DataFrame, topic: str) -> None:
+        writer = frame.write.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        writer.option("topic", topic).save()
+
+    def copy(self, source: str, destination: str, partitions: int, name: str) -> None:
+        """Pipeline 1: at-least-once, as Spark's Kafka sink is."""
+        pid = tailrace.producer_id(query=name, stream="out", brokers=self.servers, path=source)
+        out = self.stream(source, maxOffsetsPerTrigger="250").select(
+            tailrace.stream_metadata(pid, "partition", "offset").alias("key"),
+            "value",
+            tailrace.source_partition("partition", partitions).alias("partition"),
+        )
+        writer = out.writeStream.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        query = writer.options(topic=destination, checkpointLocation=str(self.root / name))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    def to_parquet(self, frame: DataFrame, name: str) -> str:
+        """Runs a query until it has read all that is there. @return the plan of its last batch"""
+        writer = frame.writeStream.format("parquet").option("path", str(self.root / f"{name}-out"))
+        writer = writer.option("checkpointLocation", str(self.root / f"{name}-checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        plan = io.StringIO()
+        with redirect_stdout(plan):
+            query.explain()
+        return plan.getvalue()
+
+    def values(self, name: str) -> list[int]:
+        rows = self.spark.read.parquet(str(self.root / f"{name}-out")).selectExpr(
+            "CAST(value AS STRING) AS v"
+        )
+        return sorted(int(row.v) for row in rows.collect())
+
+    def forget_batches(self, name: str, first: int) -> None:
+        """As if the process had died before it could note that these batches were written."""
+        for log in ("commits", "offsets"):
+            for file in (self.root / name / log).iterdir():
+                if file.name.isdigit() and int(file.name) >= first + (log == "offsets"):
+                    file.unlink()
+
+
+def replays(scenario: Scenario) -> dict[str, Any]:
+    spark = scenario.spark
+    records = spark.range(RECORDS).selectExpr(
+        "CAST(id AS STRING) AS value", "CAST(id % 4 AS INT) AS partition"
+    )
+    scenario.write(records, "topic-1")
+    scenario.copy("topic-1", "topic-2", 2, "copier")
+    scenario.forget_batches("copier", 2)
+    scenario.copy("topic-1", "topic-2", 2, "copier")
+    in_order = tailrace.filter_replays(scenario.stream("topic-2", maxOffsetsPerTrigger="300"))
+    split = tailrace.filter_replays(scenario.stream("topic-2", maxOffsetsPerTrigger="300", minPartitions="7"))
+    plans = {
+        "in order": scenario.to_parquet(in_order.select("value"), "in-order"),
+        "split": scenario.to_parquet(split.select("value"), "split"),
+    }
+    after_the_first = scenario.values("in-order")
+    # The next failure, met by a query that was stopped meanwhile.
+    scenario.forget_batches("copier", 1)
+    scenario.copy("topic-1", "topic-2", 2, "copier")
+    scenario.to_parquet(in_order.select("value"), "in-order")
+    once = tailrace.filter_replays(scenario.batch("topic-2"))
+    return {
+        "shuffled": {name: "Exchange" in plan for name, plan in plans.items()},
+        "filtered": all("ReplayFilter" in plan for plan in plans.values()),
+        "written": scenario.batch("topic-2").count(),
+        "after the first failure": after_the_first,
+        "in order": scenario.values("in-order"),
+        "split": scenario.values("split"),
+        "batch": sorted(int(row.v) for row in once.selectExpr("CAST(value AS STRING) AS v").collect()),
+        "partitions kept": scenario.batch("topic-2")
+        .select("partition", tailrace.parse_stream_metadata("key").alias("m"))
+        .where("m.partition % 2 != partition OR m IS NULL")
+        .count(),
+    }
+
+
+def label_join(scenario: Scenario) -> dict[str, Any]:
+    """Two topics to Parquet; first the labels lag behind, then the impressions do."""
+    spark = scenario.spark
+    second = "timestamp_seconds(1767268800 + CAST(value AS INT))"
+
+    def side(topic: str, prefix: str) -> DataFrame:
+        number = F.expr("CAST(CAST(value AS STRING) AS INT)")
+        return (
+            scenario.stream(topic)
+            .select(number.alias("value"))
+            .selectExpr("value % 10 AS k", f"value AS {prefix}_id", f"{second} AS {prefix}_ts")
+            .withWatermark(f"{prefix}_ts", "30 seconds")
+        )
+
+    def produce(topic: str, first: int, last: int) -> None:
+        scenario.write(spark.range(first, last).selectExpr("CAST(id AS STRING) AS value"), topic)
+
+    joined = tailrace.join(
+        side("left", "l"), side("right", "r"), on="k", left_time="l_ts", right_time="r_ts", after="20 seconds"
+    )
+
+    def run() -> None:
+        scenario.to_parquet(joined.selectExpr("l_id AS value", "labels"), "joined")
+
+    produce("left", 0, 300)
+    produce("right", 0, 100)
+    run()
+    produce("right", 100, 500)
+    run()
+    produce("left", 300, 500)
+    run()
+    produce("left", 1000, 1001)
+    produce("right", 1000, 1001)
+    run()
+    rows = spark.read.parquet(str(scenario.root / "joined-out")).collect()
+    return {"groups": sorted([r.value, sorted(m.r_id for m in r.labels)] for r in rows)}
+
+
+def main() -> None:
+    servers, root, name = sys.argv[1:]
+    scenarios: dict[str, Callable[[Scenario], dict[str, Any]]] = {
+        "replays": replays,
+        "label-join": label_join,
+    }
+    scenario = Scenario(servers, Path(root))
+    print(json.dumps(scenarios[name](scenario)), flush=True)
+    scenario.spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Tailrace on a real broker: the README's pipelines, each in a process with Spark's Kafka connector."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tailrace.testing import KafkaBroker
+
+_SCENARIO = Path(__file__).with_name("kafka_scenario.py")
+
+
+def _run(broker: KafkaBroker, root: Path, name: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, str(_SCENARIO), broker.servers, str(root), name],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_an_at_least_once_topic_is_read_once(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    kafka_broker.create_topic("topic-1", 4)
+    kafka_broker.create_topic("topic-2", 2)
+    found = _run(kafka_broker, tmp_path, "replays")
+    each = list(range(1000))
+    assert found["written"] > 1500, "pipeline 1 has written nothing twice"
+    assert found["partitions kept"] == 0
+    # Kafka's order is the one that records are judged in, unless a partition is read by several tasks.
+    assert found["filtered"]
+    assert found["shuffled"] == {"in order": False, "split": True}
+    for reading in ("after the first failure", "in order", "split", "batch"):
+        assert found[reading] == each, reading
+
+
+def test_the_label_join_from_two_topics_to_parquet(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    kafka_broker.create_topic("left", 3)
+    kafka_broker.create_topic("right", 2)
+    found = _run(kafka_broker, tmp_path, "label-join")
+    # A right row of the same key every ten seconds: at 0, 10 and 20 seconds after the left one.
+    expected = [[i, [r for r in (i, i + 10, i + 20) if r < 500]] for i in range(500)]
+    assert found["groups"] == expected

@@ -44,7 +44,7 @@ final class FlatMapGroupsWithInitialStateSuite
   override protected def everyRun = Nil
   override protected def notApplicable = Map(
     "fails on Spark's plain RocksDB provider too" ->
-      Seq("initial state - processing time timeout - state format version 1")
+      Seq("flatMapGroupsWithState - initial state - processing time timeout - state format version 1")
   )
 }
 

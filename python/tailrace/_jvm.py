@@ -121,7 +121,7 @@ def filter_replays(
         frame: a classic frame.
         metadata: one column, or three: producer id, partition, offset.
         order: the columns that records are judged by.
-        options: by the JVM's names: disorder, onReplay, name.
+        options: by the JVM's names: disorder, onReplay, name; forgetAfter and eventTime if given.
 
     Raises:
         TailraceError: the JVM refuses it; see `tailrace.filter_replays`.

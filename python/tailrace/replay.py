@@ -32,6 +32,8 @@ def filter_replays(
     order: Sequence[str] = ("topic", "partition", "offset"),
     disorder: int = 0,
     on_replay: str = "drop",
+    forget_after: _convert.Duration | None = None,
+    event_time: str | None = None,
     name: str = "replays",
 ) -> DataFrame:
     """The records of a frame without those that were written again.
@@ -39,13 +41,18 @@ def filter_replays(
         once = tailrace.filter_replays(spark.readStream.format("kafka")...load(), key="key")
 
     A record is a replay when its offset isn't above all offsets of its producer and source partition before
-    it. The high-water marks, 28 bytes for each producer and source partition, are kept in the query's
+    it. The high-water marks, 36 bytes for each producer and source partition, are kept in the query's
     checkpoint, complete before a micro-batch is: over a failure at any moment each record passes once, if
     the sink is idempotent or transactional.
 
     Records are judged in the order of the topic that they are read from, whatever tasks read them. A record
-    with no metadata, or with bytes that are none, passes unfiltered and is counted ("rows without valid
-    metadata", in Spark's UI).
+    with no metadata, or with bytes that are none, passes unfiltered and is counted.
+
+    Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (of a filter with
+    another `name`: that name), as a Row of bigints: `passed`, `replays`, `unprotected` (no valid metadata),
+    `gaps` (offsets that have newly not come, less those that came late), `returned` (origins that had been
+    forgotten and are back), `forgotten`; and `mostGaps`, an array of (pid, partition, gaps): the 20 of the
+    batch's origins that miss most offsets in all.
 
     Args:
         frame: a stream, or a batch frame, whose records are then judged among themselves.
@@ -59,6 +66,12 @@ def filter_replays(
             replay: 0 for a source that is read in order. At most 4096; it costs a bit for each mark.
         on_replay: "drop" them, or "divert" them: they come out too, with `replay` boolean after the frame's
             columns, true for replays.
+        forget_after: a duration: an origin without a record for longer than this loses its mark, so that the
+            table doesn't grow for ever. A warning names it (TAILRACE_REPLAY_FORGOTTEN), `forgotten` counts
+            it, and `returned` counts it when it comes back: its first record passes unjudged then. Longer
+            than any outage after which an old record may be written again. None: marks are kept.
+        event_time: with `forget_after`: the timestamp column that says when a record came. The clock is the
+            greatest time of the batches before, never ahead of the batch's own. None: the time of the batch.
         name: of the filter in the checkpoint; never to be changed. Two filters of one query need two names.
 
     Returns:
@@ -85,6 +98,10 @@ def filter_replays(
         "onReplay": _convert.text(on_replay, "on_replay"),
         "name": _convert.text(name, "name"),
     }
+    if forget_after is not None:
+        options["forgetAfter"] = _convert.duration(forget_after, "forget_after")
+    if event_time is not None:
+        options["eventTime"] = _convert.text(event_time, "event_time")
     return _jvm.filter_replays(frame, metadata, [_convert.text(c, "order") for c in order], options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,12 +75,34 @@ def test_another_order_and_disorder(spark: SparkSession) -> None:
         ({"on_replay": "keep"}, "TAILRACE_REPLAY_OPTION_INVALID"),
         ({"disorder": -1}, "TAILRACE_REPLAY_OPTION_INVALID"),
         ({"name": "a b"}, "TAILRACE_REPLAY_OPTION_INVALID"),
+        ({"forget_after": "soon"}, "TAILRACE_REPLAY_OPTION_INVALID"),
+        ({"forget_after": "1 day", "event_time": "offset"}, "TAILRACE_REPLAY_COLUMN_TYPE"),
     ],
 )
 def test_what_is_wrong_is_said_by_name(spark: SparkSession, options: dict[str, Any], condition: str) -> None:
     with pytest.raises(tailrace.TailraceReplayError) as refused:
         tailrace.filter_replays(topic(spark, 0, [1]), **options)
     assert refused.value.condition == condition
+
+
+def test_what_was_counted_is_in_the_progress(spark: SparkSession, tmp_path: Path) -> None:
+    folder = str(tmp_path / "in")
+    topic(spark, 0, [0, 1, 5, 5, 6]).write.parquet(folder)
+    once = tailrace.filter_replays(
+        spark.readStream.schema(SCHEMA).parquet(folder), forget_after=timedelta(days=30)
+    )
+    query = (
+        once.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "ckpt"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = query.lastProgress
+    assert progress is not None
+    counts = progress["observedMetrics"]["tailrace.replays"]
+    assert (counts["passed"], counts["replays"], counts["gaps"], counts["forgotten"]) == (4, 1, 3, 0)
+    assert [(o["pid"], o["partition"], o["gaps"]) for o in counts["mostGaps"]] == [(7, 0, 3)]
 
 
 def test_wrong_types(spark: SparkSession) -> None:

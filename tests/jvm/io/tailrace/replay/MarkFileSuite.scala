@@ -14,19 +14,22 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     offsets.zipWithIndex.foreach { case (offset, i) =>
       val entry = made.find(-1L - i % 5, i % 3)
       if (entry >= 0) made.admit(entry, offset) else made.add(-1L - i % 5, i % 3, offset)
+      if (i % 4 > 0) made.see(made.find(-1L - i % 5, i % 3), offset * 1000 - 7)
     }
     made
   }
 
-  private def contents(t: MarkTable): Seq[(Long, Int, Long, Long, Seq[Long])] = (0 until t.size).map { e =>
-    val window = (0 until MarkTable.wordsFor(t.disorder)).map(t.window(e, _))
-    (t.pid(e), t.partition(e), t.mark(e), t.gaps(e), window)
+  private def contents(t: MarkTable): Seq[(Long, Int, Long, Long, Long, Seq[Long])] = (0 until t.size).map {
+    e =>
+      val window = (0 until MarkTable.wordsFor(t.disorder)).map(t.window(e, _))
+      (t.pid(e), t.partition(e), t.mark(e), t.gaps(e), t.lastSeenMs(e), window)
   }
 
   test("what is written is read") {
     forAll(Gen.oneOf(0, 1, 64, 100), Gen.listOf(Gen.choose(0L, 300L))) { (disorder, offsets) =>
       val made = table(disorder, offsets)
-      assert(contents(MarkFile.decode(MarkFile.encode(made), "f", disorder)) == contents(made))
+      val read = MarkFile.decode(MarkFile.encode(made), "f", disorder)
+      assert(contents(read) == contents(made) && read.newestMs == made.newestMs)
     }
   }
 
@@ -34,10 +37,11 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val made = new MarkTable(0)
     made.add(0x0102030405060708L, 9, 10)
     made.admit(0, 12)
+    made.see(0, 0x1122334455L)
     val hex = HexFormat.of.formatHex(MarkFile.encode(made))
     assert(
       hex.dropRight(8) == "5452524d" + "00000001" + "00000000" + "00000001" +
-        "0102030405060708" + "00000009" + "000000000000000c" + "0000000000000001"
+        "0102030405060708" + "00000009" + "000000000000000c" + "0000000000000001" + "0000001122334455"
     )
   }
 

@@ -12,7 +12,7 @@ import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.TempDirectory
 
 final class MarkLogSuite extends AnyFunSuite with TempDirectory {
-  private def log = new MarkLog(new Path(directory.toURI), new Configuration, 0)
+  private def log = new MarkLog(new Path(directory.toURI), new Configuration, ReplaySettings("r"))
   private def attempt() = UUID.randomUUID.toString
 
   private def marks(entries: (Long, Long)*): MarkTable = {

@@ -86,4 +86,18 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     a.put(b, 0)
     assert(a.size == 1 && a.mark(0) == 500 && !admit(a, (7L, 3), 500L))
   }
+
+  test("origins by the time at which they were last seen; one that has none stays") {
+    val table = new MarkTable(0)
+    (0 until 100).foreach(pid => table.add(pid.toLong, 0, pid.toLong))
+    (0 until 99).foreach(e => table.see(e, e * 10L))
+    table.see(50, 3) // earlier than what is known
+    assert(table.lastSeenMs(50) == 500 && table.newestMs == 980)
+    assert((0 until 100).filter(table.isBefore(_, 30)) == Seq(0, 1, 2))
+    assert(table.since(30).size == 100, "three of a hundred aren't worth a new table")
+    val rest = table.since(900)
+    assert(rest.size == 10 && rest.find(89, 0) < 0 && rest.newestMs == 980)
+    assert(rest.mark(rest.find(90, 0)) == 90 && rest.find(99, 0) >= 0)
+    assert(table.size == 100 && table.copy().newestMs == 980)
+  }
 }

@@ -1,6 +1,7 @@
 package io.tailrace.replay
 
 import java.io.File
+import java.sql.Timestamp
 import java.util.concurrent.ConcurrentSkipListMap
 
 import scala.jdk.CollectionConverters._
@@ -16,7 +17,14 @@ import io.tailrace.api.{ReplayOptions, Tailrace}
 import io.tailrace.testkit.SparkSuite
 
 /** A record of a topic that pipeline 1 has written: where it stands there, and where it comes from. */
-final case class Written(topic: String, partition: Int, offset: Long, key: Array[Byte], value: String)
+final case class Written(
+    topic: String,
+    partition: Int,
+    offset: Long,
+    key: Array[Byte],
+    value: String,
+    at: Timestamp = new Timestamp(0)
+)
 
 final class ReplayFilterSuite extends SparkSuite {
   import spark.implicits._
@@ -66,6 +74,7 @@ final class ReplayFilterSuite extends SparkSuite {
 
     def failure: (String, Map[String, String]) = failureOf(running)
     def query: StreamingQuery = running
+    def counts: Row = running.lastProgress.observedMetrics.get("tailrace.replays")
     def values: Seq[String] = batches.values.asScala.flatten.toSeq
   }
 
@@ -217,6 +226,87 @@ final class ReplayFilterSuite extends SparkSuite {
     }
   }
 
+  test("what was counted is in the progress: gaps by origin too, until the missing ones come") {
+    withDirectory { directory =>
+      val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(disorder = 10))
+      val pipeline = new Pipeline(directory, filter).start()
+      def batch(first: Long, records: (Long, Long)*): Unit = pipeline.add(records.zipWithIndex.map {
+        case ((pid, position), i) => written(0, first + i, pid, 0, position)
+      })
+      batch(0, (1L, 0L), (1L, 4L), (2L, 7L), (2L, 8L), (3L, 0L), (3L, 2L), (3L, 2L))
+      assert(
+        pipeline.counts.getValuesMap[Long](Seq("passed", "replays", "unprotected", "gaps")) ==
+          Map("passed" -> 6, "replays" -> 1, "unprotected" -> 0, "gaps" -> 4)
+      )
+      assert(pipeline.counts.getSeq[Row](6) == Seq(Row(1L, 0, 3L), Row(3L, 0, 1L)))
+      batch(100, (1L, 2L), (1L, 2L), (1L, 5L))
+      assert(pipeline.counts.getAs[Long]("gaps") == -1 && pipeline.counts.getAs[Long]("replays") == 1)
+      assert(pipeline.counts.getSeq[Row](6) == Seq(Row(1L, 0, 2L)))
+    }
+  }
+
+  private val day = 86400000L
+  private def on(dayNumber: Long, record: Written): Written = record.copy(at = new Timestamp(dayNumber * day))
+  private val byDay: Filter =
+    Tailrace.filterReplays(_, ReplayOptions(forgetAfter = Some("30 days"), eventTime = Some("at")))
+
+  test(
+    "forget_after by event time: who was silent for longer is forgotten, by name, and counted when he is back"
+  ) {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byDay).start()
+      pipeline.add(Seq(on(0, written(0, 0, 1, 0, 5)), on(1, written(0, 1, 2, 0, 5))))
+      // Day 31: origin 2, of day 1, is 30 days old, which isn't longer; a batch is judged by the time before it.
+      pipeline.add(Seq(on(31, written(0, 10, 3, 0, 0)), on(31, written(0, 11, 1, 0, 5))))
+      assert(pipeline.values.count(_ == "1/0/5") == 1, "the time before the batch was day 1")
+      pipeline.restart().add(Seq(on(31, written(0, 20, 2, 0, 5))))
+      assert(pipeline.values.count(_ == "2/0/5") == 1)
+      assert(pipeline.counts.getAs[Long]("forgotten") == 0)
+      pipeline.add(Seq(on(62, written(0, 30, 3, 0, 1))))
+      pipeline.add(Seq(on(62, written(0, 40, 2, 0, 5)), on(62, written(0, 41, 2, 0, 5))))
+      assert(pipeline.counts.getAs[Long]("forgotten") == 2 && pipeline.counts.getAs[Long]("returned") == 1)
+      assert(pipeline.values.count(_ == "2/0/5") == 2, "it passed unjudged, once")
+      pipeline.add(Seq(on(62, written(0, 50, 3, 0, 1))))
+      assert(pipeline.counts.getAs[Long]("forgotten") == 0, "what was said isn't said again")
+    }
+  }
+
+  test(
+    "forget_after: one wrong clock doesn't make the others be forgotten, nor does a record without a time"
+  ) {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byDay).start()
+      val today = System.currentTimeMillis() / day
+      pipeline.add(Seq(on(today, written(0, 0, 1, 0, 5)), written(0, 1, 4, 0, 5).copy(at = null)))
+      pipeline.add(Seq(on(today + 9000, written(0, 10, 2, 0, 5))))
+      pipeline.add(Seq(on(today, written(0, 20, 1, 0, 5)), on(today, written(0, 21, 4, 0, 5))))
+      pipeline.add(Seq(written(0, 30, 5, 0, 5).copy(at = null)))
+      pipeline.add(Seq(written(0, 40, 5, 0, 5).copy(at = null)))
+      assert(pipeline.values.distinct.size == pipeline.values.size)
+    }
+  }
+
+  test("forget_after by the time of the batches, and the table doesn't grow without end") {
+    withDirectory { directory =>
+      withConf("spark.sql.streaming.minBatchesToRetain" -> 2) {
+        val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(forgetAfter = Some("50 milliseconds")))
+        val pipeline = new Pipeline(directory, filter).start()
+        (0 until 70).foreach { b =>
+          pipeline.add((0 until 50).map(i => written(0, b * 50L + i, b * 50L + i, 0, 0)))
+        }
+        Thread.sleep(100)
+        pipeline.add(Seq(written(0, 9000, 3499, 0, 0)))
+        assert(pipeline.values.count(_ == "3499/0/0") == 2)
+        val snapshots =
+          new File(directory, "tailrace-replay/replays").listFiles.filter(_.getName.endsWith("shot"))
+        assert(
+          snapshots.nonEmpty && snapshots.map(_.length).max < 36L * 3500 / 2,
+          "half of the origins at most"
+        )
+      }
+    }
+  }
+
   test("two filters need two names, and then work side by side") {
     def twice(names: Seq[String]): Filter = frame =>
       names.map(n => Tailrace.filterReplays(frame, ReplayOptions(name = n)).select("value")).reduce(_ union _)
@@ -242,6 +332,8 @@ final class ReplayFilterSuite extends SparkSuite {
     assert(
       condition(ReplayOptions(metadata = Seq("offset", "offset", "offset"))) == "TAILRACE_REPLAY_COLUMN_TYPE"
     )
+    val byOffset = ReplayOptions(forgetAfter = Some("1 day"), eventTime = Some("offset"))
+    assert(condition(byOffset) == "TAILRACE_REPLAY_COLUMN_TYPE")
     val divert = ReplayOptions(onReplay = "divert")
     assert(condition(divert, frame.withColumn("replay", lit(1))) == "TAILRACE_REPLAY_COLUMN_EXISTS")
     Seq(
@@ -249,7 +341,11 @@ final class ReplayFilterSuite extends SparkSuite {
       ReplayOptions(disorder = -1),
       ReplayOptions(disorder = 5000),
       ReplayOptions(name = "a/b"),
-      ReplayOptions(order = Seq("offset"))
+      ReplayOptions(order = Seq("offset")),
+      ReplayOptions(forgetAfter = Some("0 seconds")),
+      ReplayOptions(forgetAfter = Some("soon")),
+      ReplayOptions(forgetAfter = Some("-1 day")),
+      ReplayOptions(eventTime = Some("at"))
     ).foreach(options => assert(condition(options) == "TAILRACE_REPLAY_OPTION_INVALID", options))
   }
 }

@@ -10,20 +10,21 @@ import io.tailrace.common.Errors
 /** Durations as Spark reads them: "30 minutes", "1 hour 500 milliseconds", "interval 2 days". */
 private[api] object Durations {
 
-  /** @return microseconds, zero or more */
+  /** Of a join's window.
+    *
+    * @return microseconds, zero or more
+    */
   def parse(argument: String, text: String): Long = {
-    val interval =
-      try IntervalUtils.stringToInterval(UTF8String.fromString(text))
-      catch { case NonFatal(_) => throw Errors.durationInvalid(argument, text) }
-    if (interval.months != 0) throw Errors.durationInvalid(argument, text)
-    val micros =
-      try
-        Math.addExact(
-          Math.multiplyExact(interval.days.toLong, DateTimeConstants.MICROS_PER_DAY),
-          interval.microseconds
-        )
-      catch { case _: ArithmeticException => throw Errors.durationInvalid(argument, text) }
-    if (micros < 0) throw Errors.durationNegative(argument, text)
-    micros
+    val length = micros(text).getOrElse(throw Errors.durationInvalid(argument, text))
+    if (length < 0) throw Errors.durationNegative(argument, text)
+    length
   }
+
+  /** @return microseconds, or none if it isn't a duration, or one without a fixed length */
+  def micros(text: String): Option[Long] =
+    try {
+      val interval = IntervalUtils.stringToInterval(UTF8String.fromString(text))
+      val days = Math.multiplyExact(interval.days.toLong, DateTimeConstants.MICROS_PER_DAY)
+      if (interval.months == 0) Some(Math.addExact(days, interval.microseconds)) else None
+    } catch { case NonFatal(_) => None }
 }

@@ -59,7 +59,9 @@ object PythonApi {
             throw Errors.replayOptionInvalid("disorder", options.get("disorder"), "a whole number")
           ),
         options.get("onReplay"),
-        options.get("name")
+        options.get("name"),
+        Option(options.get("forgetAfter")),
+        Option(options.get("eventTime"))
       )
     )
 

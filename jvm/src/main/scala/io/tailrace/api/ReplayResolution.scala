@@ -48,8 +48,23 @@ private[api] final class ReplayResolution(child: LogicalPlan, sameName: (String,
     val flag =
       if (divert) Some(AttributeReference(ReplaySettings.FlagColumn, BooleanType, nullable = false)())
       else None
-    FilterReplays(metadata, order, ReplaySettings(options.name, options.disorder, divert), flag, child)
+    val eventTime = options.eventTime.map(column("event_time", _, TimestampType))
+    if (eventTime.nonEmpty && options.forgetAfter.isEmpty) {
+      throw Errors.replayOptionInvalid("event_time", eventTime.get.name, "of use without forget_after")
+    }
+    val settings =
+      ReplaySettings(options.name, options.disorder, divert, options.forgetAfter.map(forgetAfterMs))
+    FilterReplays(metadata, order, eventTime, settings, flag, child)
   }
+
+  private def forgetAfterMs(text: String): Long =
+    Durations.micros(text).map(_ / 1000).filter(_ > 0).getOrElse {
+      throw Errors.replayOptionInvalid(
+        "forget_after",
+        text,
+        "a duration of a millisecond or more, such as 30 days"
+      )
+    }
 
   private def column(argument: String, name: String, dataType: DataType): Attribute = {
     val found = column(argument, name)

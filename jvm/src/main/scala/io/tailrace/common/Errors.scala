@@ -202,7 +202,6 @@ object Errors {
       Map("needed" -> needed.toString, "used" -> used.toString)
     )
 
-  /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
   def functionArguments(call: String, count: Int): Throwable =
     refuse("TAILRACE_FUNCTION_ARGUMENTS", "call" -> call, "count" -> count.toString)
 
@@ -252,6 +251,7 @@ object Errors {
       "batch" -> batch.toString
     )
 
+  /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
   def stateUnreadable(path: String, cause: Throwable): Throwable =
     stateError("TAILRACE_STATE_UNREADABLE", cause, "path" -> path, "reason" -> cause.toString)
 

@@ -4,12 +4,13 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-import io.tailrace.replay.{ReplayFilterExec, ReplaySettings}
+import io.tailrace.replay.{ObservedReplays, ReplayFilterExec, ReplaySettings}
 
 /** `tailrace.filter_replays`, resolved. See [[ReplayFilterExec]] for what the columns mean. */
 case class FilterReplays(
     metadata: Seq[Attribute],
     order: Seq[Attribute],
+    eventTime: Option[Attribute],
     settings: ReplaySettings,
     flag: Option[Attribute],
     child: LogicalPlan
@@ -25,15 +26,17 @@ object ReplayFilterStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case f: FilterReplays =>
       val inOrder = KafkaOrder.isKept(f.child, f.order)
-      ReplayFilterExec(
+      val exec = ReplayFilterExec(
         f.metadata,
         f.order,
+        f.eventTime,
         f.settings,
         f.flag,
         inOrder,
         f.isStreaming,
         planLater(f.child)
-      ) :: Nil
+      )
+      ObservedReplays(exec) :: Nil
     case _ => Nil
   }
 }

@@ -8,7 +8,10 @@ import java.util.{LinkedHashMap, Map => JMap}
 object MarkCache {
   private val MostFilters = 64
 
-  private final class Newest { var table: Option[(Long, MarkTable)] = None }
+  private final class Newest {
+    var table: Option[(Long, MarkTable)] = None
+    var forgottenBefore = Long.MinValue
+  }
 
   private val filters = new LinkedHashMap[String, Newest](16, 0.75f, true) {
     override def removeEldestEntry(eldest: JMap.Entry[String, Newest]): Boolean = size > MostFilters
@@ -19,7 +22,7 @@ object MarkCache {
     * @param filter names one filter of one run of a query: another run may begin from another checkpoint
     */
   def get(filter: String, wanted: MarkFiles, log: => MarkLog): MarkTable = {
-    val newest = filters.synchronized(filters.computeIfAbsent(filter, (_: String) => new Newest))
+    val newest = of(filter)
     // One task reads, the others of the batch wait for it.
     newest.synchronized {
       newest.table match {
@@ -32,4 +35,17 @@ object MarkCache {
       }
     }
   }
+
+  /** Notes up to when a filter has forgotten its origins. @return what it was: what lies between is news */
+  def forget(filter: String, before: Long): Long = {
+    val newest = of(filter)
+    newest.synchronized {
+      val known = newest.forgottenBefore
+      newest.forgottenBefore = Math.max(known, before)
+      known
+    }
+  }
+
+  private def of(filter: String): Newest =
+    filters.synchronized(filters.computeIfAbsent(filter, (_: String) => new Newest))
 }

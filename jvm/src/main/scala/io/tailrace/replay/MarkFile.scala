@@ -9,7 +9,7 @@ import io.tailrace.common.Errors
   *
   * {{{
   *   "TRRM"(4) format(4) disorder(4) entries(4)
-  *   an entry: producer id(8) partition(4) mark(8) gaps(8), then the window, 8 bytes for each 64 of `disorder`
+  *   an entry: producer id(8) partition(4) mark(8) gaps(8) last seen(8), then the window, 8 bytes for each 64 of `disorder`
   *   CRC-32C of all before(4)
   * }}}
   */
@@ -19,7 +19,7 @@ object MarkFile {
   private val HeaderLength = 16
   private val ChecksumLength = 4
 
-  private def entryLength(disorder: Int): Int = 28 + 8 * MarkTable.wordsFor(disorder)
+  private def entryLength(disorder: Int): Int = 36 + 8 * MarkTable.wordsFor(disorder)
 
   def encode(table: MarkTable): Array[Byte] = {
     val words = MarkTable.wordsFor(table.disorder)
@@ -29,7 +29,7 @@ object MarkFile {
     var entry = 0
     while (entry < table.size) {
       out.putLong(table.pid(entry)).putInt(table.partition(entry))
-      out.putLong(table.mark(entry)).putLong(table.gaps(entry))
+      out.putLong(table.mark(entry)).putLong(table.gaps(entry)).putLong(table.lastSeenMs(entry))
       var word = 0
       while (word < words) {
         out.putLong(table.window(entry, word))
@@ -68,7 +68,7 @@ object MarkFile {
     val words = MarkTable.wordsFor(disorder)
     (0 until count).foreach { _ =>
       val entry = table.append(in.getLong(), in.getInt())
-      table.set(entry, in.getLong(), in.getLong())
+      table.set(entry, in.getLong(), in.getLong(), in.getLong())
       (0 until MarkTable.wordsFor(written)).foreach { word =>
         val bits = in.getLong()
         if (word < words) table.setWindow(entry, word, bits)

@@ -20,7 +20,7 @@ import io.tailrace.state.{DurableFile, LocalFileManager}
   * under another attempt: of those that are complete any is right, for the batch holds the same records each time, and
   * one that a dead run has left halfway is never mixed with another.
   */
-final class MarkLog(directory: Path, hadoopConf: Configuration, disorder: Int) extends Logging {
+final class MarkLog(directory: Path, hadoopConf: Configuration, settings: ReplaySettings) extends Logging {
   import MarkLog._
 
   private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
@@ -72,7 +72,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, disorder: Int) e
     val base = start
       .map(_._2)
       .orElse(wanted.snapshot.map(b => read(snapshotFile(b))))
-      .getOrElse(new MarkTable(disorder))
+      .getOrElse(new MarkTable(settings.disorder))
     val deltas = wanted.deltas.filter { case (batch, _) => start.forall(batch > _._1) }
     deltas.foldLeft(base) { case (table, (batch, names)) => applied(table, batch, names) }
   }
@@ -81,7 +81,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, disorder: Int) e
     val moved = names.map(name => read(new Path(batchDirectory(batch), name))).filter(_.size > 0)
     if (moved.isEmpty) table
     else {
-      val next = table.copy()
+      // What was forgotten a batch ago, at the latest, need not be kept: nobody looks for it any more.
+      val next = table.since(settings.forgottenBefore(table.newestMs))
       val seen = new MarkTable(0)
       moved.foreach { part =>
         (0 until part.size).foreach { entry =>
@@ -100,7 +101,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, disorder: Int) e
     val bytes =
       try DurableFile.read(files, file)
       catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, 0, e) }
-    MarkFile.decode(bytes, file.toString, disorder)
+    MarkFile.decode(bytes, file.toString, settings.disorder)
   }
 
   /** Writes all marks after a batch, and deletes what nobody needs any more to have those after `retainFrom` or later. */

@@ -15,7 +15,9 @@ import java.util.Arrays
   *   3        8     0 1 1 0                      replay: it is further back than anything may be late
   * }}}
   *
-  * A hash table over plain arrays, for there may be a million of them: 28 bytes each, and `disorder` bits. Not for
+  * Each has the time at which its origin was last seen, so that a producer that is gone can be forgotten.
+  *
+  * A hash table over plain arrays, for there may be a million of them: 36 bytes each, and `disorder` bits. Not for
   * several threads, unless none of them changes it.
   */
 final class MarkTable(val disorder: Int) {
@@ -30,7 +32,9 @@ final class MarkTable(val disorder: Int) {
   private var partitions = new Array[Int](capacity)
   private var marks = new Array[Long](capacity)
   private var gapCounts = new Array[Long](capacity)
+  private var seenMs = new Array[Long](capacity)
   private var windows = new Array[Long](capacity * words)
+  private var newest = Long.MinValue
 
   /** Entries are numbered from 0 in the order in which they were added. */
   def size: Int = used
@@ -42,6 +46,12 @@ final class MarkTable(val disorder: Int) {
 
   /** How many offsets between the first one and the mark have not come. */
   def gaps(entry: Int): Long = gapCounts(entry)
+
+  /** When a record of the origin came last, a replay too: by event time, or by the time of its batch. */
+  def lastSeenMs(entry: Int): Long = seenMs(entry)
+
+  /** The latest of these times, of entries that are here no more too; `Long.MinValue` where there has been none. */
+  def newestMs: Long = newest
 
   /** Whether the offset `mark - 1 - i` has passed, in bit `i % 64` of word `i / 64`. */
   def window(entry: Int, word: Int): Long = windows(entry * words + word)
@@ -61,7 +71,14 @@ final class MarkTable(val disorder: Int) {
   def add(pid: Long, partition: Int, offset: Long): Int = {
     val entry = append(pid, partition)
     marks(entry) = offset
+    seenMs(entry) = Long.MinValue
     entry
+  }
+
+  /** Notes when a record of the origin came. */
+  def see(entry: Int, timeMs: Long): Unit = if (timeMs > seenMs(entry)) {
+    seenMs(entry) = timeMs
+    if (timeMs > newest) newest = timeMs
   }
 
   /** Judges the next record of an origin. @return true if it is new, false if it is a replay */
@@ -117,14 +134,16 @@ final class MarkTable(val disorder: Int) {
   def put(from: MarkTable, entry: Int): Int = {
     val found = find(from.pid(entry), from.partition(entry))
     val to = if (found >= 0) found else append(from.pid(entry), from.partition(entry))
-    set(to, from.mark(entry), from.gaps(entry))
+    set(to, from.mark(entry), from.gaps(entry), from.lastSeenMs(entry))
     System.arraycopy(from.windows, entry * words, windows, to * words, words)
     to
   }
 
-  private[replay] def set(entry: Int, mark: Long, gaps: Long): Unit = {
+  private[replay] def set(entry: Int, mark: Long, gaps: Long, lastSeenMs: Long): Unit = {
     marks(entry) = mark
     gapCounts(entry) = gaps
+    seenMs(entry) = Long.MinValue
+    see(entry, lastSeenMs)
   }
 
   private[replay] def setWindow(entry: Int, word: Int, bits: Long): Unit = windows(entry * words + word) =
@@ -141,8 +160,22 @@ final class MarkTable(val disorder: Int) {
     entry
   }
 
+  /** Whether an origin was last seen before a time. One whose time nobody knows isn't. */
+  def isBefore(entry: Int, timeMs: Long): Boolean = seenMs(entry) < timeMs && seenMs(entry) != Long.MinValue
+
+  /** A copy, without the entries of [[isBefore]] if they are many: to leave out one costs as much as to leave out all. */
+  def since(timeMs: Long): MarkTable =
+    if (Iterator.range(0, used).count(isBefore(_, timeMs)).toLong * LeastForgotten <= used) copy()
+    else {
+      val rest = new MarkTable(disorder)
+      Iterator.range(0, used).filterNot(isBefore(_, timeMs)).foreach(rest.put(this, _))
+      rest.newest = newest
+      rest
+    }
+
   def copy(): MarkTable = {
     val same = new MarkTable(disorder)
+    same.newest = newest
     same.capacity = capacity
     same.used = used
     same.slots = slots.clone()
@@ -150,6 +183,7 @@ final class MarkTable(val disorder: Int) {
     same.partitions = partitions.clone()
     same.marks = marks.clone()
     same.gapCounts = gapCounts.clone()
+    same.seenMs = seenMs.clone()
     same.windows = windows.clone()
     same
   }
@@ -172,6 +206,7 @@ final class MarkTable(val disorder: Int) {
     partitions = Arrays.copyOf(partitions, capacity)
     marks = Arrays.copyOf(marks, capacity)
     gapCounts = Arrays.copyOf(gapCounts, capacity)
+    seenMs = Arrays.copyOf(seenMs, capacity)
     windows = Arrays.copyOf(windows, capacity * words)
     slots = emptySlots(capacity)
     var entry = 0
@@ -183,6 +218,9 @@ final class MarkTable(val disorder: Int) {
 }
 
 object MarkTable {
+
+  /** One entry of so many has to be forgotten before the table is made anew without them. */
+  private val LeastForgotten = 8
 
   /** Longs that hold the window of one entry. */
   def wordsFor(disorder: Int): Int = (disorder + 63) / 64

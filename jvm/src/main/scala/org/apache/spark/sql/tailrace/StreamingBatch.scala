@@ -6,9 +6,10 @@ import org.apache.spark.sql.classic.SparkSession
 
 /** The micro-batch that is being planned or run in this thread.
   *
-  * @param runId one start of the query
+  * @param runId       one start of the query
+  * @param timestampMs when the batch was begun: from its log, so the same when it runs again
   */
-final case class StreamingBatch(runId: String, batchId: Long, checkpointRoot: String)
+final case class StreamingBatch(runId: String, batchId: Long, timestampMs: Long, checkpointRoot: String)
 
 object StreamingBatch {
 
@@ -25,6 +26,7 @@ object StreamingBatch {
     StreamingBatch(
       execution.runId.toString,
       property("streaming.sql.batchId").toLong,
+      execution.lastExecution.offsetSeqMetadata.batchTimestampMs,
       execution.resolvedCheckpointRoot
     )
   }

@@ -1,0 +1,84 @@
+package io.tailrace.replay
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
+import org.apache.spark.sql.types._
+import org.apache.spark.util.AccumulatorV2
+
+/** What a filter has counted in a micro-batch.
+  *
+  * @param passed      new records
+  * @param replays     records that were written again
+  * @param unprotected records without valid metadata, which pass
+  * @param gaps        offsets that have newly not come, less those that have come late after all
+  * @param returned    origins that had been forgotten and are back: the first record of each has passed unjudged
+  * @param forgotten   origins that were forgotten before this batch
+  * @param mostGaps    the origins with the most offsets missing in all, of those that had records in the batch
+  */
+final case class ReplayCounts(
+    passed: Long = 0,
+    replays: Long = 0,
+    unprotected: Long = 0,
+    gaps: Long = 0,
+    returned: Long = 0,
+    forgotten: Long = 0,
+    mostGaps: Seq[OriginGaps] = Nil
+) {
+
+  def +(other: ReplayCounts): ReplayCounts = ReplayCounts(
+    passed + other.passed,
+    replays + other.replays,
+    unprotected + other.unprotected,
+    gaps + other.gaps,
+    returned + other.returned,
+    forgotten + other.forgotten,
+    ReplayCounts.most(mostGaps ++ other.mostGaps)
+  )
+
+  /** As it stands in the query's progress. */
+  def toRow: Row = new GenericRowWithSchema(
+    Array(passed, replays, unprotected, gaps, returned, forgotten, mostGaps.map(_.toRow)),
+    ReplayCounts.Schema
+  )
+}
+
+/** @param gaps how many offsets below the mark of an origin have not come */
+final case class OriginGaps(pid: Long, partition: Int, gaps: Long) {
+  def toRow: Row = new GenericRowWithSchema(Array(pid, partition, gaps), OriginGaps.Schema)
+}
+
+object OriginGaps {
+  val Schema: StructType =
+    new StructType().add("pid", LongType).add("partition", IntegerType).add("gaps", LongType)
+}
+
+object ReplayCounts {
+
+  /** A progress is read by people. */
+  private val Origins = 20
+
+  val Schema: StructType = Seq("passed", "replays", "unprotected", "gaps", "returned", "forgotten")
+    .foldLeft(new StructType())(_.add(_, LongType))
+    .add("mostGaps", ArrayType(OriginGaps.Schema))
+
+  /** The first of them, the worst first, in an order that doesn't depend on that of the tasks. */
+  def most(origins: Seq[OriginGaps]): Seq[OriginGaps] =
+    origins.filter(_.gaps > 0).sortBy(o => (-o.gaps, o.pid, o.partition)).take(Origins)
+}
+
+/** Brings the counts of the tasks to the driver. */
+private[replay] final class ReplayCounter extends AccumulatorV2[ReplayCounts, ReplayCounts] {
+  private var counts = ReplayCounts()
+
+  override def isZero: Boolean = counts == ReplayCounts()
+  override def reset(): Unit = counts = ReplayCounts()
+  override def add(more: ReplayCounts): Unit = counts += more
+  override def merge(other: AccumulatorV2[ReplayCounts, ReplayCounts]): Unit = counts += other.value
+  override def value: ReplayCounts = counts
+
+  override def copy(): ReplayCounter = {
+    val same = new ReplayCounter
+    same.counts = counts
+    same
+  }
+}

@@ -33,7 +33,7 @@ from tailrace._java import find_java
 from tailrace._versions import SCALA_SERIES, SPARK_SERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 KAFKA_VERSION = "4.1.0"
 _START_SECONDS = 90
@@ -96,12 +96,41 @@ class KafkaBroker:
         """
         self._topics("--delete", "--topic", name)
 
+    def produce(self, topic: str, values: Iterable[str]) -> None:
+        """Writes records without keys, spread over the topic's partitions by Kafka's producer.
+
+        Args:
+            topic: it must be there.
+            values: one line each, without line breaks in them; written as UTF-8.
+
+        Raises:
+            RuntimeError: the broker refuses; its words are the message.
+        """
+        lines = "".join(f"{value}\n" for value in values)
+        self._tool("ConsoleProducer", "--topic", topic, text=lines)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """The offset after the last record of each partition of a topic, by the partition's number.
+
+        Raises:
+            RuntimeError: the broker refuses; its words are the message.
+        """
+        lines = self._tool("GetOffsetShell", "--topic", topic).splitlines()
+        fields = [line.rsplit(":", 2) for line in lines if line.startswith(f"{topic}:")]
+        return {int(partition): int(offset) for _, partition, offset in fields}
+
     def _topics(self, *arguments: str) -> None:
-        tool = "org.apache.kafka.tools.TopicCommand"
+        self._tool("TopicCommand", *arguments)
+
+    def _tool(self, name: str, *arguments: str, text: str = "") -> str:
+        tool = f"org.apache.kafka.tools.{name}"
         line = _java(self._class_path, tool, "--bootstrap-server", self.servers, *arguments)
-        done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=self._directory)
+        done = subprocess.run(
+            line, capture_output=True, text=True, input=text, check=False, cwd=self._directory
+        )
         if done.returncode != 0:
-            raise RuntimeError(f"kafka-topics {' '.join(arguments)}: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"{name} {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        return done.stdout
 
 
 @contextmanager

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-pytest_plugins = ["tailrace.testing"]
-
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 

@@ -23,16 +23,14 @@ def run_to_the_end(worker: Path, root: Path, kills: int, rng: random.Random) -> 
     finished_early = 0
     with path.open("wb") as log:
         for _ in range(kills):
-            process = _start(worker, root, log)
-            assert process.stdout is not None
-            # From the start of the query on: before that there is nothing to lose.
-            assert process.stdout.readline().strip() == b"READY", path.read_text()[-4000:]
+            process = start(worker, root, log=log)
+            wait_until_ready(process, path)
             time.sleep(rng.uniform(0.0, 3.5))
             if process.poll() is None:
-                _kill(process)
+                kill(process)
             else:
                 finished_early += 1
-        last = _start(worker, root, log)
+        last = start(worker, root, log=log)
         output, _ = last.communicate(timeout=600)
     assert b"DONE" in output, path.read_text()[-4000:]
     assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
@@ -53,9 +51,10 @@ def committed_files(root: Path) -> list[str]:
     return list(files)
 
 
-def _start(worker: Path, root: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
+def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Starts `worker ROOT MORE...`."""
     return subprocess.Popen(
-        [sys.executable, str(worker), str(root)],
+        [sys.executable, str(worker), str(root), *more],
         stdout=subprocess.PIPE,
         stderr=log,
         # A group of its own: the JVM is a child of the Python process, and both die at the same moment.
@@ -64,6 +63,13 @@ def _start(worker: Path, root: Path, log: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits until the query has started: before that there is nothing to lose."""
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == b"READY", log.read_text()[-4000:]
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """kill -9, of the JVM too."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()

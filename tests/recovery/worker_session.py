@@ -7,9 +7,10 @@ from pyspark.sql import SparkSession
 import tailrace
 
 
-def start() -> SparkSession:
+def start(**more: str) -> SparkSession:
+    """Starts it, with more settings, by their names with _ for the dots."""
     builder = SparkSession.builder.master("local[2]")
-    for key, value in {
+    settings = {
         "spark.driver.memory": "1g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -19,6 +20,8 @@ def start() -> SparkSession:
         # Often, so that purging is killed too.
         "spark.sql.streaming.stateStore.maintenanceInterval": "300ms",
         "spark.sql.streaming.minBatchesToRetain": "3",
-    }.items():
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+    for key, value in settings.items():
         builder = builder.config(key, value)
     return tailrace.configure(builder).getOrCreate()

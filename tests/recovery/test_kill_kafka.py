@@ -1,0 +1,77 @@
+"""kill -9 of either of two pipelines over a real broker: what comes out is topic 1, record for record.
+
+`TAILRACE_KILLS` sets the number of kills, over both; 3 by default, for each starts a Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+from killing import committed_files, kill, start, wait_until_ready
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from tailrace.testing import KafkaBroker
+
+_WORKER = Path(__file__).with_name("kafka_worker.py")
+_KILLS = int(os.environ.get("TAILRACE_KILLS", "3"))
+# More than pipeline 1 copies in the time that it has between two kills.
+_RECORDS_PER_KILL = 6000
+_PARTITIONS = 4
+
+
+def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
+    for process in running.values():
+        if process.poll() is None:
+            kill(process)
+
+
+def test_output_equals_topic_1_after_kills_of_either_pipeline(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    rng = random.Random(20261123)
+    count = _KILLS * _RECORDS_PER_KILL
+    kafka_broker.create_topic("topic-1", _PARTITIONS)
+    kafka_broker.create_topic("topic-2", 2)
+    kafka_broker.produce("topic-1", map(str, range(count)))
+
+    log_path = tmp_path / "workers.log"
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    with log_path.open("wb") as log, ExitStack() as stack:
+        stack.callback(_end, running)
+
+        def begin(pipeline: str, until: str) -> None:
+            running[pipeline] = start(_WORKER, tmp_path, pipeline, until, kafka_broker.servers, log=log)
+            wait_until_ready(running[pipeline], log_path)
+
+        for pipeline in ("copy", "read"):
+            begin(pipeline, "go-on")
+        for _ in range(_KILLS):
+            time.sleep(rng.uniform(0.0, 3.0))
+            victim = rng.choice(["copy", "copy", "read"])
+            assert running[victim].poll() is None, log_path.read_text()[-4000:]
+            kill(running[victim])
+            begin(victim, "go-on")
+        for process in running.values():
+            kill(process)
+        for pipeline in ("copy", "read"):
+            begin(pipeline, "drain")
+            output, _ = running[pipeline].communicate(timeout=600)
+            assert b"DONE" in output, log_path.read_text()[-4000:]
+
+    found: Counter[int] = Counter()
+    for path in committed_files(tmp_path):
+        found.update(int(row["value"]) for row in pq.read_table(path).to_pylist())
+    assert sorted(found) == list(range(count))
+    assert max(found.values()) == 1
+    assert sum(kafka_broker.end_offsets("topic-2").values()) > count, (
+        "pipeline 1 has written nothing twice: no proof"
+    )

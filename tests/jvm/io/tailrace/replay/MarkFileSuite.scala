@@ -25,10 +25,31 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       (t.pid(e), t.partition(e), t.mark(e), t.gaps(e), t.lastSeenMs(e), window)
   }
 
+  private def read(bytes: Array[Byte], disorder: Int): MarkTable = {
+    val made = new MarkTable(disorder)
+    MarkFile.decode(bytes, "the-file", made)(_ => ())
+    made
+  }
+
+  test(
+    "what a file says takes the place of what the table says of the same origins, of others nothing changes"
+  ) {
+    val base = new MarkTable(70)
+    (0 until 40).foreach(pid => base.see(base.add(pid.toLong, 0, 100), 5))
+    base.admit(3, 170)
+    val file = new MarkTable(70)
+    Seq(3L, 99L).foreach(pid => file.see(file.add(pid, 0, 500), 7))
+    val entries = Seq.newBuilder[Int]
+    MarkFile.decode(MarkFile.encode(file), "f", base)(entries += _)
+    assert(entries.result() == Seq(3, 40) && base.size == 41 && base.newestMs == 7)
+    assert(base.mark(3) == 500 && base.gaps(3) == 0 && base.admit(3, 499), "the old window is gone")
+    assert(base.mark(4) == 100 && base.lastSeenMs(4) == 5 && base.pid(40) == 99)
+  }
+
   test("what is written is read") {
     forAll(Gen.oneOf(0, 1, 64, 100), Gen.listOf(Gen.choose(0L, 300L))) { (disorder, offsets) =>
       val made = table(disorder, offsets)
-      val read = MarkFile.decode(MarkFile.encode(made), "f", disorder)
+      val read = this.read(MarkFile.encode(made), disorder)
       assert(contents(read) == contents(made) && read.newestMs == made.newestMs)
     }
   }
@@ -49,17 +70,17 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val narrow = table(2, Seq.empty)
     narrow.add(1, 0, 100)
     narrow.admit(0, 110)
-    val wide = MarkFile.decode(MarkFile.encode(narrow), "f", 20)
+    val wide = read(MarkFile.encode(narrow), 20)
     assert(wide.admit(0, 109) && wide.admit(0, 108))
     assert(!wide.admit(0, 107) && !wide.admit(0, 91))
-    val cut = MarkFile.decode(MarkFile.encode(wide), "f", 0)
+    val cut = read(MarkFile.encode(wide), 0)
     assert(!cut.admit(0, 109) && cut.admit(0, 111))
   }
 
   test("any byte changed, and any length, is an error that names the file") {
     val bytes = MarkFile.encode(table(10, 0L to 40L))
     def refused(damaged: Array[Byte]): Unit = {
-      val error = intercept[TailraceStateException](MarkFile.decode(damaged, "the-file", 10))
+      val error = intercept[TailraceStateException](read(damaged, 10))
       assert(error.getMessage.contains("the-file"))
     }
     bytes.indices.foreach { i =>

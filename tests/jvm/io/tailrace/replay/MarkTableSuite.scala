@@ -76,15 +76,17 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(table.find(-5, 0) == -1)
   }
 
-  test("a copy is on its own, and an entry that is put takes the place of the old one") {
+  test("a copy is on its own, and so is an entry of another table") {
     val a = new MarkTable(70)
     (0L to 100L by 2).foreach(admit(a, (7L, 3), _))
     val b = a.copy()
     assert(!admit(b, (7L, 3), 98L) && admit(b, (7L, 3), 99L) && admit(b, (7L, 3), 500L))
     assert(a.mark(0) == 100)
     assert(admit(a, (7L, 3), 99L))
-    a.put(b, 0)
-    assert(a.size == 1 && a.mark(0) == 500 && !admit(a, (7L, 3), 500L))
+    val c = new MarkTable(10)
+    c.append(b, 0)
+    assert(c.size == 1 && c.mark(0) == 500 && !admit(c, (7L, 3), 500L) && admit(c, (7L, 3), 499L))
+    assert(c.findOrAppend(7, 3) == 0 && c.findOrAppend(7, 4) == 1 && c.find(7, 4) == 1)
   }
 
   test("origins by the time at which they were last seen; one that has none stays") {

@@ -41,10 +41,13 @@ object MarkFile {
     out.array
   }
 
-  /** @param name     of the file, for errors
-    * @param disorder of the query; the window of a table that was written with another one is widened or cut
+  /** Puts what a file says of its origins in the place of what a table says of them.
+    *
+    * @param name  of the file, for errors
+    * @param table with the disorder of the query; a window that was written with another one is widened or cut
+    * @param entry is told the number of each entry in the table
     */
-  def decode(bytes: Array[Byte], name: String, disorder: Int): MarkTable = {
+  def decode(bytes: Array[Byte], name: String, table: MarkTable)(entry: Int => Unit): Unit = {
     if (bytes.length < HeaderLength + ChecksumLength)
       throw corrupt(name, s"it has only ${bytes.length} bytes")
     val in = ByteBuffer.wrap(bytes)
@@ -60,25 +63,22 @@ object MarkFile {
       written < 0 || count < 0 ||
       HeaderLength + ChecksumLength + count.toLong * entryLength(written) != bytes.length
     ) throw corrupt(name, s"$count entries don't make ${bytes.length} bytes")
-    read(in, count, written, disorder)
+    (0 until count).foreach(_ => entry(read(in, written, table)))
   }
 
-  private def read(in: ByteBuffer, count: Int, written: Int, disorder: Int): MarkTable = {
-    val table = new MarkTable(disorder)
-    val words = MarkTable.wordsFor(disorder)
-    (0 until count).foreach { _ =>
-      val entry = table.append(in.getLong(), in.getInt())
-      table.set(entry, in.getLong(), in.getLong(), in.getLong())
-      (0 until MarkTable.wordsFor(written)).foreach { word =>
-        val bits = in.getLong()
-        if (word < words) table.setWindow(entry, word, bits)
-      }
-      // What was further back than records could be late has passed, as far as this table knows: it was a replay then.
-      (written until disorder).foreach { bit =>
-        table.setWindow(entry, bit / 64, table.window(entry, bit / 64) | (1L << (bit % 64)))
-      }
+  private def read(in: ByteBuffer, written: Int, table: MarkTable): Int = {
+    val words = MarkTable.wordsFor(table.disorder)
+    val entry = table.findOrAppend(in.getLong(), in.getInt())
+    table.set(entry, in.getLong(), in.getLong(), in.getLong())
+    (0 until Math.max(words, MarkTable.wordsFor(written))).foreach { word =>
+      val bits = if (word < MarkTable.wordsFor(written)) in.getLong() else 0L
+      if (word < words) table.setWindow(entry, word, bits)
     }
-    table
+    // What was further back than records could be late has passed, as far as this table knows: it was a replay then.
+    (written until table.disorder).foreach { bit =>
+      table.setWindow(entry, bit / 64, table.window(entry, bit / 64) | (1L << (bit % 64)))
+    }
+    entry
   }
 
   private def checksum(bytes: Array[Byte], length: Int): Int = {

@@ -1,6 +1,7 @@
 package io.tailrace.replay
 
 import java.io.FileNotFoundException
+import java.util.BitSet
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -71,38 +72,36 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     val start = known.filter { case (batch, _) => batch < wanted.batch && wanted.snapshot.forall(_ <= batch) }
     val base = start
       .map(_._2)
-      .orElse(wanted.snapshot.map(b => read(snapshotFile(b))))
-      .getOrElse(new MarkTable(settings.disorder))
+      .getOrElse(wanted.snapshot.fold(new MarkTable(settings.disorder))(readSnapshot))
     val deltas = wanted.deltas.filter { case (batch, _) => start.forall(batch > _._1) }
     deltas.foldLeft(base) { case (table, (batch, names)) => applied(table, batch, names) }
   }
 
-  private def applied(table: MarkTable, batch: Long, names: Seq[String]): MarkTable = {
-    val moved = names.map(name => read(new Path(batchDirectory(batch), name))).filter(_.size > 0)
-    if (moved.isEmpty) table
-    else {
-      // What was forgotten a batch ago, at the latest, need not be kept: nobody looks for it any more.
-      val next = table.since(settings.forgottenBefore(table.newestMs))
-      val seen = new MarkTable(0)
-      moved.foreach { part =>
-        (0 until part.size).foreach { entry =>
-          val (pid, partition) = (part.pid(entry), part.partition(entry))
-          // Two tasks judged records of one origin, each without the other's: some replays may have passed.
-          if (seen.find(pid, partition) >= 0) throw Errors.replayOriginSplit(pid, partition, batch)
-          seen.append(pid, partition)
-          next.put(part, entry)
-        }
-      }
-      next
-    }
+  private def readSnapshot(batch: Long): MarkTable = {
+    val table = new MarkTable(settings.disorder)
+    val file = snapshotFile(batch)
+    MarkFile.decode(read(file), file.toString, table)(_ => ())
+    table
   }
 
-  private def read(file: Path): MarkTable = {
-    val bytes =
-      try DurableFile.read(files, file)
-      catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, 0, e) }
-    MarkFile.decode(bytes, file.toString, settings.disorder)
+  private def applied(table: MarkTable, batch: Long, names: Seq[String]): MarkTable = {
+    // What was forgotten a batch ago, at the latest, need not be kept: nobody looks for it any more.
+    val next = table.since(settings.forgottenBefore(table.newestMs))
+    val seen = new BitSet
+    names.foreach { name =>
+      val file = new Path(batchDirectory(batch), name)
+      MarkFile.decode(read(file), file.toString, next) { entry =>
+        // Two tasks judged records of one origin, each without the other's: some replays may have passed.
+        if (seen.get(entry)) throw Errors.replayOriginSplit(next.pid(entry), next.partition(entry), batch)
+        seen.set(entry)
+      }
+    }
+    if (seen.isEmpty) table else next
   }
+
+  private def read(file: Path): Array[Byte] =
+    try DurableFile.read(files, file)
+    catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, 0, e) }
 
   /** Writes all marks after a batch, and deletes what nobody needs any more to have those after `retainFrom` or later. */
   def snapshot(batch: Long, table: MarkTable, retainFrom: Long): Unit = {

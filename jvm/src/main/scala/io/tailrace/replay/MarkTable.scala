@@ -57,14 +57,12 @@ final class MarkTable(val disorder: Int) {
   def window(entry: Int, word: Int): Long = windows(entry * words + word)
 
   /** @return the entry, or -1 */
-  def find(pid: Long, partition: Int): Int = {
-    var slot = slotOf(pid, partition)
-    while (slots(slot) >= 0) {
-      val entry = slots(slot)
-      if (pids(entry) == pid && partitions(entry) == partition) return entry
-      slot = (slot + 1) & (slots.length - 1)
-    }
-    -1
+  def find(pid: Long, partition: Int): Int = slots(slotOf(pid, partition))
+
+  /** @return the entry of the origin, which is a new one if it had none */
+  private[replay] def findOrAppend(pid: Long, partition: Int): Int = {
+    val slot = slotOf(pid, partition)
+    if (slots(slot) >= 0) slots(slot) else append(pid, partition, slot)
   }
 
   /** Judges a record of an origin that has none yet. It is new, whatever its offset. @return its entry */
@@ -127,13 +125,12 @@ final class MarkTable(val disorder: Int) {
     }
   }
 
-  /** Adds a copy of an entry of a table with the same `disorder`, or puts it in the place of the one of its origin.
+  /** Adds a copy of an entry of a table with the same `disorder`. Its origin has none here.
     *
     * @return its number here
     */
-  def put(from: MarkTable, entry: Int): Int = {
-    val found = find(from.pid(entry), from.partition(entry))
-    val to = if (found >= 0) found else append(from.pid(entry), from.partition(entry))
+  def append(from: MarkTable, entry: Int): Int = {
+    val to = append(from.pid(entry), from.partition(entry))
     set(to, from.mark(entry), from.gaps(entry), from.lastSeenMs(entry))
     System.arraycopy(from.windows, entry * words, windows, to * words, words)
     to
@@ -150,13 +147,20 @@ final class MarkTable(val disorder: Int) {
     bits
 
   /** Adds an entry of an origin that has none. */
-  private[replay] def append(pid: Long, partition: Int): Int = {
-    if (used == capacity) grow()
+  private[replay] def append(pid: Long, partition: Int): Int = append(pid, partition, slotOf(pid, partition))
+
+  private def append(pid: Long, partition: Int, slot: Int): Int = {
     val entry = used
+    val free =
+      if (entry < capacity) slot
+      else {
+        grow()
+        slotOf(pid, partition)
+      }
     pids(entry) = pid
     partitions(entry) = partition
+    slots(free) = entry
     used += 1
-    link(entry)
     entry
   }
 
@@ -168,7 +172,7 @@ final class MarkTable(val disorder: Int) {
     if (Iterator.range(0, used).count(isBefore(_, timeMs)).toLong * LeastForgotten <= used) copy()
     else {
       val rest = new MarkTable(disorder)
-      Iterator.range(0, used).filterNot(isBefore(_, timeMs)).foreach(rest.put(this, _))
+      Iterator.range(0, used).filterNot(isBefore(_, timeMs)).foreach(rest.append(this, _))
       rest.newest = newest
       rest
     }
@@ -188,17 +192,17 @@ final class MarkTable(val disorder: Int) {
     same
   }
 
-  private def link(entry: Int): Unit = {
-    var slot = slotOf(pids(entry), partitions(entry))
-    while (slots(slot) >= 0) slot = (slot + 1) & (slots.length - 1)
-    slots(slot) = entry
-  }
-
+  /** The slot of an origin's entry, or the free one where it would be. */
   private def slotOf(pid: Long, partition: Int): Int = {
     // Producer ids may be any numbers, 1, 2, 3 too: spread over all bits.
     val mixed = (pid ^ (partition.toLong * 0x9e3779b97f4a7c15L)) * 0xff51afd7ed558ccdL
-    (mixed >>> 32).toInt & (slots.length - 1)
+    var slot = (mixed >>> 32).toInt & (slots.length - 1)
+    while (slots(slot) >= 0 && !isOf(slots(slot), pid, partition)) slot = (slot + 1) & (slots.length - 1)
+    slot
   }
+
+  private def isOf(entry: Int, pid: Long, partition: Int): Boolean =
+    pids(entry) == pid && partitions(entry) == partition
 
   private def grow(): Unit = {
     capacity *= 2
@@ -211,7 +215,7 @@ final class MarkTable(val disorder: Int) {
     slots = emptySlots(capacity)
     var entry = 0
     while (entry < used) {
-      link(entry)
+      slots(slotOf(pids(entry), partitions(entry))) = entry
       entry += 1
     }
   }

@@ -55,7 +55,7 @@ final class ReplayTask(base: MarkTable, reader: MetadataReader, clock: RecordClo
       lastEntry = moved.find(pid, partition)
       if (lastEntry < 0) {
         val before = known(pid, partition)
-        if (before >= 0) lastEntry = moved.put(base, before)
+        if (before >= 0) lastEntry = moved.append(base, before)
       }
       if (lastEntry >= 0) moved.admit(lastEntry, offset)
       else {

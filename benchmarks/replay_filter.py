@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 import report
 import tailrace
-from tailrace.testing import connector_jars, run_kafka
+from tailrace.kafka import connector_jars, run_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

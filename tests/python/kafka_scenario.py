@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from tailrace.testing import connector_jars
+from tailrace.kafka import connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import worker_session
 
 import tailrace
-from tailrace.testing import connector_jars
+from tailrace.kafka import connector_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KILLS = int(os.environ.get("TAILRACE_KILLS", "20"))
+# Another one makes another campaign: other data, other moments.
+SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
 
 
 def run_to_the_end(worker: Path, root: Path, kills: int, rng: random.Random) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from killing import KILLS, committed_files, run_to_the_end
+from killing import KILLS, SEED, committed_files, run_to_the_end
 
 from join_oracle import Oracle
 from streams import SCHEMA, Row, arrow
@@ -57,7 +57,7 @@ def _is_in_order(group: list[int], expected: list[int]) -> bool:
 
 def test_output_after_kills_equals_the_oracle(tmp_path: Path) -> None:
     assert [f.name for f in SCHEMA] == ["id", "key", "ts", "note"]
-    rng = random.Random(20261121)
+    rng = random.Random(SEED)
     expected = _make(tmp_path, KILLS * _SLICES_PER_KILL, rng)
     run_to_the_end(_WORKER, tmp_path, KILLS, rng)
     got = _output(tmp_path)

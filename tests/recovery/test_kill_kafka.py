@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from killing import committed_files, kill, start, wait_until_ready
+from killing import SEED, committed_files, kill, start, wait_until_ready
 
 if TYPE_CHECKING:
     import subprocess
@@ -37,7 +37,7 @@ def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
 def test_output_equals_topic_1_after_kills_of_either_pipeline(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
-    rng = random.Random(20261123)
+    rng = random.Random(SEED)
     count = _KILLS * _RECORDS_PER_KILL
     kafka_broker.create_topic("topic-1", _PARTITIONS)
     kafka_broker.create_topic("topic-2", 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from killing import KILLS, committed_files, run_to_the_end
+from killing import KILLS, SEED, committed_files, run_to_the_end
 
 _WORKER = Path(__file__).with_name("replay_worker.py")
 _FILES_PER_KILL = 6
@@ -53,7 +53,7 @@ def _make(root: Path, files: int, rng: random.Random) -> set[tuple[int, int, int
 
 def test_each_record_comes_out_once(tmp_path: Path) -> None:
     kills = KILLS if "TAILRACE_KILLS" in os.environ else KILLS // 2
-    rng = random.Random(20261122)
+    rng = random.Random(SEED)
     written = _make(tmp_path, kills * _FILES_PER_KILL, rng)
     run_to_the_end(_WORKER, tmp_path, kills, rng)
     found: Counter[tuple[int, int, int]] = Counter()

@@ -54,6 +54,17 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     assert(found(2) == Map(1L -> 11L, 2L -> 21L))
   }
 
+  test("a task that runs twice in a batch, retried or speculative, leaves one file, whole") {
+    val name = attempt()
+    (1 to 2).foreach(_ => log.write(0, name, 0, 2, marks(1L -> 10L)))
+    log.write(0, name, 1, 2, marks(2L -> 20L))
+    val both = (1 to 2).map(_ => new Thread(() => log.write(0, name, 1, 2, marks(2L -> 20L))))
+    both.foreach(_.start())
+    both.foreach(_.join())
+    assert(new File(directory, "0").list.toSet == Set(s"$name-0-of-2.marks", s"$name-1-of-2.marks"))
+    assert(found(1) == Map(1L -> 10L, 2L -> 20L))
+  }
+
   test("a batch whose files are gone is an error, not an empty table") {
     batch(0, marks(1L -> 10L))
     batch(2, marks(1L -> 12L))
@@ -76,6 +87,18 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     assert(found(7) == Map(0L -> 6L, 1L -> 4L, 2L -> 5L))
     batch(10, marks(7L -> 7L))
     assert(found(11) == all + (7L -> 7L))
+  }
+
+  test("with the files of the batch before known, only its own are looked for") {
+    (0L to 4L).foreach(b => batch(b, marks(b -> b)))
+    val known = log.before(4)
+    (0L to 3L).foreach(b => TempDirectory.delete(new File(directory, b.toString).toPath))
+    assert(log.before(5, Some(known)) == known.copy(deltas = log.before(5, Some(known)).deltas, batch = 5))
+    assert(log.before(5, Some(known)).deltas.map(_._1) == (0L to 4L))
+    assert(log.before(5, Some(known.copy(batch = 3))).deltas.map(_._1) == Seq(4L), "not the batch before")
+    val snapshot = log.snapshot(4, marks(7L -> 7L), retainFrom = -10)
+    assert(snapshot == log.before(5) && found(5) == Map(7L -> 7L))
+    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(log.before(6, Some(snapshot)))
   }
 
   test("damage to a file is an error that names it") {

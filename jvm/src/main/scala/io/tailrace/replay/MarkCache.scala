@@ -2,7 +2,7 @@ package io.tailrace.replay
 
 import java.util.{LinkedHashMap, Map => JMap}
 
-/** The newest table of each filter that runs in this JVM: a batch reads only what the last one has moved. Tables are
+/** What is known of each filter that runs in this JVM, so that a batch reads only what the last one has moved. Tables are
   * never changed once they are here, so that a task that was replaced judges as its successor does.
   */
 object MarkCache {
@@ -10,6 +10,7 @@ object MarkCache {
 
   private final class Newest {
     var table: Option[(Long, MarkTable)] = None
+    @volatile var files: Option[MarkFiles] = None
     var forgottenBefore = Long.MinValue
   }
 
@@ -35,6 +36,11 @@ object MarkCache {
       }
     }
   }
+
+  /** The files that the last batch of a filter has begun with, for [[MarkLog.before]]. */
+  def files(filter: String): Option[MarkFiles] = of(filter).files
+
+  def remember(filter: String, files: MarkFiles): Unit = of(filter).files = Some(files)
 
   /** Notes up to when a filter has forgotten its origins. @return what it was: what lies between is news */
   def forget(filter: String, before: Long): Long = {

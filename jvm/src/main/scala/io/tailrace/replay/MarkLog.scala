@@ -36,10 +36,16 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
 
   /** Which files make the marks that `batch` begins with.
     *
+    * @param known those that the batch before has begun with, if they are known: then only its own are looked for
     * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_MARKS_INCOMPLETE if an earlier batch's are not
     *                                                   all there: its output wasn't read to the end
     */
-  def before(batch: Long): MarkFiles = {
+  def before(batch: Long, known: Option[MarkFiles] = None): MarkFiles =
+    known.filter(_.batch == batch - 1).fold(listed(batch)) { last =>
+      last.copy(deltas = last.deltas :+ (last.batch -> complete(last.batch)), batch = batch)
+    }
+
+  private def listed(batch: Long): MarkFiles = {
     val names = list(directory)
     val snapshot = names.collect { case Snapshot(b) if b.toLong < batch => b.toLong }.maxOption
     val written = names.collect { case Batch(b) if b.toLong < batch => b.toLong }
@@ -103,8 +109,11 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     try DurableFile.read(files, file)
     catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, 0, e) }
 
-  /** Writes all marks after a batch, and deletes what nobody needs any more to have those after `retainFrom` or later. */
-  def snapshot(batch: Long, table: MarkTable, retainFrom: Long): Unit = {
+  /** Writes all marks after a batch, and deletes what nobody needs any more to have those after `retainFrom` or later.
+    *
+    * @return the files that the next batch begins with
+    */
+  def snapshot(batch: Long, table: MarkTable, retainFrom: Long): MarkFiles = {
     DurableFile.write(files, snapshotFile(batch))(_.write(MarkFile.encode(table)))
     val names = list(directory)
     names.collect { case Snapshot(b) if b.toLong <= retainFrom => b.toLong }.maxOption.foreach { oldest =>
@@ -114,6 +123,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
         case _ =>
       }
     }
+    MarkFiles(Some(batch), Nil, batch + 1)
   }
 
   private def list(path: Path): Seq[String] =

@@ -80,8 +80,8 @@ final case class ReplayFilterExec(
     val directory = new Path(new Path(batch.checkpointRoot, "tailrace-replay"), settings.name)
     val hadoopConf = SparkPlans.broadcastHadoopConf(session)
     val log = new MarkLog(directory, hadoopConf.value.value, settings)
-    val files = log.before(batch.batchId)
     val filter = s"${batch.runId}/$directory"
+    val files = log.before(batch.batchId, MarkCache.files(filter))
     lazy val marks = MarkCache.get(filter, files, log)
     val forgottenBefore =
       if (settings.forgetAfterMs.isEmpty) Long.MinValue
@@ -91,9 +91,10 @@ final case class ReplayFilterExec(
       forgotten.report(directory.toString, settings)
       counter.add(ReplayCounts(forgotten = forgotten.count))
     }
-    if (files.deltas.size >= ReplayFilterExec.DeltasPerSnapshot) {
-      log.snapshot(batch.batchId - 1, marks, batch.batchId - 1 - conf.minBatchesToRetain)
-    }
+    val next =
+      if (files.deltas.size < ReplayFilterExec.DeltasPerSnapshot) files
+      else log.snapshot(batch.batchId - 1, marks, batch.batchId - 1 - conf.minBatchesToRetain)
+    MarkCache.remember(filter, next)
     ReplayBatch(filter, directory.toString, hadoopConf, files, batch.timestampMs, forgottenBefore, tasks)
   }
 

@@ -1,0 +1,42 @@
+"""What the README shows is run as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _example(repository: Path, name: str) -> tuple[str, str]:
+    """The block that follows <!-- example:NAME -->, and the output that is shown after it."""
+    text = (repository / "README.md").read_text()
+    block = re.compile(rf"<!-- example:{name} -->\n```python\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
+    found = block.search(text)
+    assert found, f"README.md has no example {name} with its output"
+    return found[1], found[2]
+
+
+def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
+    code, shown = _example(repository, "replays")
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    lines = done.stdout.splitlines()[-2:]
+    # How many are written again depends on how Kafka's producer spreads the records.
+    written = re.fullmatch(r"topic 2: (\d+) records of 1000", lines[0])
+    assert written is not None, lines
+    assert int(written[1]) > 1000
+    assert lines[1] == shown.splitlines()[1] == "out of the filter: 1000 records of 1000"

@@ -94,7 +94,9 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     (0 until 100).foreach(pid => table.add(pid.toLong, 0, pid.toLong))
     (0 until 99).foreach(e => table.see(e, e * 10L))
     table.see(50, 3) // earlier than what is known
-    assert(table.lastSeenMs(50) == 500 && table.newestMs == 980)
+    table.see(50, 501) // the latest of its origin, and not of all
+    table.see(50, 500)
+    assert(table.lastSeenMs(50) == 501 && table.newestMs == 980)
     assert((0 until 100).filter(table.isBefore(_, 30)) == Seq(0, 1, 2))
     assert(table.since(30).size == 100, "three of a hundred aren't worth a new table")
     val rest = table.since(900)

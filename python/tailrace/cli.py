@@ -81,6 +81,49 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.set_defaults(run=_inspect)
 
+    server = commands.add_parser(
+        "watermark-server",
+        help="run the server that keeps the low watermarks of applications",
+        description="Keeps how far each host's log has been read, computes low watermarks along the topology, "
+        "and shows them on a page. Ends with Ctrl-C.",
+    )
+    server.add_argument(
+        "--listen", default="127.0.0.1:7171", metavar="HOST:PORT", help="where (default: %(default)s)"
+    )
+    server.add_argument(
+        "--store",
+        default="sqlite:///watermarks.db",
+        metavar="URL",
+        help="sqlite:///FILE, or postgresql://... for more than one server (default: %(default)s)",
+    )
+    server.add_argument(
+        "--token-file",
+        type=Path,
+        help="a file with the bearer token; without one the variable TAILRACE_WATERMARK_TOKEN. Listening on "
+        "anything but a loopback address takes a token",
+    )
+    server.set_defaults(run=_watermark_server)
+
+    watermarks = commands.add_parser(
+        "watermarks",
+        help="show the low watermarks of a server, and who holds them back",
+        description="Shows each operator's input and output low watermark and lag, and the slowest hosts.",
+    )
+    watermarks.add_argument(
+        "--server", default="http://127.0.0.1:7171", metavar="URL", help="(default: %(default)s)"
+    )
+    watermarks.add_argument("--app", help="one application (default: all of the server)")
+    watermarks.add_argument(
+        "--hosts", type=_positive, default=5, help="how many of the slowest hosts (default: %(default)s)"
+    )
+    watermarks.add_argument(
+        "--token-file",
+        type=Path,
+        help="a file with the server's bearer token; without one the variable TAILRACE_WATERMARK_TOKEN",
+    )
+    watermarks.add_argument("--json", action="store_true", help="print one JSON object")
+    watermarks.set_defaults(run=_watermarks)
+
     jar = commands.add_parser(
         "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
     )
@@ -122,6 +165,22 @@ def _inspect(parsed: argparse.Namespace) -> int:
 
     version = parsed.version if parsed.batch is None else parsed.batch + 1
     show(inspect_checkpoint(parsed.checkpoint, version, dict(parsed.conf)), as_json=parsed.json)
+    return 0
+
+
+def _watermark_server(parsed: argparse.Namespace) -> int:
+    from tailrace.server.run import serve
+
+    serve(parsed.listen, parsed.store, parsed.token_file)
+    return 0
+
+
+def _watermarks(parsed: argparse.Namespace) -> int:
+    from tailrace.server.overview import overview, show
+    from tailrace.server.run import read_token
+
+    found = overview(parsed.server, read_token(parsed.token_file), parsed.app, parsed.hosts)
+    show(found, as_json=parsed.json)
     return 0
 
 

@@ -6,7 +6,8 @@
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
     ├── TailraceReplayError    record metadata or a replay filter that isn't right
     ├── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
-    └── TailraceMemoryError    a task that Spark has no more memory for
+    ├── TailraceMemoryError    a task that Spark has no more memory for
+    └── TailraceServerError    a watermark server that can't start, or that can't be reached
 
 An argument of a wrong Python type raises `TypeError`, as everywhere in Python.
 
@@ -77,6 +78,10 @@ class TailraceMemoryError(TailraceError):
     """A task that needs more memory for rows than Spark has (`TAILRACE_MEMORY_*`)."""
 
 
+class TailraceServerError(TailraceError):
+    """A watermark server that can't start, or can't be asked (`TAILRACE_SERVER_*`)."""
+
+
 _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_SESSION_", TailraceSessionError),
     ("TAILRACE_CONF_", TailraceSessionError),
@@ -90,6 +95,7 @@ _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_REPLAY_", TailraceReplayError),
     ("TAILRACE_STATE_", TailraceStateError),
     ("TAILRACE_CHECKPOINT_", TailraceStateError),
+    ("TAILRACE_SERVER_", TailraceServerError),
 )
 
 

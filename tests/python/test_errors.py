@@ -13,6 +13,7 @@ from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
     TailraceMemoryError,
+    TailraceServerError,
     TailraceSessionError,
     TailraceStateError,
     TailraceVersionError,
@@ -54,6 +55,7 @@ class SparkSaysError(Exception):
         ("TAILRACE_OUTPUT_MODE_UNSUPPORTED", TailraceJoinError),
         ("TAILRACE_STATE_FILE_CORRUPT", TailraceStateError),
         ("TAILRACE_CHECKPOINT_INCOMPATIBLE", TailraceStateError),
+        ("TAILRACE_SERVER_TOKEN_MISSING", TailraceServerError),
         ("TAILRACE_OF_A_LATER_RELEASE", TailraceError),
     ],
 )

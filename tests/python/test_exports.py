@@ -15,6 +15,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "TailraceJoinError",
         "TailraceMemoryError",
         "TailraceReplayError",
+        "TailraceServerError",
         "TailraceSessionError",
         "TailraceStateError",
         "TailraceVersionError",
@@ -53,7 +54,7 @@ def test_docstrings_name_every_argument(function: object) -> None:
 
 def test_every_error_has_the_one_root() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
-    assert len(kinds) == 7
+    assert len(kinds) == 8
     assert all(issubclass(kind, tailrace.TailraceError) for kind in kinds)
 
 

@@ -1,0 +1,16 @@
+"""The watermark server: a table of how far each host's log has been read, and the low watermarks of it.
+
+Files import downwards alone, from `run`, which starts the process:
+
+    run                 address, token and store as the command line gives them; uvicorn
+    api, guard          routes of the protocol; who may ask, and how much at once
+    page, api_page, metrics, chart, drawing      what people and Prometheus see
+    worker              one thread owns state and database; reports that wait together share a commit
+    ledger              what a report, an override and a reader do, as transactions
+    state, hosts        the state of an application in memory
+    store, schema, database      the same state in SQLite or PostgreSQL
+    protocol            the JSON of the API
+    topology, rules     pure: low watermarks along a graph, the completeness rule
+
+`overview` is the other end: what `tailrace watermarks` asks a server and prints. Nothing here imports Spark.
+"""

@@ -1,0 +1,194 @@
+"""The routes of the protocol, with what a refusal looks like."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+
+from tailrace._version import __version__
+from tailrace.server import protocol, views
+from tailrace.server.database import DatabaseError
+from tailrace.server.protocol import Name
+from tailrace.server.state import App, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tailrace.server.ledger import Ledger
+    from tailrace.server.worker import Worker
+
+_SHOWN_ERRORS = 3
+
+AppName = Annotated[Name, Path(description="The application.")]
+Operator = Annotated[Name | None, Query(description="One operator; all of them if it isn't given.")]
+Limit = Annotated[int, Query(ge=1, le=1_000)]
+Offset = Annotated[int, Query(ge=0, le=100_000)]
+
+
+class UnknownAppError(Exception):
+    """Nobody has reported of the application."""
+
+
+def build_api(worker: Worker) -> FastAPI:
+    """Makes the ASGI application with the API alone; the page and the metrics come to it as routers.
+
+    Args:
+        worker: started and stopped with the application.
+    """
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        worker.start()
+        await worker.call(lambda ledger: ledger.load())
+        yield
+        worker.stop()
+
+    # The documentation that FastAPI brings loads its scripts from a CDN; `api_page` needs none.
+    api = FastAPI(
+        title="Tailrace watermark server", version=__version__, lifespan=life, docs_url=None, redoc_url=None
+    )
+    api.state.worker = worker
+    api.include_router(_router)
+    api.add_exception_handler(RequestValidationError, _malformed)
+    api.add_exception_handler(RefusedError, _refused)
+    api.add_exception_handler(UnknownAppError, _unknown)
+    api.add_exception_handler(DatabaseError, _unavailable)
+    return api
+
+
+def known_app(ledger: Ledger, name: str) -> App:
+    """An application.
+
+    Raises:
+        UnknownAppError: there is none.
+    """
+    app = ledger.app(name)
+    if app is None:
+        raise UnknownAppError(f"there is no application {name!r}")
+    return app
+
+
+def worker_of(request: Request) -> Worker:
+    """The worker of the application that serves a request."""
+    worker: Worker = request.app.state.worker
+    return worker
+
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": protocol.Problem, "description": description}
+    for status, description in {
+        400: "The body is no JSON.",
+        401: "A token is needed.",
+        404: "The application is unknown.",
+        409: "The request contradicts what is known.",
+        413: "The body is too large.",
+        421: "The server isn't asked by a loopback name.",
+        422: "A value is malformed or out of its limits.",
+        503: "The database fails: nothing is acknowledged, send it again.",
+    }.items()
+}
+_router = APIRouter(prefix="/v1/apps", responses=_PROBLEMS)
+
+
+@_router.post("/{app}/reports", summary="Report progress")
+async def report(app: AppName, body: protocol.Report, request: Request) -> protocol.ReportAnswer:
+    """Takes in how far operators have come, and answers with the low watermarks. Repeat it until it is acknowledged."""
+    return await worker_of(request).report(app, body)
+
+
+@_router.get("", summary="All applications")
+async def apps(request: Request) -> list[protocol.AppSummary]:
+    """All applications, by name."""
+
+    def read(ledger: Ledger) -> list[protocol.AppSummary]:
+        states = (ledger.app(name) for name in ledger.names())
+        return [views.app_state(app, ledger.clock()) for app in states if app is not None]
+
+    return await worker_of(request).call(read)
+
+
+@_router.get("/{app}", summary="One application")
+async def one_app(app: AppName, request: Request) -> protocol.AppState:
+    """An application with the low watermarks of all its operators."""
+    return await worker_of(request).call(lambda ledger: views.app_state(known_app(ledger, app), ledger.clock()))
+
+
+@_router.get("/{app}/hosts", summary="Hosts, the slowest first")
+async def hosts(
+    app: AppName, request: Request, operator: Operator = None, limit: Limit = 20, offset: Offset = 0
+) -> protocol.HostPage:
+    """The hosts of one source, or of all."""
+    return await worker_of(request).call(
+        lambda ledger: views.host_page(known_app(ledger, app), operator, limit, offset, ledger.clock())
+    )
+
+
+@_router.get("/{app}/windows", summary="Completeness reports of windows")
+async def windows(
+    app: AppName, request: Request, operator: Operator = None, limit: Limit = 20, offset: Offset = 0
+) -> protocol.WindowPage:
+    """Windows that have closed, the latest first."""
+    return await worker_of(request).call(
+        lambda ledger: views.window_page(
+            ledger.store.windows(known_app(ledger, app), operator, limit, offset)
+        )
+    )
+
+
+@_router.get("/{app}/history", summary="Low watermarks over time")
+async def history(
+    app: AppName, request: Request, since: Annotated[int, Query(ge=0, le=protocol.MAX_TIME)] = 0
+) -> protocol.History:
+    """Output low watermarks of the last six hours, every ten seconds in which something was reported."""
+    return await worker_of(request).call(
+        lambda ledger: views.history(ledger.store.history(known_app(ledger, app), since))
+    )
+
+
+@_router.get("/{app}/overrides", summary="The audit table")
+async def overrides(
+    app: AppName, request: Request, limit: Limit = 20, offset: Offset = 0
+) -> protocol.OverridePage:
+    """What operators have decided over the rules, the latest first."""
+    return await worker_of(request).call(
+        lambda ledger: views.override_page(ledger.store.audit(known_app(ledger, app), limit, offset))
+    )
+
+
+@_router.post("/{app}/overrides", summary="Advance a watermark, exclude or include a host")
+async def override(app: AppName, body: protocol.OverrideRequest, request: Request) -> protocol.Override:
+    """Does it, and writes it to the audit table. An advance is never taken back; an exclusion is, by include."""
+
+    def decide(ledger: Ledger) -> int:
+        known_app(ledger, app)
+        return ledger.override(app, body)
+
+    at = await worker_of(request).call(decide)
+    return protocol.Override(at=at, **body.model_dump())
+
+
+def problem(status: int, reason: str) -> Response:
+    """A refusal in JSON."""
+    # Only ASCII: the reason may quote what was no text at all.
+    return Response(json.dumps({"detail": reason}), status, media_type="application/json")
+
+
+def _malformed(_: Request, error: Exception) -> Response:
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    # What was sent isn't echoed: it may be long, or no text.
+    told = [f"{'.'.join(str(part)[:200] for part in e['loc'])}: {e['msg'][:500]}" for e in found[:_SHOWN_ERRORS]]
+    more = f" (and {len(found) - _SHOWN_ERRORS} more)" if len(found) > _SHOWN_ERRORS else ""
+    return problem(422, "; ".join(told) + more)
+
+
+def _answers(status: int) -> Callable[[Request, Exception], Response]:
+    return lambda _, error: problem(status, str(error))
+
+
+_refused = _answers(409)
+_unknown = _answers(404)
+_unavailable = _answers(503)

@@ -1,0 +1,82 @@
+"""The small interface that SQLite and PostgreSQL are reached through, and all that their SQL differs in.
+
+Statements are written with `?` and run in both. SQLAlchemy's Core was measured against this: it took three
+times the CPU for a report of 1,000 hosts, and twice the time to load 1,000,000 rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Row = tuple[Any, ...]
+
+WAIT_SECONDS = 10
+"""How long a statement waits for the lock of another server before it fails."""
+
+
+class DatabaseError(Exception):
+    """The database can't be reached or refuses: a transaction hasn't happened, or isn't known to have."""
+
+
+class Database(ABC):
+    """A connection, used by one thread at a time. Whatever touches the database raises DatabaseError.
+
+    Attributes:
+        dialect: what the tables' definitions are filled with.
+        keyed_rows: a table expression with the columns `name` and `value`, of what `keyed` makes.
+        greatest: the function that gives the greater of two numbers.
+    """
+
+    dialect: ClassVar[Mapping[str, str]]
+    keyed_rows: ClassVar[str]
+    greatest: ClassVar[str]
+    _begin: ClassVar[str]
+    _begin_snapshot: ClassVar[str]
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A block whose writes are durable when it ends, and haven't happened if it raises."""
+        with self._block(self._begin):
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A block whose reads all see the same moment; it writes nothing and waits for no writer."""
+        with self._block(self._begin_snapshot):
+            yield
+
+    @contextmanager
+    def _block(self, begin: str) -> Iterator[None]:
+        self.run(begin)
+        try:
+            yield
+            self.run("COMMIT")
+        except BaseException:
+            # Rolls back, also where the connection is in a state that refuses a ROLLBACK.
+            self.close()
+            raise
+
+    @abstractmethod
+    def run(self, statement: str, *values: object) -> int:
+        """Runs a statement and returns how many rows it has changed."""
+
+    @abstractmethod
+    def rows(self, query: str, *values: object) -> Sequence[Row]:
+        """The rows of a query."""
+
+    @abstractmethod
+    def keyed(self, values: Mapping[str, int]) -> tuple[object, ...]:
+        """What to bind to `keyed_rows`: many rows in one statement."""
+
+    @abstractmethod
+    def lock_creation(self) -> None:
+        """Makes servers that create the tables at the same moment do so one after the other."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives the connection back; the next call opens another one."""

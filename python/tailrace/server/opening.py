@@ -1,0 +1,77 @@
+"""From the URL of a store to a database with its tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from tailrace.errors import TailraceServerError
+from tailrace.server.database import DatabaseError
+from tailrace.server.schema import FORMAT, TABLES
+from tailrace.server.sqlite import SQLiteDatabase
+
+if TYPE_CHECKING:
+    from tailrace.server.database import Database
+
+
+def open_database(url: str) -> Database:
+    """Opens a store and creates its tables if they aren't there.
+
+    Args:
+        url: `sqlite:///FILE`, relative to the working directory (with four slashes: absolute), or
+            `postgresql://USER:PASSWORD@HOST:PORT/NAME`.
+
+    Raises:
+        TailraceServerError: the URL makes no sense, the driver isn't installed, the store can't be opened, or
+            another release has written it.
+    """
+    database = _of_url(url)
+    try:
+        with database.transaction():
+            database.lock_creation()
+            for table in TABLES:
+                database.run(table.format(**database.dialect))
+            found = database.rows("SELECT version FROM format")
+            if not found:
+                database.run("INSERT INTO format VALUES (?)", FORMAT)
+            elif found[0][0] != FORMAT:
+                raise DatabaseError(f"it has format {found[0][0]}, and this release reads {FORMAT}.")
+    except DatabaseError as error:
+        raise TailraceServerError(
+            f"The store {_shown(url)} can't be opened: {error} Check that it is there, that it may be written, "
+            "and that it is this server's.",
+            condition="TAILRACE_SERVER_STORE_UNREACHABLE",
+            parameters={"store": _shown(url)},
+        ) from error
+    return database
+
+
+def _of_url(url: str) -> Database:
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and rest[1:]:
+        return SQLiteDatabase(unquote(rest[1:]))
+    if scheme in {"postgresql", "postgres"} and rest:
+        try:
+            # Late: its driver is an extra of its own.
+            from tailrace.server.postgresql import PostgreSQLDatabase  # noqa: PLC0415
+        except ImportError as error:
+            raise TailraceServerError(
+                "PostgreSQL's driver isn't installed. Install it: pip install 'tailrace[server,postgres]'.",
+                condition="TAILRACE_SERVER_DEPENDENCY_MISSING",
+                parameters={"extra": "postgres"},
+            ) from error
+        return PostgreSQLDatabase(url)
+    raise TailraceServerError(
+        f"{_shown(url)!r} is no store. Name sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/NAME.",
+        condition="TAILRACE_SERVER_STORE_INVALID",
+        parameters={"store": _shown(url)},
+    )
+
+
+def _shown(url: str) -> str:
+    """The URL without its password."""
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return url.partition("://")[0] + "://..."
+    return url.replace(f":{password}@", ":***@") if password else url

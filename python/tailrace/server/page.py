@@ -1,0 +1,2 @@
+from fastapi import FastAPI
+def mount_page(api): pass

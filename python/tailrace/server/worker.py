@@ -1,0 +1,134 @@
+"""The one thread that state and database belong to. Reports that wait together share a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from tailrace.server.state import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tailrace.server.ledger import Ledger
+    from tailrace.server.protocol import Report, ReportAnswer
+
+_Result = TypeVar("_Result")
+_MAX_TOGETHER = 64
+
+
+@dataclass
+class Tally:
+    """What has happened since the server started, for the metrics."""
+
+    reports: int = 0
+    refused: int = 0
+    failed: int = 0
+    transactions: int = 0
+    transaction_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Reported:
+    app: str
+    report: Report
+    answer: Future[ReportAnswer]
+
+
+class Worker:
+    """Runs what it is given, in order, until it is stopped.
+
+    Args:
+        ledger: nobody else may use it.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.tally = Tally()
+        self._ledger = ledger
+        self._jobs: queue.SimpleQueue[_Reported | Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="watermark-ledger", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread when all that it was given before is done."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    async def report(self, app: str, report: Report) -> ReportAnswer:
+        """Takes a report in; it is in the database when this returns.
+
+        Raises:
+            RefusedError: it contradicts what is known.
+            DatabaseError: the database fails.
+        """
+        answer: Future[ReportAnswer] = Future()
+        self._jobs.put(_Reported(app, report, answer))
+        return await asyncio.wrap_future(answer)
+
+    async def call(self, function: Callable[[Ledger], _Result]) -> _Result:
+        """Runs a function on the ledger and returns, or raises, what it does."""
+        answer: Future[_Result] = Future()
+
+        def job() -> None:
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(function(self._ledger))
+                except Exception as error:  # noqa: BLE001  raised where it is awaited
+                    answer.set_exception(error)
+
+        self._jobs.put(job)
+        return await asyncio.wrap_future(answer)
+
+    def _work(self) -> None:
+        job = self._jobs.get()
+        while job is not None:
+            if isinstance(job, _Reported):
+                job = self._report(job)
+            else:
+                job()
+                job = self._jobs.get()
+
+    def _report(self, first: _Reported) -> _Reported | Callable[[], None] | None:
+        """Takes in a report and those that wait behind it; returns the job that comes next."""
+        together = [first]
+        following: _Reported | Callable[[], None] | None = None
+        try:
+            while len(together) < _MAX_TOGETHER:
+                following = self._jobs.get_nowait()
+                if not isinstance(following, _Reported):
+                    break
+                together.append(following)
+            else:
+                following = self._jobs.get_nowait()
+            waiting = True
+        except queue.Empty:
+            waiting = False
+        self._commit([job for job in together if job.answer.set_running_or_notify_cancel()])
+        return following if waiting else self._jobs.get()
+
+    def _commit(self, jobs: list[_Reported]) -> None:
+        started = time.monotonic()
+        self.tally.reports += len(jobs)
+        try:
+            answers = self._ledger.report([(job.app, job.report) for job in jobs])
+        except Exception as error:  # noqa: BLE001  raised where it is awaited
+            self.tally.failed += len(jobs)
+            for job in jobs:
+                job.answer.set_exception(error)
+            return
+        self.tally.transactions += 1
+        self.tally.transaction_seconds += time.monotonic() - started
+        for job, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, RefusedError):
+                self.tally.refused += 1
+                job.answer.set_exception(answer)
+            else:
+                job.answer.set_result(answer)

@@ -114,7 +114,9 @@ async def apps(request: Request) -> list[protocol.AppSummary]:
 @_router.get("/{app}", summary="One application")
 async def one_app(app: AppName, request: Request) -> protocol.AppState:
     """An application with the low watermarks of all its operators."""
-    return await worker_of(request).call(lambda ledger: views.app_state(known_app(ledger, app), ledger.clock()))
+    return await worker_of(request).call(
+        lambda ledger: views.app_state(known_app(ledger, app), ledger.clock())
+    )
 
 
 @_router.get("/{app}/hosts", summary="Hosts, the slowest first")
@@ -180,7 +182,9 @@ def problem(status: int, reason: str) -> Response:
 def _malformed(_: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
     # What was sent isn't echoed: it may be long, or no text.
-    told = [f"{'.'.join(str(part)[:200] for part in e['loc'])}: {e['msg'][:500]}" for e in found[:_SHOWN_ERRORS]]
+    told = [
+        f"{'.'.join(str(part)[:200] for part in e['loc'])}: {e['msg'][:500]}" for e in found[:_SHOWN_ERRORS]
+    ]
     more = f" (and {len(found) - _SHOWN_ERRORS} more)" if len(found) > _SHOWN_ERRORS else ""
     return problem(422, "; ".join(told) + more)
 

@@ -82,7 +82,9 @@ class Ledger:
         Raises:
             DatabaseError: none of them is in the database, or isn't known to be: send them again.
         """
-        names = sorted({name for name, _ in reports})  # in one order, or two servers could wait for each other
+        names = sorted(
+            {name for name, _ in reports}
+        )  # in one order, or two servers could wait for each other
         refused: dict[int, RefusedError] = {}
         try:
             with self._database.transaction():

@@ -49,7 +49,11 @@ def _lines(states: list[AppState], tally: Tally) -> Iterator[str]:
         f"{name}_global_low_watermark_seconds",
         "gauge",
         "The application's low watermark, in event time since 1970; absent as long as there is none.",
-        [({"app": s.app}, s.global_low_watermark / SECOND) for s in states if s.global_low_watermark is not None],
+        [
+            ({"app": s.app}, s.global_low_watermark / SECOND)
+            for s in states
+            if s.global_low_watermark is not None
+        ],
     )
     yield from _family(
         f"{name}_low_watermark_seconds",

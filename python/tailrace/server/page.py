@@ -1,2 +1,107 @@
-from fastapi import FastAPI
-def mount_page(api): pass
+"""The page at `/`: rendered here, and kept live by a small script that asks for newer parts as JSON."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi.responses import HTMLResponse
+from starlette.staticfiles import StaticFiles
+
+from tailrace._version import __version__
+from tailrace.server import views
+from tailrace.server.api import known_app, worker_of
+from tailrace.server.ledger import HISTORY_KEPT, Ledger
+from tailrace.server.protocol import Name
+from tailrace.server.sections import Standing, sections
+
+_HOSTS = 15
+_WINDOWS = 12
+_OVERRIDES = 10
+
+_router = APIRouter(include_in_schema=False)
+AppName = Annotated[Name | None, Query()]
+
+_PAGE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/static/page.css">
+<script src="/static/page.js" defer></script>
+</head>
+<body data-app="$app">
+<header><h1>Watermarks</h1><nav>$tabs</nav><p id="live" role="status"></p></header>
+<main>$main</main>
+<footer>tailrace $version · all times are UTC · <a href="/docs">API</a> · <a href="/metrics">metrics</a></footer>
+</body>
+</html>
+""")
+
+_MAIN = Template("""<section id="summary">$summary</section>
+<section><h2>Topology</h2><div id="topology" class="wide">$topology</div></section>
+<section><h2>Operators</h2><div id="operators" class="wide">$operators</div></section>
+<section><h2>Lag over time</h2><div id="history">$history</div></section>
+<section><h2>Slowest hosts</h2><div id="hosts" class="wide">$hosts</div></section>
+<section><h2>Latest windows</h2><div id="windows" class="wide">$windows</div></section>
+<section><h2>Overrides</h2><div id="overrides" class="wide">$overrides</div></section>
+""")
+
+_EMPTY = """<section id="empty"><h2>No application has reported yet</h2>
+<p>A query reports here when it is given this server, for instance
+<code>tailrace.accurate_watermark(logs, "event_time", host="hostname", server="http://127.0.0.1:7171",
+app="clicks", operator="source")</code>. This page follows by itself.</p></section>"""
+
+
+def mount_page(api: FastAPI) -> None:
+    """Adds the page and its files."""
+    api.include_router(_router)
+    api.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
+
+
+@_router.get("/")
+async def page(request: Request, app: AppName = None) -> HTMLResponse:
+    """The page of an application, or of the first one."""
+    worker = worker_of(request)
+    names = await worker.call(lambda ledger: ledger.names())
+    chosen = app or next(iter(names), "")
+    tabs = "".join(
+        f'<a href="/?app={quote(name, safe="")}"{" aria-current=page" if name == chosen else ""}>{escape(name)}</a>'
+        for name in names
+    )
+    main = _EMPTY
+    if chosen:
+        main = _MAIN.substitute(sections(await worker.call(lambda ledger: _standing(ledger, chosen))))
+    title = escape(f"{chosen} – watermarks" if chosen else "Watermarks")  # noqa: RUF001  a dash, as it is meant
+    html = _PAGE.substitute(
+        title=title, app=escape(chosen), tabs=tabs, main=main, version=escape(__version__)
+    )
+    return HTMLResponse(html, headers={"Cache-Control": "no-store"})
+
+
+@_router.get("/page.json")
+async def parts(request: Request, app: AppName = None) -> dict[str, dict[str, str]]:
+    """The parts of the page as they are now; without an application, none as long as there is none."""
+    worker = worker_of(request)
+    if app is None:
+        names = await worker.call(lambda ledger: ledger.names())
+        return {"apps": dict.fromkeys(names, "")}
+    return {"sections": sections(await worker.call(lambda ledger: _standing(ledger, app)))}
+
+
+def _standing(ledger: Ledger, name: str) -> Standing:
+    app = known_app(ledger, name)
+    now = ledger.clock()
+    return Standing(
+        app=views.app_state(app, now),
+        hosts=views.host_page(app, None, _HOSTS, 0, now),
+        windows=views.window_page(ledger.store.windows(app, None, _WINDOWS, 0)),
+        history=views.history(ledger.store.history(app, now - HISTORY_KEPT)),
+        overrides=views.override_page(ledger.store.audit(app, _OVERRIDES, 0)),
+    )

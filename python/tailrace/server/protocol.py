@@ -180,7 +180,9 @@ class OperatorState(LowWatermark):
     lag: int | None
     completeness: str | None
     hosts: int | None = Field(description="Of a source: how many count.")
-    hosts_behind: int | None = Field(description="Of a source: how many that count haven't passed its watermark.")
+    hosts_behind: int | None = Field(
+        description="Of a source: how many that count haven't passed its watermark."
+    )
     hosts_allowed: int | None = Field(description="Of a source: how many may not have passed.")
     hosts_excluded: int | None
     has_roster: bool | None
@@ -192,6 +194,9 @@ class AppState(AppSummary):
 
     at: int = Field(description="The server's time.")
     lag: int | None
+    held_by: list[str] = Field(
+        description="Operators that the global low watermark waits for, and not for anything upstream of them."
+    )
     topology: list[OperatorState]
 
 

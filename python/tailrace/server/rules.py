@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ NEVER = -1
 COMPLETENESS = r"^(0\.\d{1,18}|1|1\.0{1,18})$"
 
 
+@lru_cache(maxsize=1_024)
 def parse_completeness(text: str) -> Fraction:
     """Reads a share of hosts exactly.
 

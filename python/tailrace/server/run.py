@@ -120,7 +120,9 @@ def read_token(token_file: Path | None) -> str | None:
     """
     source = str(token_file or f"${TOKEN_VARIABLE}")
     try:
-        token = os.environ.get(TOKEN_VARIABLE) if token_file is None else token_file.read_text("utf-8").strip()
+        token = (
+            os.environ.get(TOKEN_VARIABLE) if token_file is None else token_file.read_text("utf-8").strip()
+        )
     except (OSError, UnicodeDecodeError) as error:
         raise TailraceServerError(
             f"The token can't be read from {source}: {error}.",

@@ -179,4 +179,6 @@ def _check_against(known: Operator, reported: OperatorReport) -> None:
         raise RefusedError(f"{known.name!r} is known as a {known.settings.kind}, not as a {reported.kind}")
     more = known.hosts.unknown({*reported.progress, *(reported.roster or ())})
     if len(known.hosts) + more > MAX_SOURCE_HOSTS:
-        raise RefusedError(f"a source has at most {MAX_SOURCE_HOSTS:,} hosts, and {known.name!r} would have more")
+        raise RefusedError(
+            f"a source has at most {MAX_SOURCE_HOSTS:,} hosts, and {known.name!r} would have more"
+        )

@@ -53,7 +53,8 @@ class Store:
     def create(self, name: str) -> None:
         """Creates an application, unless another server just has, and locks it."""
         self._database.run(
-            "INSERT INTO app (name, version, reported_at) VALUES (?, 0, 0) ON CONFLICT (name) DO NOTHING", name
+            "INSERT INTO app (name, version, reported_at) VALUES (?, 0, 0) ON CONFLICT (name) DO NOTHING",
+            name,
         )
         self.lock(name)
 
@@ -100,7 +101,13 @@ class Store:
             """UPDATE operator SET version = ?, kind = ?, client = ?, upstreams = ?, completeness = ?,
             reported_at = ?, stamps = ?, advanced_to = ?, told_input = ?, told_output = ?,
             roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ? WHERE id = ?""",
-            *(app.version, settings.kind, settings.client, json.dumps(settings.upstreams), settings.completeness),
+            *(
+                app.version,
+                settings.kind,
+                settings.client,
+                json.dumps(settings.upstreams),
+                settings.completeness,
+            ),
             *(operator.reported_at, operator.stamps, operator.advanced_to),
             *(operator.told_input, operator.told_output),
             *(int(roster.stated), roster.version, roster.wanted, int(operator.hosts.has_roster), operator.id),

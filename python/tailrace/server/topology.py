@@ -75,6 +75,25 @@ def low_watermarks(nodes: Mapping[str, Node], told: int | None = None) -> LowWat
     return LowWatermarks(found.inputs, found.outputs, application)
 
 
+def held_by(upstreams: Mapping[str, Iterable[str]], low: LowWatermarks) -> list[str]:
+    """The operators that hold the global low watermark back, by themselves and not through their upstreams.
+
+    Args:
+        upstreams: of each operator.
+        low: from `low_watermarks`.
+    """
+
+    def holds(name: str) -> bool:
+        output = low.outputs.get(name)
+        return output is None or (low.application is not None and output <= low.application)
+
+    return [
+        name
+        for name, ups in upstreams.items()
+        if holds(name) and not any(holds(up) for up in ups if up in upstreams)
+    ]
+
+
 def find_cycle(upstreams: Mapping[str, Iterable[str]]) -> list[str] | None:
     """Finds operators that read from each other in a circle.
 

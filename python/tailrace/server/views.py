@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.server import protocol
 from tailrace.server.rules import NEVER, allowed
+from tailrace.server.topology import held_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ def app_state(app: App, now: int) -> protocol.AppState:
         reported_at=app.reported_at,
         at=now,
         lag=_lag(low.application, now),
+        held_by=held_by({name: o.settings.upstreams for name, o in app.operators.items()}, low),
         topology=[_operator_state(operator, low, now) for operator in app.operators.values()],
     )
 
@@ -38,7 +40,9 @@ def host_page(app: App, operator: str | None, limit: int, offset: int, now: int)
     Raises:
         RefusedError: the operator is no source.
     """
-    sources = [o for o in app.operators.values() if o.is_source] if operator is None else [app.source(operator)]
+    sources = (
+        [o for o in app.operators.values() if o.is_source] if operator is None else [app.source(operator)]
+    )
     found = [(source, host) for source in sources for host in source.hosts.slowest(offset + limit)]
     rules = {source.name: source.hosts.low_watermark(source.completeness()) for source in sources}
     first = nsmallest(offset + limit, found, key=lambda row: (_progress(row[1]), row[0].name, row[1].name))
@@ -122,9 +126,7 @@ def _progress(host: Host) -> int:
     return NEVER if host.progress is None else host.progress
 
 
-def _state(
-    host: Host, rule: int | None
-) -> Literal["holds", "behind", "passed", "excluded", "not in roster"]:
+def _state(host: Host, rule: int | None) -> Literal["holds", "behind", "passed", "excluded", "not in roster"]:
     if host.excluded:
         return "excluded"
     if not host.counts:

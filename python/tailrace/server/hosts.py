@@ -72,7 +72,8 @@ class HostTable:
 
     def advance(self, progress: Mapping[str, int]) -> None:
         """Takes maxima in, from `news`."""
-        self._progress[self._places(progress)] = list(progress.values())
+        places = self._places(progress)  # first: it may make the arrays anew
+        self._progress[places] = list(progress.values())
 
     def unknown(self, names: Iterable[str]) -> int:
         """How many of some names have no row yet."""
@@ -91,7 +92,8 @@ class HostTable:
 
     def set_excluded(self, name: str, *, excluded: bool) -> None:
         """Takes a host out, or back in."""
-        self._excluded[self._places([name])] = excluded
+        places = self._places([name])
+        self._excluded[places] = excluded
 
     def is_known(self, name: str) -> bool:
         """Whether the host was rostered or seen."""

@@ -1,0 +1,336 @@
+"""The server as its clients meet it: answers, refusals that change nothing, tokens, limits."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from starlette.testclient import TestClient
+
+from tailrace.server import guard
+from tailrace.server.database import DatabaseError
+from tailrace.server.protocol import MAX_TIME
+from tailrace.server.run import build
+from tailrace.server.store import Store
+from watermark_servers import T, report, running, sink, source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+TOKEN = "a token of some length"  # noqa: S105  of the tests
+REPORTS = "/v1/apps/clicks/reports"
+OVERRIDES = "/v1/apps/clicks/overrides"
+WINDOW = {
+    "operator": "sink",
+    "start": T - 60,
+    "end": T,
+    "expected": 2,
+    "passed": 1,
+    "missing": [{"host": "h2", "progress": None}],
+    "late_rows": 12,
+}
+FULL = report(
+    source({"h1": T}, roster=["h1", "h2"], completeness="0.5", input_low_watermark=T + 5),
+    sink({"0": T - 1}),
+    windows=[WINDOW],
+)
+OVERRIDE = {"action": "advance", "operator": "sink", "to": T, "name": "dana", "reason": "a test"}
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    return build(f"sqlite:///{tmp_path_factory.mktemp('api') / 'w.db'}", None)
+
+
+@pytest.fixture(scope="module")
+def client(application: FastAPI) -> Iterator[TestClient]:
+    with TestClient(application, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        assert client.post(REPORTS, json=FULL).status_code == 200
+        yield client
+
+
+def everything(client: TestClient) -> list[Any]:
+    """All that the API shows, but the server's time and what follows of it."""
+    names = [app["app"] for app in client.get("/v1/apps").json()]
+    found: list[Any] = [names]
+    for path in ("", "/hosts", "/windows", "/overrides"):
+        text = json.dumps(client.get(f"/v1/apps/clicks{path}").json())
+        found.append(re.sub(r'"(lag|at)": (-?\d+|null)', "", text))
+    return found
+
+
+def test_a_report_is_answered_with_what_follows_of_it(client: TestClient) -> None:
+    answer = client.post(REPORTS, json=FULL)
+    assert answer.json() == {
+        "operators": {
+            "source": {"input_low_watermark": T + 5, "output_low_watermark": T},
+            "sink": {"input_low_watermark": T, "output_low_watermark": T - 1},
+        },
+        "global_low_watermark": T - 1,
+        "excluded_hosts": {},
+        "need_roster": False,
+    }
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+
+
+def test_what_was_reported_can_be_read(client: TestClient) -> None:
+    app = client.get("/v1/apps/clicks").json()
+    assert (app["global_low_watermark"], app["held_by"]) == (T - 1, ["sink"])
+    assert [(o["operator"], o["kind"], o["upstreams"]) for o in app["topology"]] == [
+        ("source", "source", []),
+        ("sink", "sink", ["source"]),
+    ]
+    assert app["topology"][0]["lag"] == app["at"] - T
+    assert client.get("/v1/apps").json()[0]["app"] == "clicks"
+    hosts = client.get("/v1/apps/clicks/hosts?operator=source&limit=1").json()
+    assert (hosts["total"], [h["host"] for h in hosts["hosts"]]) == (2, ["h2"])
+    assert client.get("/v1/apps/clicks/hosts?offset=1").json()["hosts"][0]["host"] == "h1"
+    assert client.get("/v1/apps/clicks/windows").json() == {"windows": [WINDOW]}
+    assert client.get("/v1/apps/clicks/windows?operator=source").json() == {"windows": []}
+    history = client.get("/v1/apps/clicks/history").json()["series"]
+    assert {name: points[0]["low_watermark"] for name, points in history.items()} == {
+        "": T - 1,
+        "sink": T - 1,
+        "source": T,
+    }
+    assert client.get(f"/v1/apps/clicks/history?since={MAX_TIME}").json() == {"series": {}}
+
+
+def test_overrides_are_done_and_written_down(client: TestClient) -> None:
+    name = "/v1/apps/overridden"
+    client.post(f"{name}/reports", json=report(source({"h1": T}, roster=["h1", "h2"])))
+    exclude = {"action": "exclude", "operator": "source", "host": "h2", "name": "dana", "reason": "it is gone"}
+    done = client.post(f"{name}/overrides", json=exclude)
+    assert done.status_code == 200
+    assert client.get(f"{name}/overrides").json() == {"overrides": [done.json()]}
+    assert client.get(name).json()["global_low_watermark"] == T
+    again = client.post(f"{name}/reports", json=report(source({})))
+    assert again.json()["excluded_hosts"] == {"source": ["h2"]}
+    assert client.post(f"{name}/overrides", json={**exclude, "action": "include"}).status_code == 200
+    assert client.post(f"{name}/reports", json=report(source({}))).json()["excluded_hosts"] == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/v1/apps/nobody", None, 404),
+        ("GET", "/v1/apps/nobody/hosts", None, 404),
+        ("GET", "/v1/apps/clicks/hosts?operator=sink", None, 409),
+        ("GET", "/v1/apps/clicks/hosts?limit=0", None, 422),
+        ("GET", "/v1/apps/clicks/hosts?limit=1001", None, 422),
+        ("GET", "/v1/apps/%00/hosts", None, 422),
+        ("POST", "/v1/apps/" + "x" * 201 + "/reports", FULL, 422),
+        ("POST", "/v1/apps/a%0Ab/reports", FULL, 422),
+        ("POST", "/v1/apps/nobody/overrides", OVERRIDE, 404),
+        ("POST", OVERRIDES, {**OVERRIDE, "reason": ""}, 422),
+        ("POST", OVERRIDES, {k: v for k, v in OVERRIDE.items() if k != "name"}, 422),
+        ("POST", OVERRIDES, {**OVERRIDE, "host": "h1"}, 422),
+        ("POST", OVERRIDES, {**OVERRIDE, "to": MAX_TIME}, 409),
+        ("POST", OVERRIDES, {**OVERRIDE, "operator": "x"}, 409),
+        ("POST", REPORTS, report(source({}), source({})), 422),
+        ("POST", REPORTS, report(source({}, roster=["a", "a"])), 422),
+        ("POST", REPORTS, report(source({}, low_watermarks={"0": T})), 422),
+        ("POST", REPORTS, report({**sink({}), "progress": {"h": T}}), 422),
+        ("POST", REPORTS, report(sink({}, upstreams=[])), 422),
+        ("POST", REPORTS, report(sink({}, upstreams=["sink"])), 409),
+        ("POST", REPORTS, report(windows=[{**WINDOW, "start": T}]), 422),
+        ("POST", REPORTS, report(windows=[{**WINDOW, "passed": 3}]), 422),
+        ("POST", REPORTS, report(windows=[{**WINDOW, "operator": "x"}]), 409),
+        ("PUT", REPORTS, FULL, 405),
+    ],
+)
+def test_a_refusal_has_a_reason_and_changes_nothing(
+    client: TestClient, method: str, path: str, body: object, status: int
+) -> None:
+    before = everything(client)
+    answer = client.request(method, path, json=body)
+    assert (answer.status_code, set(answer.json())) == (status, {"detail"})
+    assert len(answer.json()["detail"]) > 5
+    assert everything(client) == before
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401  it is JSON
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield (*path, key)
+        yield from _places(item, (*path, key))
+
+
+# Nothing that any place of a report may have.
+_BAD = st.sampled_from(
+    [-1, MAX_TIME + 1, 10**30, 1.5, 1e300, True, "", "\x00", "a\nb", "x" * 201, {}, {"": 1}, [[]], [1], [None]]
+    + [{"a": -1}, {"x" * 201: T}, {"a\x00": T}, {"a": "1"}, "1.5", "99.9%", "\ud800", {"\ud800": T}]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(place=st.sampled_from(list(_places(FULL))), bad=_BAD, as_more=st.booleans())
+def test_a_report_with_one_bad_value_is_refused(
+    client: TestClient, place: tuple[Any, ...], bad: object, as_more: bool
+) -> None:
+    body = copy.deepcopy(FULL)
+    holder: Any = body
+    for key in place[:-1]:
+        holder = holder[key]
+    if as_more and isinstance(holder, dict):
+        holder["of no protocol"] = bad
+    else:
+        holder[place[-1]] = bad
+    if body == FULL or _is_good(body, place, bad):
+        return
+    before = everything(client)
+    answer = client.post(REPORTS, content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, set(answer.json())) == (422, {"detail"}), body
+    assert everything(client) == before
+
+
+def _is_good(body: dict[str, Any], place: tuple[Any, ...], bad: object) -> bool:
+    # An empty table or a table of a time is one; a name may look like a number or a share.
+    last = place[-1]
+    if "of no protocol" in json.dumps(body):
+        return False
+    if last in {"progress", "low_watermarks"} and isinstance(bad, dict):
+        return bad == {}
+    names = {"client", "operator", "host", 0, 1}
+    return last in names and bad in ("1.5", "99.9%") and not isinstance(bad, bool) and len(place) != 2
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[" * 100_000, 400),
+        (b"\xff\xfe", 400),
+        (b"1" * 5_000, 400),
+        (b'{"client": NaN}', 422),
+        (b"null", 422),
+    ],
+)
+def test_what_is_no_json_is_refused(client: TestClient, content: bytes, status: int) -> None:
+    before = everything(client)
+    answer = client.post(REPORTS, content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, set(answer.json())) == (status, {"detail"})
+    assert everything(client) == before
+
+
+def test_a_form_of_another_site_is_no_report(client: TestClient) -> None:
+    # A browser sends such a type across sites without asking; JSON it doesn't.
+    answer = client.post(REPORTS, content=json.dumps(FULL), headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 422
+
+
+def test_a_body_that_is_too_large_is_cut_off(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MAX_BODY", 2_000)
+    large = json.dumps(report(source({f"host-{n}": T for n in range(200)})))
+    before = everything(client)
+    told = client.post(REPORTS, content=large, headers={"Content-Type": "application/json"})
+    # Without a length: the size shows only while it comes.
+    chunks = (large[i : i + 500].encode() for i in range(0, len(large), 500))
+    untold = client.post(REPORTS, content=chunks, headers={"Content-Type": "application/json"})
+    assert (told.status_code, untold.status_code) == (413, 413)
+    assert "2,000 bytes" in told.json()["detail"]
+    assert everything(client) == before
+
+
+def test_many_hosts_fit_and_more_dont(client: TestClient) -> None:
+    path = "/v1/apps/many/reports"
+    progress = {f"host-{n:06d}.rack-07.example.net": T for n in range(100_000)}
+    assert client.post(path, json=report(source(progress, roster=list(progress)))).status_code == 200
+    assert client.post(path, json=report(source({"one more": T}))).status_code == 409
+    assert client.post(path, json=report(source({**progress, "one more": T}))).status_code == 422
+
+
+def test_a_database_that_fails_is_a_503(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise DatabaseError("SQLite: disk I/O error.")
+
+    monkeypatch.setattr(Store, "put_app", fail)
+    answer = client.post(REPORTS, json=FULL)
+    assert (answer.status_code, answer.json()) == (503, {"detail": "SQLite: disk I/O error."})
+    monkeypatch.undo()
+    assert client.post(REPORTS, json=FULL).status_code == 200
+
+
+def test_without_a_token_only_loopback_names_are_served(client: TestClient) -> None:
+    for host, status in {
+        "127.0.0.1:7171": 200,
+        "localhost": 200,
+        "[::1]:7171": 200,
+        "[::1]": 200,
+        "evil.example:7171": 421,
+        "": 421,
+    }.items():
+        assert client.get("/v1/apps", headers={"Host": host}).status_code == status, host
+
+
+def test_a_token_is_asked_for_and_compared(tmp_path: Path) -> None:
+    password = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
+    good = [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"Basic {password}"]
+    bad = ["", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Basic !", f"Token {TOKEN}", TOKEN]
+    with TestClient(build(f"sqlite:///{tmp_path / 'w.db'}", TOKEN), base_url="http://any.example") as client:
+        for value in bad:
+            for path in ("/", "/v1/apps", "/metrics", "/docs", "/openapi.json", "/static/page.js"):
+                answer = client.get(path, headers={"Authorization": value} if value else {})
+                assert answer.status_code == 401, (path, value)
+                assert "bearer token" in answer.json()["detail"]
+                assert "Bearer" in answer.headers["www-authenticate"]
+            assert client.post(REPORTS, json=FULL, headers={"Authorization": value}).status_code == 401
+        for value in good:
+            assert client.get("/v1/apps", headers={"Authorization": value}).json() == []
+        assert client.post(REPORTS, json=FULL, headers={"Authorization": good[0]}).status_code == 200
+        assert client.get("/healthz").text == "ok\n"
+
+
+def test_metrics_are_in_prometheus_format(client: TestClient) -> None:
+    client.post('/v1/apps/a "quoted" \\ one/reports', json=FULL)
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    line = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\]|\\.)*",?)+\})? -?[0-9.e+]+')
+    types = re.compile(r"# (HELP|TYPE) tailrace_watermark_[a-z_]+ .+")
+    assert [text for text in lines if not line.fullmatch(text) and not types.fullmatch(text)] == []
+    assert f'tailrace_watermark_global_low_watermark_seconds{{app="clicks"}} {(T - 1) / 1e6!r}' in lines
+    assert 'tailrace_watermark_hosts{app="clicks",operator="source"} 2' in lines
+    assert 'tailrace_watermark_hosts_allowed{app="a \\"quoted\\" \\\\ one",operator="source"} 1' in lines
+    assert any(text.startswith("tailrace_watermark_reports_total ") for text in lines)
+
+
+def test_the_api_page_names_every_route_and_type(client: TestClient) -> None:
+    page = client.get("/docs").text
+    description = client.get("/openapi.json").json()
+    for path in description["paths"]:
+        assert path in page
+    for name in description["components"]["schemas"]:
+        assert f'id="{name}"' in page
+    assert "https://" not in page
+    assert "<script" not in page
+
+
+@pytest.fixture(scope="module")
+def description(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with running(f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'w.db'}") as server:
+        assert server.post(FULL)
+        yield schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+        # It has come through all of it.
+        assert server.request("GET", "/v1/apps/app")[0] == 200
+
+
+fuzzed = schemathesis.pytest.from_fixture("description")
+
+
+@fuzzed.parametrize()
+@settings(max_examples=30, deadline=None)
+def test_no_request_of_the_schemas_breaks_the_server(case: schemathesis.Case) -> None:
+    case.call_and_validate(checks=[not_a_server_error])

@@ -1,0 +1,162 @@
+"""Watermark servers as processes of their own, a PostgreSQL below them, and reports to send to them."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+T = 1_763_700_000_000_000
+SECOND = 1_000_000
+JSON = {"Content-Type": "application/json"}
+_START_SECONDS = 30
+
+
+def source(
+    progress: Mapping[str, int], *, name: str = "source", roster: Sequence[str] | None = None, **fields: object
+) -> dict[str, Any]:
+    """A source's part of a report."""
+    given = {"completeness": "1", **fields}
+    return {"operator": name, "kind": "source", "roster": roster, "progress": dict(progress), **given}
+
+
+def sink(low: Mapping[str, int], *, name: str = "sink", upstreams: Sequence[str] = ("source",)) -> dict[str, Any]:
+    """A sink's part of a report."""
+    return {"operator": name, "kind": "sink", "upstreams": list(upstreams), "low_watermarks": dict(low)}
+
+
+def report(*operators: Mapping[str, Any], windows: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A whole report."""
+    return {"client": "query", "operators": list(operators), "windows": list(windows)}
+
+
+class ServerProcess:
+    """A server that runs; each request has a connection of its own."""
+
+    def __init__(self, store: str, **environ: str) -> None:
+        line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0"]
+        self._process = subprocess.Popen(
+            [*line, "--store", store], stdout=subprocess.PIPE, text=True, env={**os.environ, **environ}
+        )
+        assert self._process.stdout is not None
+        first = self._process.stdout.readline()
+        assert "http://127.0.0.1:" in first
+        self.port = int(first.rpartition(":")[2])
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Status and JSON; raises OSError or HTTPException where the server doesn't answer."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=_START_SECONDS)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), JSON)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    def post(self, body: object, app: str = "app") -> dict[str, Any]:
+        """A report that must be acknowledged."""
+        status, answer = self.request("POST", f"/v1/apps/{app}/reports", body)
+        assert status == 200, answer
+        found: dict[str, Any] = answer
+        return found
+
+    def kill(self) -> None:
+        """As by kill -9."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Ends it as a user does."""
+        self._process.terminate()
+        self._process.wait()
+
+
+@contextmanager
+def running(store: str, **environ: str) -> Iterator[ServerProcess]:
+    """A server until the block ends."""
+    server = ServerProcess(store, **environ)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def postgres_binaries() -> Path | None:
+    """The directory with initdb and postgres; None if there is none."""
+    on_path = shutil.which("initdb")
+    folders = [Path(on_path).parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((f for f in folders if (f / "initdb").exists() and (f / "postgres").exists()), None)
+
+
+@contextmanager
+def run_postgres(binaries: Path) -> Iterator[str]:
+    """A PostgreSQL on loopback until the block ends; its URL."""
+    # It refuses to run as root, who may be anybody else instead.
+    user = ("postgres" if _exists("postgres") else "nobody") if os.geteuid() == 0 else getpass.getuser()
+    with tempfile.TemporaryDirectory(prefix="tailrace-postgres-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        data = directory / "data"
+        options: dict[str, Any] = {"cwd": directory, "env": {**os.environ, "HOME": name}}
+        if os.geteuid() == 0:
+            shutil.chown(directory, user)
+            options["user"] = user
+        initdb = [str(binaries / "initdb"), "-D", str(data), "-U", "tailrace", "--auth=trust", "--no-sync"]
+        done = subprocess.run(initdb, capture_output=True, text=True, check=False, **options)
+        assert done.returncode == 0, done.stderr
+        port = _free_port()
+        settings = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": name}
+        flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(binaries / "postgres"), "-D", str(data), *flags],
+                stdout=log,
+                stderr=log,
+                **options,
+            )
+        try:
+            _wait_for(process, port, directory / "log")
+            yield f"postgresql://tailrace@127.0.0.1:{port}/postgres"
+        finally:
+            process.send_signal(signal.SIGQUIT)
+            process.wait()
+
+
+def _exists(user: str) -> bool:
+    return any(line.startswith(f"{user}:") for line in Path("/etc/passwd").read_text().splitlines())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
+
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            psycopg.connect(f"postgresql://tailrace@127.0.0.1:{port}/postgres").close()
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(log.read_text(errors="replace")[-2000:])

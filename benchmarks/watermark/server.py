@@ -206,15 +206,18 @@ def main() -> int:
     ]
     rows = _COLD_HOSTS * _COLD_SOURCES
     met = loads[0].cpu <= _MAX_CPU and loads[0].p99_ms < _MAX_P99_MS and cold < _MAX_COLD_SECONDS
+    bars = (
+        f"with 10,000 hosts at most {_MAX_CPU:.0%} of a core and p99 under {_MAX_P99_MS:.0f} ms, cold start "
+        f"under {_MAX_COLD_SECONDS:.0f} s"
+    )
     text = "\n".join(
         [
             *header,
             "",
             *table,
             "",
-            f"cold start with {rows:,} hosts of state, to the first acknowledged report: {cold:.2f} s, {rss:.0f} MB",
-            f"bars (10,000 hosts: at most {_MAX_CPU:.0%} of a core, p99 under {_MAX_P99_MS:.0f} ms; cold start "
-            f"under {_MAX_COLD_SECONDS:.0f} s): {'met' if met else 'NOT met'}",
+            f"cold start with {rows:,} hosts, to the first acknowledged report: {cold:.2f} s, {rss:.0f} MB",
+            f"bars: {bars}: {'met' if met else 'NOT met'}",
         ]
     )
     print(text)

@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     server = commands.add_parser(
         "watermark-server",
         help="run the server that keeps the low watermarks of applications",
-        description="Keeps how far each host's log has been read, computes low watermarks along the topology, "
-        "and shows them on a page. Ends with Ctrl-C.",
+        description="Keeps how far each host's log has been read, computes the low watermarks along the "
+        "topology, and shows them on a page. Ends with Ctrl-C.",
     )
     server.add_argument(
         "--listen", default="127.0.0.1:7171", metavar="HOST:PORT", help="where (default: %(default)s)"

@@ -237,13 +237,17 @@ def test_history_is_sampled_and_old_points_go(make: Callable[[], Ledger], clock:
     assert app is not None
     at = T - T % HISTORY_STEP
     points = [(at, T), (at + HISTORY_STEP, T + 12)]
-    assert sorted(ledger.store.history(app, 0)) == [(name, *point) for name in ("", "source") for point in points]
+    assert sorted(ledger.store.history(app, 0)) == [
+        (name, *point) for name in ("", "source") for point in points
+    ]
     clock.now = T + 2 * HISTORY_KEPT
     tell(ledger, report(source({"h": T + 99})))
     assert [row[2] for row in ledger.store.history(app, 0)] == [T + 99, T + 99]
 
 
-def test_only_the_latest_windows_are_kept(make: Callable[[], Ledger], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_latest_windows_are_kept(
+    make: Callable[[], Ledger], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tailrace.server.ledger.WINDOWS_KEPT", 3)
     ledger = make()
     windows = [
@@ -300,10 +304,17 @@ def _everything(ledger: Ledger) -> dict[str, Any]:
     app = ledger.app("app")
     if app is None:
         return {}
-    found = app_state(app, 0).model_dump(exclude={"reported_at": True, "topology": {"__all__": {"reported_at"}}})
+    found = app_state(app, 0).model_dump(
+        exclude={"reported_at": True, "topology": {"__all__": {"reported_at"}}}
+    )
     groups = {name: dict(operator.key_groups) for name, operator in app.operators.items()}
     hosts = host_page(app, None, 1_000, 0, 0).model_dump()
-    return {**found, "groups": groups, "page": hosts, "windows": list(ledger.store.windows(app, None, 999, 0))}
+    return {
+        **found,
+        "groups": groups,
+        "page": hosts,
+        "windows": list(ledger.store.windows(app, None, 999, 0)),
+    }
 
 
 _times = st.integers(T, T + 20)
@@ -323,9 +334,11 @@ def _reports(draw: st.DrawFn) -> dict[str, Any]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(_reports(), min_size=1, max_size=7), st.data())
-def test_reports_commute_and_repeat_over_two_servers(bodies: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_reports_commute_and_repeat_over_two_servers(
+    bodies: list[dict[str, Any]], data: st.DataObject
+) -> None:
     # The same reports once in their order, and once shuffled, repeated, and dealt to two servers of one file.
     again = data.draw(st.permutations(bodies + data.draw(st.lists(st.sampled_from(bodies), max_size=5))))
     first = report(source({}, roster=_ROSTER, completeness="0.75"), sink({}))

@@ -36,7 +36,9 @@ def test_the_golden_low_watermarks(golden: list[dict[str, Any]]) -> None:
     assert len(cases) > 10
     for case in cases:
         progress = np.array([NEVER if t is None else t for t in case["progress"]], np.int64)
-        assert low_watermark(progress, parse_completeness(case["completeness"])) == case["low_watermark"], case
+        assert low_watermark(progress, parse_completeness(case["completeness"])) == case["low_watermark"], (
+            case
+        )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,9 @@ def test_the_rule_is_what_sorting_says(progress: list[int], share: str) -> None:
     expected = sorted(progress)[len(progress) * (1_000 - int(Fraction(share) * 1_000)) // 1_000]
     assert low == (None if expected == NEVER else expected)
     # All but the allowed hosts have passed what it says.
-    assert sum(p < (NEVER if low is None else low) for p in progress) <= allowed(len(progress), parse_completeness(share))
+    assert sum(p < (NEVER if low is None else low) for p in progress) <= allowed(
+        len(progress), parse_completeness(share)
+    )
 
 
 def test_a_chain_of_operators_has_the_min_of_all_before() -> None:
@@ -134,7 +138,12 @@ def test_the_holder_is_the_first_operator_that_is_as_low() -> None:
 
 
 def test_layers_are_the_longest_way_from_a_source() -> None:
-    assert layers({"s": ("j", "a"), "j": ("a", "b"), "a": (), "b": ("elsewhere",)}) == {"a": 0, "b": 0, "j": 1, "s": 2}
+    assert layers({"s": ("j", "a"), "j": ("a", "b"), "a": (), "b": ("elsewhere",)}) == {
+        "a": 0,
+        "b": 0,
+        "j": 1,
+        "s": 2,
+    }
 
 
 def test_hosts_count_when_rostered_or_seen_and_not_excluded() -> None:

@@ -27,14 +27,20 @@ _START_SECONDS = 30
 
 
 def source(
-    progress: Mapping[str, int], *, name: str = "source", roster: Sequence[str] | None = None, **fields: object
+    progress: Mapping[str, int],
+    *,
+    name: str = "source",
+    roster: Sequence[str] | None = None,
+    **fields: object,
 ) -> dict[str, Any]:
     """A source's part of a report."""
     given = {"completeness": "1", **fields}
     return {"operator": name, "kind": "source", "roster": roster, "progress": dict(progress), **given}
 
 
-def sink(low: Mapping[str, int], *, name: str = "sink", upstreams: Sequence[str] = ("source",)) -> dict[str, Any]:
+def sink(
+    low: Mapping[str, int], *, name: str = "sink", upstreams: Sequence[str] = ("source",)
+) -> dict[str, Any]:
     """A sink's part of a report."""
     return {"operator": name, "kind": "sink", "upstreams": list(upstreams), "low_watermarks": dict(low)}
 

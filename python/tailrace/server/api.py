@@ -96,7 +96,7 @@ _router = APIRouter(prefix="/v1/apps", responses=_PROBLEMS)
 
 @_router.post("/{app}/reports", summary="Report progress")
 async def report(app: AppName, body: protocol.Report, request: Request) -> protocol.ReportAnswer:
-    """Takes in how far operators have come, and answers with the low watermarks. Repeat it until it is acknowledged."""
+    """Takes in how far operators have come; answers with the low watermarks. Repeat it till it is taken."""
     return await worker_of(request).report(app, body)
 
 
@@ -163,7 +163,7 @@ async def overrides(
 
 @_router.post("/{app}/overrides", summary="Advance a watermark, exclude or include a host")
 async def override(app: AppName, body: protocol.OverrideRequest, request: Request) -> protocol.Override:
-    """Does it, and writes it to the audit table. An advance is never taken back; an exclusion is, by include."""
+    """Does it, and writes it to the audit table. Include takes an exclusion back; nothing does an advance."""
 
     def decide(ledger: Ledger) -> int:
         known_app(ledger, app)

@@ -21,11 +21,12 @@ _PAGE = Template("""<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title: API</title>
-<link rel="icon" href="data:,">
+<link rel="icon" href="/static/icon.svg">
 <link rel="stylesheet" href="/static/page.css">
 </head>
 <body>
-<header><h1>$title: API</h1><nav><a href="/">Watermarks</a><a href="/openapi.json">openapi.json</a></nav></header>
+<header><h1>$title: API</h1>
+<nav><a href="/">Watermarks</a><a href="/openapi.json">openapi.json</a></nav></header>
 <main>
 <p>All times are microseconds since 1970-01-01 UTC. A refusal is <code>{"detail": "reason"}</code>.</p>
 $routes

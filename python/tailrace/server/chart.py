@@ -23,7 +23,7 @@ _LINES = 5
 
 
 def lag_chart(history: History) -> str:
-    """An SVG element and its legend: the global low watermark's lag, and that of the operators furthest behind.
+    """An SVG element and its legend: the lags of the global low watermark and of the slowest operators.
 
     Args:
         history: by operator; the global one under the empty name.
@@ -33,8 +33,8 @@ def lag_chart(history: History) -> str:
         return '<p class="none">History comes with time: there is a point every ten seconds.</p>'
     times = [point.at for points in series.values() for point in points]
     begin, end = min(times), max(times)
-    top = max(_lag(point) for points in series.values() for point in points)
-    bottom = min(0, min(_lag(point) for points in series.values() for point in points))
+    lags = [_lag(point) for points in series.values() for point in points]
+    top, bottom = max(lags), min(0, *lags)
     step = _step(top - bottom)
     top = max(step, -(-top // step) * step)
 

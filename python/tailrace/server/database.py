@@ -52,12 +52,12 @@ class Database(ABC):
 
     @contextmanager
     def _block(self, begin: str) -> Iterator[None]:
-        self.run(begin)
         try:
+            self.run(begin)
             yield
             self.run("COMMIT")
         except BaseException:
-            # Rolls back, also where the connection is in a state that refuses a ROLLBACK.
+            # Rolls back, also where the connection is lost or refuses a ROLLBACK.
             self.close()
             raise
 

@@ -63,9 +63,11 @@ def _edges(operators: Sequence[OperatorState], at: dict[str, tuple[int, int]]) -
 def _box(operator: OperatorState, x: int, y: int, *, holds: bool) -> Iterator[str]:
     name = operator.operator
     mark = " holds" if holds else ""
-    yield f'<g class="operator is-{operator.kind}{mark}" data-operator="{escape(name)}" transform="translate({x} {y})">'
+    yield f'<g class="operator is-{operator.kind}{mark}" data-operator="{escape(name)}" '
+    yield f'transform="translate({x} {y})">'
     yield f"<title>{escape(name)}, {operator.kind}, reported by {escape(operator.client)}</title>"
-    yield f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="6"/><rect class="stripe" width="5" height="{_HEIGHT}" rx="2"/>'
+    yield f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
+    yield f'<rect class="stripe" width="5" height="{_HEIGHT}" rx="2"/>'
     cut = name if len(name) <= _CUT else f"{name[: _CUT - 1]}…"
     yield f'<text class="name" x="16" y="22">{escape(cut)}</text>'
     lines = (
@@ -75,5 +77,6 @@ def _box(operator: OperatorState, x: int, y: int, *, holds: bool) -> Iterator[st
     )
     for row, (what, value) in enumerate(lines):
         at = 43 + row * _LINE
-        yield f'<text class="what" x="16" y="{at}">{what}</text><text class="{what}" x="48" y="{at}">{value}</text>'
+        yield f'<text class="what" x="16" y="{at}">{what}</text>'
+        yield f'<text class="{what}" x="48" y="{at}">{value}</text>'
     yield "</g>"

@@ -39,6 +39,7 @@ class Guard:
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or hands it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -63,7 +63,7 @@ class Ledger:
         return self.store.names()
 
     def app(self, name: str) -> App | None:
-        """An application as it is in the database now; None if there is none. It is the ledger's own: read it."""
+        """An application as it is in the database now, to be read only; None if there is none."""
         app = self._known(name)
         try:
             with self._database.snapshot():
@@ -217,7 +217,7 @@ class Ledger:
             hosts.set_excluded(request.host, excluded=excluded)
 
     def _tell(self, app: App, changed: set[str]) -> LowWatermarks:
-        """Writes operators that have changed. Computes the low watermarks and writes them: from here on they are never taken back."""
+        """Writes the operators that have changed, and the low watermarks, which aren't taken back from then on."""
         low = app.low_watermarks()
         for name, operator in app.operators.items():
             told = (low.inputs[name], low.outputs[name])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from tailrace.errors import TailraceServerError
 from tailrace.server.database import DatabaseError
 from tailrace.server.schema import FORMAT, TABLES
 from tailrace.server.sqlite import SQLiteDatabase
+from tailrace.server.wording import shown_url
 
 if TYPE_CHECKING:
     from tailrace.server.database import Database
@@ -28,22 +29,26 @@ def open_database(url: str) -> Database:
     database = _of_url(url)
     try:
         with database.transaction():
-            database.lock_creation()
-            for table in TABLES:
-                database.run(table.format(**database.dialect))
-            found = database.rows("SELECT version FROM format")
-            if not found:
-                database.run("INSERT INTO format VALUES (?)", FORMAT)
-            elif found[0][0] != FORMAT:
-                raise DatabaseError(f"it has format {found[0][0]}, and this release reads {FORMAT}.")
+            _create_tables(database)
     except DatabaseError as error:
         raise TailraceServerError(
-            f"The store {_shown(url)} can't be opened: {error} Check that it is there, that it may be written, "
-            "and that it is this server's.",
+            f"The store {shown_url(url)} can't be opened: {error} Check that it is there, that it may be "
+            "written, and that it is this server's.",
             condition="TAILRACE_SERVER_STORE_UNREACHABLE",
-            parameters={"store": _shown(url)},
+            parameters={"store": shown_url(url)},
         ) from error
     return database
+
+
+def _create_tables(database: Database) -> None:
+    database.lock_creation()
+    for table in TABLES:
+        database.run(table.format(**database.dialect))
+    found = database.rows("SELECT version FROM format")
+    if not found:
+        database.run("INSERT INTO format VALUES (?)", FORMAT)
+    elif found[0][0] != FORMAT:
+        raise DatabaseError(f"it has format {found[0][0]}, and this release reads {FORMAT}.")
 
 
 def _of_url(url: str) -> Database:
@@ -62,16 +67,7 @@ def _of_url(url: str) -> Database:
             ) from error
         return PostgreSQLDatabase(url)
     raise TailraceServerError(
-        f"{_shown(url)!r} is no store. Name sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/NAME.",
+        f"{shown_url(url)!r} is no store. Name sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/NAME.",
         condition="TAILRACE_SERVER_STORE_INVALID",
-        parameters={"store": _shown(url)},
+        parameters={"store": shown_url(url)},
     )
-
-
-def _shown(url: str) -> str:
-    """The URL without its password."""
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        return url.partition("://")[0] + "://..."
-    return url.replace(f":{password}@", ":***@") if password else url

@@ -116,8 +116,8 @@ def _ask(server: str, path: str, token: str | None) -> Any:  # noqa: ANN401  it 
         ) from error
     except (OSError, ValueError) as error:
         raise TailraceServerError(
-            f"The watermark server {server} can't be asked: {getattr(error, 'reason', error)}. Check the URL, "
-            "and that `tailrace watermark-server` runs there.",
+            f"The watermark server {server} can't be asked: {getattr(error, 'reason', error)}. Check the "
+            "URL, and that `tailrace watermark-server` runs there.",
             condition="TAILRACE_SERVER_UNREACHABLE",
             parameters={"server": server},
         ) from error

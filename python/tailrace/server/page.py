@@ -32,14 +32,15 @@ _PAGE = Template("""<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
-<link rel="icon" href="data:,">
+<link rel="icon" href="/static/icon.svg">
 <link rel="stylesheet" href="/static/page.css">
 <script src="/static/page.js" defer></script>
 </head>
 <body data-app="$app">
 <header><h1>Watermarks</h1><nav>$tabs</nav><p id="live" role="status"></p></header>
 <main>$main</main>
-<footer>tailrace $version · all times are UTC · <a href="/docs">API</a> · <a href="/metrics">metrics</a></footer>
+<footer>tailrace $version · all times are UTC · <a href="/docs">API</a> ·
+<a href="/metrics">metrics</a></footer>
 </body>
 </html>
 """)
@@ -71,9 +72,9 @@ async def page(request: Request, app: AppName = None) -> HTMLResponse:
     worker = worker_of(request)
     names = await worker.call(lambda ledger: ledger.names())
     chosen = app or next(iter(names), "")
+    current = {chosen: " aria-current=page"}
     tabs = "".join(
-        f'<a href="/?app={quote(name, safe="")}"{" aria-current=page" if name == chosen else ""}>{escape(name)}</a>'
-        for name in names
+        f'<a href="/?app={quote(name, safe="")}"{current.get(name, "")}>{escape(name)}</a>' for name in names
     )
     main = _EMPTY
     if chosen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, LiteralString, cast
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -71,10 +71,12 @@ class PostgreSQLDatabase(Database):
                 self._open.execute(f"SET lock_timeout = '{WAIT_SECONDS}s'")
             return self._open.execute(_with_psycopgs_marks(statement), values)
         except psycopg.Error as error:
+            if self._open is not None and self._open.closed:
+                self.close()
             raise DatabaseError(f"PostgreSQL: {error}.") from error
 
 
 @cache
-def _with_psycopgs_marks(statement: str) -> LiteralString:
+def _with_psycopgs_marks(statement: str) -> bytes:
     # All statements are constants of this package, without a question mark or percent sign of their own.
-    return cast("LiteralString", statement.replace("?", "%s"))
+    return statement.replace("?", "%s").encode()

@@ -1,6 +1,6 @@
 """The JSON of the API, version 1: what is read, with its limits, and what is answered.
 
-All times are microseconds since 1970-01-01 UTC, and no greater than what a double, and so JSON, holds exactly.
+All times are microseconds since 1970-01-01 UTC, up to what a double, and so JSON, holds exactly.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class OperatorReport(_Request):
     )
     roster_version: Count | None = Field(
         None,
-        description="Of a source, optional: grows with each change of the roster, and is sent without it too. "
-        "A roster of an older version than the known one is passed over; while the server hasn't the roster "
-        "of this version it holds the source's watermark and answers need_roster.",
+        description="Of a source, optional: grows with each change of the roster, and is sent without one "
+        "too. A roster of an older version than the known one is passed over; while the server hasn't the "
+        "roster of this version it holds the source's watermark and answers need_roster.",
     )
     progress: Annotated[dict[Name, Time], Field(max_length=MAX_HOSTS)] = Field(
         {}, description="Of a source: per host the largest event time read; only what has moved is needed."
@@ -108,7 +108,7 @@ class OperatorReport(_Request):
 
 
 class Report(_Request):
-    """What a client tells of one batch. It may be repeated, reordered, and sent to any server of the database."""
+    """What a client tells of one batch. It may be repeated, reordered, sent to any server of the store."""
 
     client: Name
     operators: Annotated[list[OperatorReport], Field(max_length=MAX_OPERATORS)] = []
@@ -125,8 +125,8 @@ class OverrideRequest(_Request):
     """An operator's decision over the rules. It is written to the audit table with its name and reason."""
 
     action: Literal["advance", "exclude", "include"] = Field(
-        description="advance: the operator's output low watermark, to a time. exclude: a host of a source stops "
-        "counting. include: it counts again."
+        description="advance: the operator's output low watermark, to a time. exclude: a host of a source "
+        "stops counting. include: it counts again."
     )
     operator: Name
     to: Time | None = Field(None, description="With advance.")
@@ -195,7 +195,7 @@ class AppState(AppSummary):
     at: int = Field(description="The server's time.")
     lag: int | None
     held_by: list[str] = Field(
-        description="Operators that the global low watermark waits for, and not for anything upstream of them."
+        description="Operators that the global low watermark waits for, and for nothing upstream of them."
     )
     topology: list[OperatorState]
 

@@ -6,12 +6,14 @@ import ipaddress
 import os
 import socket
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.errors import TailraceServerError
+from tailrace.server.wording import shown_url
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fastapi import FastAPI
 
 TOKEN_VARIABLE = "TAILRACE_WATERMARK_TOKEN"  # noqa: S105  the name of a variable
@@ -48,19 +50,26 @@ def serve(listen: str, store: str, token_file: Path | None) -> None:
         import uvicorn  # noqa: PLC0415  `build` has said what to install
     except ImportError as error:
         raise _not_installed() from error
-    with _listening(host, port) as listener:
+    # Ended from the keyboard is ended well: uvicorn has answered what it had taken by then.
+    with suppress(KeyboardInterrupt), _listening(host, port) as listener:
         at = f"[{host}]" if ":" in host else host
         print(f"Watermark server on http://{at}:{listener.getsockname()[1]}", flush=True)
-        config = uvicorn.Config(
-            application,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        server = uvicorn.Server(
+            uvicorn.Config(
+                application,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            )
         )
-        # Ended from the keyboard is ended well; uvicorn has answered what it had taken by then.
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
+        if not server.started:
+            raise TailraceServerError(
+                f"The applications in {shown_url(store)} can't be read; the reason is printed above.",
+                condition="TAILRACE_SERVER_STORE_UNREACHABLE",
+                parameters={"store": shown_url(store)},
+            )
 
 
 def build(store: str, token: str | None) -> FastAPI:
@@ -154,7 +163,8 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         raise TailraceServerError(
-            f"{host}:{port} can't be listened on: {error.strerror}. Stop what has it, or name another --listen.",
+            f"{host}:{port} can't be listened on: {error.strerror}. Stop what has it, or name another "
+            "address.",
             condition="TAILRACE_SERVER_ADDRESS_UNAVAILABLE",
             parameters={"address": f"{host}:{port}"},
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from tailrace.server.hosts import HostTable
@@ -12,6 +11,7 @@ from tailrace.server.topology import LowWatermarks, Node, find_cycle, latest, lo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from fractions import Fraction
 
     from tailrace.server.protocol import OperatorReport, Report
 

@@ -70,7 +70,8 @@ class Store:
             since = (operator.id, app.version)
             operator.hosts.fill(
                 self._database.rows(
-                    "SELECT name, progress, rostered, excluded FROM host WHERE operator_id = ? AND version > ?",
+                    """SELECT name, progress, rostered, excluded FROM host
+                    WHERE operator_id = ? AND version > ?""",
                     *since,
                 )
             )
@@ -86,8 +87,9 @@ class Store:
     def add_operator(self, app: App, name: str, settings: Settings) -> Operator:
         """Writes a new operator."""
         self._database.run(
-            """INSERT INTO operator (app_id, name, version, kind, client, upstreams, completeness, reported_at,
-            roster_stated, roster_version, roster_wanted, has_roster) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)""",
+            """INSERT INTO operator (app_id, name, version, kind, client, upstreams, completeness,
+            reported_at, roster_stated, roster_version, roster_wanted, has_roster)
+            VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)""",
             *(app.id, name, app.version, settings.kind, settings.client),
             *(json.dumps(settings.upstreams), settings.completeness),
         )
@@ -179,8 +181,9 @@ class Store:
         self._database.run("DELETE FROM history WHERE app_id = ? AND at < ?", app.id, history_before)
         for operator in app.operators.values():
             self._database.run(
-                """DELETE FROM closed_window WHERE operator_id = ? AND end_at < (SELECT end_at FROM closed_window
-                WHERE operator_id = ? ORDER BY end_at DESC LIMIT 1 OFFSET ?)""",
+                """DELETE FROM closed_window WHERE operator_id = ? AND end_at < (
+                SELECT end_at FROM closed_window WHERE operator_id = ?
+                ORDER BY end_at DESC LIMIT 1 OFFSET ?)""",
                 *(operator.id, operator.id, windows_kept - 1),
             )
 
@@ -193,7 +196,7 @@ class Store:
         )
 
     def windows(self, app: App, operator: str | None, limit: int, offset: int) -> Sequence[Row]:
-        """Completeness reports, the latest first: operator, start, end, expected, passed, missing, late rows."""
+        """Completeness reports, the latest first: operator, start, end, expected, passed, missing, late."""
         return self._database.rows(
             """SELECT operator.name, start_at, end_at, expected, passed, missing, late_rows
             FROM closed_window JOIN operator ON operator.id = operator_id

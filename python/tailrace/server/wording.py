@@ -1,8 +1,9 @@
-"""Times and lags for people."""
+"""Times, lags and URLs for people."""
 
 from __future__ import annotations
 
 import datetime as dt
+from urllib.parse import urlsplit
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECOND = 1_000_000
@@ -43,3 +44,12 @@ def shown_lag(lag: int | None) -> str:
         if rest >= unit:
             return f"{sign}{rest // unit:,} {name} {rest % unit // below} {below_name}"
     raise AssertionError(lag)
+
+
+def shown_url(url: str) -> str:
+    """A URL without its password."""
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return url.partition("://")[0] + "://..."
+    return url.replace(f":{password}@", ":***@") if password else url

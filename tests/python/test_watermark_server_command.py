@@ -1,0 +1,180 @@
+"""`tailrace watermark-server` and `tailrace watermarks` on the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tailrace.cli import main
+from tailrace.errors import TailraceServerError
+from tailrace.server.run import TOKEN_VARIABLE, parse_address, read_token, serve
+from watermark_servers import T, report, running, sink, source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN = "a token of some length"  # noqa: S105  of the tests
+
+
+@pytest.fixture(autouse=True)
+def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+
+
+def refused(
+    listen: str = "127.0.0.1:0", store: str = "sqlite:///w.db", token_file: Path | None = None
+) -> str | None:
+    with pytest.raises(TailraceServerError) as refusal:
+        serve(listen, store, token_file)
+    return refusal.value.condition
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "192.0.2.1", "example.com"])  # noqa: S104  it is refused
+def test_an_address_that_others_reach_takes_a_token(host: str, tmp_path: Path) -> None:
+    store = tmp_path / "w.db"
+    assert refused(f"{host}:7171", f"sqlite:///{store}") == "TAILRACE_SERVER_TOKEN_MISSING"
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("listen", ["7171", ":7171", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ""])
+def test_what_is_no_address_is_refused(listen: str) -> None:
+    assert refused(listen) == "TAILRACE_SERVER_ADDRESS_INVALID"
+
+
+def test_addresses_are_host_and_port() -> None:
+    assert parse_address("127.0.0.1:7171") == ("127.0.0.1", 7171)
+    assert parse_address("[::1]:0") == ("::1", 0)
+
+
+@pytest.mark.parametrize("store", ["w.db", "sqlite://", "sqlite:///", "mysql://a/b", "postgresql://"])
+def test_what_is_no_store_is_refused(store: str) -> None:
+    assert refused(store=store) == "TAILRACE_SERVER_STORE_INVALID"
+
+
+def test_a_store_that_cant_be_opened_is_told_without_its_password(tmp_path: Path) -> None:
+    assert refused(store=f"sqlite:///{tmp_path}/nowhere/w.db") == "TAILRACE_SERVER_STORE_UNREACHABLE"
+    with pytest.raises(TailraceServerError) as refusal:
+        serve("127.0.0.1:0", "postgresql://me:secret@127.0.0.1:1/w", None)
+    assert refusal.value.condition == "TAILRACE_SERVER_STORE_UNREACHABLE"
+    assert "secret" not in str(refusal.value)
+
+
+def test_a_store_of_another_release_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "w.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE format (version BIGINT NOT NULL)")
+        connection.execute("INSERT INTO format VALUES (2)")
+    connection.close()
+    assert refused(store=f"sqlite:///{file}") == "TAILRACE_SERVER_STORE_UNREACHABLE"
+
+
+def test_an_address_in_use_is_told(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        listen = f"127.0.0.1:{other.getsockname()[1]}"
+        assert refused(listen, f"sqlite:///{tmp_path / 'w.db'}") == "TAILRACE_SERVER_ADDRESS_UNAVAILABLE"
+
+
+def test_a_token_comes_from_a_file_or_else_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert read_token(None) is None
+    monkeypatch.setenv(TOKEN_VARIABLE, "the environment's token")
+    assert read_token(None) == "the environment's token"
+    assert read_token(file) == TOKEN
+    for bad in ("", "too short", "x" * 15, "not of ASCII größe größe", "two lines\nof a token"):
+        file.write_text(bad)
+        with pytest.raises(TailraceServerError, match="TAILRACE_SERVER_TOKEN_INVALID"):
+            read_token(file)
+    with pytest.raises(TailraceServerError, match="TAILRACE_SERVER_TOKEN_INVALID"):
+        read_token(tmp_path / "no such file")
+    monkeypatch.setenv(TOKEN_VARIABLE, "")
+    with pytest.raises(TailraceServerError, match="TAILRACE_SERVER_TOKEN_INVALID"):
+        read_token(None)
+
+
+@pytest.mark.parametrize(("package", "extra"), [("fastapi", "server"), ("psycopg", "postgres")])
+def test_a_missing_package_is_told_with_its_extra(
+    package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("tailrace.server.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    store = f"sqlite:///{tmp_path / 'w.db'}" if extra == "server" else "postgresql://127.0.0.1:1/w"
+    with pytest.raises(TailraceServerError) as refusal:
+        serve("127.0.0.1:0", store, None)
+    assert refusal.value.condition == "TAILRACE_SERVER_DEPENDENCY_MISSING"
+    assert refusal.value.parameters == {"extra": extra}
+
+
+def test_watermarks_names_who_holds_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
+        assert main(["watermarks", "--server", server.url]) == 0
+        assert capsys.readouterr().out == "No application has reported to this server yet.\n"
+        progress = {"h1": T, "h2": T + 5_000_000}
+        server.post(report(source(progress, roster=["h1", "h2"]), sink({"0": T + 9})), app="clicks")
+        server.post(report(source({})), app="views")
+        assert main(["watermarks", "--server", f"{server.url}/", "--app", "clicks", "--hosts", "1"]) == 0
+        out = capsys.readouterr().out
+        lines = [line.split() for line in out.splitlines()]
+        assert "held by        source" in out
+        assert lines[5][:5] == ["source", "source", "–", "2025-11-21", "04:40:00"]  # noqa: RUF001
+        assert lines[5][-3:] == ["2", "0", "0"]
+        assert lines[-1][:4] == ["h1", "source", "2025-11-21", "04:40:00"]
+        assert lines[-1][-1] == "holds"
+        assert main(["watermarks", "--server", server.url, "--json"]) == 0
+        states = json.loads(capsys.readouterr().out)
+        assert [state["app"] for state in states] == ["clicks", "views"]
+        assert [host["host"] for host in states[0]["slowest_hosts"]] == ["h1", "h2"]
+        assert main(["watermarks", "--server", server.url, "--app", "nobody"]) == 1
+        assert "TAILRACE_SERVER_REFUSED" in capsys.readouterr().err
+
+
+def test_watermarks_sends_its_token(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(f"sqlite:///{tmp_path / 'w.db'}", **{TOKEN_VARIABLE: TOKEN}) as server:
+        assert main(["watermarks", "--server", server.url]) == 1
+        assert "(401): a bearer token is needed" in capsys.readouterr().err
+        monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+        assert main(["watermarks", "--server", server.url]) == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "condition"),
+    [
+        ("127.0.0.1:7171", "ADDRESS_INVALID"),
+        ("file:///etc", "ADDRESS_INVALID"),
+        ("http://127.0.0.1:1", "UNREACHABLE"),
+    ],
+)
+def test_a_server_that_isnt_there_is_told(
+    url: str, condition: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watermarks", "--server", url]) == 1
+    assert f"[TAILRACE_SERVER_{condition}]" in capsys.readouterr().err
+
+
+def test_the_server_ends_quietly_from_the_keyboard(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        [*line, "--store", f"sqlite:///{tmp_path / 'w.db'}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Watermark server on http://127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")

@@ -1,0 +1,196 @@
+"""Kill -9 between and during reports, and several servers of one database."""
+
+from __future__ import annotations
+
+import random
+import threading
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from watermark_servers import (
+    SECOND,
+    ServerProcess,
+    T,
+    postgres_binaries,
+    report,
+    run_postgres,
+    running,
+    sink,
+    source,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTS = [f"h{n}" for n in range(6)]
+_BINARIES = postgres_binaries()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    if _BINARIES is None:
+        pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor in /usr/lib/postgresql")
+    with run_postgres(_BINARIES) as url:
+        yield url
+
+
+class Client(threading.Thread):
+    """One source that reports, repeats what wasn't acknowledged, and now and then what was.
+
+    Attributes:
+        acknowledged: the greatest progress by host that a server has answered with 200.
+        went_back: answers below one before them.
+    """
+
+    def __init__(self, servers: list[ServerProcess | None], name: str, seed: int, steps: int) -> None:
+        super().__init__()
+        self.acknowledged: dict[str, int] = {}
+        self.went_back: list[tuple[int | None, int | None]] = []
+        self.failed_requests = 0
+        self._servers = servers
+        self._source = name
+        self._random = random.Random(seed)
+        self._steps = steps
+        self._told: int | None = None
+
+    def run(self) -> None:
+        sent: list[dict[str, int]] = []
+        for step in range(self._steps):
+            hosts = self._random.sample(HOSTS, 3)
+            sent.append({host: T + step * SECOND + self._random.randrange(SECOND) for host in hosts})
+            for progress in self._random.sample(sent[-4:], min(len(sent), 2)) + sent[-1:]:
+                self._send_until_acknowledged(progress)
+
+    def _send_until_acknowledged(self, progress: dict[str, int]) -> None:
+        while True:
+            server = self._random.choice(self._servers)
+            if server is None:
+                continue
+            body = report(source(progress, name=self._source, roster=HOSTS))
+            try:
+                status, answer = server.request("POST", "/v1/apps/app/reports", body)
+            except (OSError, HTTPException):
+                self.failed_requests += 1
+                continue
+            if status == 200:
+                self._take(progress, answer["operators"][self._source]["output_low_watermark"])
+                return
+            assert status == 503, answer
+
+    def _take(self, progress: dict[str, int], low: int | None) -> None:
+        if self._told is not None and (low is None or low < self._told):
+            self.went_back.append((self._told, low))
+        self._told = low
+        for host, time in progress.items():
+            self.acknowledged[host] = max(self.acknowledged.get(host, 0), time)
+
+
+def _kill_at_random(
+    store: str, servers: list[ServerProcess | None], clients: list[Client], kills: int
+) -> None:
+    """Kills servers while the clients report, and starts others in their place."""
+    rng = random.Random(1)
+    for client in clients:
+        client.start()
+    done = threading.Event()
+    for _ in range(kills):
+        done.wait(rng.uniform(0.05, 0.4))
+        i = rng.randrange(len(servers))
+        victim, servers[i] = servers[i], None
+        assert victim is not None
+        victim.kill()
+        servers[i] = ServerProcess(store)
+    for client in clients:
+        client.join()
+
+
+def _check(server: ServerProcess, clients: list[Client]) -> None:
+    for client in clients:
+        assert client.went_back == []
+        name = client._source
+        status, page = server.request("GET", f"/v1/apps/app/hosts?operator={name}&limit=99")
+        assert status == 200
+        # All that was acknowledged, and as every report was in the end: exactly that.
+        assert {host["host"]: host["progress"] for host in page["hosts"]} == client.acknowledged
+        low = server.post(report(source({}, name=name)))["operators"][name]["output_low_watermark"]
+        assert low == min(client.acknowledged.values())
+
+
+def test_a_killed_server_has_all_that_it_acknowledged(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'w.db'}"
+    servers: list[ServerProcess | None] = [ServerProcess(store)]
+    clients = [Client(servers, f"source-{n}", n, steps=70) for n in range(2)]
+    try:
+        _kill_at_random(store, servers, clients, kills=3)
+        assert sum(client.failed_requests for client in clients) > 0
+        assert servers[0] is not None
+        _check(servers[0], clients)
+    finally:
+        for server in servers:
+            if server is not None:
+                server.kill()
+
+
+def test_two_servers_of_one_postgresql_have_no_leader(postgres: str) -> None:
+    servers: list[ServerProcess | None] = [ServerProcess(postgres), ServerProcess(postgres)]
+    clients = [Client(servers, f"source-{n}", n, steps=40) for n in range(3)]
+    try:
+        _kill_at_random(postgres, servers, clients, kills=3)
+        for server in servers:
+            assert server is not None
+            _check(server, clients)
+    finally:
+        for server in servers:
+            if server is not None:
+                server.kill()
+
+
+def test_what_one_server_was_told_the_other_knows(postgres: str) -> None:
+    with running(postgres) as one, running(postgres) as other:
+        one.post(report(source({"h1": T}, roster=["h1", "h2"]), sink({"0": T + 9})), app="two")
+        # The other one knows roster, progress and topology of the first, and the first what follows.
+        answer = other.post(report(source({"h2": T + 4})), app="two")
+        assert (answer["operators"]["source"]["output_low_watermark"], answer["need_roster"]) == (T, False)
+        answer = one.post(report(source({"h1": T + 7}), sink({})), app="two")
+        assert answer["global_low_watermark"] == T + 4
+        window = {"operator": "sink", "start": T - 9, "end": T, "expected": 2, "passed": 2}
+        other.post(report(windows=[window]), app="two")
+        status, override = other.request(
+            "POST",
+            "/v1/apps/two/overrides",
+            {"action": "exclude", "operator": "source", "host": "h2", "name": "dana", "reason": "gone"},
+        )
+        assert status == 200
+        assert one.request("GET", "/v1/apps/two/overrides")[1]["overrides"] == [override]
+        assert len(one.request("GET", "/v1/apps/two/windows")[1]["windows"]) == 1
+        assert one.request("GET", "/v1/apps/two/history")[1]["series"].keys() == {"", "sink", "source"}
+        answer = one.post(report(source({})), app="two")
+        assert answer["excluded_hosts"] == {"source": ["h2"]}
+        assert answer["global_low_watermark"] == T + 7
+        assert other.request("GET", "/v1/apps/two")[1]["global_low_watermark"] == T + 7
+
+
+def test_a_lost_connection_is_a_503_and_comes_back(postgres: str) -> None:
+    import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
+
+    with running(postgres) as server:
+        server.post(report(source({"h": T})), app="lost")
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+            )
+        body: Any = report(source({"h": T + 1}))
+        status, answer = server.request("POST", "/v1/apps/lost/reports", body)
+        assert status == 503
+        assert answer["detail"].startswith("PostgreSQL: ")
+        assert server.post(body, app="lost")["global_low_watermark"] == T + 1
+        # The same for those that only read.
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+            )
+        assert server.request("GET", "/v1/apps")[0] == 503
+        assert server.request("GET", "/v1/apps")[0] == 200

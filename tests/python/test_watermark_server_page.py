@@ -1,0 +1,214 @@
+"""The page: what a browser shows of it, and the pieces that it is made of."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tailrace.server.chart import lag_chart
+from tailrace.server.drawing import topology
+from tailrace.server.protocol import History, HistoryPoint, OperatorState
+from tailrace.server.sections import _percent
+from tailrace.server.wording import shown_lag, shown_time
+from watermark_servers import SECOND, ServerProcess, T, report, running, sink, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from selenium.webdriver import Chrome
+
+_BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+_DRIVER = shutil.which("chromedriver")
+_HOSTILE = '<img src=x onerror="document.title=1">'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with running(f"sqlite:///{tmp_path_factory.mktemp('page') / 'w.db'}") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    if _BROWSER is None or _DRIVER is None:
+        pytest.skip("no browser here: neither chromium nor google-chrome with chromedriver on the PATH")
+    from selenium import webdriver  # noqa: PLC0415  only where there is a browser
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = _BROWSER
+    for flag in (
+        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+        *(f"--user-data-dir={tmp_path_factory.mktemp('profile')}", "--window-size=1280,1700"),
+    ):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options, webdriver.ChromeService(_DRIVER))
+    yield browser
+    browser.quit()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < end, "it hasn't come"
+        time.sleep(0.1)
+
+
+def texts(browser: Chrome, selector: str) -> list[str]:
+    found: list[Any] = browser.find_elements("css selector", selector)
+    return [element.text for element in found]
+
+
+def test_the_page_shows_who_holds_the_watermark_and_follows(
+    server: ServerProcess, browser: Chrome, tmp_path: Path
+) -> None:
+    browser.get(server.url)
+    assert "No application has reported yet" in texts(browser, "#empty")[0]
+
+    hosts = [f"web-{n:05d}" for n in range(10_000)]
+    progress = {host: T + n * SECOND for n, host in enumerate(hosts[1:])}
+    window = {"operator": "sink", "start": T - 3_600 * SECOND, "end": T, "expected": 10_000, "passed": 9_999}
+    missing = {"missing": [{"host": "web-00000", "progress": None}], "late_rows": 12}
+    body = report(source(progress, roster=hosts), sink({"0": T}), windows=[{**window, **missing}])
+    server.post(body, app="clicks")
+    # The empty page has asked meanwhile, and has become that of the application.
+    wait_for(lambda: texts(browser, "g[data-operator]"))
+
+    assert "Held by source, which waits for web-00000." in texts(browser, "#held")
+    assert texts(browser, "#global") == ["–"]  # noqa: RUF001  a dash, as it is meant
+    assert len(browser.find_elements("css selector", "g[data-operator=source].holds")) == 1
+    assert len(browser.find_elements("css selector", "g[data-operator=sink]:not(.holds)")) == 1
+    assert len(browser.find_elements("css selector", "#topology path.edge")) == 1
+    assert [row.split()[0] for row in texts(browser, "#operators tbody tr")] == ["source", "sink"]
+    rows = texts(browser, "#hosts tbody tr")
+    assert (len(rows), rows[0].split()) == (15, ["web-00000", "source", "–", "never", "holds"])  # noqa: RUF001
+    assert texts(browser, "#hosts .more") == ["15 of 10,000 hosts, the slowest first"]
+    assert "99.99 %" in texts(browser, "#windows tbody tr")[0]
+    assert "web-00000 12" in texts(browser, "#windows tbody tr")[0]
+    assert texts(browser, "#overrides .none") == ["Nobody has overridden the rules."]
+    assert texts(browser, "nav a[aria-current]") == ["clicks"]
+
+    server.post(report(source({"web-00000": T - 5 * SECOND})), app="clicks")
+    shown = "2025-11-21 04:39:55"
+    wait_for(lambda: texts(browser, "#global") == [shown])
+    override = {
+        "action": "exclude",
+        "operator": "source",
+        "host": "web-00000",
+        "name": "dana",
+        "reason": _HOSTILE,
+    }
+    assert server.request("POST", "/v1/apps/clicks/overrides", override)[0] == 200
+    wait_for(lambda: any("dana" in row and _HOSTILE in row for row in texts(browser, "#overrides tbody tr")))
+    assert texts(browser, "#hosts tbody tr:first-child .state") == ["excluded"]
+
+    assert texts(browser, "#live") == ["live"]
+    picture = tmp_path / "page.png"
+    assert browser.save_screenshot(str(picture))
+    assert picture.stat().st_size > 50_000
+    problems = [
+        line
+        for line in browser.get_log("browser")  # type: ignore[no-untyped-call]
+        if line["level"] in {"SEVERE", "WARNING"}
+    ]
+    assert problems == []
+
+
+def test_names_are_shown_and_not_obeyed(server: ServerProcess, browser: Chrome) -> None:
+    host = {_HOSTILE: T}
+    server.post(report(source(host, name=_HOSTILE), sink({"0": T}, upstreams=[_HOSTILE])), app="hostile")
+    browser.get(f"{server.url}/?app=hostile")
+    assert _HOSTILE in texts(browser, "#hosts td")
+    assert browser.find_elements("css selector", "main img") == []
+    assert browser.title == "hostile – watermarks"  # noqa: RUF001  a dash, as it is meant
+
+
+def test_a_server_that_is_gone_is_told(browser: Chrome, tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
+        server.post(report(source({"h": T})))
+        browser.get(server.url)
+        wait_for(lambda: texts(browser, "#live") == ["live"])
+    wait_for(lambda: "doesn't answer" in texts(browser, "#live")[0])
+
+
+def test_an_unknown_application_has_no_page(server: ServerProcess) -> None:
+    assert server.request("GET", "/page.json?app=nobody") == (
+        404,
+        {"detail": "there is no application 'nobody'"},
+    )
+
+
+def test_a_chart_of_history_shows_lags_and_is_thinned() -> None:
+    assert "History comes with time" in lag_chart(History(series={}))
+    points = [
+        HistoryPoint(at=T + n * SECOND, low_watermark=T + n * SECOND - 90 * SECOND) for n in range(2_000)
+    ]
+    svg = lag_chart(History(series={"": points, **{f"o{n}": points for n in range(20)}}))
+    assert svg.count("<polyline") == 8
+    assert max(line.count(",") for line in svg.split("<polyline")) <= 400
+    assert ">1 min 30 s<" in svg
+    future = [HistoryPoint(at=T + n, low_watermark=T + 10 * SECOND) for n in range(2)]
+    assert "−10.0 s" in lag_chart(History(series={"": future}))  # noqa: RUF001  a minus, as it is meant
+
+
+def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
+    def operator(name: str, *upstreams: str) -> OperatorState:
+        fields = OperatorState.model_fields
+        empty = dict.fromkeys(fields)
+        of = {
+            "operator": name,
+            "kind": "operator",
+            "client": "q",
+            "upstreams": list(upstreams),
+            "reported_at": T,
+        }
+        return OperatorState.model_validate({**empty, **of})
+
+    svg = topology([operator("b", "a" * 40, "elsewhere"), operator("a" * 40)], [])
+    assert "a" * 25 + "…" in svg
+    assert svg.count("<path") == 1
+    assert svg.index("translate(297") < svg.index("translate(1 ")
+    assert "<svg" in topology([], [])
+
+
+@pytest.mark.parametrize(
+    ("lag", "text"),
+    [
+        (None, "never"),
+        (0, "0.0 s"),
+        (1_500_000, "1.5 s"),
+        (61 * SECOND, "1 min 1 s"),
+        (3_600 * SECOND, "1 h 0 min"),
+        (90_000 * SECOND, "1 d 1 h"),
+        (-2 * SECOND, "−2.0 s"),  # noqa: RUF001  a minus, as it is meant
+    ],
+)
+def test_lags_are_shown_with_two_units(lag: int | None, text: str) -> None:
+    assert shown_lag(lag) == text
+
+
+def test_times_are_shown_in_utc() -> None:
+    assert shown_time(T) == "2025-11-21 04:40:00"
+    assert shown_time(T + 7_000) == "2025-11-21 04:40:00.007"
+    assert shown_time(2**53 - 1).startswith("2255-06-05")
+    assert shown_time(None) == "–"  # noqa: RUF001  a dash, as it is meant
+
+
+@pytest.mark.parametrize(
+    ("completeness", "text"),
+    [
+        ("1", "100 %"),
+        ("1.0", "100 %"),
+        ("0.999", "99.9 %"),
+        ("0.5", "50 %"),
+        ("0.05", "5 %"),
+        ("0.0051", "0.51 %"),
+    ],
+)
+def test_completeness_is_shown_as_it_was_said(completeness: str, text: str) -> None:
+    assert _percent(completeness) == text

@@ -180,7 +180,15 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 # Nothing that any place of a report may have.
 _BAD_NUMBERS = (-1, MAX_TIME + 1, 10**30, 1.5, 1e300, True)
 _BAD_TEXTS = ("", "\x00", "a\nb", "x" * 201, "1.5", "99.9%", "\ud800")
-_BAD_TABLES = ({}, {"": 1}, {"a": -1}, {"x" * 201: T}, {"a\x00": T}, {"a": "1"}, {"\ud800": T})
+_BAD_TABLES: tuple[dict[str, object], ...] = (
+    {},
+    {"": 1},
+    {"a": -1},
+    {"x" * 201: T},
+    {"a\x00": T},
+    {"a": "1"},
+    {"\ud800": T},
+)
 _BAD = st.sampled_from([*_BAD_NUMBERS, *_BAD_TEXTS, *_BAD_TABLES, [[]], [1], [None]])
 
 

@@ -18,6 +18,7 @@ from tailrace.server.run import TOKEN_VARIABLE, parse_address, read_token, serve
 from watermark_servers import T, report, running, sink, source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 TOKEN = "a token of some length"  # noqa: S105  of the tests
@@ -103,18 +104,30 @@ def test_a_token_comes_from_a_file_or_else_the_environment(
         read_token(None)
 
 
-@pytest.mark.parametrize(("package", "extra"), [("fastapi", "server"), ("psycopg", "postgres")])
+@pytest.mark.parametrize(
+    ("package", "extra"), [("fastapi", "server"), ("uvicorn", "server"), ("psycopg", "server,postgres")]
+)
 def test_a_missing_package_is_told_with_its_extra(
-    package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    package: str, extra: str, run_python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("tailrace.server.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    store = f"sqlite:///{tmp_path / 'w.db'}" if extra == "server" else "postgresql://127.0.0.1:1/w"
-    with pytest.raises(TailraceServerError) as refusal:
-        serve("127.0.0.1:0", store, None)
-    assert refusal.value.condition == "TAILRACE_SERVER_DEPENDENCY_MISSING"
-    assert refusal.value.parameters == {"extra": extra}
+    code = f"""import sys
+sys.modules[{package!r}] = None
+from tailrace.cli import main
+sys.exit(main(["watermark-server", "--listen", "127.0.0.1:0", "--store", "postgresql://127.0.0.1:1/w"]))"""
+    done = run_python("-c", code)
+    assert done.returncode == 1
+    assert "[TAILRACE_SERVER_DEPENDENCY_MISSING]" in done.stderr
+    assert f"pip install 'tailrace[{extra}]'" in done.stderr
+
+
+def test_a_store_that_cant_be_read_ends_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "w.db"
+    with running(f"sqlite:///{file}") as server:
+        server.post(report(source({"h": T})))
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE operator RENAME COLUMN stamps TO gone")
+    connection.close()
+    assert refused(store=f"sqlite:///{file}") == "TAILRACE_SERVER_STORE_UNREACHABLE"
 
 
 def test_watermarks_names_who_holds_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

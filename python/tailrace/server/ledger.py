@@ -217,7 +217,7 @@ class Ledger:
             hosts.set_excluded(request.host, excluded=excluded)
 
     def _tell(self, app: App, changed: set[str]) -> LowWatermarks:
-        """Writes the operators that have changed, and the low watermarks, which aren't taken back from then on."""
+        """Writes the operators that have changed, and the low watermarks, never to be taken back."""
         low = app.low_watermarks()
         for name, operator in app.operators.items():
             told = (low.inputs[name], low.outputs[name])

@@ -46,30 +46,39 @@ def serve(listen: str, store: str, token_file: Path | None) -> None:
             parameters={"host": host},
         )
     application = build(store, token)
-    try:
-        import uvicorn  # noqa: PLC0415  `build` has said what to install
-    except ImportError as error:
-        raise _not_installed() from error
-    # Ended from the keyboard is ended well: uvicorn has answered what it had taken by then.
-    with suppress(KeyboardInterrupt), _listening(host, port) as listener:
+    with _listening(host, port) as listener:
         at = f"[{host}]" if ":" in host else host
-        print(f"Watermark server on http://{at}:{listener.getsockname()[1]}", flush=True)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                application,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            )
-        )
-        server.run(sockets=[listener])
-        if not server.started:
+        if not _run(application, listener, f"Watermark server on http://{at}:{listener.getsockname()[1]}"):
             raise TailraceServerError(
                 f"The applications in {shown_url(store)} can't be read; the reason is printed above.",
                 condition="TAILRACE_SERVER_STORE_UNREACHABLE",
                 parameters={"store": shown_url(store)},
             )
+
+
+def _run(application: FastAPI, listener: socket.socket, announcement: str) -> bool:
+    """Serves until a signal; False if the application hasn't started."""
+    import uvicorn  # noqa: PLC0415  an extra of its own; `build` has said what to install
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                print(announcement, flush=True)
+
+    server = Announced(
+        uvicorn.Config(
+            application,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        )
+    )
+    # Ended from the keyboard is ended well: uvicorn has answered what it had taken by then.
+    with suppress(KeyboardInterrupt, SystemExit):
+        server.run(sockets=[listener])
+    return server.started
 
 
 def build(store: str, token: str | None) -> FastAPI:
@@ -84,6 +93,8 @@ def build(store: str, token: str | None) -> FastAPI:
     """
     try:
         # Late: they are an extra of their own.
+        import uvicorn  # noqa: F401, PLC0415  of the same extra
+
         from tailrace.server.api import build_api  # noqa: PLC0415
         from tailrace.server.api_page import router as api_page  # noqa: PLC0415
         from tailrace.server.guard import Guard  # noqa: PLC0415

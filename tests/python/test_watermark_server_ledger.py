@@ -278,6 +278,14 @@ def test_a_failed_commit_leaves_memory_as_the_database_is(
     assert low(tell(ledger, report(source({"h": T + 2})))) == T + 2
 
 
+def test_tidying_up_copies_the_log_into_the_file(make: Callable[[], Ledger], tmp_path: Path) -> None:
+    ledger = make()
+    tell(ledger, report(source({f"h{n}": T for n in range(5_000)})))
+    before = (tmp_path / "w.db").stat().st_size
+    ledger.tidy()
+    assert (tmp_path / "w.db").stat().st_size > before + 100_000
+
+
 def test_the_holding_hosts_are_told_from_those_that_completeness_allows(make: Callable[[], Ledger]) -> None:
     ledger = make()
     progress = {"h1": T + 9, "h2": T + 5, "h3": T + 1}
@@ -341,7 +349,7 @@ def test_reports_commute_and_repeat_over_two_servers(
 ) -> None:
     # The same reports once in their order, and once shuffled, repeated, and dealt to two servers of one file.
     again = data.draw(st.permutations(bodies + data.draw(st.lists(st.sampled_from(bodies), max_size=5))))
-    # What counts is said first, roster and key groups: a group that appears later couldn't hold what was told.
+    # What counts is said first, roster and key groups: a group of later couldn't hold what was told.
     first = report(source({}, roster=_ROSTER, completeness="0.75"), sink({"0": T, "1": T}))
     with tempfile.TemporaryDirectory() as name:
         files = [f"sqlite:///{Path(name) / file}.db" for file in ("a", "b")]

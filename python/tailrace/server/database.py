@@ -78,5 +78,9 @@ class Database(ABC):
         """Makes servers that create the tables at the same moment do so one after the other."""
 
     @abstractmethod
+    def tidy(self) -> None:
+        """Does what commits have left for later; between transactions, now and then."""
+
+    @abstractmethod
     def close(self) -> None:
         """Gives the connection back; the next call opens another one."""

@@ -107,6 +107,10 @@ class Ledger:
             for i, (name, report) in enumerate(reports)
         ]
 
+    def tidy(self) -> None:
+        """Does what commits have left for later."""
+        self._database.tidy()
+
     def override(self, name: str, request: OverrideRequest) -> int:
         """Does what an operator has decided, and writes it to the audit table.
 

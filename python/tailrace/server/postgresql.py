@@ -56,6 +56,9 @@ class PostgreSQLDatabase(Database):
         """See Database."""
         self._execute("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))
 
+    def tidy(self) -> None:
+        """See Database: PostgreSQL sees to it by itself."""
+
     def close(self) -> None:
         """See Database."""
         if self._open is not None:

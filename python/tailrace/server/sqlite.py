@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+# From here on a commit tidies up itself, whoever waits for it: 64 MB.
+_LOG_PAGES = 16_384
+
+
 class SQLiteDatabase(Database):
     """A file in WAL mode. A commit is synced to the disk: it survives a loss of power too.
 
@@ -50,6 +54,10 @@ class SQLiteDatabase(Database):
     def lock_creation(self) -> None:
         """See Database: a transaction has the whole file to itself."""
 
+    def tidy(self) -> None:
+        """See Database: copies the log into the file, which a commit would do at the cost of its client."""
+        self.rows("PRAGMA wal_checkpoint(PASSIVE)")
+
     def close(self) -> None:
         """See Database."""
         if self._open is not None:
@@ -64,6 +72,7 @@ class SQLiteDatabase(Database):
                 )
                 self._open.execute("PRAGMA journal_mode=WAL")
                 self._open.execute("PRAGMA synchronous=FULL")
+                self._open.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
             return self._open.execute(statement, values)
         except sqlite3.Error as error:
             raise DatabaseError(f"SQLite: {error}.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 import time
@@ -10,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from tailrace.server.database import DatabaseError
 from tailrace.server.state import RefusedError
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _MAX_TOGETHER = 64
+_TIDY_SECONDS = 2.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -49,6 +53,7 @@ class Worker:
 
     def __init__(self, ledger: Ledger) -> None:
         self.tally = Tally()
+        self._tidied = time.monotonic()
         self._ledger = ledger
         self._jobs: queue.SimpleQueue[_Reported | Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="watermark-ledger", daemon=True)
@@ -94,7 +99,7 @@ class Worker:
                 job = self._report(job)
             else:
                 job()
-                job = self._jobs.get()
+                job = self._next()
 
     def _report(self, first: _Reported) -> _Reported | Callable[[], None] | None:
         """Takes in a report and those that wait behind it; returns the job that comes next."""
@@ -112,7 +117,18 @@ class Worker:
         except queue.Empty:
             waiting = False
         self._commit([job for job in together if job.answer.set_running_or_notify_cancel()])
-        return following if waiting else self._jobs.get()
+        return following if waiting else self._next()
+
+    def _next(self) -> _Reported | Callable[[], None] | None:
+        """Waits for a job; tidies up first, once in a while, when nobody waits."""
+        if self._jobs.empty() and time.monotonic() - self._tidied > _TIDY_SECONDS:
+            try:
+                self._ledger.tidy()
+            except DatabaseError as error:
+                # Nobody asked for it; the next transaction tells its client what is wrong.
+                _log.warning("The store can't be tidied up: %s", error)
+            self._tidied = time.monotonic()
+        return self._jobs.get()
 
     def _commit(self, jobs: list[_Reported]) -> None:
         started = time.monotonic()

@@ -86,8 +86,8 @@ class OperatorReport(_Request):
     )
     low_watermarks: Annotated[dict[Name, Time], Field(max_length=MAX_KEY_GROUPS)] = Field(
         {},
-        description="Of an operator or a sink: output low watermark per key group (state partition). One that "
-        "holds work back reports all its key groups from its first report on; one without any hands its "
+        description="Of an operator or a sink: output low watermark per key group (state partition). One "
+        "that holds work back reports all its key groups from its first report on; one without any hands its "
         "input on.",
     )
 

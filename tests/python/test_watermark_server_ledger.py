@@ -278,6 +278,19 @@ def test_a_failed_commit_leaves_memory_as_the_database_is(
     assert low(tell(ledger, report(source({"h": T + 2})))) == T + 2
 
 
+def test_the_database_itself_only_raises_maxima(make: Callable[[], Ledger]) -> None:
+    ledger = make()
+    tell(ledger, report(source({"h": T + 5}), sink({"0": T + 3})))
+    app = ledger.app("app")
+    assert app is not None
+    ledger.store.put_progress(app, app.operators["source"], {"h": T + 1})
+    ledger.store.put_key_groups(app, app.operators["sink"], {"0": T + 1})
+    found = make().app("app")
+    assert found is not None
+    assert found.operators["source"].hosts.newest() == T + 5
+    assert found.operators["sink"].key_groups == {"0": T + 3}
+
+
 def test_tidying_up_copies_the_log_into_the_file(make: Callable[[], Ledger], tmp_path: Path) -> None:
     ledger = make()
     tell(ledger, report(source({f"h{n}": T for n in range(5_000)})))

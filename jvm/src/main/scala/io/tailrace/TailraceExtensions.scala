@@ -8,7 +8,7 @@ import io.tailrace.plan._
   *
   *   1. the functions of [[ReplayFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started;
-  *   1. [[LabelJoinStrategy]] and [[ReplayFilterStrategy]], when a plan becomes physical. Extension strategies come before Spark's own;
+  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]] and [[HostProgressStrategy]], when a plan becomes physical. Extension strategies come before Spark's own;
   *   1. [[TransformWithStateDelegation]], when the physical plan is complete.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
@@ -17,6 +17,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(_ => StreamingWriteCheck)
     extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
     extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
+    extensions.injectPlannerStrategy(HostProgressStrategy)
     extensions.injectColumnar(_ => TransformWithStateDelegation)
   }
 }

@@ -10,21 +10,18 @@ import io.tailrace.common.Errors
 /** Durations as Spark reads them: "30 minutes", "1 hour 500 milliseconds", "interval 2 days". */
 private[api] object Durations {
 
-  /** Of a join's window.
-    *
-    * @return microseconds, zero or more
-    */
+  /** An argument of the join. @return microseconds, zero or more */
   def parse(argument: String, text: String): Long = {
-    val length = micros(text).getOrElse(throw Errors.durationInvalid(argument, text))
-    if (length < 0) throw Errors.durationNegative(argument, text)
-    length
+    val micros = read(text).getOrElse(throw Errors.durationInvalid(argument, text))
+    if (micros < 0) throw Errors.durationNegative(argument, text)
+    micros
   }
 
-  /** @return microseconds, or none if it isn't a duration, or one without a fixed length */
-  def micros(text: String): Option[Long] =
+  /** @return microseconds; none if it isn't a duration of a fixed length */
+  def read(text: String): Option[Long] =
     try {
       val interval = IntervalUtils.stringToInterval(UTF8String.fromString(text))
       val days = Math.multiplyExact(interval.days.toLong, DateTimeConstants.MICROS_PER_DAY)
-      if (interval.months == 0) Some(Math.addExact(days, interval.microseconds)) else None
+      if (interval.months != 0) None else Some(Math.addExact(days, interval.microseconds))
     } catch { case NonFatal(_) => None }
 }

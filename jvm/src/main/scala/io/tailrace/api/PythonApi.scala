@@ -65,6 +65,37 @@ object PythonApi {
       )
     )
 
+  /** @param options by the names of [[WatermarkOptions]]; what is absent has its default
+    * @param hosts   the roster; null: those that have been seen
+    */
+  def accurateWatermark(
+      frame: Dataset[_],
+      eventTime: String,
+      host: String,
+      hosts: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataFrame = {
+    val named = options.asScala
+    Tailrace.accurateWatermark(
+      frame,
+      eventTime,
+      host,
+      WatermarkOptions(
+        completeness = named("completeness"),
+        hosts = Option(hosts).map(_.asScala.toSeq),
+        idleAfter = named.get("idleAfter"),
+        futureLimit = named.get("futureLimit"),
+        onFuture = named("onFuture"),
+        delay = named("delay"),
+        server = named.get("server"),
+        app = named.get("app"),
+        operator = named("operator"),
+        token = named.get("token"),
+        name = named("name")
+      )
+    )
+  }
+
   /** Throws an error that says what is missing and what to do. */
   def checkSession(session: SparkSession): Unit =
     SessionCheck.check(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession])

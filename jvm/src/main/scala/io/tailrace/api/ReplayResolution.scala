@@ -58,7 +58,7 @@ private[api] final class ReplayResolution(child: LogicalPlan, sameName: (String,
   }
 
   private def forgetAfterMs(text: String): Long =
-    Durations.micros(text).map(_ / 1000).filter(_ > 0).getOrElse {
+    Durations.read(text).map(_ / 1000).filter(_ > 0).getOrElse {
       throw Errors.replayOptionInvalid(
         "forget_after",
         text,

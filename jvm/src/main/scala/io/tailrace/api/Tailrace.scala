@@ -58,4 +58,30 @@ object Tailrace {
     val resolution = new ReplayResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
     SparkPlans.toFrame(session, resolution.resolve(options))
   }
+
+  /** A frame whose event-time watermark is how far its log hosts have been read, but for the share of them that may lag:
+    * windows, joins, deduplication and `transformWithState` after it wait for the hosts that lag, and not for the fastest.
+    *
+    * {{{
+    *   val logs = Tailrace.accurateWatermark(frame, "event_time", "hostname", WatermarkOptions(completeness = "99.9%"))
+    * }}}
+    *
+    * Each host's log has to be read in the order of its event times. A row at exactly the watermark is on time. Over
+    * restarts the watermark goes on from where it was. A batch frame comes back as it is.
+    *
+    * @param eventTime a timestamp column
+    * @param host      a string column: where the row was logged
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
+    */
+  def accurateWatermark(
+      frame: Dataset[_],
+      eventTime: String,
+      host: String,
+      options: WatermarkOptions
+  ): DataFrame = {
+    val session = SparkPlans.session(frame)
+    SessionCheck.check(session)
+    val resolution = new WatermarkResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
+    SparkPlans.toFrame(session, resolution.resolve(eventTime, host, options))
+  }
 }

@@ -1,5 +1,8 @@
 package io.tailrace.common
 
+import java.time.Instant
+import java.time.temporal.ChronoUnit
+
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.{ErrorClassesJsonReader, SparkException}
 
@@ -250,6 +253,53 @@ object Errors {
       "partition" -> partition.toString,
       "batch" -> batch.toString
     )
+
+  def watermarkColumn(argument: String, column: String, found: Int, columns: Seq[String]): Throwable =
+    refuse(
+      "TAILRACE_WATERMARK_COLUMN",
+      "argument" -> argument,
+      "column" -> column,
+      "found" -> found.toString,
+      "columns" -> columns.mkString(", ")
+    )
+
+  def watermarkColumnType(argument: String, column: String, dataType: String, expected: String): Throwable =
+    refuse(
+      "TAILRACE_WATERMARK_COLUMN_TYPE",
+      "argument" -> argument,
+      "column" -> column,
+      "type" -> dataType,
+      "expected" -> expected
+    )
+
+  def watermarkColumnExists(column: String): Throwable =
+    refuse("TAILRACE_WATERMARK_COLUMN_EXISTS", "column" -> column)
+
+  def watermarkOptionInvalid(argument: String, value: String, allowed: String): Throwable =
+    refuse(
+      "TAILRACE_WATERMARK_OPTION_INVALID",
+      "argument" -> argument,
+      "value" -> value,
+      "allowed" -> allowed
+    )
+
+  def watermarkRosterEmpty(): Throwable = refuse("TAILRACE_WATERMARK_ROSTER_EMPTY")
+
+  def watermarkNameExists(name: String): Throwable = refuse("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> name)
+
+  /** @param time  of the row, in microseconds
+    * @param limit the furthest time that would have been let pass
+    */
+  def watermarkFuture(host: String, time: Long, limit: Long): Throwable =
+    stateError(
+      "TAILRACE_WATERMARK_FUTURE",
+      null,
+      "host" -> host,
+      "time" -> instant(time),
+      "limit" -> instant(limit)
+    )
+
+  private def instant(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
 
   /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
   def stateUnreadable(path: String, cause: Throwable): Throwable =

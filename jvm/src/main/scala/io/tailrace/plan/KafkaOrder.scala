@@ -17,6 +17,7 @@ object KafkaOrder {
     case Project(_, child) => isKept(child, order)
     case Filter(_, child) => isKept(child, order)
     case EventTimeWatermark(_, _, _, child) => isKept(child, order)
+    case progress: HostProgress => isKept(progress.child, order)
     case scan: StreamingDataSourceV2ScanRelation =>
       scan.relation.table.getClass.getName.startsWith("org.apache.spark.sql.kafka010.") &&
       !Splitting.exists(scan.relation.options.containsKey(_)) &&

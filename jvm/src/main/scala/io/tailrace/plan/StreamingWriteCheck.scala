@@ -18,7 +18,11 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
       case write: WriteToStreamStatement =>
         val joins = write.inputQuery.exists(_.isInstanceOf[LabelJoin])
         val filters = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
-        if (joins || filters.nonEmpty) check(write, joins, filters)
+        val watermarks = write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings.name }
+        if (joins || filters.nonEmpty || watermarks.nonEmpty) check(write, joins, filters)
+        // A frame that is used twice is one source.
+        val names = watermarks.distinct.map(_._2)
+        names.diff(names.distinct).headOption.foreach(name => throw Errors.watermarkNameExists(name))
       case _ =>
     }
     plan

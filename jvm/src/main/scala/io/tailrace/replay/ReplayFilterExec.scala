@@ -85,7 +85,7 @@ final case class ReplayFilterExec(
     lazy val marks = MarkCache.get(filter, files, log)
     val forgottenBefore =
       if (settings.forgetAfterMs.isEmpty) Long.MinValue
-      else settings.forgottenBefore(if (eventTime.isEmpty) batch.timestampMs else marks.newestMs)
+      else settings.forgottenBefore(if (eventTime.isEmpty) batch.clockMs else marks.newestMs)
     if (forgottenBefore != Long.MinValue) {
       val forgotten = new ForgottenOrigins(marks, MarkCache.forget(filter, forgottenBefore), forgottenBefore)
       forgotten.report(directory.toString, settings)
@@ -95,7 +95,7 @@ final case class ReplayFilterExec(
       if (files.deltas.size < ReplayFilterExec.DeltasPerSnapshot) files
       else log.snapshot(batch.batchId - 1, marks, batch.batchId - 1 - conf.minBatchesToRetain)
     MarkCache.remember(filter, next)
-    ReplayBatch(filter, directory.toString, hadoopConf, files, batch.timestampMs, forgottenBefore, tasks)
+    ReplayBatch(filter, directory.toString, hadoopConf, files, batch.clockMs, forgottenBefore, tasks)
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): ReplayFilterExec = copy(child = newChild)

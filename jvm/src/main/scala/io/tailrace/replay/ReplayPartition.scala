@@ -20,7 +20,7 @@ private[replay] final case class ReplayBatch(
     directory: String,
     hadoopConf: Broadcast[SerializableConfiguration],
     files: MarkFiles,
-    timestampMs: Long,
+    clockMs: Long,
     forgottenBefore: Long,
     tasks: Int,
     attempt: String = UUID.randomUUID.toString
@@ -55,7 +55,7 @@ private[replay] final class ReplayPartition(
     val base =
       batch.fold(new MarkTable(settings.disorder))(b => MarkCache.get(b.filter, b.files, log.get))
     // In a batch frame nothing is forgotten, so no time matters.
-    val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.timestampMs), base.newestMs)
+    val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.clockMs), base.newestMs)
     val forgottenBefore = batch.fold(Long.MinValue)(_.forgottenBefore)
     val task = new ReplayTask(base, MetadataReader(columns.metadata), clock, forgottenBefore)
     val toUnsafe = UnsafeProjection.create(columns.all, columns.all)

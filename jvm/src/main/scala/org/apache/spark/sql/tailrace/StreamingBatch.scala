@@ -2,14 +2,23 @@ package org.apache.spark.sql.tailrace
 
 import java.util.UUID
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.classic.SparkSession
 
 /** The micro-batch that is being planned or run in this thread.
   *
-  * @param runId       one start of the query
-  * @param timestampMs when the batch was begun: from its log, so the same when it runs again
+  * @param queryId the query, over all its starts
+  * @param runId   one start of it
+  * @param clockMs when the batch was made, by the query's clock; the same when it runs again
   */
-final case class StreamingBatch(runId: String, batchId: Long, timestampMs: Long, checkpointRoot: String)
+final case class StreamingBatch(
+    queryId: String,
+    runId: String,
+    batchId: Long,
+    checkpointRoot: String,
+    clockMs: Long
+)
 
 object StreamingBatch {
 
@@ -24,10 +33,15 @@ object StreamingBatch {
     val execution = session.sharedState.activeStreamingQueries.get(query)
     require(execution != null, s"the query $query isn't active")
     StreamingBatch(
+      query.toString,
       execution.runId.toString,
       property("streaming.sql.batchId").toLong,
-      execution.lastExecution.offsetSeqMetadata.batchTimestampMs,
-      execution.resolvedCheckpointRoot
+      execution.resolvedCheckpointRoot,
+      execution.lastExecution.offsetSeqMetadata.batchTimestampMs
     )
   }
+
+  /** The starts of queries that are running. */
+  def activeRuns(session: SparkSession): Set[String] =
+    session.sharedState.activeStreamingQueries.values.asScala.map(_.runId.toString).toSet
 }

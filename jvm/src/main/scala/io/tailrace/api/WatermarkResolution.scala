@@ -1,0 +1,56 @@
+package io.tailrace.api
+
+import java.util.UUID
+
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.CalendarInterval
+
+import io.tailrace.common.Errors
+import io.tailrace.plan.HostProgress
+import io.tailrace.progress.{OnFuture, ProgressSettings}
+
+/** Finds the columns that the user named and checks all that can be checked before a query runs.
+  *
+  * @param sameName the session's rule for names
+  */
+private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
+
+  /** On a batch frame there is no watermark: it comes back as it is, as from Spark's `withWatermark`. */
+  def resolve(eventTime: String, host: String, options: WatermarkOptions): LogicalPlan = {
+    val settings = options.settings
+    val time = column("event_time", eventTime)
+    time.dataType match {
+      case TimestampType | TimestampNTZType =>
+      case other =>
+        throw Errors.watermarkColumnType("event_time", time.name, other.sql, "TIMESTAMP or TIMESTAMP_NTZ")
+    }
+    val hosts = column("host", host)
+    if (hosts.dataType != StringType) {
+      throw Errors.watermarkColumnType("host", hosts.name, hosts.dataType.sql, "STRING")
+    }
+    val flag = flagColumn(settings)
+    if (child.isStreaming)
+      watermark(settings, time, HostProgress(UUID.randomUUID, hosts, time, settings, flag, child))
+    else if (flag.isEmpty) child
+    else Project(child.output :+ Alias(Literal(false), ProgressSettings.FlagColumn)(), child)
+  }
+
+  private def watermark(settings: ProgressSettings, time: Attribute, progress: HostProgress): LogicalPlan =
+    EventTimeWatermark(progress.nodeId, time, new CalendarInterval(0, 0, settings.delayMs * 1000), progress)
+
+  private def flagColumn(settings: ProgressSettings): Option[Attribute] =
+    if (settings.futureLimitMicros.isEmpty || settings.onFuture != OnFuture.Divert) None
+    else {
+      val name = ProgressSettings.FlagColumn
+      if (child.output.exists(a => sameName(a.name, name))) throw Errors.watermarkColumnExists(name)
+      Some(AttributeReference(name, BooleanType, nullable = false)())
+    }
+
+  private def column(argument: String, name: String): Attribute =
+    child.output.filter(a => sameName(a.name, name)) match {
+      case Seq(one) => one
+      case found => throw Errors.watermarkColumn(argument, name, found.size, child.output.map(_.name))
+    }
+}

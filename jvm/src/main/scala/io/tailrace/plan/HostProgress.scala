@@ -1,0 +1,62 @@
+package io.tailrace.plan
+
+import java.util.UUID
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, CurrentTimestamp, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+import io.tailrace.progress.{HostProgressExec, LowWatermarkExec, ProgressSettings}
+
+/** Half of `tailrace.accurate_watermark`, resolved; the other half is a watermark node of Spark's somewhere above it, with
+  * the same `nodeId`: the optimizer may move filters and projections in between.
+  *
+  * @param host  a string
+  * @param time  what a host's progress is the maximum of: a timestamp
+  * @param flag  the column that marks rows ahead of the clock, if they come out marked
+  * @param clock the time of the batch, which is the same when it runs again
+  */
+case class HostProgress(
+    nodeId: UUID,
+    host: Attribute,
+    time: Attribute,
+    settings: ProgressSettings,
+    flag: Option[Attribute],
+    child: LogicalPlan,
+    clock: Expression = CurrentTimestamp()
+) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output ++ flag
+
+  override def producedAttributes: AttributeSet = AttributeSet(flag)
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): HostProgress = copy(child = newChild)
+}
+
+/** Keeps no state: a stream under AQE plans the same nodes again and again. */
+final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case EventTimeWatermark(id, eventTime, delay, child) =>
+      child
+        .collectFirst { case p: HostProgress if p.nodeId == id => p }
+        .map { p =>
+          val stats = LowWatermarkExec.stats(session, p.settings, clockMs(p))
+          new LowWatermarkExec(id, eventTime, delay, planLater(child))(p.settings, clockMs(p), stats)
+        }
+        .toSeq
+    case p: HostProgress =>
+      new HostProgressExec(p.settings.name, Seq(p.host, p.time), planLater(p.child))(
+        p.settings,
+        p.flag,
+        clockMs(p)
+      ) :: Nil
+    case _ => Nil
+  }
+
+  private def clockMs(p: HostProgress): Long = p.clock.eval().asInstanceOf[Long] / 1000
+}
+
+object HostProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
+  override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
+    new HostProgressStrategy(session.asInstanceOf[SparkSession])
+}

@@ -1,0 +1,165 @@
+package io.tailrace.progress
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
+import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.util.CollectionAccumulator
+
+import io.tailrace.common.Errors
+
+/** Notes for each host how far its log has been read, and lets all rows pass.
+  *
+  * {{{
+  *   rows ──> HostMaxima of the task ──(accumulator)──> SourceWatermark on the driver ──> LowWatermarkExec
+  *     └───> next operator
+  * }}}
+  *
+  * One of Spark's nodes that collect metrics, for these reach the query's progress: `observedMetrics` has, by the name of
+  * the source, what [[SourceWatermark.metrics]] gives.
+  */
+final class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
+    val settings: ProgressSettings,
+    val flag: Option[Attribute],
+    val clockMs: Long
+) extends CollectMetricsExec(name, columns, child) {
+  private def host: NamedExpression = columns.head
+  private def time: NamedExpression = columns(1)
+
+  override def output: Seq[Attribute] = child.output ++ flag
+  override def producedAttributes: AttributeSet = AttributeSet(flag)
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def nodeName: String = "HostProgress"
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "lateRows" -> SQLMetrics.createMetric(sparkContext, "rows behind the watermark"),
+    "futureRows" -> SQLMetrics.createMetric(sparkContext, "rows ahead of the clock")
+  )
+
+  // The source keeps what Spark's node would keep in an accumulator of its own.
+  @transient private lazy val source = SourceWatermarks.of(session, settings)
+  @transient private lazy val batch = StreamingBatch.current(session)
+
+  override def collectedMetrics: Row = source.metrics
+  override def resetMetrics(): Unit = metrics.values.foreach(_.reset())
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val run = new HostProgressPartition(
+      child.output.indexWhere(_.exprId == host.exprId),
+      child.output.indexWhere(_.exprId == time.exprId),
+      child.output,
+      FutureRule(settings, clockMs),
+      source.lateThrough(batch.batchId, clockMs),
+      flag.isDefined,
+      source.collect(batch.batchId, clockMs),
+      metrics
+    )
+    rows.mapPartitions(run)
+  }
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, flag, Long.box(clockMs))
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[HostProgressExec]
+  override def equals(other: Any): Boolean = super.equals(other)
+  override def hashCode: Int = super.hashCode
+  override protected def withNewChildInternal(newChild: SparkPlan): CollectMetricsExec =
+    new HostProgressExec(name, columns, newChild)(settings, flag, clockMs)
+}
+
+/** @param limit  the furthest event time that is believed, in microseconds */
+private[progress] final case class FutureRule(limit: Long, action: OnFuture)
+
+private[progress] object FutureRule {
+  def apply(settings: ProgressSettings, clockMs: Long): FutureRule =
+    FutureRule(
+      settings.futureLimitMicros.fold(Long.MaxValue)(micros => Math.addExact(clockMs * 1000, micros)),
+      settings.onFuture
+    )
+}
+
+/** One task. A function by inheritance: Spark need not look for closures in it.
+  *
+  * @param lateThrough rows of this time or before are late, in microseconds
+  */
+private[progress] final class HostProgressPartition(
+    host: Int,
+    time: Int,
+    columns: Seq[Attribute],
+    future: FutureRule,
+    lateThrough: Long,
+    flagged: Boolean,
+    progress: CollectionAccumulator[Array[Byte]],
+    metrics: Map[String, SQLMetric]
+) extends (Iterator[InternalRow] => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val maxima = new HostMaxima
+    var passed = 0L
+    // However the task ends: a sink that takes no more rows, as a limit does, has taken those before.
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      if (passed > 0) progress.add(maxima.toBytes)
+      metrics("numOutputRows") += passed
+      metrics("lateRows") += maxima.late
+      metrics("futureRows") += maxima.future
+    }
+    val mark = marker()
+    rows.map { row =>
+      passed += 1
+      mark(row, judge(row, maxima))
+    }
+  }
+
+  /** @return whether the row is ahead of the clock */
+  private def judge(row: InternalRow, maxima: HostMaxima): Boolean =
+    if (row.isNullAt(time)) false
+    else {
+      val at = row.getLong(time)
+      if (at <= lateThrough) maxima.late += 1
+      if (row.isNullAt(host)) at > future.limit
+      else {
+        val name = row.getUTF8String(host)
+        if (at <= future.limit) {
+          maxima.see(name, at)
+          false
+        } else {
+          future.action match {
+            case OnFuture.Clamp => maxima.see(name, future.limit)
+            case OnFuture.Divert =>
+            case OnFuture.Fail => throw Errors.watermarkFuture(name.toString, at, future.limit)
+          }
+          maxima.seeFuture(name)
+          true
+        }
+      }
+    }
+
+  private def marker(): (InternalRow, Boolean) => InternalRow =
+    if (!flagged) (row, _) => row
+    else {
+      val toUnsafe = UnsafeProjection.create(columns, columns)
+      val joiner = GenerateUnsafeRowJoiner.create(
+        DataTypeUtils.fromAttributes(columns),
+        ProgressSettings.FlagSchema
+      )
+      val flags = UnsafeProjection.create(ProgressSettings.FlagSchema)
+      val no = flags(InternalRow(false)).copy()
+      val yes = flags(InternalRow(true)).copy()
+      (row, isFuture) => {
+        val unsafe = row match {
+          case same: UnsafeRow => same
+          case other => toUnsafe(other)
+        }
+        joiner.join(unsafe, if (isFuture) yes else no)
+      }
+    }
+}

@@ -1,0 +1,82 @@
+package io.tailrace.progress
+
+import java.util.UUID
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.operators.stateful._
+import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.unsafe.types.CalendarInterval
+
+/** Spark's own node of a watermark, but what it says at the end of a batch is the low watermark of a source's hosts.
+  *
+  * Spark's tracker asks `eventTimeStats` on the driver before the batch is committed; from there the watermark takes
+  * Spark's own way: the checkpoint, the policy of several watermarks, the propagation to each operator (`adr/007`).
+  */
+final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: CalendarInterval, child: SparkPlan)(
+    val settings: ProgressSettings,
+    val clockMs: Long,
+    // Set before the parent's constructor runs, which registers it; so each copy needs its own.
+    override val eventTimeStats: EventTimeStatsAccum
+) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child) {
+  override def nodeName: String = "LowWatermark"
+
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+
+  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. Nobody there
+    * needs this node.
+    */
+  protected def writeReplace(): AnyRef = child
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, Long.box(clockMs), newStats)
+  override def copy(
+      nodeId: UUID,
+      eventTime: Attribute,
+      delay: CalendarInterval,
+      child: SparkPlan
+  ): LowWatermarkExec =
+    new LowWatermarkExec(nodeId, eventTime, delay, child)(settings, clockMs, newStats)
+  override protected def withNewChildInternal(newChild: SparkPlan): EventTimeWatermarkExec =
+    copy(nodeId, eventTime, delay, newChild)
+  private def newStats: EventTimeStatsAccum = LowWatermarkExec.stats(session, settings, clockMs)
+
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[LowWatermarkExec]
+  override def equals(other: Any): Boolean = super.equals(other)
+  override def hashCode: Int = super.hashCode
+}
+
+object LowWatermarkExec {
+
+  /** What a new node needs besides its settings. */
+  def stats(session: SparkSession, settings: ProgressSettings, clockMs: Long): EventTimeStatsAccum =
+    new LowWatermarkStats(session, settings, clockMs)
+}
+
+/** What Spark takes for the event times of a batch: one that is as far as the low watermark lets it be.
+  *
+  * A row exactly at the low watermark is on time, and one at Spark's watermark is late: Spark's, in whole milliseconds, is
+  * the last one before ours.
+  */
+private[progress] final class LowWatermarkStats(
+    session: SparkSession,
+    settings: ProgressSettings,
+    clockMs: Long
+) extends EventTimeStatsAccum {
+  private lazy val source = SourceWatermarks.of(session, settings)
+  private lazy val batch = StreamingBatch.current(session).batchId
+
+  override def value: EventTimeStats = {
+    val low = source.end(batch, clockMs)
+    if (low == HostTable.Never) EventTimeStats.zero
+    else {
+      val spark = SparkWatermark.before(low)
+      EventTimeStats(spark, spark, spark.toDouble, 1)
+    }
+  }
+
+  override def isZero: Boolean = currentStats == EventTimeStats.zero
+  override def copy(): EventTimeStatsAccum = new LowWatermarkStats(session, settings, clockMs)
+}

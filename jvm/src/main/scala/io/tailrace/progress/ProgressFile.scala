@@ -1,0 +1,69 @@
+package io.tailrace.progress
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream, IOException}
+import java.util.zip.CRC32C
+
+import io.tailrace.common.Errors
+
+/** What one batch has left of a source's progress: format 1, big-endian, see `jvm/docs/formats.md`.
+  *
+  * {{{
+  *   "TRHP"(4) format(4) previous batch(8) low watermark(8) the one before it(8) completeness(2 + n)
+  *   entries(4), an entry: name(4 + n) time(8) rows ahead of the clock(8)
+  *   CRC-32C of all before(4)
+  * }}}
+  *
+  * @param previous the batch whose file this one adds to; -1: none, it holds all hosts
+  * @param low      microseconds, after the batch
+  * @param lowBefore the one that the batch began with
+  * @param completeness of the data behind `low`, as a decimal number: what is composed with the upstream's
+  */
+final case class ProgressFile(previous: Long, low: Long, lowBefore: Long, completeness: String)
+
+object ProgressFile {
+  private val Magic = 0x54524850
+  private val Format = 1
+  private val ChecksumLength = 4
+
+  /** @param hosts those that go into the file */
+  def encode(file: ProgressFile, table: HostTable, hosts: Iterator[Int], count: Int): Array[Byte] = {
+    val bytes = new ByteArrayOutputStream
+    val out = new DataOutputStream(bytes)
+    out.writeInt(Magic)
+    out.writeInt(Format)
+    out.writeLong(file.previous)
+    out.writeLong(file.low)
+    out.writeLong(file.lowBefore)
+    out.writeUTF(file.completeness)
+    HostEntries.write(out, table, hosts, count)
+    out.writeInt(checksum(bytes.toByteArray, bytes.size))
+    bytes.toByteArray
+  }
+
+  /** @param name of the file, for errors
+    * @param into gets the entries
+    */
+  def decode(bytes: Array[Byte], name: String, into: HostTable): ProgressFile =
+    try {
+      val in = new DataInputStream(new ByteArrayInputStream(bytes))
+      if (in.readInt() != Magic) throw Errors.stateFileCorrupt(name, "it isn't a table of hosts")
+      val format = in.readInt()
+      if (format != Format) throw Errors.stateFormatUnsupported(name, format, Format, Format)
+      val body = bytes.length - ChecksumLength
+      val written = new DataInputStream(new ByteArrayInputStream(bytes, body, ChecksumLength)).readInt()
+      if (checksum(bytes, body) != written) {
+        throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
+      }
+      val file = ProgressFile(in.readLong(), in.readLong(), in.readLong(), in.readUTF())
+      HostEntries.read(in, into)
+      if (in.available != ChecksumLength)
+        throw Errors.stateFileCorrupt(name, s"${in.available} bytes are left over")
+      file
+    } catch { case e: IOException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
+
+  private def checksum(bytes: Array[Byte], length: Int): Int = {
+    val crc = new CRC32C
+    crc.update(bytes, 0, length)
+    crc.getValue.toInt
+  }
+}

@@ -1,0 +1,118 @@
+package io.tailrace.progress
+
+import java.io.FileNotFoundException
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+
+import io.tailrace.common.Errors
+import io.tailrace.state.{DurableFile, LocalFileManager}
+
+/** The progress of one source in the query's checkpoint:
+  *
+  * {{{
+  *   <batch>.snapshot   all hosts after the batch
+  *   <batch>.delta      those that the batch has moved
+  * }}}
+  *
+  * The driver writes a batch's file when its tasks have ended, before Spark's commit log says that the batch is done. A
+  * batch that runs again begins with the file of the one before it, and replaces its own.
+  */
+final class ProgressLog(directory: Path, hadoopConf: Configuration) extends Logging {
+  import ProgressLog._
+
+  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
+  private var sinceSnapshot = 0
+
+  /** Reads what `batch` begins with into a table.
+    *
+    * @return none if the source is new in the query
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED
+    */
+  def load(batch: Long, into: HostTable): Option[ProgressFile] = {
+    val (earlier, abandoned) = names().partition(_._1 < batch)
+    // An attempt at the batch that died may have left the other kind of file.
+    abandoned.values.foreach(name => files.delete(new Path(directory, name)))
+    if (earlier.isEmpty) {
+      if (batch > 0) {
+        logWarning(
+          s"TAILRACE_WATERMARK_BEGINS: no progress of hosts in $directory before batch $batch: it counts from here"
+        )
+      }
+      None
+    } else {
+      val parts = chain(earlier, batch - 1)
+      sinceSnapshot = parts.size - 1
+      // The newest first: its hosts are the further ones, and those of the others can only be behind.
+      parts.reverse.foreach { case (name, bytes) => ProgressFile.decode(bytes, name, into) }
+      val (name, bytes) = parts.head
+      Some(ProgressFile.decode(bytes, name, new HostTable))
+    }
+  }
+
+  /** The files from a batch back to the snapshot that they add to. */
+  private def chain(known: Map[Long, String], batch: Long): Seq[(String, Array[Byte])] = {
+    val file = new Path(directory, known.getOrElse(batch, s"$batch$Delta"))
+    val bytes =
+      try DurableFile.read(files, file)
+      catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, batch + 1, e) }
+    val previous = ProgressFile.decode(bytes, file.toString, new HostTable).previous
+    val own = file.toString -> bytes
+    if (previous < 0) Seq(own)
+    else if (previous < batch) own +: chain(known, previous)
+    else throw Errors.stateFileCorrupt(file.toString, s"it adds to the later batch $previous")
+  }
+
+  /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later.
+    *
+    * @param moved numbers of the hosts that the batch has moved
+    * @param previous the batch before it that has a file, if one has
+    */
+  def write(
+      batch: Long,
+      previous: Option[Long],
+      state: ProgressFile,
+      table: HostTable,
+      moved: Array[Int],
+      retainFrom: Long
+  ): Unit = {
+    // A delta of most hosts is as long as a snapshot, and must be read beside one.
+    val isDelta = previous.isDefined && sinceSnapshot < DeltasPerSnapshot && moved.length * 2 <= table.size
+    val bytes =
+      if (isDelta)
+        ProgressFile.encode(state.copy(previous = previous.get), table, moved.iterator, moved.length)
+      else ProgressFile.encode(state.copy(previous = -1), table, (0 until table.size).iterator, table.size)
+    DurableFile
+      .write(files, new Path(directory, s"$batch${if (isDelta) Delta else Snapshot}"))(_.write(bytes))
+    sinceSnapshot = if (isDelta) sinceSnapshot + 1 else 0
+    if (!isDelta) purge(retainFrom)
+  }
+
+  private def purge(retainFrom: Long): Unit = {
+    val known = names()
+    val oldest = known.collect { case (b, name) if b <= retainFrom && name.endsWith(Snapshot) => b }.maxOption
+    oldest.foreach(o =>
+      known.foreach { case (b, name) => if (b < o) files.delete(new Path(directory, name)) }
+    )
+  }
+
+  private def names(): Map[Long, String] =
+    try
+      files
+        .list(directory)
+        .toSeq
+        .map(_.getPath.getName)
+        .collect { case name @ Name(batch) => batch.toLong -> name }
+        .toMap
+    catch { case _: FileNotFoundException => Map.empty }
+}
+
+object ProgressLog {
+  private val Snapshot = ".snapshot"
+  private val Delta = ".delta"
+  private val Name = """(\d+)\.(?:snapshot|delta)""".r
+
+  /** So many files are read, besides the snapshot, when a query starts. */
+  private val DeltasPerSnapshot = 20
+}

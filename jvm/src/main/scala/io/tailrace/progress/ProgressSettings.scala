@@ -1,0 +1,58 @@
+package io.tailrace.progress
+
+import org.apache.spark.sql.types.{BooleanType, StructType}
+
+/** How one source's low watermark is made.
+  *
+  * @param name        of the source's directory in the checkpoint, and of its numbers in the query's progress
+  * @param delayMs     by which Spark's watermark stays behind the low watermark
+  * @param roster      the hosts that count; none: those that have been seen
+  * @param idleAfterMs a host that is silent for so long doesn't count; none: it does for ever
+  * @param futureLimitMicros how far ahead of the batch's clock an event time may be; none: as far as it is
+  * @param server      the watermark server that is told, and whose word counts; none: the query alone
+  */
+final case class ProgressSettings(
+    name: String,
+    completeness: Completeness,
+    delayMs: Long,
+    roster: Option[Seq[String]],
+    idleAfterMs: Option[Long],
+    futureLimitMicros: Option[Long],
+    onFuture: OnFuture,
+    server: Option[ServerSettings]
+)
+
+object ProgressSettings {
+
+  /** The column that marks rows ahead of the clock. */
+  val FlagColumn = "future"
+
+  private[progress] val FlagSchema: StructType =
+    new StructType().add(FlagColumn, BooleanType, nullable = false)
+}
+
+/** What is done about a row whose event time is ahead of the clock by more than the limit. */
+sealed abstract class OnFuture(val name: String)
+
+object OnFuture {
+
+  /** It counts as if it were just as far ahead as the limit. */
+  case object Clamp extends OnFuture("clamp")
+
+  /** It doesn't count, and comes out marked. */
+  case object Divert extends OnFuture("divert")
+
+  /** The query fails. */
+  case object Fail extends OnFuture("fail")
+
+  val values: Seq[OnFuture] = Seq(Clamp, Divert, Fail)
+}
+
+/** Where a watermark server is, and who reports to it.
+  *
+  * @param url      "http://host:port"
+  * @param app      the application whose sources, operators and sinks share a global low watermark
+  * @param operator this source's name in it
+  * @param token    the server's bearer token, if it wants one
+  */
+final case class ServerSettings(url: String, app: String, operator: String, token: Option[String])

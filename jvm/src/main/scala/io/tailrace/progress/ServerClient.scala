@@ -1,0 +1,124 @@
+package io.tailrace.progress
+
+import java.io.IOException
+import java.net.URI
+import java.net.http.{HttpClient, HttpRequest, HttpResponse}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.time.Duration
+import java.util.BitSet
+
+import org.apache.spark.internal.Logging
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+/** Tells a watermark server how far a source's hosts have been read, and takes its word for how far all of them have: it
+  * hears of hosts from other queries too.
+  *
+  * One request a batch, of the hosts that have moved since the last one that was answered. Times are maxima, so that a
+  * report may come twice, or late. While the server is away its last word counts, the hosts that move are remembered, and
+  * attempts become rarer, so that a batch waits for none of them longer than [[ServerClient.Timeout]].
+  *
+  * @param client names the query to the server, over its starts
+  */
+private[progress] final class ServerClient(server: ServerSettings, settings: ProgressSettings, client: String)
+    extends Logging {
+  import ServerClient._
+
+  private val pending = new BitSet
+  private var everything = true
+  private var rosterNeeded = true
+  private var failures = 0
+  private var nextAttempt = 0L
+
+  /** @param moved numbers of hosts in the table
+    * @return the source's low watermark, in microseconds; none while the server is away, or doesn't know yet
+    */
+  def report(table: HostTable, moved: Array[Int]): Option[Long] = {
+    moved.foreach(pending.set)
+    // What an earlier run had not told any more isn't known.
+    if (everything) pending.set(0, table.size)
+    everything = false
+    if (System.nanoTime() - nextAttempt < 0) None else attempt(table)
+  }
+
+  private def attempt(table: HostTable): Option[Long] = {
+    val sending = pending.stream.limit(MostHosts.toLong).toArray
+    try {
+      val answer = send(body(table, sending))
+      sending.foreach(pending.clear)
+      rosterNeeded = answer.path("need_roster").asBoolean
+      if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
+      failures = 0
+      val own = answer.path("operators").path(server.operator).path("output_low_watermark")
+      if (own.isIntegralNumber) Some(own.asLong) else None
+    } catch {
+      case e: IOException =>
+        failures += 1
+        // Subtracted and compared: the clock may be any number.
+        nextAttempt = System.nanoTime() + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
+        logWarning(
+          s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of '${server.operator}' of " +
+            s"'${server.app}': $e. The watermark '${settings.name}' stays where it is; the query goes on, and tells the " +
+            s"server of ${pending.cardinality} hosts when it is back"
+        )
+        None
+    }
+  }
+
+  private def body(table: HostTable, sending: Array[Int]): ObjectNode = {
+    val root = json.createObjectNode().put("client", client)
+    val operator = root.putArray("operators").addObject()
+    operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
+    operator.put("completeness", settings.completeness.toString)
+    if (rosterNeeded) {
+      val roster = operator.putArray("roster")
+      settings.roster.foreach(_.foreach(roster.add))
+    }
+    val progress = operator.putObject("progress")
+    sending.foreach { host =>
+      val time = table.time(host)
+      if (time >= 0 && time <= LatestTime) progress.put(table.name(host), time)
+    }
+    root
+  }
+
+  /** @throws java.io.IOException if there is no answer, or another one than 200 */
+  private def send(body: ObjectNode): JsonNode = {
+    val request = HttpRequest
+      .newBuilder(URI.create(s"${server.url.stripSuffix("/")}/v1/apps/${encoded(server.app)}/reports"))
+      .timeout(Timeout)
+      .header("Content-Type", "application/json")
+      .POST(HttpRequest.BodyPublishers.ofByteArray(json.writeValueAsBytes(body)))
+    server.token.foreach(token => request.header("Authorization", s"Bearer $token"))
+    val response = http.send(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
+    if (response.statusCode != 200) {
+      throw new IOException(s"status ${response.statusCode}: ${response.body.take(MostOfAnAnswer)}")
+    }
+    json.readTree(response.body)
+  }
+}
+
+private[progress] object ServerClient {
+
+  /** What a batch waits for an answer at most. */
+  val Timeout: Duration = Duration.ofSeconds(2)
+
+  private val FirstPause = Duration.ofMillis(500).toNanos
+  private val LongestPause = Duration.ofSeconds(30).toNanos
+
+  /** In one request; the others come with the next batch. */
+  private val MostHosts = 50000
+
+  private val MostOfAnAnswer = 300
+
+  /** The greatest whole number that every reader of JSON has exactly; the year 2255. */
+  private val LatestTime = (1L << 53) - 1
+
+  private val json = new ObjectMapper
+  private lazy val http =
+    HttpClient.newBuilder().connectTimeout(Timeout).version(HttpClient.Version.HTTP_1_1).build()
+
+  private def encoded(segment: String): String =
+    java.net.URLEncoder.encode(segment, UTF_8).replace("+", "%20")
+}

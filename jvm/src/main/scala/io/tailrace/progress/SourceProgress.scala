@@ -1,0 +1,151 @@
+package io.tailrace.progress
+
+import java.util.Arrays
+
+/** The low watermark of one source: how far all of its hosts have been read, but for the share that may lag.
+  *
+  * {{{
+  *   completeness 75 %, so of four hosts one may lag
+  *   a 12:07   b 12:05   c 12:09   d 11:00   ->   12:05, the second smallest
+  *   a 12:07   b 12:05   c 12:09   d -       ->   12:05: a host of the roster that was never seen is before all others
+  *   a 12:07   b 12:05   c -       d -       ->   it stays where it is
+  * }}}
+  *
+  * It never goes back, whoever comes back late. Times are microseconds; the clock is the batch's, in milliseconds.
+  *
+  * @param roster    the hosts that count; none: all that have been seen
+  * @param idleAfterMs a host of which no row has come for so long doesn't count until it is back
+  * @param startedMs when the run of the query began: silence is counted from there
+  */
+final class SourceProgress(
+    completeness: Completeness,
+    roster: Option[Seq[String]],
+    idleAfterMs: Option[Long],
+    startedMs: Long
+) {
+  val table = new HostTable
+  roster.foreach(_.foreach(table.add))
+
+  // The hosts of the roster have the first numbers.
+  private val rostered = if (roster.isEmpty) Int.MaxValue else table.size
+
+  private var lastSeenMs = new Array[Long](0)
+  private var idle = new Array[Boolean](0)
+  private var lowWatermark = HostTable.Never
+
+  /** [[HostTable.Never]] until enough hosts have been seen. */
+  def low: Long = lowWatermark
+
+  /** What an earlier run, or a watermark server, knows: it can only be further. */
+  def restore(low: Long): Unit = lowWatermark = Math.max(lowWatermark, low)
+
+  private def counts(host: Int): Boolean = host < rostered && !idle(host)
+
+  /** Takes in what tasks have seen.
+    *
+    * @param moving whether the low watermark is to follow; a server that knows more than this query may be the one who says
+    */
+  def advance(seen: Seq[HostTable], clockMs: Long, moving: Boolean = true): Advance = {
+    track()
+    val moved = new java.util.BitSet
+    seen.foreach { part =>
+      (0 until part.size).foreach { i =>
+        val host = table.add(part.name(i))
+        track()
+        if (table.raise(host, part.time(i)) || part.future(i) > 0) moved.set(host)
+        table.addFuture(host, part.future(i))
+        lastSeenMs(host) = Math.max(lastSeenMs(host), clockMs)
+      }
+    }
+    val (silent, back) = judgeSilence(clockMs)
+    if (moving) follow()
+    Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name))
+  }
+
+  /** Room for what is known of each host besides the table. */
+  private def track(): Unit = {
+    val known = lastSeenMs.length
+    if (table.size > known) {
+      val capacity = Math.max(table.size, known * 2)
+      lastSeenMs = Arrays.copyOf(lastSeenMs, capacity)
+      Arrays.fill(lastSeenMs, known, capacity, startedMs)
+      idle = Arrays.copyOf(idle, capacity)
+    }
+  }
+
+  private def judgeSilence(clockMs: Long): (Seq[Int], Seq[Int]) = idleAfterMs match {
+    case None => (Nil, Nil)
+    case Some(limit) =>
+      val changed = (0 until Math.min(table.size, rostered)).filter { host =>
+        val silent = clockMs - lastSeenMs(host) >= limit
+        val changes = silent != idle(host)
+        idle(host) = silent
+        changes
+      }
+      changed.partition(idle(_))
+  }
+
+  private def follow(): Unit = {
+    val times = countedTimes
+    if (times.length > 0) {
+      lowWatermark = Math.max(lowWatermark, Smallest.at(times, completeness.allowed(times.length)))
+    }
+  }
+
+  private def countedTimes: Array[Long] = {
+    val times = new Array[Long](Math.min(table.size, rostered))
+    var count = 0
+    times.indices.foreach { host =>
+      if (counts(host)) {
+        times(count) = table.time(host)
+        count += 1
+      }
+    }
+    Arrays.copyOf(times, count)
+  }
+
+  /** @param slowest how many of the hosts that are furthest behind to name */
+  def report(slowest: Int): ProgressReport = {
+    track()
+    val all = (0 until Math.min(table.size, rostered)).filter(counts)
+    val behind = new java.util.PriorityQueue[Int](Ordering.by((h: Int) => -table.time(h)))
+    all.foreach { host =>
+      behind.add(host)
+      if (behind.size > slowest) behind.poll()
+    }
+    ProgressReport(
+      expected = all.size,
+      passed = if (low == HostTable.Never) 0 else all.count(table.time(_) >= low),
+      idle = Math.min(table.size, rostered) - all.size,
+      future = (0 until table.size).map(table.future).sum,
+      slowest = Iterator
+        .continually(behind.poll().asInstanceOf[Integer])
+        .takeWhile(_ != null)
+        .toSeq
+        .reverse
+        .map(host => table.name(host) -> table.time(host))
+    )
+  }
+}
+
+/** What a batch has changed.
+  *
+  * @param moved  numbers of the hosts whose entry has changed
+  * @param silent hosts that don't count any more, by name
+  * @param back   hosts that count again
+  */
+final case class Advance(moved: Array[Int], silent: Seq[String], back: Seq[String])
+
+/** @param expected hosts that count
+  * @param passed   those of them that have reached the low watermark
+  * @param idle     hosts that don't count, for their silence
+  * @param future   rows that were ahead of the clock
+  * @param slowest  hosts that are furthest behind, and their times, the last one first
+  */
+final case class ProgressReport(
+    expected: Int,
+    passed: Int,
+    idle: Int,
+    future: Long,
+    slowest: Seq[(String, Long)]
+)

@@ -1,0 +1,149 @@
+package io.tailrace.progress
+
+import java.sql.Timestamp
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.types._
+import org.apache.spark.util.CollectionAccumulator
+
+/** The low watermark of one source in one run of a query, on the driver.
+  *
+  * {{{
+  *   collect(7) ── tasks of batch 7 ──> end(7): fold what they have seen, ask the server, write 7.delta ── commit log 7
+  * }}}
+  *
+  * Spark may ask for the end of a batch several times and gets the same answer.
+  *
+  * @param newAccumulator registered with Spark
+  * @param retain         batches that the query must be able to go back by
+  */
+private[progress] final class SourceWatermark(
+    settings: ProgressSettings,
+    log: ProgressLog,
+    newAccumulator: () => CollectionAccumulator[Array[Byte]],
+    retain: Int,
+    server: Option[ServerClient]
+) extends Logging {
+  import SourceWatermark._
+
+  private var progress: SourceProgress = _
+  private var lastWritten: Option[Long] = None
+  private var lowBefore = HostTable.Never
+
+  private var batch = -1L
+  private var collected = List.empty[CollectionAccumulator[Array[Byte]]]
+  private var ended = -1L
+  private var lateRows = 0L
+
+  /** Readies for a batch: what it begins with is read from the checkpoint, if it isn't known. */
+  private def begin(next: Long, clockMs: Long): Unit = if (next != batch) {
+    if (progress == null) {
+      progress = new SourceProgress(settings.completeness, settings.roster, settings.idleAfterMs, clockMs)
+      log.load(next, progress.table).foreach { file =>
+        progress.restore(file.low)
+        lowBefore = file.lowBefore
+        lastWritten = Some(next - 1)
+      }
+    }
+    batch = next
+    collected = Nil
+  }
+
+  /** What tasks of the batch give their tables to. A frame that is used twice in a query has two of them a batch. */
+  def collect(next: Long, clockMs: Long): CollectionAccumulator[Array[Byte]] = synchronized {
+    begin(next, clockMs)
+    val accumulator = newAccumulator()
+    collected ::= accumulator
+    accumulator
+  }
+
+  /** Rows of this time and before are late in the batch: what the batch before it could close is closed. In microseconds. */
+  def lateThrough(next: Long, clockMs: Long): Long = synchronized {
+    begin(next, clockMs)
+    if (lowBefore == HostTable.Never) Long.MinValue
+    else (SparkWatermark.before(lowBefore) - settings.delayMs) * 1000
+  }
+
+  /** The low watermark after a batch, in microseconds: [[HostTable.Never]] while too few hosts have been seen. When it is
+    * given, it is in the checkpoint.
+    */
+  def end(finished: Long, clockMs: Long): Long = synchronized {
+    begin(finished, clockMs)
+    if (ended != finished) {
+      val seen = collected.reverse.flatMap(_.value.asScala).map(HostMaxima.fromBytes)
+      lateRows = seen.map(_._1).sum
+      val before = progress.low
+      val advance = progress.advance(seen.map(_._2), clockMs, moving = server.isEmpty)
+      server.foreach(_.report(progress.table, advance.moved).foreach(progress.restore))
+      warn(advance)
+      val file = ProgressFile(-1, progress.low, before, settings.completeness.toString)
+      log.write(finished, lastWritten, file, progress.table, advance.moved, finished - retain)
+      lastWritten = Some(finished)
+      lowBefore = before
+      ended = finished
+    }
+    progress.low
+  }
+
+  private def warn(advance: Advance): Unit = {
+    if (advance.silent.nonEmpty) {
+      logWarning(
+        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${named(advance.silent)} for ${settings.idleAfterMs.get} ms: the " +
+          s"watermark '${settings.name}' doesn't wait for them until they are back"
+      )
+    }
+    if (advance.back.nonEmpty) {
+      logInfo(s"Rows of ${named(advance.back)} again: the watermark '${settings.name}' waits for them")
+    }
+  }
+
+  private def named(hosts: Seq[String]): String =
+    hosts.take(MostNamed).mkString(", ") +
+      (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
+
+  /** For the query's progress, after the end of a batch. */
+  def metrics: Row = synchronized {
+    val report = progress.report(Slowest)
+    new GenericRowWithSchema(
+      Array(
+        report.expected.toLong,
+        report.passed.toLong,
+        report.idle.toLong,
+        timestamp(progress.low),
+        lateRows,
+        report.future,
+        report.slowest.map { case (host, time) =>
+          new GenericRowWithSchema(Array(host, timestamp(time)), HostSchema)
+        }
+      ),
+      MetricsSchema
+    )
+  }
+
+  private def timestamp(micros: Long): Timestamp =
+    if (micros == HostTable.Never) null else DateTimeUtils.toJavaTimestamp(micros)
+}
+
+private[progress] object SourceWatermark {
+
+  /** Hosts that are named in the query's progress. */
+  private val Slowest = 5
+
+  /** Hosts that are named in a warning. */
+  private val MostNamed = 20
+
+  private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)
+  private val MetricsSchema = new StructType()
+    .add("hosts", LongType)
+    .add("passed", LongType)
+    .add("idle", LongType)
+    .add("low_watermark", TimestampType)
+    .add("late_rows", LongType)
+    .add("future_rows", LongType)
+    .add("slowest", ArrayType(HostSchema))
+}

@@ -1,0 +1,43 @@
+package io.tailrace.progress
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.util.CollectionAccumulator
+
+/** The sources of the queries that run in this driver. Plans are made anew for each batch, so they can't keep them. */
+private[progress] object SourceWatermarks {
+  private val sources = new ConcurrentHashMap[(String, String), SourceWatermark]
+
+  /** The source of that name in the run that is being planned or executed in this thread. */
+  def of(session: SparkSession, settings: ProgressSettings): SourceWatermark = {
+    val batch = StreamingBatch.current(session)
+    val key = (batch.runId, settings.name)
+    if (!sources.containsKey(key)) {
+      val active = StreamingBatch.activeRuns(session)
+      sources.keySet.removeIf { case (run, _) => !active(run) }
+    }
+    sources.computeIfAbsent(key, _ => open(session, settings, batch))
+  }
+
+  private def open(
+      session: SparkSession,
+      settings: ProgressSettings,
+      batch: StreamingBatch
+  ): SourceWatermark = {
+    val directory = new Path(new Path(batch.checkpointRoot, "tailrace-watermark"), settings.name)
+    new SourceWatermark(
+      settings,
+      new ProgressLog(directory, session.sessionState.newHadoopConf()),
+      () => {
+        val accumulator = new CollectionAccumulator[Array[Byte]]
+        session.sparkContext.register(accumulator)
+        accumulator
+      },
+      session.sessionState.conf.minBatchesToRetain,
+      settings.server.map(s => new ServerClient(s, settings, batch.queryId))
+    )
+  }
+}

@@ -1,7 +1,7 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
-once, and every refusal is a `TailraceError`.
+once, `accurate_watermark` waits for the hosts that lag, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -17,6 +17,7 @@ from tailrace.errors import (
     TailraceSessionError,
     TailraceStateError,
     TailraceVersionError,
+    TailraceWatermarkError,
 )
 from tailrace.join import join
 from tailrace.replay import (
@@ -27,6 +28,7 @@ from tailrace.replay import (
     source_partition,
     stream_metadata,
 )
+from tailrace.watermark import accurate_watermark
 
 __all__ = [
     "TailraceError",
@@ -37,7 +39,9 @@ __all__ = [
     "TailraceSessionError",
     "TailraceStateError",
     "TailraceVersionError",
+    "TailraceWatermarkError",
     "__version__",
+    "accurate_watermark",
     "configure",
     "filter_replays",
     "jar_path",

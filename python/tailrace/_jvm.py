@@ -138,6 +138,30 @@ def filter_replays(
     return ClassicDataFrame(planned, session)
 
 
+def accurate_watermark(
+    frame: DataFrame, columns: tuple[str, str], hosts: Sequence[str] | None, options: Mapping[str, str]
+) -> DataFrame:
+    """Plans an accurate watermark on the JVM.
+
+    Args:
+        frame: a classic frame.
+        columns: event time and host.
+        hosts: the roster; None for the hosts that have been seen.
+        options: by the JVM's names: completeness, idleAfter, futureLimit, onFuture, delay, server, app,
+            operator, token, name.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.accurate_watermark`.
+    """
+    session = frame.sparkSession
+    check_session(session)
+    roster = None if hosts is None else _java(ListConverter(), list(hosts))
+    planned = _call(
+        _entry().accurateWatermark, frame._jdf, *columns, roster, _java(MapConverter(), dict(options))
+    )
+    return ClassicDataFrame(planned, session)
+
+
 def _view() -> Any:
     SparkContext._ensure_initialized()
     return SparkContext._jvm

@@ -5,6 +5,7 @@
     ├── TailraceVersionError   wheel, jar, Spark, Scala and Java don't fit together
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
     ├── TailraceReplayError    record metadata or a replay filter that isn't right
+    ├── TailraceWatermarkError a watermark that can't be planned, or a host's clock far ahead
     ├── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
     ├── TailraceMemoryError    a task that Spark has no more memory for
     └── TailraceServerError    a watermark server that can't start, or that can't be reached
@@ -70,6 +71,10 @@ class TailraceReplayError(TailraceError):
     """Record metadata or a replay filter that isn't right (`TAILRACE_{FUNCTION,METADATA,REPLAY}_*`)."""
 
 
+class TailraceWatermarkError(TailraceError):
+    """A watermark that can't be planned, or a row far ahead of the clock (`TAILRACE_WATERMARK_*`)."""
+
+
 class TailraceStateError(TailraceError):
     """A checkpoint or state file that is another query's, or damaged (`TAILRACE_{STATE,CHECKPOINT}_*`)."""
 
@@ -93,6 +98,7 @@ _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_FUNCTION_", TailraceReplayError),
     ("TAILRACE_METADATA_", TailraceReplayError),
     ("TAILRACE_REPLAY_", TailraceReplayError),
+    ("TAILRACE_WATERMARK_", TailraceWatermarkError),
     ("TAILRACE_STATE_", TailraceStateError),
     ("TAILRACE_CHECKPOINT_", TailraceStateError),
     ("TAILRACE_SERVER_", TailraceServerError),

@@ -7,8 +7,8 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay -> state, never
-  * back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
+/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, progress -> state,
+  * never back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
   */
 final class ImportRulesSuite extends AnyFunSuite {
   private val root = new File("jvm/src/main/scala")
@@ -57,7 +57,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("no package but the known ones") {
     val known =
-      (layers ++ Seq("inspect", "replay"))
+      (layers ++ Seq("inspect", "progress", "replay"))
         .map("io.tailrace." + _)
         .toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
@@ -65,7 +65,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   // The capabilities that stand side by side, below plan.
   private def below(i: Int): Seq[String] =
-    layers.take(i) ++ (if (i > layers.indexOf("join")) Seq("replay") else Nil)
+    layers.take(i) ++ (if (i > layers.indexOf("join")) Seq("replay", "progress") else Nil)
 
   layers.zipWithIndex.foreach { case (layer, i) =>
     test(s"$layer uses ${if (i == 0) "no other package" else below(i).mkString(", ") + " only"}") {
@@ -78,6 +78,12 @@ final class ImportRulesSuite extends AnyFunSuite {
   test("replay uses state, common only") {
     in("io.tailrace.replay").foreach(s =>
       assert((s.ours -- Seq("common", "state", "replay")).isEmpty, s.path)
+    )
+  }
+
+  test("progress uses state, common only") {
+    in("io.tailrace.progress").foreach(s =>
+      assert((s.ours -- Seq("common", "state", "progress")).isEmpty, s.path)
     )
   }
 
@@ -102,6 +108,12 @@ final class ImportRulesSuite extends AnyFunSuite {
       "join/JoinSettings",
       "join/JoinWindow",
       "join/MatchPolicy",
+      "progress/Completeness",
+      "progress/HostEntries",
+      "progress/HostTable",
+      "progress/ProgressFile",
+      "progress/Smallest",
+      "progress/SourceProgress",
       "replay/MarkFile",
       "replay/MarkTable",
       "replay/ProducerIds",

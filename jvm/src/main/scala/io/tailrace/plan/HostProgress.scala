@@ -2,7 +2,7 @@ package io.tailrace.plan
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, CurrentTimestamp, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -15,7 +15,6 @@ import io.tailrace.progress.{HostProgressExec, LowWatermarkExec, ProgressSetting
   * @param host  a string
   * @param time  what a host's progress is the maximum of: a timestamp
   * @param flag  the column that marks rows ahead of the clock, if they come out marked
-  * @param clock the time of the batch, which is the same when it runs again
   */
 case class HostProgress(
     nodeId: UUID,
@@ -23,8 +22,7 @@ case class HostProgress(
     time: Attribute,
     settings: ProgressSettings,
     flag: Option[Attribute],
-    child: LogicalPlan,
-    clock: Expression = CurrentTimestamp()
+    child: LogicalPlan
 ) extends UnaryNode {
   override def output: Seq[Attribute] = child.output ++ flag
 
@@ -40,20 +38,17 @@ final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
       child
         .collectFirst { case p: HostProgress if p.nodeId == id => p }
         .map { p =>
-          val stats = LowWatermarkExec.stats(session, p.settings, clockMs(p))
-          new LowWatermarkExec(id, eventTime, delay, planLater(child))(p.settings, clockMs(p), stats)
+          val stats = LowWatermarkExec.stats(session, p.settings)
+          new LowWatermarkExec(id, eventTime, delay, planLater(child))(p.settings, stats)
         }
         .toSeq
     case p: HostProgress =>
       new HostProgressExec(p.settings.name, Seq(p.host, p.time), planLater(p.child))(
         p.settings,
-        p.flag,
-        clockMs(p)
+        p.flag
       ) :: Nil
     case _ => Nil
   }
-
-  private def clockMs(p: HostProgress): Long = p.clock.eval().asInstanceOf[Long] / 1000
 }
 
 object HostProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {

@@ -26,9 +26,9 @@ import io.tailrace.common.Errors
   * the source, what [[SourceWatermark.metrics]] gives.
   */
 final class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
-    val settings: ProgressSettings,
-    val flag: Option[Attribute],
-    val clockMs: Long
+    // Spark sends nodes to executors along with others', and a roster may be long.
+    @transient val settings: ProgressSettings,
+    val flag: Option[Attribute]
 ) extends CollectMetricsExec(name, columns, child) {
   private def host: NamedExpression = columns.head
   private def time: NamedExpression = columns(1)
@@ -47,32 +47,32 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
 
   // The source keeps what Spark's node would keep in an accumulator of its own.
   @transient private lazy val source = SourceWatermarks.of(session, settings)
-  @transient private lazy val batch = StreamingBatch.current(session)
 
   override def collectedMetrics: Row = source.metrics
   override def resetMetrics(): Unit = metrics.values.foreach(_.reset())
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
+    val batch = StreamingBatch.current(session)
     val run = new HostProgressPartition(
       child.output.indexWhere(_.exprId == host.exprId),
       child.output.indexWhere(_.exprId == time.exprId),
       child.output,
-      FutureRule(settings, clockMs),
-      source.lateThrough(batch.batchId, clockMs),
+      FutureRule(settings, batch.clockMs),
+      source.lateThrough(batch.batchId, batch.clockMs),
       flag.isDefined,
-      source.collect(batch.batchId, clockMs),
+      source.collect(batch.batchId, batch.clockMs),
       metrics
     )
     rows.mapPartitions(run)
   }
 
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, flag, Long.box(clockMs))
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, flag)
   override def canEqual(other: Any): Boolean = other.isInstanceOf[HostProgressExec]
   override def equals(other: Any): Boolean = super.equals(other)
   override def hashCode: Int = super.hashCode
   override protected def withNewChildInternal(newChild: SparkPlan): CollectMetricsExec =
-    new HostProgressExec(name, columns, newChild)(settings, flag, clockMs)
+    new HostProgressExec(name, columns, newChild)(settings, flag)
 }
 
 /** @param limit  the furthest event time that is believed, in microseconds */

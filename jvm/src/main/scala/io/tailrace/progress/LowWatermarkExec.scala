@@ -6,7 +6,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
@@ -18,7 +18,6 @@ import org.apache.spark.unsafe.types.CalendarInterval
   */
 final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: CalendarInterval, child: SparkPlan)(
     val settings: ProgressSettings,
-    val clockMs: Long,
     // Set before the parent's constructor runs, which registers it; so each copy needs its own.
     override val eventTimeStats: EventTimeStatsAccum
 ) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child) {
@@ -26,33 +25,39 @@ final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: Calendar
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()
 
-  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. Nobody there
-    * needs this node.
+  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. All that is
+    * asked of this node there are its columns: operators find the event time among them.
     */
-  protected def writeReplace(): AnyRef = child
+  protected def writeReplace(): AnyRef = ColumnsOfWatermark(output)
 
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, Long.box(clockMs), newStats)
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, newStats)
   override def copy(
       nodeId: UUID,
       eventTime: Attribute,
       delay: CalendarInterval,
       child: SparkPlan
   ): LowWatermarkExec =
-    new LowWatermarkExec(nodeId, eventTime, delay, child)(settings, clockMs, newStats)
+    new LowWatermarkExec(nodeId, eventTime, delay, child)(settings, newStats)
   override protected def withNewChildInternal(newChild: SparkPlan): EventTimeWatermarkExec =
     copy(nodeId, eventTime, delay, newChild)
-  private def newStats: EventTimeStatsAccum = LowWatermarkExec.stats(session, settings, clockMs)
+  private def newStats: EventTimeStatsAccum = LowWatermarkExec.stats(session, settings)
 
   override def canEqual(other: Any): Boolean = other.isInstanceOf[LowWatermarkExec]
   override def equals(other: Any): Boolean = super.equals(other)
   override def hashCode: Int = super.hashCode
 }
 
+/** What executors see of a [[LowWatermarkExec]]. They never run it. */
+private[progress] final case class ColumnsOfWatermark(output: Seq[Attribute]) extends LeafExecNode {
+  override protected def doExecute(): RDD[InternalRow] =
+    throw new UnsupportedOperationException("the watermark node is run on the driver")
+}
+
 object LowWatermarkExec {
 
   /** What a new node needs besides its settings. */
-  def stats(session: SparkSession, settings: ProgressSettings, clockMs: Long): EventTimeStatsAccum =
-    new LowWatermarkStats(session, settings, clockMs)
+  def stats(session: SparkSession, settings: ProgressSettings): EventTimeStatsAccum =
+    new LowWatermarkStats(session, settings)
 }
 
 /** What Spark takes for the event times of a batch: one that is as far as the low watermark lets it be.
@@ -62,14 +67,13 @@ object LowWatermarkExec {
   */
 private[progress] final class LowWatermarkStats(
     session: SparkSession,
-    settings: ProgressSettings,
-    clockMs: Long
+    settings: ProgressSettings
 ) extends EventTimeStatsAccum {
   private lazy val source = SourceWatermarks.of(session, settings)
-  private lazy val batch = StreamingBatch.current(session).batchId
+  private lazy val batch = StreamingBatch.current(session)
 
   override def value: EventTimeStats = {
-    val low = source.end(batch, clockMs)
+    val low = source.end(batch.batchId, batch.clockMs)
     if (low == HostTable.Never) EventTimeStats.zero
     else {
       val spark = SparkWatermark.before(low)
@@ -78,5 +82,5 @@ private[progress] final class LowWatermarkStats(
   }
 
   override def isZero: Boolean = currentStats == EventTimeStats.zero
-  override def copy(): EventTimeStatsAccum = new LowWatermarkStats(session, settings, clockMs)
+  override def copy(): EventTimeStatsAccum = new LowWatermarkStats(session, settings)
 }

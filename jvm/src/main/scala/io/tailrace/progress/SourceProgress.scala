@@ -108,7 +108,7 @@ final class SourceProgress(
   def report(slowest: Int): ProgressReport = {
     track()
     val all = (0 until Math.min(table.size, rostered)).filter(counts)
-    val behind = new java.util.PriorityQueue[Int](Ordering.by((h: Int) => -table.time(h)))
+    val behind = new java.util.PriorityQueue[Int](Ordering.by((h: Int) => table.time(h)).reverse)
     all.foreach { host =>
       behind.add(host)
       if (behind.size > slowest) behind.poll()

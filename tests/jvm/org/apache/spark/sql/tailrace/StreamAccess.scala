@@ -11,4 +11,8 @@ object StreamAccess {
 
   /** Runs `body` while no batch is being planned: what it adds to several sources is one batch. */
   def betweenBatches(query: StreamingQuery)(body: => Unit): Unit = execution(query).withProgressLocked(body)
+
+  /** The watermark of the batch that ran last, in milliseconds. */
+  def watermarkMs(query: StreamingQuery): Long =
+    execution(query).lastExecution.offsetSeqMetadata.batchWatermarkMs
 }

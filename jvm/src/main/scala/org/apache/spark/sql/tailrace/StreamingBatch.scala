@@ -32,12 +32,15 @@ object StreamingBatch {
     val query = UUID.fromString(property("sql.streaming.queryId"))
     val execution = session.sharedState.activeStreamingQueries.get(query)
     require(execution != null, s"the query $query isn't active")
+    val batchId = property("streaming.sql.batchId").toLong
+    val running = execution.lastExecution
+    require(running.currentBatchId == batchId, s"$batchId is planned, and ${running.currentBatchId} runs")
     StreamingBatch(
       query.toString,
       execution.runId.toString,
-      property("streaming.sql.batchId").toLong,
+      batchId,
       execution.resolvedCheckpointRoot,
-      execution.lastExecution.offsetSeqMetadata.batchTimestampMs
+      running.offsetSeqMetadata.batchTimestampMs
     )
   }
 

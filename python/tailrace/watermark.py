@@ -1,0 +1,118 @@
+"""Watermarks that wait for the hosts whose logs lag, instead of following the fastest one."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tailrace._convert import Duration
+
+    Hosts: TypeAlias = Sequence[str] | str | os.PathLike[str] | DataFrame
+
+
+def accurate_watermark(
+    frame: DataFrame,
+    event_time: str,
+    *,
+    host: str,
+    completeness: str = "99.9%",
+    hosts: Hosts | None = None,
+    idle_after: Duration | None = None,
+    future_limit: Duration | None = None,
+    on_future: str = "clamp",
+    delay: Duration = "0 seconds",
+    server: str | None = None,
+    app: str | None = None,
+    operator: str = "source",
+    token: str | None = None,
+    name: str = "watermark",
+) -> DataFrame:
+    """Gives a frame Spark's event-time watermark, as far as the logs of its hosts have been read.
+
+        logs = tailrace.accurate_watermark(logs, "event_time", host="hostname", completeness="99.9%")
+
+    Spark's own watermark follows the greatest event time of all rows, so one fast host makes the rows of
+    those that lag late. This one is where all hosts but a share have passed: with N hosts that count and
+    completeness r, floor(N x (1 - r)) of them may lag, exactly. Windows, joins, deduplication and
+    `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on
+    time. It never goes back, and over a restart goes on from where it was: the table of hosts is in the
+    query's checkpoint before a micro-batch is complete.
+
+    Each host's log has to be read in the order of its event times.
+
+    Args:
+        frame: a stream. A batch frame comes back as it is, as from `withWatermark`.
+        event_time: the timestamp column.
+        host: the string column that says where a row was logged. Rows without a host don't count.
+        completeness: the share of the hosts that must have passed: "99.9%", or "0.999".
+        hosts: the roster, which is who counts, whether rows of theirs have been seen or not: names; the path
+            of a text file with one name a line (a `pathlib.Path`, or a string with a slash in it); a frame,
+            or the name of a table, whose first column is names. It is read now, once. None: those hosts count
+            that have been seen so far.
+        idle_after: a host of which no row has come for so long, by the clock of the micro-batches, stops
+            counting, with a warning TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when
+            it is back. Silence before the query was started doesn't count. None: all are waited for.
+        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
+            is.
+        on_future: what is done about rows further ahead. "clamp": they come out as they are, and their host
+            is as far as the limit. "divert": they come out marked true in a column `future` boolean that is
+            added, and don't move their host. "fail": the query fails.
+        delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
+        server: a watermark server, "http://host:port", that hears of hosts from several queries; its word
+            counts. While it is away the query goes on, and the watermark stays. None: the query decides.
+        app: with `server`, the application whose operators belong together.
+        operator: with `server`, the name of this source in it.
+        token: with `server`, its bearer token.
+        name: of the source in the checkpoint, never to be changed; two accurate watermarks of one query need
+            two names. The query's progress has the numbers of the source under it, in `observedMetrics`:
+            `hosts` that count, `passed`, `idle`, `low_watermark`, `late_rows` of the last micro-batch,
+            `future_rows`, and the `slowest` hosts.
+
+    Returns:
+        A frame with the same columns, and `future` if rows are diverted.
+
+    Raises:
+        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty, or an option
+            makes no sense.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TypeError: an argument of a wrong Python type.
+    """
+    _convert.frame(frame, "frame")
+    options = {
+        "completeness": _convert.text(completeness, "completeness"),
+        "onFuture": _convert.text(on_future, "on_future"),
+        "delay": _convert.duration(delay, "delay"),
+        "operator": _convert.text(operator, "operator"),
+        "name": _convert.text(name, "name"),
+    }
+    durations = {"idleAfter": (idle_after, "idle_after"), "futureLimit": (future_limit, "future_limit")}
+    texts = {"server": (server, "server"), "app": (app, "app"), "token": (token, "token")}
+    options |= {key: _convert.duration(v, n) for key, (v, n) in durations.items() if v is not None}
+    options |= {key: _convert.text(v, n) for key, (v, n) in texts.items() if v is not None}
+    roster = None if hosts is None else _roster(hosts, frame.sparkSession)
+    columns = (_convert.text(event_time, "event_time"), _convert.text(host, "host"))
+    return _jvm.accurate_watermark(frame, columns, roster, options)
+
+
+def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
+    if isinstance(hosts, ClassicDataFrame):
+        return _names(hosts)
+    if isinstance(hosts, os.PathLike):
+        return _names(session.read.text(os.fspath(hosts)))
+    if isinstance(hosts, str):
+        return _names(session.read.text(hosts) if "/" in hosts else session.table(hosts))
+    return [_convert.text(name, "hosts") for name in hosts]
+
+
+def _names(frame: DataFrame) -> list[str]:
+    values = (row[0] for row in frame.select(frame.columns[0]).distinct().collect())
+    return sorted(name for name in (str(value).strip() for value in values if value is not None) if name)

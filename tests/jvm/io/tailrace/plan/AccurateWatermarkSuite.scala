@@ -1,0 +1,330 @@
+package io.tailrace.plan
+
+import java.io.File
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row}
+
+import io.tailrace.api.{Tailrace, WatermarkOptions}
+import io.tailrace.testkit.LoggedStream.{at, logged}
+import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
+
+/** The watermark of hosts as Spark's operators see it. */
+final class AccurateWatermarkSuite extends SparkSuite {
+  private def watermark(options: WatermarkOptions)(logs: DataFrame): DataFrame =
+    Tailrace.accurateWatermark(logs, "at", "host", options)
+
+  private val whole = WatermarkOptions(completeness = "100%", hosts = Some(Seq("a", "b")))
+
+  private def counts(logs: DataFrame): DataFrame =
+    logs.groupBy(window(col("at"), "10 seconds")).count().select("window.start", "count")
+
+  private def counting(directory: File, options: WatermarkOptions): LoggedStream =
+    new LoggedStream(spark, directory)(in => counts(watermark(options)(in.head))).start()
+
+  private def window(start: Double, count: Long): Row = Row(at(start), count)
+  private def window(column: org.apache.spark.sql.Column, length: String) =
+    org.apache.spark.sql.functions.window(column, length)
+
+  test("a window closes when all hosts have passed it, whoever is fast") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole)
+      assert(stream.add(logged("a" -> 1, "a" -> 100, "b" -> 2)) == Nil)
+      assert(stream.add(logged("b" -> 9, "a" -> 200)) == Nil)
+      assert(stream.add(logged("b" -> 10)) == Nil)
+      assert(stream.add(logged("b" -> 10.001)) == Seq(window(0, 3)))
+      assert(stream.watermark == 10)
+    }
+  }
+
+  test("at 50 % one of two hosts may lag") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole.copy(completeness = "0.5"))
+      assert(stream.add(logged("a" -> 1, "b" -> 2)) == Nil)
+      assert(stream.add(logged("a" -> 11)) == Seq(window(0, 2)))
+    }
+  }
+
+  test("a host of the roster that was never seen is waited for; without a roster those count that were seen") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole)
+      assert(stream.add(logged("a" -> 1)) == Nil)
+      assert(stream.add(logged("a" -> 30)) == Nil)
+      assert(stream.metrics().getAs[Long]("hosts") == 2 && stream.metrics().getAs[Long]("passed") == 0)
+      assert(stream.add(logged("b" -> 30)) == Seq(window(0, 1)))
+    }
+    withDirectory { directory =>
+      val stream = counting(directory, whole.copy(hosts = None))
+      assert(stream.add(logged("a" -> 1, "a" -> 30)) == Seq(window(0, 1)))
+      stream.add(logged("b" -> 25, "b" -> 26))
+      assert(stream.watermark == 29.999)
+    }
+  }
+
+  test("a row at exactly the watermark is on time, a microsecond before is late") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)(in =>
+        watermark(whole)(in.head).dropDuplicates("id", "at").select("id")
+      ).start()
+      stream.add(logged("a" -> 10, "b" -> 10))
+      stream.add(logged("a" -> 11))
+      assert(stream.watermark == 9.999)
+      val same = Seq(Logged("b", at(10), 7), Logged("b", at(9.999), 8), Logged("b", at(9.999001), 9))
+      assert(stream.add(same).map(_.getLong(0)).toSet == Set(7L, 9L))
+      assert(stream.metrics().getAs[Long]("late_rows") == 1)
+    }
+  }
+
+  test("delay keeps Spark's watermark behind") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole.copy(delay = "5 seconds"))
+      assert(stream.add(logged("a" -> 1, "b" -> 12)) == Nil)
+      assert(stream.add(logged("a" -> 14.5)) == Nil)
+      assert(stream.add(logged("a" -> 15.1, "b" -> 15.1)) == Seq(window(0, 1)))
+    }
+  }
+
+  test("a restart goes on from the table, the watermark and what was closed") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole.copy(hosts = None))
+      stream.add(logged("a" -> 1, "b" -> 1))
+      assert(stream.add(logged("a" -> 100)) == Nil)
+      // Without the table it would be a alone who counts, and b's rows would be late.
+      stream.restart()
+      assert(stream.add(logged("a" -> 200)) == Nil)
+      assert(stream.watermark == 0.999)
+      stream.restart()
+      assert(stream.add(logged("b" -> 9)) == Nil)
+      assert(stream.add(logged("b" -> 12)) == Seq(window(0, 3)))
+    }
+  }
+
+  test("a batch that failed is made again from the table that it began with") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole.copy(hosts = None))
+      stream.add(logged("a" -> 1, "b" -> 1))
+      stream.failNext()
+      intercept[org.apache.spark.sql.streaming.StreamingQueryException](stream.add(logged("a" -> 50, "b" -> 9)))
+      stream.start().streaming.processAllAvailable()
+      assert(stream.watermark == 8.999)
+      assert(stream.add(logged("b" -> 10.5)) == Seq(window(0, 3)))
+    }
+  }
+
+  test("a file of the table that is gone or damaged stops the query by its name") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole)
+      stream.add(logged("a" -> 1, "b" -> 1))
+      stream.add(logged("a" -> 2, "b" -> 2))
+      stream.streaming.stop()
+      val table = new File(directory, "tailrace-watermark/watermark")
+      val newest = table.listFiles.filterNot(_.getName.startsWith(".")).maxBy(_.getName.takeWhile(_ != '.').toInt)
+      val bytes = java.nio.file.Files.readAllBytes(newest.toPath)
+      java.nio.file.Files.deleteIfExists(new File(table, s".${newest.getName}.crc").toPath)
+      java.nio.file.Files.write(newest.toPath, bytes.updated(30, (bytes(30) ^ 1).toByte))
+      stream.start()
+      intercept[Exception](stream.add(logged("a" -> 3)))
+      assert(failureOf(stream.streaming)._1 == "TAILRACE_STATE_FILE_CORRUPT")
+      java.nio.file.Files.delete(newest.toPath)
+      stream.start()
+      intercept[Exception](stream.streaming.processAllAvailable())
+      assert(failureOf(stream.streaming)._1 == "TAILRACE_STATE_FILE_MISSING")
+    }
+  }
+
+  test("two sources: the one that lags decides, also one without rows yet, over restarts") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+        val both = in.zip(Seq("one", "two")).map { case (logs, name) =>
+          watermark(whole.copy(name = name))(logs)
+        }
+        counts(both.reduce(_ union _))
+      }).start()
+      assert(stream.add(logged("a" -> 1, "b" -> 1), Nil) == Nil)
+      assert(stream.add(logged("a" -> 40, "b" -> 30), Nil) == Nil)
+      assert(stream.watermark == -LoggedStream.Noon.toDouble)
+      assert(stream.add(Nil, logged("a" -> 5, "b" -> 15)) == Nil)
+      assert(stream.watermark == 4.999)
+      stream.restart()
+      assert(stream.add(Nil, logged("a" -> 12)) == Seq(window(0, 3)))
+      assert(stream.metrics("one").getAs[java.sql.Timestamp]("low_watermark") == at(30))
+      assert(stream.metrics("two").getAs[java.sql.Timestamp]("low_watermark") == at(12))
+    }
+  }
+
+  test("filters and projections between, and a frame that is used twice") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val logs = watermark(whole)(in.head)
+        val some = logs.filter("id % 2 = 1").select("at", "id")
+        val others = logs.filter("host = 'a'").select("at", "id")
+        counts(some.union(others))
+      }).start()
+      assert(stream.add(logged("a" -> 2, "b" -> 4, "b" -> 4.001)) == Nil)
+      // b's rows are filtered out; its progress counts all the same.
+      assert(stream.add(logged("a" -> 20, "b" -> 30)) == Seq(window(0, 2)))
+    }
+  }
+
+  test("stream-stream join and tailrace.join wait for the host that lags") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+        val left = watermark(whole.copy(name = "left"))(in.head)
+        val right = watermark(whole.copy(name = "right"))(in(1)).toDF("rhost", "rat", "id")
+        Tailrace.join(
+          left,
+          right,
+          Seq("id" -> "id"),
+          io.tailrace.api.JoinOptions(leftTime = "at", rightTime = "rat", after = "5 seconds")
+        ).select(col("id"), size(col("labels")))
+      }).start()
+      assert(stream.add(logged("a" -> 1, "a" -> 20), logged("a" -> 20, "b" -> 20)) == Nil)
+      assert(stream.add(logged("b" -> 20), Seq(Logged("b", at(20), 5))) == Seq(Row(1000L, 0)))
+    }
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+        val left = watermark(whole.copy(name = "left"))(in.head)
+        val right = watermark(whole.copy(name = "right"))(in(1)).toDF("rhost", "rat", "rid")
+        left
+          .join(right, expr("id = rid AND rat BETWEEN at AND at + INTERVAL 5 SECONDS"), "left_outer")
+          .select("id", "rid")
+      }).start()
+      assert(stream.add(logged("a" -> 1, "a" -> 20), logged("a" -> 21, "b" -> 21)) == Nil)
+      assert(stream.add(logged("b" -> 20), Nil) == Seq(Row(1000L, null)))
+    }
+  }
+
+  test("ahead of the clock: clamped, marked, or an error") {
+    def future(action: String) = whole.copy(futureLimit = Some("1 hour"), onFuture = action)
+    val year3000 = logged("a" -> 1, "b" -> 2, "a" -> 3e10)
+    withDirectory { directory =>
+      val stream = counting(directory, future("clamp"))
+      stream.add(year3000)
+      assert(stream.watermark == 1.999)
+      stream.add(logged("b" -> 3e10))
+      val now = System.currentTimeMillis / 1000.0 - LoggedStream.Noon
+      assert(Math.abs(stream.watermark - now - 3600) < 60)
+      assert(stream.metrics().getAs[Long]("future_rows") == 2)
+    }
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)(in =>
+        watermark(future("divert"))(in.head).select("id", "future")
+      ).start()
+      assert(stream.add(year3000).map(_.getBoolean(1)) == Seq(false, false, true))
+      stream.add(Nil)
+      stream.restart().add(logged("b" -> 4))
+      assert(stream.metrics().getAs[java.sql.Timestamp]("low_watermark") == at(1))
+      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+    }
+    withDirectory { directory =>
+      val stream = counting(directory, future("fail"))
+      intercept[Exception](stream.add(year3000))
+      val (condition, parameters) = failureOf(stream.streaming)
+      assert(condition == "TAILRACE_WATERMARK_FUTURE" && parameters("host") == "a")
+    }
+  }
+
+  test("a host that is silent for too long isn't waited for") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole.copy(idleAfter = Some("2 seconds")))
+      assert(stream.add(logged("a" -> 1, "b" -> 1)) == Nil)
+      assert(stream.add(logged("a" -> 20)) == Nil)
+      Thread.sleep(2100)
+      assert(stream.add(logged("a" -> 21)) == Seq(window(0, 2)))
+      assert(stream.metrics().getAs[Long]("idle") == 1)
+      stream.add(logged("b" -> 2))
+      assert(stream.metrics().getAs[Long]("idle") == 0 && stream.metrics().getAs[Long]("passed") == 1)
+    }
+  }
+
+  test("null hosts and null times pass and don't count") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)(in => watermark(whole)(in.head).select("id")).start()
+      assert(stream.add(Seq(Logged(null, at(5), 1), Logged("a", null, 2), Logged(null, null, 3))).size == 3)
+      assert(stream.metrics().getAs[Long]("passed") == 0 && stream.metrics().isNullAt(3))
+    }
+  }
+
+  test("the slowest hosts are named in the query's progress") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole.copy(hosts = Some((1 to 9).map(i => s"h$i")), completeness = "50%"))
+      stream.add(logged((1 to 8).map(i => s"h$i" -> (10.0 - i)): _*))
+      val report = stream.metrics()
+      assert(report.getAs[Long]("hosts") == 9 && report.getAs[Long]("passed") == 5)
+      val slowest = report.getSeq[Row](report.fieldIndex("slowest"))
+      assert(slowest.map(_.getString(0)) == Seq("h9", "h8", "h7", "h6", "h5"))
+      assert(slowest.map(_.get(1)) == Seq(null, at(2), at(3), at(4), at(5)))
+      assert(stream.streaming.lastProgress.json.contains("\"slowest\""))
+    }
+  }
+
+  test("a batch frame comes back as it is") {
+    val frame = spark.createDataFrame(logged("a" -> 1, "b" -> 2))
+    assert(watermark(whole)(frame).collect().toSeq == frame.collect().toSeq)
+    assert(!watermark(whole)(frame).queryExecution.analyzed.exists(_.isInstanceOf[HostProgress]))
+    val marked = watermark(whole.copy(futureLimit = Some("1 hour"), onFuture = "divert"))(frame)
+    assert(marked.columns.toSeq == Seq("host", "at", "id", "future"))
+  }
+
+  test("what is wrong with an argument is said when the frame is made") {
+    val frame = spark.createDataFrame(logged("a" -> 1))
+    def condition(options: WatermarkOptions = whole, of: DataFrame = frame, time: String = "at", host: String = "host") =
+      intercept[io.tailrace.common.TailraceAnalysisException](
+        Tailrace.accurateWatermark(of, time, host, options)
+      ).getCondition
+    assert(condition(time = "when") == "TAILRACE_WATERMARK_COLUMN")
+    assert(condition(host = "who") == "TAILRACE_WATERMARK_COLUMN")
+    assert(condition(time = "id") == "TAILRACE_WATERMARK_COLUMN_TYPE")
+    assert(condition(host = "id") == "TAILRACE_WATERMARK_COLUMN_TYPE")
+    assert(condition(whole.copy(hosts = Some(Nil))) == "TAILRACE_WATERMARK_ROSTER_EMPTY")
+    val divert = whole.copy(futureLimit = Some("1 hour"), onFuture = "divert")
+    assert(condition(divert, frame.withColumn("future", lit(1))) == "TAILRACE_WATERMARK_COLUMN_EXISTS")
+    Seq(
+      whole.copy(completeness = "0%"),
+      whole.copy(completeness = "101%"),
+      whole.copy(onFuture = "drop"),
+      whole.copy(name = "a/b"),
+      whole.copy(delay = "-1 second"),
+      whole.copy(idleAfter = Some("1 month")),
+      whole.copy(idleAfter = Some("0 seconds")),
+      whole.copy(futureLimit = Some("soon")),
+      whole.copy(server = Some("localhost:7171"), app = Some("clicks")),
+      whole.copy(server = Some("http://127.0.0.1:7171"))
+    ).foreach(options => assert(condition(options) == "TAILRACE_WATERMARK_OPTION_INVALID", options))
+  }
+
+  test("a server's word counts; while it is away the watermark stays and the query goes on") {
+    withDirectory { directory =>
+      val server = new WatermarkServerStub().start()
+      try {
+        val stream = counting(directory, whole.copy(server = Some(server.url), app = Some("my app")))
+        assert(stream.add(logged("a" -> 20, "b" -> 20, "a" -> 1)) == Nil)
+        // Another query of the application has read less.
+        server.low = Some((LoggedStream.Noon + 5) * 1000000)
+        assert(stream.add(logged("a" -> 21)) == Nil)
+        assert(stream.watermark == 4.999)
+        server.close()
+        assert(stream.add(logged("a" -> 22, "b" -> 22)) == Nil)
+        stream.restart()
+        assert(stream.add(logged("a" -> 23)) == Nil)
+        assert(stream.watermark == 4.999)
+        server.low = Some((LoggedStream.Noon + 15) * 1000000)
+        server.start()
+        Thread.sleep(1200)
+        assert(stream.add(logged("b" -> 23)) == Seq(window(0, 1)))
+        val last = server.progress(server.reports.filter(server.progress(_).nonEmpty).last)
+        assert(last == Map("a" -> (LoggedStream.Noon + 23) * 1000000, "b" -> (LoggedStream.Noon + 23) * 1000000))
+      } finally server.close()
+    }
+  }
+
+  test("two accurate watermarks need two names") {
+    withDirectory { directory =>
+      checkRefused("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> "watermark") {
+        new LoggedStream(spark, directory, sources = 2)(in =>
+          counts(in.map(watermark(whole)).reduce(_ union _))
+        ).start()
+      }
+    }
+  }
+}

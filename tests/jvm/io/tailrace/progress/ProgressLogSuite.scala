@@ -1,0 +1,125 @@
+package io.tailrace.progress
+
+import java.io.File
+import java.nio.file.Files
+import java.util.HexFormat
+
+import scala.util.Random
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.common.TailraceStateException
+import io.tailrace.testkit.TempDirectory
+
+final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
+  private def log: ProgressLog = new ProgressLog(new Path(directory.toURI), new Configuration)
+
+  private def table(hosts: (String, Long)*): HostTable = {
+    val made = new HostTable
+    hosts.foreach { case (name, time) => made.raise(made.add(name), time) }
+    made
+  }
+
+  private def content(of: HostTable): Map[String, (Long, Long)] =
+    (0 until of.size).map(h => of.name(h) -> (of.time(h) -> of.future(h))).toMap
+
+  private def state(low: Long): ProgressFile = ProgressFile(-1, low, low - 1, "0.999")
+
+  private def loaded(batch: Long): (Option[ProgressFile], Map[String, (Long, Long)]) = {
+    val into = new HostTable
+    val file = log.load(batch, into)
+    (file, content(into))
+  }
+
+  private def refused(condition: String)(body: => Any): Unit =
+    assert(intercept[TailraceStateException](body).getCondition == condition)
+
+  test("a source that is new in the query begins with nothing") {
+    assert(loaded(0) == (None, Map.empty))
+    assert(loaded(7) == (None, Map.empty))
+  }
+
+  test("any sequence of batches is read back, from whichever batch the query goes on") {
+    (1 to 20).foreach { seed =>
+      emptyDirectory()
+      val random = new Random(seed)
+      var writer = log
+      val hosts = new HostTable
+      var previous: Option[Long] = None
+      var history = Map.empty[Long, Map[String, (Long, Long)]]
+      (0L until 70L).foreach { batch =>
+        val moved = (0 until random.nextInt(if (random.nextInt(10) == 0) 40 else 4)).map { _ =>
+          val host = hosts.add(s"h${random.nextInt(40)}")
+          hosts.raise(host, batch * 10 + random.nextInt(10))
+          if (random.nextInt(5) == 0) hosts.addFuture(host, 1)
+          host
+        }.distinct.toArray
+        if (random.nextInt(8) == 0) {
+          // A new run reads what it begins with, and forgets all else.
+          writer = log
+          val again = new HostTable
+          writer.load(batch, again)
+          assert(batch == 0 || content(again) == history(batch - 1))
+        }
+        writer.write(batch, previous, state(batch), hosts, moved, retainFrom = batch - 3)
+        previous = Some(batch)
+        history += batch -> content(hosts)
+      }
+      (67L to 70L).foreach { batch =>
+        val (file, found) = loaded(batch)
+        assert(found == history(batch - 1), s"seed $seed batch $batch")
+        assert(file.get.low == batch - 1)
+      }
+    }
+  }
+
+  test("what nobody needs is deleted") {
+    val writer = log
+    val hosts = table((0 until 10).map(i => s"h$i" -> 1L): _*)
+    (0L until 100L).foreach(b =>
+      writer.write(b, Some(b - 1).filter(_ >= 0), state(b), hosts, Array(0), retainFrom = b - 2)
+    )
+    assert(directory.list.length < 50, directory.list.toSeq)
+    assert(directory.list.exists(_.endsWith(".delta")) && directory.list.exists(_.endsWith(".snapshot")))
+    assert(loaded(100)._2.size == 10)
+  }
+
+  test("a batch that runs again doesn't see what its first attempt has left") {
+    val writer = log
+    writer.write(0, None, state(1), table("a" -> 1, "b" -> 1, "c" -> 1), Array(0, 1, 2), 0)
+    writer.write(1, Some(0), state(5), table("a" -> 5, "b" -> 1, "c" -> 1), Array(0), 0)
+    assert(loaded(1)._2 == Map("a" -> (1, 0), "b" -> (1, 0), "c" -> (1, 0)))
+    assert(!new File(directory, "1.delta").exists)
+  }
+
+  test("a file that is gone, cut or changed is an error that names it, not an empty table") {
+    val writer = log
+    writer.write(0, None, state(1), table("a" -> 1, "b" -> 1, "c" -> 1), Array(0), 0)
+    writer.write(1, Some(0), state(2), table("a" -> 2, "b" -> 1, "c" -> 1), Array(0), 0)
+    val snapshot = new File(directory, "0.snapshot").toPath
+    val bytes = Files.readAllBytes(snapshot)
+    bytes.indices.foreach { i =>
+      Files.write(snapshot, bytes.updated(i, (bytes(i) ^ 0x10).toByte))
+      refused(if (i >= 4 && i < 8) "TAILRACE_STATE_FORMAT_UNSUPPORTED" else "TAILRACE_STATE_FILE_CORRUPT")(loaded(2))
+      Files.write(snapshot, bytes.take(i))
+      refused("TAILRACE_STATE_FILE_CORRUPT")(loaded(2))
+    }
+    Files.delete(snapshot)
+    refused("TAILRACE_STATE_FILE_MISSING")(loaded(2))
+    Files.write(snapshot, bytes)
+    Files.delete(new File(directory, "1.delta").toPath)
+    refused("TAILRACE_STATE_FILE_MISSING")(loaded(2))
+  }
+
+  test("the bytes of format 1") {
+    val hosts = table("h1" -> 1763700000000000L)
+    hosts.addFuture(0, 2)
+    val bytes = ProgressFile.encode(ProgressFile(6, 5, HostTable.Never, "0.999"), hosts, Iterator(0), 1)
+    val expected = "54524850" + "00000001" + "0000000000000006" + "0000000000000005" + "8000000000000000" +
+      "0005302e393939" + "00000001" + "00000002" + "6831" + "0006441401f80000" + "0000000000000002"
+    assert(HexFormat.of.formatHex(bytes.dropRight(4)) == expected)
+    assert(HexFormat.of.formatHex(bytes.takeRight(4)) == "00000000")
+  }
+}

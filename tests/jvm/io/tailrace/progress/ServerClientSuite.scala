@@ -1,0 +1,107 @@
+package io.tailrace.progress
+
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+import scala.jdk.CollectionConverters._
+
+import io.tailrace.testkit.WatermarkServerStub
+
+final class ServerClientSuite extends AnyFunSuite {
+  implicit private val patience: PatienceConfig = PatienceConfig(Span(20, Seconds), Span(100, Millis))
+
+  private def client(server: WatermarkServerStub, token: Option[String] = None, roster: Option[Seq[String]] = None) = {
+    val settings = ProgressSettings(
+      "watermark",
+      Completeness.parse("99.9%").get,
+      0,
+      roster,
+      None,
+      None,
+      OnFuture.Clamp,
+      Some(ServerSettings(server.url, "my app", "clicks", token))
+    )
+    new ServerClient(settings.server.get, settings, "query-1")
+  }
+
+  private def withServer(body: WatermarkServerStub => Unit): Unit = {
+    val server = new WatermarkServerStub().start()
+    try body(server)
+    finally server.close()
+  }
+
+  private def table(hosts: (String, Long)*): HostTable = {
+    val made = new HostTable
+    hosts.foreach { case (name, time) => made.raise(made.add(name), time) }
+    made
+  }
+
+  test("the whole table and the roster first, then what has moved") {
+    withServer { server =>
+      val told = client(server, roster = Some(Seq("a", "b", "c")))
+      val hosts = table("a" -> 10, "b" -> 20, "c" -> HostTable.Never, "d" -> -5)
+      assert(told.report(hosts, Array(1)).isEmpty)
+      server.low = Some(15)
+      hosts.raise(0, 30)
+      assert(told.report(hosts, Array(0)).contains(15))
+      assert(told.report(hosts, Array()).contains(15))
+      assert(server.reports.map(server.progress) == Seq(Map("a" -> 10L, "b" -> 20L), Map("a" -> 30L), Map.empty))
+      val operator = server.reports.head.at("/operators/0")
+      assert(operator.get("operator").asText == "clicks" && operator.get("kind").asText == "source")
+      assert(operator.get("completeness").asText == "0.999" && operator.get("upstreams").isEmpty)
+      assert(operator.get("roster").elements.asScala.map(_.asText).toSeq == Seq("a", "b", "c"))
+      assert(server.reports.head.get("client").asText == "query-1")
+      assert(server.reports.tail.forall(!_.at("/operators/0").has("roster")))
+      server.needRoster = true
+      told.report(hosts, Array())
+      told.report(hosts, Array())
+      assert(server.reports.last.at("/operators/0").has("roster"))
+    }
+  }
+
+  test("away: no word, quickly; and when it is back all that has moved meanwhile") {
+    withServer { server =>
+      val told = client(server)
+      val hosts = table("a" -> 10, "b" -> 20)
+      server.low = Some(10)
+      assert(told.report(hosts, Array(0, 1)).contains(10))
+      server.close()
+      val started = System.nanoTime()
+      (1 to 50).foreach { i =>
+        hosts.raise(i % 2, 100L + i)
+        assert(told.report(hosts, Array(i % 2)).isEmpty)
+      }
+      assert(System.nanoTime() - started < 5e9)
+      server.start()
+      eventually(assert(told.report(hosts, Array()).contains(10)))
+      assert(server.progress(server.reports(1)) == Map("a" -> 150L, "b" -> 149L))
+    }
+  }
+
+  test("a server that is slow, or refuses, is away") {
+    withServer { server =>
+      server.delayMs = 6000
+      val started = System.nanoTime()
+      assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
+      assert(System.nanoTime() - started < 4e9)
+      server.delayMs = 0
+      server.low = Some(1)
+      server.status = 422
+      val told = client(server)
+      assert(told.report(table("a" -> 1), Array(0)).isEmpty)
+      server.status = 200
+      eventually(assert(told.report(table("a" -> 1), Array()).contains(1)))
+      assert(server.progress(server.reports.last) == Map("a" -> 1L))
+    }
+  }
+
+  test("the token is shown") {
+    withServer { server =>
+      server.token = "secret"
+      server.low = Some(7)
+      assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
+      assert(client(server, Some("secret")).report(table("a" -> 1), Array(0)).contains(7))
+    }
+  }
+}

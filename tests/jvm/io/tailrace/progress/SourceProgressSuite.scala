@@ -1,0 +1,116 @@
+package io.tailrace.progress
+
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  private def share(text: String): Completeness = Completeness.parse(text).get
+
+  private def seen(times: (String, Long)*): Seq[HostTable] = times.map { case (name, time) =>
+    val table = new HostTable
+    table.raise(table.add(name), time)
+    table
+  }
+
+  private def source(
+      completeness: String = "100%",
+      roster: Option[Seq[String]] = None,
+      idleAfterMs: Option[Long] = None
+  ): SourceProgress = new SourceProgress(share(completeness), roster, idleAfterMs, startedMs = 0)
+
+  test("the example of the header") {
+    val progress = source("75%", Some(Seq("a", "b", "c", "d")))
+    progress.advance(seen("a" -> 1207, "b" -> 1205), 0)
+    assert(progress.low == HostTable.Never)
+    progress.advance(seen("c" -> 1209), 0)
+    assert(progress.low == 1205)
+    progress.advance(seen("d" -> 1100), 0)
+    assert(progress.low == 1205)
+  }
+
+  private val steps: Gen[List[(String, Long)]] =
+    Gen.listOf(for { h <- Gen.choose(0, 30); t <- Gen.choose(-50L, 1000L) } yield h.toString -> t)
+
+  test("it is the (allowed + 1)-th smallest of the hosts, and never goes back") {
+    forAll(steps, Gen.oneOf("100%", "99.9%", "90%", "50%", "1%"), Gen.option(Gen.choose(1, 40))) {
+      (input, completeness, rosterSize) =>
+        val roster = rosterSize.map(n => (0 until n).map(_.toString))
+        val progress = source(completeness, roster)
+        var known = roster.fold(Map.empty[String, Long])(_.map(_ -> HostTable.Never).toMap)
+        var expected = HostTable.Never
+        input.grouped(3).foreach { batch =>
+          progress.advance(seen(batch: _*), 0)
+          batch.filter(s => roster.forall(_.contains(s._1))).foreach { case (name, time) =>
+            known += name -> Math.max(time, known.getOrElse(name, HostTable.Never))
+          }
+          if (known.nonEmpty) {
+            val rank = share(completeness).allowed(known.size)
+            expected = Math.max(expected, known.values.toSeq.sorted.apply(rank))
+          }
+          assert(progress.low == expected)
+        }
+    }
+  }
+
+  test("reports may come in any order and any number of times") {
+    forAll(steps, Gen.choose(0, 1000)) { (input, seed) =>
+      val once = source("90%")
+      once.advance(seen(input: _*), 0)
+      val again = source("90%")
+      val shuffled = new scala.util.Random(seed).shuffle(input ++ input)
+      again.advance(seen(shuffled: _*), 0)
+      assert(again.low == once.low)
+    }
+  }
+
+  test("a silent host stops counting, by name, and counts again when it is back") {
+    val progress = source(roster = Some(Seq("a", "b")), idleAfterMs = Some(100))
+    progress.advance(seen("a" -> 10), 50)
+    assert(progress.low == HostTable.Never)
+    val advance = progress.advance(seen("a" -> 20), 100)
+    assert(advance.silent == Seq("b") && progress.low == 20)
+    assert(progress.advance(seen("a" -> 30), 150).silent == Nil)
+    assert(progress.low == 30)
+    assert(progress.report(5).expected == 1 && progress.report(5).idle == 1)
+    val back = progress.advance(seen("b" -> 5, "a" -> 40), 160)
+    assert(back.back == Seq("b") && progress.low == 30)
+    progress.advance(seen("b" -> 35), 170)
+    assert(progress.low == 35)
+  }
+
+  test("when nobody is heard of any more, it stays") {
+    val progress = source(idleAfterMs = Some(100))
+    progress.advance(seen("a" -> 10, "b" -> 5), 0)
+    assert(progress.advance(Nil, 500).silent.toSet == Set("a", "b"))
+    assert(progress.low == 5)
+  }
+
+  test("the report: who counts, who has passed, who is last") {
+    val progress = source("60%", Some((1 to 5).map(i => s"h$i")))
+    progress.advance(seen("h1" -> 50, "h2" -> 40, "h3" -> 30, "h4" -> 20, "other" -> 1), 0)
+    assert(progress.low == 30)
+    val report = progress.report(3)
+    assert(report.expected == 5 && report.passed == 3)
+    assert(report.slowest == Seq("h5" -> HostTable.Never, "h4" -> 20, "h3" -> 30))
+    assert(source().report(3) == ProgressReport(0, 0, 0, 0, Nil))
+  }
+
+  test("a million hosts") {
+    val table = new HostTable
+    (0 until 1000000).foreach(i => table.raise(table.add(s"log-$i.dc1"), i.toLong))
+    assert(table.size == 1000000 && table.time(table.find("log-777777.dc1")) == 777777)
+    assert(table.find("log-1000000.dc1") == -1)
+    val progress = source("99.9%")
+    progress.advance(Seq(table), 0)
+    assert(progress.low == 1000)
+    assert(progress.report(2).slowest == Seq("log-0.dc1" -> 0, "log-1.dc1" -> 1))
+  }
+
+  test("the k-th smallest of any numbers") {
+    forAll(Gen.nonEmptyListOf(Gen.choose(-20L, 20L)), Gen.choose(0, 1000)) { (numbers, pick) =>
+      val rank = pick % numbers.size
+      assert(Smallest.at(numbers.toArray, rank) == numbers.sorted.apply(rank))
+    }
+  }
+}

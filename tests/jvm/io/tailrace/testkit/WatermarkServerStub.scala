@@ -1,0 +1,66 @@
+package io.tailrace.testkit
+
+import java.net.InetSocketAddress
+import java.util.concurrent.{CopyOnWriteArrayList, Executors}
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.sun.net.httpserver.{HttpExchange, HttpServer}
+
+import scala.jdk.CollectionConverters._
+
+/** A watermark server of which the test decides what it says, and whether it is there. */
+final class WatermarkServerStub extends AutoCloseable {
+  private val json = new ObjectMapper
+  private val received = new CopyOnWriteArrayList[JsonNode]
+  private var server: HttpServer = _
+  private var port = 0
+
+  @volatile var status = 200
+  @volatile var delayMs = 0L
+  @volatile var needRoster = false
+  @volatile var token: String = _
+
+  /** In microseconds. */
+  @volatile var low: Option[Long] = None
+
+  def url: String = s"http://127.0.0.1:$port"
+
+  /** Starts, or comes back where it was. */
+  def start(): WatermarkServerStub = {
+    server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 0)
+    server.setExecutor(Executors.newCachedThreadPool { (task: Runnable) =>
+      val thread = new Thread(task, "watermark-server-stub")
+      thread.setDaemon(true)
+      thread
+    })
+    server.createContext("/", answer(_))
+    server.start()
+    port = server.getAddress.getPort
+    this
+  }
+
+  private def answer(exchange: HttpExchange): Unit = {
+    val body = json.readTree(exchange.getRequestBody.readAllBytes())
+    Thread.sleep(delayMs)
+    val authorized = token == null || exchange.getRequestHeaders.getFirst("Authorization") == s"Bearer $token"
+    val code = if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404 else if (authorized) status else 401
+    if (code == 200) received.add(body)
+    val operator = body.at("/operators/0/operator").asText
+    val root = json.createObjectNode()
+    val answered = root.putObject("operators").putObject(operator).putNull("input_low_watermark")
+    low.fold(answered.putNull("output_low_watermark"))(answered.put("output_low_watermark", _))
+    root.put("need_roster", needRoster)
+    val bytes = if (code == 200) json.writeValueAsBytes(root) else "the reason".getBytes
+    exchange.sendResponseHeaders(code, bytes.length.toLong)
+    exchange.getResponseBody.write(bytes)
+    exchange.close()
+  }
+
+  override def close(): Unit = server.stop(0)
+
+  def reports: Seq[JsonNode] = received.asScala.toSeq
+
+  /** The hosts of a report, and their times. */
+  def progress(report: JsonNode): Map[String, Long] =
+    report.at("/operators/0/progress").fields.asScala.map(e => e.getKey -> e.getValue.asLong).toMap
+}

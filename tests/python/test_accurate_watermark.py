@@ -1,0 +1,116 @@
+"""The accurate watermark as a user calls it, over a stream of files."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
+from pyspark.sql.streaming.query import StreamingQueryException
+
+import tailrace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "host string, at timestamp"
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+class Logs:
+    """A folder of log files, and a query that counts rows in windows of ten seconds."""
+
+    def __init__(self, spark: SparkSession, root: Path, **options: Any) -> None:  # noqa: ANN401 - as they are there
+        self.spark = spark
+        self.root = root
+        self.options = {"completeness": "100%", **options}
+        self.progress: dict[str, Any] = {}
+        (root / "in").mkdir()
+
+    def add(self, *rows: tuple[str, float]) -> list[tuple[float, int]]:
+        """Adds a file, runs a query until it has read it. @return closed windows and their counts"""
+        log = [(host, NOON + dt.timedelta(seconds=second)) for host, second in rows]
+        self.spark.createDataFrame(log, SCHEMA).coalesce(1).write.mode("append").parquet(
+            str(self.root / "in")
+        )
+        stream = self.spark.readStream.schema(SCHEMA).parquet(str(self.root / "in"))
+        waiting = tailrace.accurate_watermark(stream, "at", host="host", **self.options)
+        counts = waiting.groupBy(F.window("at", "10 seconds")).count()
+        found: list[tuple[float, int]] = []
+
+        def collect(windows: DataFrame, _: int) -> None:
+            rows = windows.select(F.unix_seconds("window.start"), "count").collect()
+            found.extend((row[0] - NOON.timestamp(), row[1]) for row in rows)
+
+        checkpoint = str(self.root / "checkpoint")
+        writer = counts.writeStream.foreachBatch(collect).option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        reports = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
+        self.progress = reports[-1]["watermark"]
+        return sorted(found)
+
+
+def test_a_window_waits_for_the_host_that_lags_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    logs = Logs(spark, tmp_path)
+    assert logs.add(("web-1", 1), ("web-2", 2), ("web-1", 60)) == []
+    assert logs.add(("web-1", 120)) == []
+    assert (logs.progress["hosts"], logs.progress["passed"], logs.progress["late_rows"]) == (2, 2, 0)
+    assert logs.progress["slowest"][0]["host"] == "web-2"
+    assert logs.add(("web-2", 9), ("web-2", 30)) == [(0, 3)]
+
+
+def test_at_half_it_does_not(spark: SparkSession, tmp_path: Path) -> None:
+    logs = Logs(spark, tmp_path, completeness="50%", hosts=["web-1", "web-2"])
+    assert logs.add(("web-1", 1), ("web-2", 2), ("web-1", 60)) == [(0, 2)]
+
+
+def test_the_roster_from_a_list_a_file_a_frame_and_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([("web-1",), ("web-2",), ("web-3",), ("web-2",), (None,)], "h string")
+    frame.createOrReplaceTempView("web_hosts")
+    file = tmp_path / "hosts.txt"
+    file.write_text("web-1\nweb-2\n\n web-3\n")
+    try:
+        for i, hosts in enumerate((["web-1", "web-2", "web-3"], file, str(file), frame, "web_hosts")):
+            root = tmp_path / str(i)
+            root.mkdir()
+            logs = Logs(spark, root, hosts=hosts)
+            assert logs.add(("web-1", 60), ("web-2", 60), ("web-9", 1)) == []
+            assert (logs.progress["hosts"], logs.progress["passed"]) == (3, 0)
+    finally:
+        spark.catalog.dropTempView("web_hosts")
+
+
+def test_a_host_ahead_of_the_clock_ends_the_query_if_asked(spark: SparkSession, tmp_path: Path) -> None:
+    logs = Logs(spark, tmp_path, future_limit=dt.timedelta(hours=1), on_future="fail")
+    with pytest.raises(StreamingQueryException) as caught:
+        logs.add(("web-1", 1), ("web-2", 1e9))
+    error = tailrace.errors.from_spark(caught.value)
+    assert isinstance(error, tailrace.TailraceWatermarkError)
+    assert error.condition == "TAILRACE_WATERMARK_FUTURE"
+
+
+def test_a_batch_frame_comes_back_as_it_is(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
+    assert tailrace.accurate_watermark(frame, "at", host="host").collect() == frame.collect()
+
+
+def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
+    with pytest.raises(tailrace.TailraceWatermarkError, match="event_time") as unknown:
+        tailrace.accurate_watermark(frame, "when", host="host")
+    assert unknown.value.condition == "TAILRACE_WATERMARK_COLUMN"
+    assert unknown.value.parameters["column"] == "when"
+    with pytest.raises(tailrace.TailraceWatermarkError, match="TAILRACE_WATERMARK_ROSTER_EMPTY"):
+        tailrace.accurate_watermark(frame, "at", host="host", hosts=[])
+    with pytest.raises(tailrace.TailraceWatermarkError, match="completeness"):
+        tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
+    with pytest.raises(tailrace.TailraceWatermarkError, match="app"):
+        tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171")
+    with pytest.raises(TypeError, match="idle_after"):
+        tailrace.accurate_watermark(frame, "at", host="host", idle_after=10)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="hosts"):
+        tailrace.accurate_watermark(frame, "at", host="host", hosts=[1])  # type: ignore[list-item]

@@ -28,7 +28,7 @@ from tailrace.replay import (
     source_partition,
     stream_metadata,
 )
-from tailrace.watermark import accurate_watermark
+from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 
 __all__ = [
     "TailraceError",
@@ -50,5 +50,7 @@ __all__ = [
     "parse_stream_metadata",
     "producer_id",
     "source_partition",
+    "stamp_watermark",
+    "stamped_watermark",
     "stream_metadata",
 ]

@@ -162,6 +162,53 @@ def accurate_watermark(
     return ClassicDataFrame(planned, session)
 
 
+def stamp_watermark(frame: DataFrame, into: str) -> DataFrame:
+    """Plans a stamp on the JVM.
+
+    Args:
+        frame: a classic frame.
+        into: the column.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.stamp_watermark`.
+    """
+    session = frame.sparkSession
+    check_session(session)
+    return ClassicDataFrame(_call(_entry().stampWatermark, frame._jdf, into), session)
+
+
+def stamped_watermark(
+    frame: DataFrame,
+    columns: tuple[str, str],
+    partition: Sequence[str],
+    partitions: Sequence[str] | None,
+    options: Mapping[str, str],
+) -> DataFrame:
+    """Plans a watermark of stamps on the JVM.
+
+    Args:
+        frame: a classic frame.
+        columns: event time and stamp.
+        partition: the columns that name a record's partition.
+        partitions: the roster; None for the partitions that have been seen.
+        options: by the JVM's names: completeness, delay, name.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.stamped_watermark`.
+    """
+    session = frame.sparkSession
+    check_session(session)
+    planned = _call(
+        _entry().stampedWatermark,
+        frame._jdf,
+        *columns,
+        _java(ListConverter(), list(partition)),
+        None if partitions is None else _java(ListConverter(), list(partitions)),
+        _java(MapConverter(), dict(options)),
+    )
+    return ClassicDataFrame(planned, session)
+
+
 def _view() -> Any:
     SparkContext._ensure_initialized()
     return SparkContext._jvm

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.types import ArrayType
 
 from tailrace import _convert, _jvm
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from tailrace._convert import Duration
 
     Hosts: TypeAlias = Sequence[str] | str | os.PathLike[str] | DataFrame
+
+_HEADER = "watermark"
+_STAMP = "__tailrace_stamp"
 
 
 def accurate_watermark(
@@ -101,6 +106,95 @@ def accurate_watermark(
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
     columns = (_convert.text(event_time, "event_time"), _convert.text(host, "host"))
     return _jvm.accurate_watermark(frame, columns, roster, options)
+
+
+def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool = False) -> DataFrame:
+    """Adds to each row the low watermark of its micro-batch, for the next system to close its windows by.
+
+        out = tailrace.stamp_watermark(counts)  # a binary column `watermark`
+
+    All rows of a micro-batch have the same 17 bytes: the low watermark behind which no row of this or of a
+    later micro-batch is, unless its host lags, and the completeness that the accurate watermarks below ask
+    for, composed with that of the stamps which they started from. `parse_watermark_stamp` takes them apart.
+
+    Args:
+        frame: a stream of which every watermark is an accurate one. A batch frame gets nulls.
+        into: the column, or the key of the header.
+        headers: puts the stamp into a column `headers` as Spark's Kafka sink writes it,
+            array<struct<key: string, value: binary>>, behind those that are there.
+
+    Returns:
+        A frame with the column `into`, or `headers`, besides the frame's.
+
+    Raises:
+        TailraceWatermarkError: the frame has another watermark, or none, or a column of that name.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TypeError: an argument of a wrong Python type.
+    """
+    _convert.frame(frame, "frame")
+    stamped = _jvm.stamp_watermark(frame, _convert.text(into, "into"))
+    if not headers:
+        return stamped
+    header = F.array(F.struct(F.lit(into).alias("key"), F.col(into).alias("value")))
+    if "headers" in frame.columns:
+        header = F.concat(F.coalesce(F.col("headers"), F.array()), header)
+    return stamped.withColumn("headers", header).drop(into)
+
+
+def stamped_watermark(
+    frame: DataFrame,
+    event_time: str,
+    *,
+    stamp: str = "watermark",
+    partition: Sequence[str] = ("topic", "partition"),
+    partitions: Sequence[str] | None = None,
+    completeness: str = "100%",
+    delay: Duration = "0 seconds",
+    name: str = "watermark",
+) -> DataFrame:
+    """Gives a frame the event-time watermark that the stamps of its records say.
+
+        down = tailrace.stamped_watermark(kafka_frame, "event_time", stamp="headers")
+
+    Of each partition that records are read from the latest stamp counts, and of the partitions the least.
+    The event time assigns rows to windows; the stamps only close them. Completeness is composed: the least
+    one that a stamp has had, times that of this call; `stamp_watermark` after it passes it on.
+
+    Args:
+        frame: a stream. A batch frame comes back as it is.
+        event_time: the timestamp column that windows are on.
+        stamp: the binary column with the stamps, or a column of Kafka's headers, of which the last one with
+            the key "watermark" is taken. A record without a valid stamp doesn't move its partition.
+        partition: the columns that say which partition a record was read from. Their values, joined by "-",
+            are its name.
+        partitions: the partitions that are waited for, by name, whether records of theirs have come or not.
+            None: those that have been seen so far.
+        completeness: the share of the partitions that must have passed.
+        delay: how far the watermark stays behind.
+        name: as in `accurate_watermark`.
+
+    Returns:
+        A frame with the same columns.
+
+    Raises:
+        TailraceWatermarkError: a column is unknown or of a wrong type, or an option makes no sense.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TypeError: an argument of a wrong Python type.
+    """
+    _convert.frame(frame, "frame")
+    options = {
+        "completeness": _convert.text(completeness, "completeness"),
+        "delay": _convert.duration(delay, "delay"),
+        "name": _convert.text(name, "name"),
+    }
+    roster = None if partitions is None else [_convert.text(p, "partitions") for p in partitions]
+    columns = (_convert.text(event_time, "event_time"), _convert.text(stamp, "stamp"))
+    origin = [_convert.text(column, "partition") for column in partition]
+    if stamp not in frame.columns or not isinstance(frame.schema[stamp].dataType, ArrayType):
+        return _jvm.stamped_watermark(frame, columns, origin, roster, options)
+    last = F.expr(f"try_element_at(filter(`{stamp}`, h -> h.key = '{_HEADER}'), -1).value")
+    taken = frame.withColumn(_STAMP, last)
+    return _jvm.stamped_watermark(taken, (columns[0], _STAMP), origin, roster, options).drop(_STAMP)
 
 
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,3 +115,65 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
         tailrace.accurate_watermark(frame, "at", host="host", idle_after=10)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="hosts"):
         tailrace.accurate_watermark(frame, "at", host="host", hosts=[1])  # type: ignore[list-item]
+
+
+def test_stamps_travel_through_files_to_the_next_query(spark: SparkSession, tmp_path: Path) -> None:
+    """Two queries; what the first writes is a topic of two partitions to the second."""
+    logs = tmp_path / "logs"
+    topic = tmp_path / "topic"
+
+    def add(*rows: tuple[str, float]) -> None:
+        log = [(host, NOON + dt.timedelta(seconds=second)) for host, second in rows]
+        spark.createDataFrame(log, SCHEMA).coalesce(1).write.mode("append").parquet(str(logs))
+
+    def upstream() -> None:
+        stream = spark.readStream.schema(SCHEMA).parquet(str(logs))
+        waiting = tailrace.accurate_watermark(stream, "at", host="host", completeness="50%", hosts=["a", "b"])
+        keyed = waiting.withColumn("partition", F.when(F.col("host") == "a", 0).otherwise(1))
+        out = tailrace.stamp_watermark(keyed, headers=True).drop("host")
+        writer = out.writeStream.format("parquet").option("path", str(topic))
+        writer.option("checkpointLocation", str(tmp_path / "up")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+
+    def downstream() -> list[tuple[float, int]]:
+        found: list[tuple[float, int]] = []
+        headers = "headers array<struct<key: string, value: binary>>"
+        stream = spark.readStream.schema(f"at timestamp, partition int, {headers}").parquet(str(topic))
+        waiting = tailrace.stamped_watermark(
+            stream, "at", stamp="headers", partition=["partition"], partitions=["0", "1"]
+        )
+        counts = waiting.groupBy(F.window("at", "10 seconds")).count()
+        stamped = tailrace.stamp_watermark(counts).select(
+            "*", F.call_function("parse_watermark_stamp", "watermark").alias("stamp")
+        )
+
+        def collect(windows: DataFrame, _: int) -> None:
+            rows = windows.select(F.unix_seconds("window.start"), "count", "stamp.completeness").collect()
+            found.extend((row[0] - NOON.timestamp(), row[1]) for row in rows)
+            assert all(row[2] == Decimal("0.5") for row in rows)
+
+        writer = stamped.writeStream.foreachBatch(collect)
+        writer = writer.option("checkpointLocation", str(tmp_path / "down")).trigger(availableNow=True)
+        writer.start().awaitTermination()
+        return found
+
+    add(("a", 1), ("b", 2), ("a", 30))
+    upstream()
+    assert downstream() == []
+    # Stamped with the watermark of the rows before: a's time, for b may lag.
+    add(("a", 31), ("a", 40))
+    upstream()
+    assert downstream() == []
+    add(("b", 32))
+    upstream()
+    assert downstream() == [(0, 2)]
+
+
+def test_a_stamp_needs_to_know_how_complete_the_data_is(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    for frame in (stream, stream.withWatermark("timestamp", "1 second")):
+        with pytest.raises(tailrace.TailraceWatermarkError, match="TAILRACE_WATERMARK_STAMP_SOURCE"):
+            tailrace.stamp_watermark(frame)
+    batch = spark.range(1)
+    assert tailrace.stamp_watermark(batch).collect()[0].watermark is None

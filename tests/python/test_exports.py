@@ -30,6 +30,8 @@ def test_all_is_what_the_documentation_names() -> None:
         "parse_stream_metadata",
         "producer_id",
         "source_partition",
+        "stamp_watermark",
+        "stamped_watermark",
         "stream_metadata",
     }
 

@@ -114,6 +114,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "progress/ProgressFile",
       "progress/Smallest",
       "progress/SourceProgress",
+      "progress/WatermarkStamp",
       "replay/MarkFile",
       "replay/MarkTable",
       "replay/ProducerIds",

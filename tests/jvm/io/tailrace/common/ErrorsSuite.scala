@@ -51,11 +51,19 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),
     "TAILRACE_STATE_FILE_UNAVAILABLE" -> Errors.stateFileUnavailable("F", "read", cause),
     "TAILRACE_STATE_UNREADABLE" -> Errors.stateUnreadable("P", cause),
-    "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put")
+    "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put"),
+    "TAILRACE_WATERMARK_COLUMN" -> Errors.watermarkColumn("host", "C", 0, Seq("a", "b")),
+    "TAILRACE_WATERMARK_COLUMN_EXISTS" -> Errors.watermarkColumnExists("C"),
+    "TAILRACE_WATERMARK_COLUMN_TYPE" -> Errors.watermarkColumnType("host", "C", "INT", "STRING"),
+    "TAILRACE_WATERMARK_FUTURE" -> Errors.watermarkFuture("H", 1, 0),
+    "TAILRACE_WATERMARK_NAME_EXISTS" -> Errors.watermarkNameExists("N"),
+    "TAILRACE_WATERMARK_OPTION_INVALID" -> Errors.watermarkOptionInvalid("delay", "V", "A"),
+    "TAILRACE_WATERMARK_ROSTER_EMPTY" -> Errors.watermarkRosterEmpty(),
+    "TAILRACE_WATERMARK_STAMP_SOURCE" -> Errors.watermarkStampSource()
   )
 
   // Those that only a running query meets.
-  private val stateConditions = all.keySet.filter(_.startsWith("TAILRACE_STATE_")) ++
+  private val stateConditions = all.keySet.filter(_.startsWith("TAILRACE_STATE_")) + "TAILRACE_WATERMARK_FUTURE" ++
     Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT")
 
   private def thrown(condition: String): SparkThrowable = all(condition) match {

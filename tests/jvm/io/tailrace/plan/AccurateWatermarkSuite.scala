@@ -3,9 +3,11 @@ package io.tailrace.plan
 import java.io.File
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.{Tailrace, WatermarkOptions}
+import io.tailrace.progress.{Completeness, WatermarkStamp}
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
 
@@ -45,7 +47,9 @@ final class AccurateWatermarkSuite extends SparkSuite {
     }
   }
 
-  test("a host of the roster that was never seen is waited for; without a roster those count that were seen") {
+  test(
+    "a host of the roster that was never seen is waited for; without a roster those count that were seen"
+  ) {
     withDirectory { directory =>
       val stream = counting(directory, whole)
       assert(stream.add(logged("a" -> 1)) == Nil)
@@ -104,7 +108,9 @@ final class AccurateWatermarkSuite extends SparkSuite {
       val stream = counting(directory, whole.copy(hosts = None))
       stream.add(logged("a" -> 1, "b" -> 1))
       stream.failNext()
-      intercept[org.apache.spark.sql.streaming.StreamingQueryException](stream.add(logged("a" -> 50, "b" -> 9)))
+      intercept[StreamingQueryException](
+        stream.add(logged("a" -> 50, "b" -> 9))
+      )
       stream.start().streaming.processAllAvailable()
       assert(stream.watermark == 8.999)
       assert(stream.add(logged("b" -> 10.5)) == Seq(window(0, 3)))
@@ -118,7 +124,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
       stream.add(logged("a" -> 2, "b" -> 2))
       stream.streaming.stop()
       val table = new File(directory, "tailrace-watermark/watermark")
-      val newest = table.listFiles.filterNot(_.getName.startsWith(".")).maxBy(_.getName.takeWhile(_ != '.').toInt)
+      val newest =
+        table.listFiles.filterNot(_.getName.startsWith(".")).maxBy(_.getName.takeWhile(_ != '.').toInt)
       val bytes = java.nio.file.Files.readAllBytes(newest.toPath)
       java.nio.file.Files.deleteIfExists(new File(table, s".${newest.getName}.crc").toPath)
       java.nio.file.Files.write(newest.toPath, bytes.updated(30, (bytes(30) ^ 1).toByte))
@@ -171,12 +178,14 @@ final class AccurateWatermarkSuite extends SparkSuite {
       val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
         val left = watermark(whole.copy(name = "left"))(in.head)
         val right = watermark(whole.copy(name = "right"))(in(1)).toDF("rhost", "rat", "id")
-        Tailrace.join(
-          left,
-          right,
-          Seq("id" -> "id"),
-          io.tailrace.api.JoinOptions(leftTime = "at", rightTime = "rat", after = "5 seconds")
-        ).select(col("id"), size(col("labels")))
+        Tailrace
+          .join(
+            left,
+            right,
+            Seq("id" -> "id"),
+            io.tailrace.api.JoinOptions(leftTime = "at", rightTime = "rat", after = "5 seconds")
+          )
+          .select(col("id"), size(col("labels")))
       }).start()
       assert(stream.add(logged("a" -> 1, "a" -> 20), logged("a" -> 20, "b" -> 20)) == Nil)
       assert(stream.add(logged("b" -> 20), Seq(Logged("b", at(20), 5))) == Seq(Row(1000L, 0)))
@@ -247,7 +256,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
 
   test("the slowest hosts are named in the query's progress") {
     withDirectory { directory =>
-      val stream = counting(directory, whole.copy(hosts = Some((1 to 9).map(i => s"h$i")), completeness = "50%"))
+      val stream =
+        counting(directory, whole.copy(hosts = Some((1 to 9).map(i => s"h$i")), completeness = "50%"))
       stream.add(logged((1 to 8).map(i => s"h$i" -> (10.0 - i)): _*))
       val report = stream.metrics()
       assert(report.getAs[Long]("hosts") == 9 && report.getAs[Long]("passed") == 5)
@@ -268,7 +278,12 @@ final class AccurateWatermarkSuite extends SparkSuite {
 
   test("what is wrong with an argument is said when the frame is made") {
     val frame = spark.createDataFrame(logged("a" -> 1))
-    def condition(options: WatermarkOptions = whole, of: DataFrame = frame, time: String = "at", host: String = "host") =
+    def condition(
+        options: WatermarkOptions = whole,
+        of: DataFrame = frame,
+        time: String = "at",
+        host: String = "host"
+    ) =
       intercept[io.tailrace.common.TailraceAnalysisException](
         Tailrace.accurateWatermark(of, time, host, options)
       ).getCondition
@@ -313,8 +328,94 @@ final class AccurateWatermarkSuite extends SparkSuite {
         Thread.sleep(1200)
         assert(stream.add(logged("b" -> 23)) == Seq(window(0, 1)))
         val last = server.progress(server.reports.filter(server.progress(_).nonEmpty).last)
-        assert(last == Map("a" -> (LoggedStream.Noon + 23) * 1000000, "b" -> (LoggedStream.Noon + 23) * 1000000))
+        assert(
+          last == Map("a" -> (LoggedStream.Noon + 23) * 1000000, "b" -> (LoggedStream.Noon + 23) * 1000000)
+        )
       } finally server.close()
+    }
+  }
+
+  test("a stamp is behind all rows that come out under it or later, and as far as it can be") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val counts = watermark(whole.copy(completeness = "99.9%"))(in.head)
+          .groupBy(window(col("at"), "10 seconds"))
+          .count()
+        Tailrace
+          .stampWatermark(counts)
+          .select(col("window.start"), call_function("parse_watermark_stamp", col("watermark")).as("stamp"))
+          .select("start", "stamp.low_watermark", "stamp.completeness")
+      }).start()
+      val share = new java.math.BigDecimal("0.999").setScale(18)
+      assert(stream.add(logged("a" -> 1, "b" -> 2)) == Nil)
+      assert(stream.add(logged("a" -> 11, "b" -> 12)) == Seq(Row(at(0), at(0.999001), share)))
+      val twice = stream.add(logged("a" -> 35, "b" -> 35))
+      assert(twice.map(_.get(0)) == Seq(at(10)) && twice.map(_.get(1)).forall(_ == at(10.999001)))
+    }
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)(in =>
+        Tailrace
+          .stampWatermark(watermark(whole)(in.head))
+          .select(
+            col("id"),
+            call_function("parse_watermark_stamp", col("watermark")).getField("low_watermark")
+          )
+      ).start()
+      assert(stream.add(logged("a" -> 1, "b" -> 2)).map(_.get(1)) == Seq(null, null))
+      assert(stream.add(logged("a" -> 11)) == Seq(Row(11000L, at(0.999001))))
+      stream.restart()
+      assert(stream.add(logged("b" -> 11)) == Seq(Row(11000L, at(1.999001))))
+    }
+  }
+
+  test("stamps: of each partition the latest, of the partitions the least, and shares are composed") {
+    withDirectory { directory =>
+      def share(text: String): Long = Completeness.parse(text).get.units
+      // The id of a row says what its stamp is: seconds, and 0 for none.
+      val stamp = udf { (id: Long) =>
+        if (id < 0) Array[Byte](1, 2)
+        else if (id == 0) WatermarkStamp.encode(Long.MinValue, share("1"))
+        else WatermarkStamp.encode((LoggedStream.Noon + id) * 1000000, share(if (id < 50) "0.9" else "0.99"))
+      }
+      val options = WatermarkOptions(completeness = "100%", hosts = Some(Seq("t-a", "t-b")))
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val topic = in.head.withColumn("topic", lit("t")).withColumn("w", stamp(col("id")))
+        val down = Tailrace.stampedWatermark(topic, "at", "w", Seq("topic", "host"), options)
+        assert(down.columns.toSeq == Seq("host", "at", "id", "topic", "w"))
+        val counts = down.groupBy(window(col("at"), "10 seconds")).count()
+        Tailrace
+          .stampWatermark(counts)
+          .select(
+            col("window.start"),
+            col("count"),
+            call_function("parse_watermark_stamp", col("watermark")).getField("completeness")
+          )
+      }).start()
+      def row(partition: String, second: Double, stamp: Long): Logged = Logged(partition, at(second), stamp)
+      assert(stream.add(Seq(row("a", 1, 60), row("a", 900, 0), row("b", 2, 0))) == Nil)
+      assert(stream.watermark == -LoggedStream.Noon.toDouble)
+      assert(stream.add(Seq(row("b", 2, -1), row("b", 3, 5))) == Nil)
+      assert(stream.watermark == 4.999)
+      val composed = new java.math.BigDecimal("0.9").setScale(18)
+      assert(stream.add(Seq(row("b", 50, 11), row("b", 50, 3))) == Seq(Row(at(0), 4L, composed)))
+      assert(stream.metrics().getAs[Long]("hosts") == 2)
+    }
+  }
+
+  test("transformWithState's timers follow it") {
+    val session = spark
+    import session.implicits._
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        watermark(whole)(in.head)
+          .as[Logged]
+          .groupByKey(_.id)
+          .transformWithState(new AccurateWatermarkSuite.Alarm, TimeMode.EventTime, OutputMode.Append)
+          .toDF()
+      }).start()
+      assert(stream.add(logged("a" -> 5, "a" -> 100)) == Nil)
+      assert(stream.add(logged("b" -> 9)) == Nil)
+      assert(stream.add(logged("b" -> 10.001)).map(_.getLong(0)).contains(5000L))
     }
   }
 
@@ -326,5 +427,25 @@ final class AccurateWatermarkSuite extends SparkSuite {
         ).start()
       }
     }
+  }
+}
+
+object AccurateWatermarkSuite {
+
+  /** Gives a key five seconds after its time. */
+  final class Alarm extends StatefulProcessor[Long, Logged, Long] {
+    override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = ()
+
+    override def handleInputRows(id: Long, rows: Iterator[Logged], timers: TimerValues): Iterator[Long] = {
+      rows.foreach(row => getHandle.registerTimer(row.at.getTime + 5000))
+      Iterator.empty
+    }
+
+    override def handleExpiredTimer(
+        id: Long,
+        timers: TimerValues,
+        expired: ExpiredTimerInfo
+    ): Iterator[Long] =
+      Iterator(id)
   }
 }

@@ -2,12 +2,13 @@ package io.tailrace.progress
 
 import java.io.File
 
-import com.fasterxml.jackson.databind.ObjectMapper
 import scala.jdk.CollectionConverters._
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import com.fasterxml.jackson.databind.ObjectMapper
 
 final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def allowed(text: String, hosts: Int): Int = Completeness.parse(text).get.allowed(hosts)
@@ -22,7 +23,8 @@ final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
   }
 
   test("the golden vectors that the server has too") {
-    val vectors = new ObjectMapper().readTree(new File("tests/golden/completeness.json")).elements.asScala.toSeq
+    val vectors =
+      new ObjectMapper().readTree(new File("tests/golden/completeness.json")).elements.asScala.toSeq
     assert(vectors.size > 10)
     vectors.foreach { v =>
       assert(allowed(v.get("completeness").asText, v.get("hosts").asInt) == v.get("allowed").asInt, v)
@@ -38,7 +40,22 @@ final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
   }
 
   test("what is no share above 0 and up to 1 is refused") {
-    Seq("0", "0%", "0.0", "1.1", "100.1%", "-0.5", "50", "", "%", "1e-3", "0,9", ".9", "99.9%%", "0." + "9" * 19)
+    Seq(
+      "0",
+      "0%",
+      "0.0",
+      "1.1",
+      "100.1%",
+      "-0.5",
+      "50",
+      "",
+      "%",
+      "1e-3",
+      "0,9",
+      ".9",
+      "99.9%%",
+      "0." + "9" * 19
+    )
       .foreach(text => assert(Completeness.parse(text).isEmpty, text))
   }
 

@@ -1,17 +1,22 @@
 package io.tailrace.progress
 
+import scala.jdk.CollectionConverters._
+
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-import scala.jdk.CollectionConverters._
-
 import io.tailrace.testkit.WatermarkServerStub
 
 final class ServerClientSuite extends AnyFunSuite {
-  implicit private val patience: PatienceConfig = PatienceConfig(Span(20, Seconds), Span(100, Millis))
+  private val patient = timeout(Span(20, Seconds))
+  private val often = interval(Span(100, Millis))
 
-  private def client(server: WatermarkServerStub, token: Option[String] = None, roster: Option[Seq[String]] = None) = {
+  private def client(
+      server: WatermarkServerStub,
+      token: Option[String] = None,
+      roster: Option[Seq[String]] = None
+  ) = {
     val settings = ProgressSettings(
       "watermark",
       Completeness.parse("99.9%").get,
@@ -46,7 +51,9 @@ final class ServerClientSuite extends AnyFunSuite {
       hosts.raise(0, 30)
       assert(told.report(hosts, Array(0)).contains(15))
       assert(told.report(hosts, Array()).contains(15))
-      assert(server.reports.map(server.progress) == Seq(Map("a" -> 10L, "b" -> 20L), Map("a" -> 30L), Map.empty))
+      assert(
+        server.reports.map(server.progress) == Seq(Map("a" -> 10L, "b" -> 20L), Map("a" -> 30L), Map.empty)
+      )
       val operator = server.reports.head.at("/operators/0")
       assert(operator.get("operator").asText == "clicks" && operator.get("kind").asText == "source")
       assert(operator.get("completeness").asText == "0.999" && operator.get("upstreams").isEmpty)
@@ -74,7 +81,7 @@ final class ServerClientSuite extends AnyFunSuite {
       }
       assert(System.nanoTime() - started < 5e9)
       server.start()
-      eventually(assert(told.report(hosts, Array()).contains(10)))
+      eventually(patient, often)(assert(told.report(hosts, Array()).contains(10)))
       assert(server.progress(server.reports(1)) == Map("a" -> 150L, "b" -> 149L))
     }
   }
@@ -91,7 +98,7 @@ final class ServerClientSuite extends AnyFunSuite {
       val told = client(server)
       assert(told.report(table("a" -> 1), Array(0)).isEmpty)
       server.status = 200
-      eventually(assert(told.report(table("a" -> 1), Array()).contains(1)))
+      eventually(patient, often)(assert(told.report(table("a" -> 1), Array()).contains(1)))
       assert(server.progress(server.reports.last) == Map("a" -> 1L))
     }
   }

@@ -20,7 +20,9 @@ final case class Logged(host: String, at: Timestamp, id: Long)
   *
   * @param sources how many streams there are
   */
-final class LoggedStream(spark: SparkSession, checkpoint: File, sources: Int = 1)(query: Seq[DataFrame] => DataFrame) {
+final class LoggedStream(spark: SparkSession, checkpoint: File, sources: Int = 1)(
+    query: Seq[DataFrame] => DataFrame
+) {
   import spark.implicits._
 
   private val inputs = Seq.fill(sources)(MemoryStream[Logged](spark))

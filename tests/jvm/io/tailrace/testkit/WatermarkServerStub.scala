@@ -3,10 +3,10 @@ package io.tailrace.testkit
 import java.net.InetSocketAddress
 import java.util.concurrent.{CopyOnWriteArrayList, Executors}
 
+import scala.jdk.CollectionConverters._
+
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.sun.net.httpserver.{HttpExchange, HttpServer}
-
-import scala.jdk.CollectionConverters._
 
 /** A watermark server of which the test decides what it says, and whether it is there. */
 final class WatermarkServerStub extends AutoCloseable {
@@ -43,7 +43,10 @@ final class WatermarkServerStub extends AutoCloseable {
     val body = json.readTree(exchange.getRequestBody.readAllBytes())
     Thread.sleep(delayMs)
     val authorized = token == null || exchange.getRequestHeaders.getFirst("Authorization") == s"Bearer $token"
-    val code = if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404 else if (authorized) status else 401
+    val code =
+      if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404
+      else if (authorized) status
+      else 401
     if (code == 200) received.add(body)
     val operator = body.at("/operators/0/operator").asText
     val root = json.createObjectNode()
@@ -62,5 +65,5 @@ final class WatermarkServerStub extends AutoCloseable {
 
   /** The hosts of a report, and their times. */
   def progress(report: JsonNode): Map[String, Long] =
-    report.at("/operators/0/progress").fields.asScala.map(e => e.getKey -> e.getValue.asLong).toMap
+    report.at("/operators/0/progress").properties.asScala.map(e => e.getKey -> e.getValue.asLong).toMap
 }

@@ -6,18 +6,20 @@ import io.tailrace.plan._
 
 /** What Tailrace adds to a Spark session, in the order in which a query meets it:
   *
-  *   1. the functions of [[ReplayFunctions]], in SQL and in `call_function`;
+  *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started;
-  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]] and [[HostProgressStrategy]], when a plan becomes physical. Extension strategies come before Spark's own;
+  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]], [[HostProgressStrategy]] and [[StampWatermarkStrategy]], when a plan becomes physical. Extension strategies come before Spark's own;
   *   1. [[TransformWithStateDelegation]], when the physical plan is complete.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     ReplayFunctions.all.foreach(extensions.injectFunction)
+    extensions.injectFunction(WatermarkFunctions.parseStamp)
     extensions.injectHintResolutionRule(_ => StreamingWriteCheck)
     extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
     extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
     extensions.injectPlannerStrategy(HostProgressStrategy)
+    extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)
     extensions.injectColumnar(_ => TransformWithStateDelegation)
   }
 }

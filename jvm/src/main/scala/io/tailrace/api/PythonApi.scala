@@ -96,6 +96,32 @@ object PythonApi {
     )
   }
 
+  def stampWatermark(frame: Dataset[_], into: String): DataFrame = Tailrace.stampWatermark(frame, into)
+
+  /** @param partitions the roster; null: those that have been seen
+    * @param options    by the names of [[WatermarkOptions]]: completeness, delay, name
+    */
+  def stampedWatermark(
+      frame: Dataset[_],
+      eventTime: String,
+      stamp: String,
+      partition: java.util.List[String],
+      partitions: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataFrame =
+    Tailrace.stampedWatermark(
+      frame,
+      eventTime,
+      stamp,
+      partition.asScala.toSeq,
+      WatermarkOptions(
+        completeness = options.get("completeness"),
+        hosts = Option(partitions).map(_.asScala.toSeq),
+        delay = options.get("delay"),
+        name = options.get("name")
+      )
+    )
+
   /** Throws an error that says what is missing and what to do. */
   def checkSession(session: SparkSession): Unit =
     SessionCheck.check(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession])

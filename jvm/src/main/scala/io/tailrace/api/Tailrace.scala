@@ -84,4 +84,48 @@ object Tailrace {
     val resolution = new WatermarkResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
     SparkPlans.toFrame(session, resolution.resolve(eventTime, host, options))
   }
+
+  /** Adds a binary column with the low watermark of the micro-batch and its completeness: what [[stampedWatermark]] reads
+    * in the next system. All rows of a micro-batch have the same; `parse_watermark_stamp` in SQL takes it apart.
+    *
+    * @param frame a stream of which every watermark is an accurate one; a batch frame gets nulls
+    * @param into  the column
+    * @throws io.tailrace.common.TailraceAnalysisException if the frame has another watermark or none, or such a column
+    */
+  def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame = {
+    val session = SparkPlans.session(frame)
+    SessionCheck.check(session)
+    val resolution = new StampResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
+    SparkPlans.toFrame(session, resolution.resolve(into))
+  }
+
+  /** A frame whose event-time watermark is what its records' stamps say: of each partition that they were read from the
+    * latest, and of these the least. The completeness of the stamps is composed with that of `options`.
+    *
+    * @param eventTime what assigns rows to windows; the stamps only close them
+    * @param stamp     a column of [[stampWatermark]]'s bytes; a record without valid ones doesn't move its partition
+    * @param partition the columns that say which partition a record was read from; joined by "-" they are its name, in
+    *                  `options.hosts` too
+    */
+  def stampedWatermark(
+      frame: Dataset[_],
+      eventTime: String,
+      stamp: String,
+      partition: Seq[String],
+      options: WatermarkOptions
+  ): DataFrame = {
+    val session = SparkPlans.session(frame)
+    SessionCheck.check(session)
+    val same = session.sessionState.conf.resolver
+    StampColumns.check(SparkPlans.analyzed(frame), stamp, partition, same)
+    val prepared = StampColumns.add(frame.toDF(), stamp, partition)
+    val plan = new WatermarkResolution(SparkPlans.analyzed(prepared), same).resolveStamps(
+      eventTime,
+      StampColumns.Partition,
+      StampColumns.Low,
+      StampColumns.Share,
+      options
+    )
+    SparkPlans.toFrame(session, plan).drop(StampColumns.all: _*)
+  }
 }

@@ -20,25 +20,57 @@ private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (Stri
   /** On a batch frame there is no watermark: it comes back as it is, as from Spark's `withWatermark`. */
   def resolve(eventTime: String, host: String, options: WatermarkOptions): LogicalPlan = {
     val settings = options.settings
-    val time = column("event_time", eventTime)
-    time.dataType match {
-      case TimestampType | TimestampNTZType =>
-      case other =>
-        throw Errors.watermarkColumnType("event_time", time.name, other.sql, "TIMESTAMP or TIMESTAMP_NTZ")
-    }
+    val time = timeColumn(eventTime)
     val hosts = column("host", host)
     if (hosts.dataType != StringType) {
       throw Errors.watermarkColumnType("host", hosts.name, hosts.dataType.sql, "STRING")
     }
     val flag = flagColumn(settings)
     if (child.isStreaming)
-      watermark(settings, time, HostProgress(UUID.randomUUID, hosts, time, settings, flag, child))
+      watermark(settings, time, HostProgress(UUID.randomUUID, hosts, time, time, None, settings, flag, child))
     else if (flag.isEmpty) child
     else Project(child.output :+ Alias(Literal(false), ProgressSettings.FlagColumn)(), child)
   }
 
+  /** The watermark of a stream whose records are stamped: of columns that are of the right types.
+    *
+    * @param partition a string
+    * @param stamp     the low watermark of a record's stamp
+    * @param share     its completeness, in its units
+    */
+  def resolveStamps(
+      eventTime: String,
+      partition: String,
+      stamp: String,
+      share: String,
+      options: WatermarkOptions
+  ): LogicalPlan = {
+    val settings = options.settings
+    val time = timeColumn(eventTime)
+    val progress = HostProgress(
+      UUID.randomUUID,
+      column("partition", partition),
+      column("stamp", stamp),
+      time,
+      Some(column("stamp", share)),
+      settings,
+      None,
+      child
+    )
+    if (child.isStreaming) watermark(settings, time, progress) else child
+  }
+
   private def watermark(settings: ProgressSettings, time: Attribute, progress: HostProgress): LogicalPlan =
     EventTimeWatermark(progress.nodeId, time, new CalendarInterval(0, 0, settings.delayMs * 1000), progress)
+
+  private def timeColumn(name: String): Attribute = {
+    val found = column("event_time", name)
+    found.dataType match {
+      case TimestampType | TimestampNTZType => found
+      case other =>
+        throw Errors.watermarkColumnType("event_time", found.name, other.sql, "TIMESTAMP or TIMESTAMP_NTZ")
+    }
+  }
 
   private def flagColumn(settings: ProgressSettings): Option[Attribute] =
     if (settings.futureLimitMicros.isEmpty || settings.onFuture != OnFuture.Divert) None

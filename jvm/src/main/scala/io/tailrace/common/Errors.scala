@@ -285,6 +285,8 @@ object Errors {
 
   def watermarkRosterEmpty(): Throwable = refuse("TAILRACE_WATERMARK_ROSTER_EMPTY")
 
+  def watermarkStampSource(): Throwable = refuse("TAILRACE_WATERMARK_STAMP_SOURCE")
+
   def watermarkNameExists(name: String): Throwable = refuse("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> name)
 
   /** @param time  of the row, in microseconds

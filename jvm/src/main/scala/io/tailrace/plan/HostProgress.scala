@@ -13,13 +13,17 @@ import io.tailrace.progress.{HostProgressExec, LowWatermarkExec, ProgressSetting
   * the same `nodeId`: the optimizer may move filters and projections in between.
   *
   * @param host  a string
-  * @param time  what a host's progress is the maximum of: a timestamp
+  * @param time  what a host's progress is the maximum of: the event time, or the low watermark of a stamp
+  * @param eventTime what is late or not
+  * @param share the completeness of a stamp, in its units
   * @param flag  the column that marks rows ahead of the clock, if they come out marked
   */
 case class HostProgress(
     nodeId: UUID,
     host: Attribute,
     time: Attribute,
+    eventTime: Attribute,
+    share: Option[Attribute],
     settings: ProgressSettings,
     flag: Option[Attribute],
     child: LogicalPlan
@@ -43,7 +47,7 @@ final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
         }
         .toSeq
     case p: HostProgress =>
-      new HostProgressExec(p.settings.name, Seq(p.host, p.time), planLater(p.child))(
+      new HostProgressExec(p.settings.name, Seq(p.host, p.time, p.eventTime) ++ p.share, planLater(p.child))(
         p.settings,
         p.flag
       ) :: Nil

@@ -24,6 +24,12 @@ final class Completeness private (val ratio: Decimal) {
     new Completeness(product.setScale(digits, RoundingMode.DOWN).max(Completeness.Least))
   }
 
+  /** In units of 10^-18. */
+  def units: Long = ratio.movePointRight(Completeness.MostDigits).longValueExact
+
+  /** The lesser of two. */
+  def min(other: Completeness): Completeness = if (ratio.compareTo(other.ratio) <= 0) this else other
+
   /** As a decimal number, for instance "0.999". */
   override def toString: String = ratio.stripTrailingZeros.toPlainString
 
@@ -44,6 +50,9 @@ object Completeness {
 
   /** No host may lag. */
   val Whole: Completeness = new Completeness(Decimal.ONE)
+
+  /** @param units of 10^-18, from 1 to 10^18 */
+  def ofUnits(units: Long): Completeness = new Completeness(Decimal.valueOf(units, MostDigits))
 
   /** @param text "99.9%" or "0.999"
     * @return none if it isn't a number above 0 and up to 1, of at most [[MostDigits]] digits

@@ -16,6 +16,9 @@ private[progress] final class HostMaxima {
   /** Rows that were behind the watermark. */
   var late = 0L
 
+  /** The least completeness that a stamp had, in its units. */
+  var share: Long = WatermarkStamp.WholeShare
+
   def see(host: UTF8String, time: Long): Unit = {
     val slot = slotOf(host)
     if (time > times(slot)) times(slot) = time
@@ -63,7 +66,7 @@ private[progress] final class HostMaxima {
 
   def future: Long = futures.sum
 
-  /** For the driver: late rows(8), then the entries. */
+  /** For the driver: late rows(8), completeness(8), then the entries. */
   def toBytes: Array[Byte] = {
     val table = new HostTable
     names.indices.foreach { i =>
@@ -76,6 +79,7 @@ private[progress] final class HostMaxima {
     val bytes = new ByteArrayOutputStream
     val out = new DataOutputStream(bytes)
     out.writeLong(late)
+    out.writeLong(share)
     HostEntries.write(out, table, (0 until table.size).iterator, table.size)
     bytes.toByteArray
   }
@@ -83,12 +87,16 @@ private[progress] final class HostMaxima {
 
 private[progress] object HostMaxima {
 
-  /** @return late rows, and the table */
-  def fromBytes(bytes: Array[Byte]): (Long, HostTable) = {
+  def fromBytes(bytes: Array[Byte]): SeenByTask = {
     val in = new DataInputStream(new ByteArrayInputStream(bytes))
-    val late = in.readLong()
+    val (late, share) = (in.readLong(), in.readLong())
     val table = new HostTable
     HostEntries.read(in, table)
-    (late, table)
+    SeenByTask(late, share, table)
   }
 }
+
+/** @param late  rows behind the watermark
+  * @param share the least completeness of a stamp, in its units
+  */
+private[progress] final case class SeenByTask(late: Long, share: Long, table: HostTable)

@@ -32,6 +32,8 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
 ) extends CollectMetricsExec(name, columns, child) {
   private def host: NamedExpression = columns.head
   private def time: NamedExpression = columns(1)
+  private def eventTime: NamedExpression = columns(2)
+  private def share: Option[NamedExpression] = columns.lift(3)
 
   override def output: Seq[Attribute] = child.output ++ flag
   override def producedAttributes: AttributeSet = AttributeSet(flag)
@@ -55,8 +57,7 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
     val rows = child.execute()
     val batch = StreamingBatch.current(session)
     val run = new HostProgressPartition(
-      child.output.indexWhere(_.exprId == host.exprId),
-      child.output.indexWhere(_.exprId == time.exprId),
+      ProgressColumns(at(host), at(time), at(eventTime), share.map(at)),
       child.output,
       FutureRule(settings, batch.clockMs),
       source.lateThrough(batch.batchId, batch.clockMs),
@@ -66,6 +67,8 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
     )
     rows.mapPartitions(run)
   }
+
+  private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, flag)
   override def canEqual(other: Any): Boolean = other.isInstanceOf[HostProgressExec]
@@ -86,13 +89,21 @@ private[progress] object FutureRule {
     )
 }
 
+/** Where a row has what is noted of it.
+  *
+  * @param host      whose log the row is from; or the partition of a stamped topic
+  * @param time      how far that log has been read: the event time; or the low watermark of a stamp
+  * @param eventTime what is late or not
+  * @param share     the completeness of a stamp, in its units
+  */
+private[progress] final case class ProgressColumns(host: Int, time: Int, eventTime: Int, share: Option[Int])
+
 /** One task. A function by inheritance: Spark need not look for closures in it.
   *
   * @param lateThrough rows of this time or before are late, in microseconds
   */
 private[progress] final class HostProgressPartition(
-    host: Int,
-    time: Int,
+    in: ProgressColumns,
     columns: Seq[Attribute],
     future: FutureRule,
     lateThrough: Long,
@@ -120,27 +131,41 @@ private[progress] final class HostProgressPartition(
   }
 
   /** @return whether the row is ahead of the clock */
-  private def judge(row: InternalRow, maxima: HostMaxima): Boolean =
-    if (row.isNullAt(time)) false
+  private def judge(row: InternalRow, maxima: HostMaxima): Boolean = {
+    if (!row.isNullAt(in.eventTime) && row.getLong(in.eventTime) <= lateThrough) maxima.late += 1
+    if (in.share.isDefined) {
+      readStamp(row, maxima)
+      false
+    } else if (row.isNullAt(in.time)) false
+    else readTime(row, row.getLong(in.time), maxima)
+  }
+
+  private def readTime(row: InternalRow, time: Long, maxima: HostMaxima): Boolean =
+    if (row.isNullAt(in.host)) time > future.limit
     else {
-      val at = row.getLong(time)
-      if (at <= lateThrough) maxima.late += 1
-      if (row.isNullAt(host)) at > future.limit
-      else {
-        val name = row.getUTF8String(host)
-        if (at <= future.limit) {
-          maxima.see(name, at)
-          false
-        } else {
-          future.action match {
-            case OnFuture.Clamp => maxima.see(name, future.limit)
-            case OnFuture.Divert =>
-            case OnFuture.Fail => throw Errors.watermarkFuture(name.toString, at, future.limit)
-          }
-          maxima.seeFuture(name)
-          true
+      val host = row.getUTF8String(in.host)
+      if (time <= future.limit) {
+        maxima.see(host, time)
+        false
+      } else {
+        future.action match {
+          case OnFuture.Clamp => maxima.see(host, future.limit)
+          case OnFuture.Divert =>
+          case OnFuture.Fail => throw Errors.watermarkFuture(host.toString, time, future.limit)
         }
+        maxima.seeFuture(host)
+        true
       }
+    }
+
+  /** A partition without a stamp yet is waited for. */
+  private def readStamp(row: InternalRow, maxima: HostMaxima): Unit =
+    if (!row.isNullAt(in.host)) {
+      maxima.see(
+        row.getUTF8String(in.host),
+        if (row.isNullAt(in.time)) HostTable.Never else row.getLong(in.time)
+      )
+      in.share.filterNot(row.isNullAt).foreach(i => maxima.share = Math.min(maxima.share, row.getLong(i)))
     }
 
   private def marker(): (InternalRow, Boolean) => InternalRow =

@@ -8,7 +8,7 @@ import io.tailrace.common.Errors
 /** What one batch has left of a source's progress: format 1, big-endian, see `jvm/docs/formats.md`.
   *
   * {{{
-  *   "TRHP"(4) format(4) previous batch(8) low watermark(8) the one before it(8) completeness(2 + n)
+  *   "TRHP"(4) format(4) previous batch(8) low watermark(8) the one before it(8) upstream(8)
   *   entries(4), an entry: name(4 + n) time(8) rows ahead of the clock(8)
   *   CRC-32C of all before(4)
   * }}}
@@ -16,9 +16,9 @@ import io.tailrace.common.Errors
   * @param previous the batch whose file this one adds to; -1: none, it holds all hosts
   * @param low      microseconds, after the batch
   * @param lowBefore the one that the batch began with
-  * @param completeness of the data behind `low`, as a decimal number: what is composed with the upstream's
+  * @param upstream  the least completeness that a stamp had, whole where there are none
   */
-final case class ProgressFile(previous: Long, low: Long, lowBefore: Long, completeness: String)
+final case class ProgressFile(previous: Long, low: Long, lowBefore: Long, upstream: Completeness)
 
 object ProgressFile {
   private val Magic = 0x54524850
@@ -34,7 +34,7 @@ object ProgressFile {
     out.writeLong(file.previous)
     out.writeLong(file.low)
     out.writeLong(file.lowBefore)
-    out.writeUTF(file.completeness)
+    out.writeLong(file.upstream.units)
     HostEntries.write(out, table, hosts, count)
     out.writeInt(checksum(bytes.toByteArray, bytes.size))
     bytes.toByteArray
@@ -54,7 +54,8 @@ object ProgressFile {
       if (checksum(bytes, body) != written) {
         throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
       }
-      val file = ProgressFile(in.readLong(), in.readLong(), in.readLong(), in.readUTF())
+      val file =
+        ProgressFile(in.readLong(), in.readLong(), in.readLong(), Completeness.ofUnits(in.readLong()))
       HostEntries.read(in, into)
       if (in.available != ChecksumLength)
         throw Errors.stateFileCorrupt(name, s"${in.available} bytes are left over")

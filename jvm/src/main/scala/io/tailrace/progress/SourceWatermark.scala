@@ -34,6 +34,7 @@ private[progress] final class SourceWatermark(
   private var progress: SourceProgress = _
   private var lastWritten: Option[Long] = None
   private var lowBefore = HostTable.Never
+  private var upstream = Completeness.Whole
 
   private var batch = -1L
   private var collected = List.empty[CollectionAccumulator[Array[Byte]]]
@@ -47,6 +48,7 @@ private[progress] final class SourceWatermark(
       log.load(next, progress.table).foreach { file =>
         progress.restore(file.low)
         lowBefore = file.lowBefore
+        upstream = file.upstream
         lastWritten = Some(next - 1)
       }
     }
@@ -76,18 +78,25 @@ private[progress] final class SourceWatermark(
     begin(finished, clockMs)
     if (ended != finished) {
       val seen = collected.reverse.flatMap(_.value.asScala).map(HostMaxima.fromBytes)
-      lateRows = seen.map(_._1).sum
+      lateRows = seen.map(_.late).sum
+      upstream = seen.map(part => Completeness.ofUnits(part.share)).foldLeft(upstream)(_ min _)
       val before = progress.low
-      val advance = progress.advance(seen.map(_._2), clockMs, moving = server.isEmpty)
+      val advance = progress.advance(seen.map(_.table), clockMs, moving = server.isEmpty)
       server.foreach(_.report(progress.table, advance.moved).foreach(progress.restore))
       warn(advance)
-      val file = ProgressFile(-1, progress.low, before, settings.completeness.toString)
+      val file = ProgressFile(-1, progress.low, before, upstream)
       log.write(finished, lastWritten, file, progress.table, advance.moved, finished - retain)
       lastWritten = Some(finished)
       lowBefore = before
       ended = finished
     }
     progress.low
+  }
+
+  /** Of the rows of a batch: what stamps have said of the upstream's data, and the share of hosts that this source asks for. */
+  def completeness(next: Long, clockMs: Long): Completeness = synchronized {
+    begin(next, clockMs)
+    upstream.andThen(settings.completeness)
   }
 
   private def warn(advance: Advance): Unit = {

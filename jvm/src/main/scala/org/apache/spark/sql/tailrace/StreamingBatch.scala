@@ -11,13 +11,17 @@ import org.apache.spark.sql.classic.SparkSession
   * @param queryId the query, over all its starts
   * @param runId   one start of it
   * @param clockMs when the batch was made, by the query's clock; the same when it runs again
+  * @param watermarkMs         Spark's, of the query: what the batch closes; 0: none yet
+  * @param previousWatermarkMs what the batch before it closed
   */
 final case class StreamingBatch(
     queryId: String,
     runId: String,
     batchId: Long,
     checkpointRoot: String,
-    clockMs: Long
+    clockMs: Long,
+    watermarkMs: Long,
+    previousWatermarkMs: Long
 )
 
 object StreamingBatch {
@@ -40,7 +44,9 @@ object StreamingBatch {
       execution.runId.toString,
       batchId,
       execution.resolvedCheckpointRoot,
-      running.offsetSeqMetadata.batchTimestampMs
+      running.offsetSeqMetadata.batchTimestampMs,
+      running.offsetSeqMetadata.batchWatermarkMs,
+      running.prevOffsetSeqMetadata.fold(0L)(_.batchWatermarkMs)
     )
   }
 

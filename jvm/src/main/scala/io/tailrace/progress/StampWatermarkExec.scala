@@ -1,0 +1,72 @@
+package io.tailrace.progress
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
+import org.apache.spark.sql.types.{BinaryType, StructType}
+
+/** Adds to each row the low watermark that its micro-batch was written under, the same for all rows of it.
+  *
+  * It is the one behind which no row of this batch or a later one is, unless its host lags: of operators with state those
+  * rows still come out in the batch that the watermark had not let come out before.
+  *
+  * @param sources the accurate watermarks below
+  * @param streaming a batch frame has no watermark, and gets nulls
+  */
+final case class StampWatermarkExec(
+    stamp: Attribute,
+    sources: Seq[ProgressSettings],
+    streaming: Boolean,
+    child: SparkPlan
+) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output :+ stamp
+  override def producedAttributes: AttributeSet = AttributeSet(stamp)
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    rows.mapPartitions(new StampPartition(child.output, if (streaming) stampNow else null))
+  }
+
+  private def stampNow: Array[Byte] = {
+    val batch = StreamingBatch.current(session)
+    val low = OutputWatermark.of(child, batch.watermarkMs, batch.previousWatermarkMs) match {
+      // A row at Spark's watermark is late; one at ours isn't.
+      case Some(ms) if ms > 0 => ms * 1000 + 1
+      case _ => HostTable.Never
+    }
+    val completeness = sources
+      .map(s => SourceWatermarks.of(session, s).completeness(batch.batchId, batch.clockMs))
+      .foldLeft(Completeness.Whole)(_ andThen _)
+    WatermarkStamp.encode(low, completeness.units)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): StampWatermarkExec =
+    copy(child = newChild)
+}
+
+/** One task. A function by inheritance: Spark need not look for closures in it.
+  *
+  * @param stamp null for none
+  */
+private[progress] final class StampPartition(columns: Seq[Attribute], stamp: Array[Byte])
+    extends (Iterator[InternalRow] => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val schema = new StructType().add("stamp", BinaryType)
+    val toUnsafe = UnsafeProjection.create(columns, columns)
+    val joiner = GenerateUnsafeRowJoiner.create(DataTypeUtils.fromAttributes(columns), schema)
+    val added = UnsafeProjection.create(schema)(InternalRow(stamp)).copy()
+    rows.map {
+      case unsafe: UnsafeRow => joiner.join(unsafe, added)
+      case other => joiner.join(toUnsafe(other), added)
+    }
+  }
+}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import ArrayType
 
 from tailrace import _convert, _jvm
@@ -14,7 +14,7 @@ from tailrace import _convert, _jvm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tailrace._convert import Duration
 
@@ -198,7 +198,7 @@ def stamped_watermark(
 
 
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
-    if isinstance(hosts, ClassicDataFrame):
+    if isinstance(hosts, DataFrame):
         return _names(hosts)
     if isinstance(hosts, os.PathLike):
         return _names(session.read.text(os.fspath(hosts)))

@@ -63,8 +63,9 @@ final class ErrorsSuite extends AnyFunSuite {
   )
 
   // Those that only a running query meets.
-  private val stateConditions = all.keySet.filter(_.startsWith("TAILRACE_STATE_")) + "TAILRACE_WATERMARK_FUTURE" ++
-    Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT")
+  private val stateConditions =
+    all.keySet.filter(_.startsWith("TAILRACE_STATE_")) + "TAILRACE_WATERMARK_FUTURE" ++
+      Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT")
 
   private def thrown(condition: String): SparkThrowable = all(condition) match {
     case e: SparkThrowable => e

@@ -13,6 +13,12 @@ import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStu
 
 /** The watermark of hosts as Spark's operators see it. */
 final class AccurateWatermarkSuite extends SparkSuite {
+  // The checkpoint as users have it, without a process for each of its files.
+  override protected def withDirectory[T](body: File => T): T =
+    withConf(
+      "spark.sql.streaming.checkpointFileManagerClass" -> "io.tailrace.state.TailraceFileManager"
+    )(super.withDirectory(body))
+
   private def watermark(options: WatermarkOptions)(logs: DataFrame): DataFrame =
     Tailrace.accurateWatermark(logs, "at", "host", options)
 
@@ -377,7 +383,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
         else if (id == 0) WatermarkStamp.encode(Long.MinValue, share("1"))
         else WatermarkStamp.encode((LoggedStream.Noon + id) * 1000000, share(if (id < 50) "0.9" else "0.99"))
       }
-      val options = WatermarkOptions(completeness = "100%", hosts = Some(Seq("t-a", "t-b")))
+      val options = WatermarkOptions(completeness = "100%")
       val stream = new LoggedStream(spark, directory)({ in =>
         val topic = in.head.withColumn("topic", lit("t")).withColumn("w", stamp(col("id")))
         val down = Tailrace.stampedWatermark(topic, "at", "w", Seq("topic", "host"), options)

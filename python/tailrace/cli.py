@@ -49,6 +49,15 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
     demo.set_defaults(run=_demo)
 
+    watermark = commands.add_parser(
+        "demo-watermark", help="show windows that wait for a host that lags, with the watermark server's page"
+    )
+    watermark.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
+    watermark.add_argument(
+        "--no-browser", action="store_true", help="open no page, and end when all has been shown"
+    )
+    watermark.set_defaults(run=_demo_watermark)
+
     doctor = commands.add_parser(
         "doctor", help="check this installation and say what to do about what is wrong"
     )
@@ -152,6 +161,12 @@ def _demo(parsed: argparse.Namespace) -> int:
     from tailrace.demo.run import run_demo
 
     return 0 if run_demo(parsed.rows, parsed.slices, parsed.out, parsed.driver_memory) else 1
+
+
+def _demo_watermark(parsed: argparse.Namespace) -> int:
+    from tailrace.demo.watermark import run_watermark_demo
+
+    return 0 if run_watermark_demo(parsed.driver_memory, stay=not parsed.no_browser) else 1
 
 
 def _doctor(parsed: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.CalendarInterval
 /** Spark's own node of a watermark, but what it says at the end of a batch is the low watermark of a source's hosts.
   *
   * Spark's tracker asks `eventTimeStats` on the driver before the batch is committed; from there the watermark takes
-  * Spark's own way: the checkpoint, the policy of several watermarks, the propagation to each operator (`adr/007`).
+  * Spark's own way: the checkpoint, the policy of several watermarks, the propagation to each operator (`adr/008`).
   */
 final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: CalendarInterval, child: SparkPlan)(
     val settings: ProgressSettings,

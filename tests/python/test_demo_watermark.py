@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+# Rows a minute of two hosts in windows of ten minutes: web-1 until 12:41, web-2 first until 12:05.
+SHOWN = """
+web-1 has logged until 12:41, and web-2 until 12:05:
+  at 100%, windows that close: none
+  at  50%, windows that close: 12:00 (16 rows), 12:10 (10 rows), 12:20 (10 rows), 12:30 (10 rows)
+
+web-2 has caught up:
+  at 100%, windows that close: 12:00 (20 rows), 12:10 (20 rows), 12:20 (20 rows), 12:30 (20 rows)
+  at  50%, windows that close: none
+"""
+
+
+def test_windows_wait_for_the_host_that_lags_at_100_percent_and_not_at_50() -> None:
+    line = [sys.executable, "-m", "tailrace", "demo-watermark", "--no-browser", "--driver-memory", "1g"]
+    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environ)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "page: http://127.0.0.1:" in done.stdout
+    assert SHOWN in done.stdout

@@ -3,6 +3,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Rows a minute of two hosts in windows of ten minutes: web-1 until 12:41, web-2 first until 12:05.
 SHOWN = """
@@ -14,6 +18,10 @@ web-2 has caught up:
   at 100%, windows that close: 12:00 (20 rows), 12:10 (20 rows), 12:20 (20 rows), 12:30 (20 rows)
   at  50%, windows that close: none
 """
+
+
+def test_the_readme_shows_what_comes_out(repository: Path) -> None:
+    assert f"```{SHOWN}```" in (repository / "README.md").read_text()
 
 
 def test_windows_wait_for_the_host_that_lags_at_100_percent_and_not_at_50() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.server.database import DatabaseError
-from tailrace.server.ledger import HISTORY_KEPT, HISTORY_STEP, Ledger
+from tailrace.server.ledger import HISTORY_KEPT, Ledger
 from tailrace.server.opening import open_database
 from tailrace.server.protocol import OverrideRequest, Report, ReportAnswer
 from tailrace.server.state import RefusedError
@@ -235,8 +235,7 @@ def test_history_is_sampled_and_old_points_go(make: Callable[[], Ledger], clock:
         tell(ledger, report(source({"h": T + second})))
     app = ledger.app("app")
     assert app is not None
-    at = T - T % HISTORY_STEP
-    points = [(at, T), (at + HISTORY_STEP, T + 12)]
+    points = [(T, T), (T + 12 * SECOND, T + 12)]
     assert sorted(ledger.store.history(app, 0)) == [
         (name, *point) for name in ("", "source") for point in points
     ]

@@ -53,7 +53,8 @@ def lag_chart(history: History) -> str:
         parts.append(
             f'<text class="axis {place}" x="{x(time):.1f}" y="{_HEIGHT - 8}">{shown_time(time)[11:]}</text>'
         )
-    for number, (name, points) in enumerate(series.items()):
+    # The global one last, over the operator that it is equal to.
+    for number, (name, points) in reversed(list(enumerate(series.items()))):
         line_points = " ".join(f"{x(p.at):.1f},{y(_lag(p)):.1f}" for p in points)
         parts.append(
             f'<polyline class="series s{number}" data-operator="{escape(name)}" points="{line_points}"/>'

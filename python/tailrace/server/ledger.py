@@ -235,14 +235,13 @@ class Ledger:
 
     def _sample(self, app: App, low: LowWatermarks) -> None:
         now = self.clock()
-        moment = now - now % HISTORY_STEP
         before = self._sampled.get(app.name)
-        if before == moment:
+        if before is not None and before // HISTORY_STEP == now // HISTORY_STEP:
             return
-        self.store.put_history(app, moment, low)
-        if before is None or before // _PRUNE_EVERY != moment // _PRUNE_EVERY:
-            self.store.prune(app, moment - HISTORY_KEPT, WINDOWS_KEPT)
-        self._sampled[app.name] = moment
+        self.store.put_history(app, now, low)
+        if before is None or before // _PRUNE_EVERY != now // _PRUNE_EVERY:
+            self.store.prune(app, now - HISTORY_KEPT, WINDOWS_KEPT)
+        self._sampled[app.name] = now
 
 
 def _answer(app: App, report: Report, low: LowWatermarks) -> ReportAnswer:

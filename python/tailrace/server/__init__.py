@@ -4,13 +4,15 @@ Files import downwards alone, from `run`, which starts the process:
 
     run                 address, token and store as the command line gives them; uvicorn
     api, guard          routes of the protocol; who may ask, and how much at once
-    page, api_page, metrics, chart, drawing      what people and Prometheus see
+    page, sections, chart, drawing, api_page, metrics      what people and Prometheus see
+    views               an application as the API, the page and the metrics show it
     worker              one thread owns state and database; reports that wait together share a commit
     ledger              what a report, an override and a reader do, as transactions
     state, hosts        the state of an application in memory
-    store, schema, database      the same state in SQLite or PostgreSQL
+    store, schema       the same state in a database
+    opening, sqlite, postgresql, database        SQLite or PostgreSQL
     protocol            the JSON of the API
-    topology, rules     pure: low watermarks along a graph, the completeness rule
+    topology, rules, wording     pure: low watermarks along a graph, the completeness rule, times for people
 
 `overview` is the other end: what `tailrace watermarks` asks a server and prints. Nothing here imports Spark.
 """

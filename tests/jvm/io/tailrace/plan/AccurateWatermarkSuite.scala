@@ -425,6 +425,18 @@ final class AccurateWatermarkSuite extends SparkSuite {
     }
   }
 
+  test("a plan is explained before there is a query") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val logs = watermark(whole)(in.head)
+        val text = logs.queryExecution.explainString(org.apache.spark.sql.execution.SimpleMode)
+        assert(text.contains("HostProgress") && text.contains("LowWatermark"))
+        logs
+      })
+      stream.start()
+    }
+  }
+
   test("two accurate watermarks need two names") {
     withDirectory { directory =>
       checkRefused("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> "watermark") {

@@ -70,11 +70,13 @@ final class ServerClientSuite extends AnyFunSuite {
   test("away: no word, quickly; and when it is back all that has moved meanwhile") {
     withServer { server =>
       val told = client(server)
-      val hosts = table("a" -> 10, "b" -> 20)
+      val hosts = table("a" -> 10, "b" -> 20, "c" -> 30)
       server.low = Some(10)
-      assert(told.report(hosts, Array(0, 1)).contains(10))
+      assert(told.report(hosts, Array(0, 1, 2)).contains(10))
       server.close()
       val started = System.nanoTime()
+      hosts.raise(2, 40)
+      assert(told.report(hosts, Array(2)).isEmpty)
       (1 to 50).foreach { i =>
         hosts.raise(i % 2, 100L + i)
         assert(told.report(hosts, Array(i % 2)).isEmpty)
@@ -82,7 +84,7 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(System.nanoTime() - started < 5e9)
       server.start()
       eventually(patient, often)(assert(told.report(hosts, Array()).contains(10)))
-      assert(server.progress(server.reports(1)) == Map("a" -> 150L, "b" -> 149L))
+      assert(server.progress(server.reports(1)) == Map("a" -> 150L, "b" -> 149L, "c" -> 40L))
     }
   }
 

@@ -64,6 +64,9 @@ final class ServerClientSuite extends AnyFunSuite {
       told.report(hosts, Array())
       told.report(hosts, Array())
       assert(server.reports.last.at("/operators/0").has("roster"))
+      assert(server.progress(server.reports.last) == Map("a" -> 30L, "b" -> 20L), "it has lost the hosts too")
+      val versions = server.reports.map(_.at("/operators/0/roster_version").asLong)
+      assert(versions.distinct.size == 1 && versions.head > 1600000000000L, "one for each start, growing")
     }
   }
 

@@ -28,6 +28,11 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
   private val pending = new BitSet
   private var everything = true
   private var rosterNeeded = true
+
+  // Of this start of the query, which may have another roster than the last one. A server that has lost its store then
+  // waits for the roster instead of counting those hosts alone that move.
+  private val rosterVersion = System.currentTimeMillis()
+
   private var failures = 0
   private var nextAttempt = 0L
 
@@ -48,6 +53,8 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
       val answer = send(body(table, sending))
       sending.foreach(pending.clear)
       rosterNeeded = answer.path("need_roster").asBoolean
+      // Who hasn't the roster hasn't the hosts either.
+      everything = rosterNeeded
       if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
       failures = 0
       val own = answer.path("operators").path(server.operator).path("output_low_watermark")
@@ -70,7 +77,7 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
     val root = json.createObjectNode().put("client", client)
     val operator = root.putArray("operators").addObject()
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
-    operator.put("completeness", settings.completeness.toString)
+    operator.put("completeness", settings.completeness.toString).put("roster_version", rosterVersion)
     if (rosterNeeded) {
       val roster = operator.putArray("roster")
       settings.roster.foreach(_.foreach(roster.add))

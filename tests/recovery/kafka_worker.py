@@ -2,7 +2,7 @@
 
     kafka_worker.py ROOT copy|read go-on|drain SERVERS
 
-`copy` is pipeline 1, at-least-once, from topic-1 to topic-2; `read` is pipeline 2, which must see each record
+`copy` is pipeline 1, at-least-once, from kill-1 to kill-2; `read` is pipeline 2, which must see each record
 once. `go-on` in small batches, so that there is much to kill, or `drain` what there is and end.
 Says READY once the query is up, and DONE when it has drained its topic.
 """
@@ -29,19 +29,19 @@ def _stream(spark: SparkSession, servers: str, topic: str, batch: int) -> DataFr
 
 
 def _copy(spark: SparkSession, servers: str, batch: int) -> DataStreamWriter:
-    pid = tailrace.producer_id(query="copy", stream="out", brokers=servers, path="topic-1")
-    out = _stream(spark, servers, "topic-1", batch).select(
+    pid = tailrace.producer_id(query="copy", stream="out", brokers=servers, path="kill-1")
+    out = _stream(spark, servers, "kill-1", batch).select(
         tailrace.stream_metadata(pid, "partition", "offset").alias("key"),
         "value",
         tailrace.source_partition("partition", 2).alias("partition"),
     )
     writer = out.writeStream.format("kafka").option("kafka.bootstrap.servers", servers)
-    return writer.option("topic", "topic-2")
+    return writer.option("topic", "kill-2")
 
 
 def _read(spark: SparkSession, servers: str, batch: int, root: Path) -> DataStreamWriter:
-    once = tailrace.filter_replays(_stream(spark, servers, "topic-2", batch))
-    return once.select("value").writeStream.format("parquet").option("path", str(root / "out"))
+    once = tailrace.filter_replays(_stream(spark, servers, "kill-2", batch))
+    return worker_session.into_files(once.select("value"), root)
 
 
 def main() -> None:
@@ -49,14 +49,7 @@ def main() -> None:
     spark = worker_session.start(spark_jars=connector_jars())
     batch = 10_000 if until == "drain" else 100
     writer = _copy(spark, servers, batch) if pipeline == "copy" else _read(spark, servers, 2 * batch, root)
-    writer = writer.option("checkpointLocation", str(root / f"{pipeline}-checkpoint"))
-    if until == "drain":
-        writer = writer.trigger(availableNow=True)
-    query = writer.start()
-    print("READY", flush=True)
-    query.awaitTermination()
-    print("DONE", flush=True)
-    spark.stop()
+    worker_session.run(writer, root / f"{pipeline}-checkpoint", drain=until == "drain")
 
 
 if __name__ == "__main__":

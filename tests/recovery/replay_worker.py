@@ -21,12 +21,7 @@ def main() -> None:
     topic = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / "topic"))
     keyed = topic.select("*", tailrace.stream_metadata("pid", "source", "position").alias("key"))
     once = tailrace.filter_replays(keyed, disorder=3).select("pid", "source", "position")
-    writer = once.writeStream.format("parquet").option("path", str(root / "out"))
-    query = writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
-    print("READY", flush=True)
-    query.awaitTermination()
-    print("DONE", flush=True)
-    spark.stop()
+    worker_session.run(worker_session.into_files(once, root), root / "checkpoint")
 
 
 if __name__ == "__main__":

@@ -39,9 +39,9 @@ def test_output_equals_topic_1_after_kills_of_either_pipeline(
 ) -> None:
     rng = random.Random(SEED)
     count = _KILLS * _RECORDS_PER_KILL
-    kafka_broker.create_topic("topic-1", _PARTITIONS)
-    kafka_broker.create_topic("topic-2", 2)
-    kafka_broker.produce("topic-1", map(str, range(count)))
+    kafka_broker.create_topic("kill-1", _PARTITIONS)
+    kafka_broker.create_topic("kill-2", 2)
+    kafka_broker.produce("kill-1", map(str, range(count)))
 
     log_path = tmp_path / "workers.log"
     running: dict[str, subprocess.Popen[bytes]] = {}
@@ -72,6 +72,6 @@ def test_output_equals_topic_1_after_kills_of_either_pipeline(
         found.update(int(row["value"]) for row in pq.read_table(path).to_pylist())
     assert sorted(found) == list(range(count))
     assert max(found.values()) == 1
-    assert sum(kafka_broker.end_offsets("topic-2").values()) > count, (
+    assert sum(kafka_broker.end_offsets("kill-2").values()) > count, (
         "pipeline 1 has written nothing twice: no proof"
     )

@@ -26,12 +26,7 @@ def main() -> None:
     waiting = tailrace.accurate_watermark(logs, "at", host="host", completeness="100%")
     counts = waiting.groupBy(F.window("at", "10 seconds")).count()
     flat = counts.select(F.unix_seconds("window.start").alias("start"), "count")
-    writer = flat.writeStream.format("parquet").option("path", str(root / "out"))
-    query = writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
-    print("READY", flush=True)
-    query.awaitTermination()
-    print("DONE", flush=True)
-    spark.stop()
+    worker_session.run(worker_session.into_files(flat, root), root / "checkpoint")
 
 
 if __name__ == "__main__":

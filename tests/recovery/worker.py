@@ -29,12 +29,7 @@ def main() -> None:
     joined = tailrace.join(
         *sides, on="key", left_time="l_ts", right_time="r_ts", before="5 seconds", after="30 seconds"
     )
-    writer = joined.writeStream.format("parquet").option("path", str(root / "out"))
-    query = writer.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
-    print("READY", flush=True)
-    query.awaitTermination()
-    print("DONE", flush=True)
-    spark.stop()
+    worker_session.run(worker_session.into_files(joined, root), root / "checkpoint")
 
 
 if __name__ == "__main__":

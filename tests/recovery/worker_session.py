@@ -1,10 +1,18 @@
-"""The Spark session of the processes that campaigns kill."""
+"""What the processes that campaigns kill have in common: their Spark session, and the query until its end."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 import tailrace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def start(**more: str) -> SparkSession:
@@ -25,3 +33,18 @@ def start(**more: str) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return tailrace.configure(builder).getOrCreate()
+
+
+def into_files(results: DataFrame, root: Path) -> DataStreamWriter:
+    """An idempotent sink, ROOT/out, which `killing.committed_files` reads."""
+    return results.writeStream.format("parquet").option("path", str(root / "out"))
+
+
+def run(writer: DataStreamWriter, checkpoint: Path, *, drain: bool = True) -> None:
+    """Says READY once the query is up, and DONE once it has ended: where `drain`, when all was read."""
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = (writer.trigger(availableNow=True) if drain else writer).start()
+    print("READY", flush=True)
+    query.awaitTermination()
+    print("DONE", flush=True)
+    SparkSession.active().stop()

@@ -96,13 +96,11 @@ def accurate_watermark(
         "completeness": _convert.text(completeness, "completeness"),
         "onFuture": _convert.text(on_future, "on_future"),
         "delay": _convert.duration(delay, "delay"),
-        "operator": _convert.text(operator, "operator"),
         "name": _convert.text(name, "name"),
     }
     durations = {"idleAfter": (idle_after, "idle_after"), "futureLimit": (future_limit, "future_limit")}
-    texts = {"server": (server, "server"), "app": (app, "app"), "token": (token, "token")}
     options |= {key: _convert.duration(v, n) for key, (v, n) in durations.items() if v is not None}
-    options |= {key: _convert.text(v, n) for key, (v, n) in texts.items() if v is not None}
+    options |= _server_options(server, app, operator, token)
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
     columns = (_convert.text(event_time, "event_time"), _convert.text(host, "host"))
     return _jvm.accurate_watermark(frame, columns, roster, options)
@@ -150,6 +148,10 @@ def stamped_watermark(
     partitions: Sequence[str] | None = None,
     completeness: str = "100%",
     delay: Duration = "0 seconds",
+    server: str | None = None,
+    app: str | None = None,
+    operator: str = "source",
+    token: str | None = None,
     name: str = "watermark",
 ) -> DataFrame:
     """Gives a frame the event-time watermark that the stamps of its records say.
@@ -171,7 +173,12 @@ def stamped_watermark(
             None: those that have been seen so far.
         completeness: the share of the partitions that must have passed.
         delay: how far the watermark stays behind.
-        name: as in `accurate_watermark`.
+        server: a watermark server that hears of the stamps, and whose word counts; as `app`, `operator` and
+            `token` in `accurate_watermark`.
+        app: as there.
+        operator: as there.
+        token: as there.
+        name: as there.
 
     Returns:
         A frame with the same columns.
@@ -187,6 +194,7 @@ def stamped_watermark(
         "delay": _convert.duration(delay, "delay"),
         "name": _convert.text(name, "name"),
     }
+    options |= _server_options(server, app, operator, token)
     roster = None if partitions is None else [_convert.text(p, "partitions") for p in partitions]
     columns = (_convert.text(event_time, "event_time"), _convert.text(stamp, "stamp"))
     origin = [_convert.text(column, "partition") for column in partition]
@@ -195,6 +203,11 @@ def stamped_watermark(
     last = F.expr(f"try_element_at(filter(`{stamp}`, h -> h.key = '{_HEADER}'), -1).value")
     taken = frame.withColumn(_STAMP, last)
     return _jvm.stamped_watermark(taken, (columns[0], _STAMP), origin, roster, options).drop(_STAMP)
+
+
+def _server_options(server: str | None, app: str | None, operator: str, token: str | None) -> dict[str, str]:
+    texts = {"server": server, "app": app, "operator": operator, "token": token}
+    return {name: _convert.text(value, name) for name, value in texts.items() if value is not None}
 
 
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tailrace
+from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
 
 if TYPE_CHECKING:
@@ -23,9 +24,32 @@ if TYPE_CHECKING:
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+_JVM_SUITES = pytest.StashKey[JvmSuites]()
+
+
+def _is_jvm_suites(item: pytest.Item) -> bool:
+    return item.path.name == "test_jvm_suites.py"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The JVM suites take minutes: what fails in seconds is told first.
-    items.sort(key=lambda item: item.path.name == "test_jvm_suites.py")
+    items.sort(key=_is_jvm_suites)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if not session.config.option.collectonly and any(map(_is_jvm_suites, session.items)):
+        session.config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _JVM_SUITES in config.stash:
+        config.stash[_JVM_SUITES].stop()
+
+
+@pytest.fixture
+def jvm_suites(pytestconfig: pytest.Config) -> JvmSuites:
+    """They began with the session."""
+    return pytestconfig.stash[_JVM_SUITES]
 
 
 @pytest.fixture(scope="session")

@@ -169,11 +169,68 @@ def label_join(scenario: Scenario) -> dict[str, Any]:
     return {"groups": sorted([r.value, sorted(m.r_id for m in r.labels)] for r in rows)}
 
 
+def stamps(scenario: Scenario) -> dict[str, Any]:
+    """Two queries with a topic between them; the second one's windows wait for what the first has read."""
+    spark = scenario.spark
+    noon = 1767268800
+
+    def log(*rows: tuple[str, int]) -> None:
+        header = F.array(F.struct(F.lit("trace").alias("key"), F.lit(b"7").alias("value")))
+        lines = spark.createDataFrame([(f"{host} {second}",) for host, second in rows], "value string")
+        scenario.write(lines.coalesce(1).withColumn("headers", header), "log-lines")
+
+    def upstream() -> None:
+        words = F.split(F.col("value").cast("string"), " ")
+        lines = scenario.stream("log-lines", includeHeaders="true").select(
+            words[0].alias("host"),
+            F.timestamp_seconds(words[1].cast("int") + noon).alias("at"),
+            "headers",
+        )
+        waiting = tailrace.accurate_watermark(lines, "at", host="host", completeness="50%", hosts=["a", "b"])
+        out = tailrace.stamp_watermark(waiting, headers=True).select(
+            F.unix_seconds("at").cast("string").alias("value"),
+            "headers",
+            F.when(F.col("host") == "a", 0).otherwise(1).alias("partition"),
+        )
+        writer = out.writeStream.format("kafka").option("kafka.bootstrap.servers", scenario.servers)
+        writer = writer.options(topic="stamped", checkpointLocation=str(scenario.root / "up"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def downstream() -> list[list[int]]:
+        topic = scenario.stream("stamped", includeHeaders="true").withColumn(
+            "at", F.timestamp_seconds(F.col("value").cast("string").cast("long"))
+        )
+        waiting = tailrace.stamped_watermark(
+            topic, "at", stamp="headers", partitions=["stamped-0", "stamped-1"]
+        )
+        counts = waiting.groupBy(F.window("at", "10 seconds")).count()
+        flat = counts.select((F.unix_seconds("window.start") - noon).alias("start"), "count")
+        scenario.to_parquet(flat, "down")
+        rows = spark.read.schema("start long, count long").parquet(str(scenario.root / "down-out")).collect()
+        return sorted([row["start"], row["count"]] for row in rows)
+
+    found: dict[str, Any] = {}
+    rounds = {
+        "b lags": [("a", 1), ("b", 2), ("a", 30)],
+        "stamped in one partition": [("a", 31), ("a", 40)],
+        "stamped in both": [("b", 32)],
+    }
+    for name, rows in rounds.items():
+        log(*rows)
+        upstream()
+        found[name] = downstream()
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", scenario.servers)
+    written = reader.options(subscribe="stamped", includeHeaders="true").load()
+    found["headers"] = sorted({tuple(h["key"] for h in row.headers) for row in written.collect()})
+    return found
+
+
 def main() -> None:
     servers, root, name = sys.argv[1:]
     scenarios: dict[str, Callable[[Scenario], dict[str, Any]]] = {
         "replays": replays,
         "label-join": label_join,
+        "stamps": stamps,
     }
     scenario = Scenario(servers, Path(root))
     print(json.dumps(scenarios[name](scenario)), flush=True)

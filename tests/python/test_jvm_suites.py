@@ -1,21 +1,15 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
+    from jvm_suites import JvmSuites
 
-def test_the_jvm_suites_pass(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
+
+def test_the_jvm_suites_pass(jvm_suites: JvmSuites, capfd: pytest.CaptureFixture[str]) -> None:
     with capfd.disabled():  # minutes of silence would look like a hang
-        done = subprocess.run(
-            [sys.executable, "python/build_backend/sbt.py", "test"],
-            cwd=repository,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    assert done.returncode == 0, "sbt test failed; its output is above"
+        for text in jvm_suites.output():
+            print(text, end="", flush=True)
+    assert jvm_suites.exit_code == 0, "sbt test failed; its output is above"

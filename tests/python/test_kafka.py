@@ -49,3 +49,13 @@ def test_the_label_join_from_two_topics_to_parquet(kafka_broker: KafkaBroker, tm
     # A right row of the same key every ten seconds: at 0, 10 and 20 seconds after the left one.
     expected = [[i, [r for r in (i, i + 10, i + 20) if r < 500]] for i in range(500)]
     assert found["groups"] == expected
+
+
+def test_a_watermark_travels_through_a_topic(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    kafka_broker.create_topic("log-lines", 1)
+    kafka_broker.create_topic("stamped", 2)
+    found = _run(kafka_broker, tmp_path, "stamps")
+    # The first stamp is that of rows before any was read, the second one's is a's time: b may lag.
+    assert found["b lags"] == found["stamped in one partition"] == []
+    assert found["stamped in both"] == [[0, 2]]
+    assert found["headers"] == [["trace", "watermark"]], "behind the headers that were there"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,17 +24,25 @@ def run_to_the_end(worker: Path, root: Path, kills: int, rng: random.Random) -> 
     """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE."""
     path = root / "worker.log"
     finished_early = 0
-    with path.open("wb") as log:
-        for _ in range(kills):
+    with path.open("wb") as log, ExitStack() as stack:
+
+        def prepare() -> subprocess.Popen[bytes]:
             process = start(worker, root, log=log)
-            wait_until_ready(process, path)
+            stack.callback(kill, process)
+            return process
+
+        upcoming = prepare()
+        for _ in range(kills):
+            # The Spark of the next one starts meanwhile: that takes longest.
+            process, upcoming = upcoming, prepare()
+            begin(process, path)
             time.sleep(rng.uniform(0.0, 3.5))
             if process.poll() is None:
                 kill(process)
             else:
                 finished_early += 1
-        last = start(worker, root, log=log)
-        output, _ = last.communicate(timeout=600)
+        begin(upcoming, path)
+        output, _ = upcoming.communicate(timeout=600)
     assert b"DONE" in output, path.read_text()[-4000:]
     assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
 
@@ -54,9 +63,10 @@ def committed_files(root: Path) -> list[str]:
 
 
 def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Starts `worker ROOT MORE...`."""
+    """Starts `worker ROOT MORE...`, which makes its Spark and waits for `begin`."""
     return subprocess.Popen(
         [sys.executable, str(worker), str(root), *more],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
         # A group of its own: the JVM is a child of the Python process, and both die at the same moment.
@@ -65,13 +75,17 @@ def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Po
     )
 
 
-def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Waits until the query has started: before that there is nothing to lose."""
+def begin(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Lets it start its query and waits until it has: before that there is nothing to lose."""
+    assert process.stdin is not None
     assert process.stdout is not None
+    process.stdin.write(b"BEGIN\n")
+    process.stdin.flush()
     assert process.stdout.readline().strip() == b"READY", log.read_text()[-4000:]
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """kill -9, of the JVM too."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """kill -9, of the JVM too, unless it has ended."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

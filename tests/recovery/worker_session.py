@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def start(**more: str) -> SparkSession:
-    """Starts it, with more settings, by their names with _ for the dots."""
+    """Starts it and waits until the test says BEGIN.
+
+    Args:
+        more: settings, by their names with _ for the dots.
+    """
     builder = SparkSession.builder.master("local[2]")
     settings = {
         "spark.driver.memory": "1g",
@@ -32,7 +37,10 @@ def start(**more: str) -> SparkSession:
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return tailrace.configure(builder).getOrCreate()
+    session = tailrace.configure(builder).getOrCreate()
+    if sys.stdin.readline() != "BEGIN\n":
+        raise SystemExit("the test has ended")
+    return session
 
 
 def into_files(results: DataFrame, root: Path) -> DataStreamWriter:

@@ -63,9 +63,13 @@ final class ImportRulesSuite extends AnyFunSuite {
     assert(sources.map(_.packageName).toSet == known)
   }
 
-  // The capabilities that stand side by side, below plan.
+  // The capabilities stand side by side, below plan. Progress is what the others tell of themselves to.
   private def below(i: Int): Seq[String] =
-    layers.take(i) ++ (if (i > layers.indexOf("join")) Seq("replay", "progress") else Nil)
+    layers.take(i) ++ (i - layers.indexOf("join") match {
+      case 0 => Seq("progress")
+      case above if above > 0 => Seq("replay", "progress")
+      case _ => Nil
+    })
 
   layers.zipWithIndex.foreach { case (layer, i) =>
     test(s"$layer uses ${if (i == 0) "no other package" else below(i).mkString(", ") + " only"}") {

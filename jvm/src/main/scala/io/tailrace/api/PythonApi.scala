@@ -74,32 +74,33 @@ object PythonApi {
       host: String,
       hosts: java.util.List[String],
       options: java.util.Map[String, String]
-  ): DataFrame = {
+  ): DataFrame = Tailrace.accurateWatermark(frame, eventTime, host, watermarkOptions(hosts, options))
+
+  private def watermarkOptions(
+      hosts: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): WatermarkOptions = {
     val named = options.asScala
-    Tailrace.accurateWatermark(
-      frame,
-      eventTime,
-      host,
-      WatermarkOptions(
-        completeness = named("completeness"),
-        hosts = Option(hosts).map(_.asScala.toSeq),
-        idleAfter = named.get("idleAfter"),
-        futureLimit = named.get("futureLimit"),
-        onFuture = named("onFuture"),
-        delay = named("delay"),
-        server = named.get("server"),
-        app = named.get("app"),
-        operator = named("operator"),
-        token = named.get("token"),
-        name = named("name")
-      )
+    val defaults = WatermarkOptions()
+    WatermarkOptions(
+      completeness = named("completeness"),
+      hosts = Option(hosts).map(_.asScala.toSeq),
+      idleAfter = named.get("idleAfter"),
+      futureLimit = named.get("futureLimit"),
+      onFuture = named.getOrElse("onFuture", defaults.onFuture),
+      delay = named("delay"),
+      server = named.get("server"),
+      app = named.get("app"),
+      operator = named("operator"),
+      token = named.get("token"),
+      name = named("name")
     )
   }
 
   def stampWatermark(frame: Dataset[_], into: String): DataFrame = Tailrace.stampWatermark(frame, into)
 
   /** @param partitions the roster; null: those that have been seen
-    * @param options    by the names of [[WatermarkOptions]]: completeness, delay, name
+    * @param options    by the names of [[WatermarkOptions]], but for what is of hosts alone
     */
   def stampedWatermark(
       frame: Dataset[_],
@@ -114,12 +115,7 @@ object PythonApi {
       eventTime,
       stamp,
       partition.asScala.toSeq,
-      WatermarkOptions(
-        completeness = options.get("completeness"),
-        hosts = Option(partitions).map(_.asScala.toSeq),
-        delay = options.get("delay"),
-        name = options.get("name")
-      )
+      watermarkOptions(partitions, options)
     )
 
   /** Throws an error that says what is missing and what to do. */

@@ -45,7 +45,7 @@ private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (Stri
       share: String,
       options: WatermarkOptions
   ): LogicalPlan = {
-    val settings = options.settings
+    val settings = options.settings.copy(isStamped = true)
     val time = timeColumn(eventTime)
     val progress = HostProgress(
       UUID.randomUUID,

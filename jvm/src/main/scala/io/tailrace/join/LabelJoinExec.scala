@@ -17,8 +17,10 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
+import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.TailraceConf
+import io.tailrace.progress.HeldWork
 import io.tailrace.state.BufferedRows
 
 /** The streaming join, as Spark plans and runs it. Per partition and micro-batch:
@@ -67,7 +69,8 @@ class LabelJoinExec(
       left,
       right,
       outputMode
-    ) {
+    )
+    with HeldWork {
 
   // False while the parent's constructor runs.
   private val constructed = true
@@ -181,6 +184,17 @@ class LabelJoinExec(
     Some(Math.max(0L, inputWatermarkMs - waitMs))
   }
 
+  // What tasks say of the partition that they have joined. Of pairs no row waits: they come out at once.
+  private lazy val waiting = {
+    val accumulator = new CollectionAccumulator[PartitionWaiting]
+    sparkContext.register(accumulator)
+    accumulator
+  }
+
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped) {
+    waiting.value.asScala.map(one => one.partition -> one.oldest).toMap
+  }
+
   override lazy val instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric] = Map.empty
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
@@ -220,6 +234,7 @@ class LabelJoinExec(
       new StateStoreConf(conf),
       SparkPlans.broadcastHadoopConf(session),
       metrics,
+      waiting,
       if (conf.stateStoreCheckpointFormatVersion >= 2) Some(checkpointInfoAccumulator) else None
     )
     left

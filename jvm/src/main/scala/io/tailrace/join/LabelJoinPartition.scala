@@ -16,6 +16,12 @@ import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 
 import io.tailrace.state.{BufferedRows, RowMemory, StoreKind, TailraceStateStore}
 
+/** What one partition holds back after a batch.
+  *
+  * @param oldest the event time of the oldest left row that has not come out, in microseconds; none if none waits
+  */
+private[join] final case class PartitionWaiting(partition: Int, oldest: Option[Long])
+
 /** The join of one partition in one micro-batch, on an executor: opens the store, runs the task, commits, reports.
   *
   * A function by inheritance: Spark would take a lambda for a closure to be cleaned, and read the byte code of the
@@ -32,6 +38,7 @@ private[join] final class LabelJoinPartition(
     storeConf: StateStoreConf,
     hadoopConf: Broadcast[SerializableConfiguration],
     metrics: Map[String, SQLMetric],
+    waiting: CollectionAccumulator[PartitionWaiting],
     checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]
 ) extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
@@ -111,6 +118,7 @@ private[join] final class LabelJoinPartition(
     metrics("numTotalStateRows") += now.numKeys
     metrics(JoinMetrics.StateFileBytes) += now.memoryUsedBytes
     metrics("numStateStoreInstances") += 1
+    if (settings.isGrouped) waiting.add(PartitionWaiting(store.id.partitionId, oldestWaiting(store)))
     metrics(JoinMetrics.StateFiles) += store.files
     metrics(JoinMetrics.LostVersions) += store.lostVersions
     val leftKinds = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
@@ -129,6 +137,15 @@ private[join] final class LabelJoinPartition(
       )
     }
   }
+
+  /** The state says of sections what their oldest row is, of which a part may have come out: those up to the expiry. */
+  private def oldestWaiting(store: TailraceStateStore): Option[Long] =
+    store
+      .sectionsOf(StoreKind.LeftTimeSorted)
+      .map(_.section)
+      .filter(_.liveRows > 0)
+      .map(section => Math.max(section.minTime, settings.window.leftExpiry(watermark) + 1))
+      .minOption
 
   private def millis(body: => Unit): Long = {
     val started = System.nanoTime

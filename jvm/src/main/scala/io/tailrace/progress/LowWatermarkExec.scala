@@ -73,7 +73,7 @@ private[progress] final class LowWatermarkStats(
   private lazy val batch = StreamingBatch.current(session)
 
   override def value: EventTimeStats = {
-    val low = source.end(batch.batchId, batch.clockMs)
+    val low = source.end(batch.batchId, batch.clockMs, QueryTopology.of(session, batch, _))
     if (low == HostTable.Never) EventTimeStats.zero
     else {
       val spark = SparkWatermark.before(low)

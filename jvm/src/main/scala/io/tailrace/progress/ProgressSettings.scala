@@ -10,6 +10,7 @@ import org.apache.spark.sql.types.{BooleanType, StructType}
   * @param idleAfterMs a host that is silent for so long doesn't count; none: it does for ever
   * @param futureLimitMicros how far ahead of the batch's clock an event time may be; none: as far as it is
   * @param server      the watermark server that is told, and whose word counts; none: the query alone
+  * @param isStamped   whether the hosts are partitions of a topic, and their times stamps
   */
 final case class ProgressSettings(
     name: String,
@@ -19,7 +20,8 @@ final case class ProgressSettings(
     idleAfterMs: Option[Long],
     futureLimitMicros: Option[Long],
     onFuture: OnFuture,
-    server: Option[ServerSettings]
+    server: Option[ServerSettings],
+    isStamped: Boolean = false
 )
 
 object ProgressSettings {

@@ -36,29 +36,46 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
   private var failures = 0
   private var nextAttempt = 0L
 
-  /** @param moved numbers of hosts in the table
+  // The least of the application's sinks, as of the last answer.
+  private var globalLow: Option[Long] = None
+
+  /** How far all sinks of the application are, in microseconds; none: nobody knows, or the server is away. */
+  def global: Option[Long] = globalLow
+
+  /** @param moved     numbers of hosts in the table
+    * @param input     how far the stamps are that the source starts from, in microseconds; none: it starts from logs
+    * @param operators what the query makes of the source
     * @return the source's low watermark, in microseconds; none while the server is away, or doesn't know yet
     */
-  def report(table: HostTable, moved: Array[Int]): Option[Long] = {
+  def report(
+      table: HostTable,
+      moved: Array[Int],
+      input: Option[Long] = None,
+      operators: Seq[OperatorReport] = Nil
+  ): Option[Long] = {
     moved.foreach(pending.set)
     // What an earlier run had not told any more isn't known.
     if (everything) pending.set(0, table.size)
     everything = false
-    if (System.nanoTime() - nextAttempt < 0) None else attempt(table)
+    if (System.nanoTime() - nextAttempt < 0) None else attempt(table, input, operators)
   }
 
-  private def attempt(table: HostTable): Option[Long] = {
+  private def attempt(
+      table: HostTable,
+      input: Option[Long],
+      operators: Seq[OperatorReport]
+  ): Option[Long] = {
     val sending = pending.stream.limit(MostHosts.toLong).toArray
     try {
-      val answer = send(body(table, sending))
+      val answer = send(body(table, sending, input, operators))
       sending.foreach(pending.clear)
       rosterNeeded = answer.path("need_roster").asBoolean
       // Who hasn't the roster hasn't the hosts either.
       everything = rosterNeeded
       if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
       failures = 0
-      val own = answer.path("operators").path(server.operator).path("output_low_watermark")
-      if (own.isIntegralNumber) Some(own.asLong) else None
+      globalLow = micros(answer.path("global_low_watermark"))
+      micros(answer.path("operators").path(server.operator).path("output_low_watermark"))
     } catch {
       case e: IOException =>
         failures += 1
@@ -73,9 +90,17 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
     }
   }
 
-  private def body(table: HostTable, sending: Array[Int]): ObjectNode = {
+  private def micros(time: JsonNode): Option[Long] = Option.when(time.isIntegralNumber)(time.asLong)
+
+  private def body(
+      table: HostTable,
+      sending: Array[Int],
+      input: Option[Long],
+      operators: Seq[OperatorReport]
+  ): ObjectNode = {
     val root = json.createObjectNode().put("client", client)
-    val operator = root.putArray("operators").addObject()
+    val all = root.putArray("operators")
+    val operator = all.addObject()
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
     operator.put("completeness", settings.completeness.toString).put("roster_version", rosterVersion)
     if (rosterNeeded) {
@@ -85,10 +110,20 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
     val progress = operator.putObject("progress")
     sending.foreach { host =>
       val time = table.time(host)
-      if (time >= 0 && time <= LatestTime) progress.put(table.name(host), time)
+      if (isTime(time)) progress.put(table.name(host), time)
+    }
+    input.filter(isTime).foreach(operator.put("input_low_watermark", _))
+    operators.foreach { report =>
+      val one = all.addObject().put("operator", report.name).put("kind", report.kind)
+      val upstreams = one.putArray("upstreams")
+      report.upstreams.foreach(upstreams.add)
+      val lows = one.putObject("low_watermarks")
+      report.lowWatermarks.foreach { case (group, low) => if (isTime(low)) lows.put(group, low) }
     }
     root
   }
+
+  private def isTime(micros: Long): Boolean = micros >= 0 && micros <= LatestTime
 
   /** @throws java.io.IOException if there is no answer, or another one than 200 */
   private def send(body: ObjectNode): JsonNode = {

@@ -85,11 +85,12 @@ final class SourceProgress(
       changed.partition(idle(_))
   }
 
-  private def follow(): Unit = {
+  private def follow(): Unit = lowWatermark = Math.max(lowWatermark, computed)
+
+  /** What the hosts say as they stand, whatever was said before. */
+  def computed: Long = {
     val times = countedTimes
-    if (times.length > 0) {
-      lowWatermark = Math.max(lowWatermark, Smallest.at(times, completeness.allowed(times.length)))
-    }
+    if (times.length == 0) HostTable.Never else Smallest.at(times, completeness.allowed(times.length))
   }
 
   private def countedTimes: Array[Long] = {

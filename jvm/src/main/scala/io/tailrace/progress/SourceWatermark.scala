@@ -73,24 +73,42 @@ private[progress] final class SourceWatermark(
 
   /** The low watermark after a batch, in microseconds: [[HostTable.Never]] while too few hosts have been seen. When it is
     * given, it is in the checkpoint.
+    *
+    * @param operators what the query has made of its sources, for the server
     */
-  def end(finished: Long, clockMs: Long): Long = synchronized {
-    begin(finished, clockMs)
-    if (ended != finished) {
-      val seen = collected.reverse.flatMap(_.value.asScala).map(HostMaxima.fromBytes)
-      lateRows = seen.map(_.late).sum
-      upstream = seen.map(part => Completeness.ofUnits(part.share)).foldLeft(upstream)(_ min _)
-      val before = progress.low
-      val advance = progress.advance(seen.map(_.table), clockMs, moving = server.isEmpty)
-      server.foreach(_.report(progress.table, advance.moved).foreach(progress.restore))
-      warn(advance)
-      val file = ProgressFile(-1, progress.low, before, upstream)
-      log.write(finished, lastWritten, file, progress.table, advance.moved, finished - retain)
-      lastWritten = Some(finished)
-      lowBefore = before
-      ended = finished
+  def end(finished: Long, clockMs: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
+    synchronized {
+      begin(finished, clockMs)
+      if (ended != finished) {
+        val seen = collected.reverse.flatMap(_.value.asScala).map(HostMaxima.fromBytes)
+        lateRows = seen.map(_.late).sum
+        upstream = seen.map(part => Completeness.ofUnits(part.share)).foldLeft(upstream)(_ min _)
+        val before = progress.low
+        val advance = progress.advance(seen.map(_.table), clockMs, moving = server.isEmpty)
+        server.zip(settings.server).foreach { case (client, at) =>
+          val input = Option.when(settings.isStamped)(progress.computed)
+          client.report(progress.table, advance.moved, input, operators(at)).foreach(progress.restore)
+        }
+        warn(advance)
+        val file = ProgressFile(-1, progress.low, before, upstream)
+        log.write(finished, lastWritten, file, progress.table, advance.moved, finished - retain)
+        lastWritten = Some(finished)
+        lowBefore = before
+        ended = finished
+      }
+      progress.low
     }
-    progress.low
+
+  /** With a server: how far all sinks of the application were before the batch, in microseconds; [[HostTable.Never]] while
+    * nobody knows.
+    */
+  def globalLow(next: Long, clockMs: Long): Option[Long] = synchronized {
+    begin(next, clockMs)
+    server.map { client =>
+      // A start that has told nothing yet has heard nothing either. The source's own word is for the end of a batch.
+      if (client.global.isEmpty) client.report(progress.table, Array.empty): Unit
+      client.global.getOrElse(HostTable.Never)
+    }
   }
 
   /** Of the rows of a batch: what stamps have said of the upstream's data, and the share of hosts that this source asks for. */

@@ -13,7 +13,8 @@ import org.apache.spark.sql.types.{BinaryType, StructType}
 /** Adds to each row the low watermark that its micro-batch was written under, the same for all rows of it.
   *
   * It is the one behind which no row of this batch or a later one is, unless its host lags: of operators with state those
-  * rows still come out in the batch that the watermark had not let come out before.
+  * rows still come out in the batch that the watermark had not let come out before. With a watermark server it isn't
+  * further than the sinks of all queries of the application.
   *
   * @param sources the accurate watermarks below
   * @param streaming a batch frame has no watermark, and gets nulls
@@ -41,10 +42,11 @@ final case class StampWatermarkExec(
       case Some(ms) if ms > 0 => ms * 1000 + 1
       case _ => HostTable.Never
     }
-    val completeness = sources
-      .map(s => SourceWatermarks.of(session, s).completeness(batch.batchId, batch.clockMs))
-      .foldLeft(Completeness.Whole)(_ andThen _)
-    WatermarkStamp.encode(low, completeness.units)
+    val watermarks = sources.map(SourceWatermarks.of(session, _))
+    val completeness = watermarks.map(_.completeness(batch.batchId, batch.clockMs))
+    // Other queries may write the same topic: what they have not written yet isn't complete either.
+    val global = watermarks.flatMap(_.globalLow(batch.batchId, batch.clockMs))
+    WatermarkStamp.encode((low +: global).min, completeness.foldLeft(Completeness.Whole)(_ andThen _).units)
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): StampWatermarkExec =

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWatermarkExec, StateStoreWriter}
 
 /** How far the rows that come out of a plan are complete, by the rules of Spark's propagation: a watermark node gives the
@@ -14,13 +13,11 @@ object OutputWatermark {
     * @return milliseconds; none if there is no watermark below
     */
   def of(plan: SparkPlan, current: Long, previous: Long): Option[Long] = {
-    val hasState = plan.exists(_.isInstanceOf[StateStoreWriter])
+    val hasState = StreamingPlan.nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
     output(plan, if (hasState) Math.min(current, previous) else current)
   }
 
   private def output(plan: SparkPlan, origin: Long): Option[Long] = plan match {
-    case adaptive: AdaptiveSparkPlanExec => output(adaptive.executedPlan, origin)
-    case stage: QueryStageExec => output(stage.plan, origin)
     case _: EventTimeWatermarkExec => Some(origin)
     case operator: StateStoreWriter =>
       if (origin <= 0) Some(0L) else inputs(operator, origin).flatMap(operator.produceOutputWatermark)
@@ -28,5 +25,5 @@ object OutputWatermark {
   }
 
   private def inputs(plan: SparkPlan, origin: Long): Option[Long] =
-    plan.children.flatMap(output(_, origin)).minOption
+    StreamingPlan.inputs(plan).flatMap(output(_, origin)).minOption
 }

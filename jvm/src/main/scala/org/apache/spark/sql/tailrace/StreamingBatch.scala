@@ -5,6 +5,8 @@ import java.util.UUID
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.execution.SparkPlan
 
 /** The micro-batch that is being planned or run in this thread.
   *
@@ -23,6 +25,11 @@ final case class StreamingBatch(
     watermarkMs: Long,
     previousWatermarkMs: Long
 )
+
+/** @param plan with the nodes whose tasks have run
+  * @param sink where its rows went
+  */
+final case class RunningBatch(plan: SparkPlan, sink: Table)
 
 object StreamingBatch {
 
@@ -48,6 +55,13 @@ object StreamingBatch {
       running.offsetSeqMetadata.batchWatermarkMs,
       running.prevOffsetSeqMetadata.fold(0L)(_.batchWatermarkMs)
     )
+  }
+
+  /** What the query of this thread runs, or has just run, in its micro-batch. */
+  def running(session: SparkSession): RunningBatch = {
+    val query = UUID.fromString(session.sparkContext.getLocalProperty("sql.streaming.queryId"))
+    val execution = session.sharedState.activeStreamingQueries.get(query)
+    RunningBatch(execution.lastExecution.executedPlan, execution.sink)
   }
 
   /** The starts of queries that are running. */

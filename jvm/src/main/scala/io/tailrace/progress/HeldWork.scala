@@ -1,0 +1,13 @@
+package io.tailrace.progress
+
+/** An operator with state that knows which of its rows have not come out yet. */
+trait HeldWork {
+
+  /** On the driver, after the tasks of a batch: per state partition the event time of the oldest row that waits there, in
+    * microseconds; none where nothing waits. Nothing at all: it can't say, and Spark's propagation says how far it is.
+    */
+  def oldestWaiting: Option[Map[Int, Option[Long]]]
+}
+
+/** A sink that tells the watermark server itself how far it is. */
+trait SelfReportingSink

@@ -1,0 +1,116 @@
+package io.tailrace.progress
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
+import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch, StreamingPlan}
+
+/** How far one operator of a query is, for a watermark server.
+  *
+  * @param lowWatermarks its output low watermarks by state partition, in microseconds; empty: its input's
+  */
+final case class OperatorReport(
+    name: String,
+    kind: String,
+    upstreams: Seq[String],
+    lowWatermarks: Map[String, Long]
+)
+
+/** What a query makes of its sources' low watermarks: its operators with state, and its sink.
+  *
+  * {{{
+  *   clicks ──┐                                  the join holds (A, 12:00) until 12:30 is passed: 12:00,
+  *            ├─> clicks/tailraceLabelJoin-0 ─> clicks/sink      however far the sources are
+  *   views ───┘
+  * }}}
+  *
+  * Names begin with that of the source that tells the server of them: the first one by name among those of the same
+  * application.
+  *
+  * @param plan      as it ran
+  * @param current   the query's watermark in the batch, in milliseconds
+  * @param previous  the one of the batch before it
+  * @param sinkToo   whether the sink is to be told of; not if it tells of itself
+  */
+private[progress] final class QueryTopology(
+    plan: SparkPlan,
+    current: Long,
+    previous: Long,
+    sinkToo: Boolean,
+    server: ServerSettings
+) {
+  private val sources = QueryTopology.sources(plan, server)
+  private val prefix = sources.min
+
+  /** None but for the source that tells of them. */
+  def reports: Seq[OperatorReport] =
+    if (server.operator != prefix) Nil
+    else {
+      val operators = StreamingPlan.nodes(plan).collect { case writer: StateStoreWriter => writer }.distinct
+      operators.flatMap(operator) ++ sink
+    }
+
+  private def sink: Option[OperatorReport] =
+    Option.when(sinkToo)(OperatorReport(s"$prefix/sink", "sink", upstreams(plan), Map.empty))
+
+  private def operator(operator: StateStoreWriter): Option[OperatorReport] = {
+    val above = upstreams(StreamingPlan.inputs(operator))
+    Option.when(above.nonEmpty) {
+      val input =
+        micros(StreamingPlan.inputs(operator).flatMap(OutputWatermark.of(_, current, current)).minOption)
+      val held = operator match {
+        case join: HeldWork => join.oldestWaiting
+        case _ => None
+      }
+      val lows = held match {
+        case Some(waiting) =>
+          waiting.map { case (partition, oldest) =>
+            partition.toString -> oldest.fold(input)(Math.min(_, input))
+          }
+        case None => Map("0" -> micros(OutputWatermark.of(operator, current, previous)))
+      }
+      OperatorReport(name(operator), "operator", above, lows.view.mapValues(Math.max(0L, _)).toMap)
+    }
+  }
+
+  private def name(operator: StateStoreWriter): String =
+    s"$prefix/${operator.shortName}-${operator.stateInfo.fold(0L)(_.operatorId)}"
+
+  private def upstreams(plans: Seq[SparkPlan]): Seq[String] = plans.flatMap(upstreams(_)).distinct
+
+  /** The nearest operators below that the server hears of. */
+  private def upstreams(plan: SparkPlan): Seq[String] = plan match {
+    case writer: StateStoreWriter if QueryTopology.sources(writer, server).nonEmpty => Seq(name(writer))
+    case watermark: LowWatermarkExec => QueryTopology.own(watermark, server).toSeq
+    case other => upstreams(StreamingPlan.inputs(other))
+  }
+
+  /** A row at Spark's watermark is late, and one at ours isn't. Spark's begins at 0, which is none. */
+  private def micros(watermarkMs: Option[Long]): Long = watermarkMs.filter(_ > 0).fold(0L)(_ * 1000 + 1)
+}
+
+private[progress] object QueryTopology {
+
+  /** Of the batch that is being ended in this thread. */
+  def of(
+      session: SparkSession,
+      batch: StreamingBatch,
+      server: ServerSettings
+  ): Seq[OperatorReport] = {
+    val running = StreamingBatch.running(session)
+    new QueryTopology(
+      running.plan,
+      batch.watermarkMs,
+      batch.previousWatermarkMs,
+      !running.sink.isInstanceOf[SelfReportingSink],
+      server
+    ).reports
+  }
+
+  /** The names of sources below that are of the same application. */
+  private def sources(plan: SparkPlan, server: ServerSettings): Seq[String] =
+    StreamingPlan.nodes(plan).collect { case w: LowWatermarkExec => own(w, server) }.flatten.distinct
+
+  private def own(watermark: LowWatermarkExec, server: ServerSettings): Option[String] =
+    watermark.settings.server.filter(s => s.url == server.url && s.app == server.app).map(_.operator)
+}

@@ -1,0 +1,133 @@
+package io.tailrace.plan
+
+import java.io.File
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions._
+
+import io.tailrace.api.{JoinOptions, Tailrace, WatermarkOptions}
+import io.tailrace.progress.WatermarkStamp
+import io.tailrace.testkit.LoggedStream.{at, logged}
+import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
+
+import com.fasterxml.jackson.databind.JsonNode
+
+/** Outside of the suite, which can't be sent to a task. */
+private object QueryTopologySuite {
+  def micros(second: Double): Long = at(second).getTime * 1000
+}
+
+/** What a watermark server hears of a query beyond its sources. */
+final class QueryTopologySuite extends SparkSuite {
+  import QueryTopologySuite._
+
+  private def withServer(body: (WatermarkServerStub, File) => Unit): Unit = withDirectory { directory =>
+    val server = new WatermarkServerStub().start()
+    try
+      withConf(
+        "spark.sql.streaming.checkpointFileManagerClass" -> "io.tailrace.state.TailraceFileManager"
+      )(body(server, directory))
+    finally server.close()
+  }
+
+  private def source(server: WatermarkServerStub, name: String) = WatermarkOptions(
+    completeness = "100%",
+    hosts = Some(Seq("a", "b")),
+    server = Some(server.url),
+    app = Some("my app"),
+    operator = name,
+    name = name
+  )
+
+  private def logs(in: DataFrame, options: WatermarkOptions): DataFrame =
+    Tailrace.accurateWatermark(in, "at", "host", options)
+
+  /** Of the last report that tells of it. */
+  private def operator(server: WatermarkServerStub, name: String): JsonNode =
+    server.reports
+      .flatMap(_.get("operators").elements.asScala)
+      .filter(_.get("operator").asText == name)
+      .last
+
+  private def lows(operator: JsonNode): Seq[Long] =
+    operator.get("low_watermarks").properties.asScala.map(_.getValue.asLong).toSeq.sorted
+
+  private def upstreams(operator: JsonNode): Set[String] =
+    operator.get("upstreams").elements.asScala.map(_.asText).toSet
+
+  test("the join holds its oldest left row back, an aggregation and the sink what Spark's propagation says") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+        val clicks = logs(in.head, source(server, "clicks"))
+        val views = logs(in(1), source(server, "views")).toDF("rhost", "rat", "id")
+        Tailrace
+          .join(
+            clicks,
+            views,
+            Seq("id" -> "id"),
+            JoinOptions(leftTime = "at", rightTime = "rat", after = "5 seconds")
+          )
+          .groupBy(window(col("at"), "10 seconds"))
+          .count()
+          .select("window.start", "count")
+      }).start()
+      val join = "clicks/tailraceLabelJoin-1"
+      val aggregation = "clicks/stateStoreSave-0"
+      val both = Seq(logged("a" -> 1, "a" -> 2, "b" -> 20, "a" -> 20), logged("a" -> 20, "b" -> 20))
+      assert(stream.add(both: _*) == Nil)
+      // No low watermark yet: what holds nothing can't say how far it is.
+      assert(lows(operator(server, join)).forall(_ == 0))
+      server.low = Some(micros(3))
+      stream.add(logged("a" -> 21), logged("a" -> 21))
+      assert(lows(operator(server, join)).head == micros(1))
+      assert(lows(operator(server, join)).forall(_ <= micros(3)))
+      assert(upstreams(operator(server, join)) == Set("clicks", "views"))
+      server.low = Some(micros(6.5))
+      stream.add(logged("a" -> 22), logged("a" -> 22))
+      // The row at 1 has come out, the one at 2 waits until 7.
+      assert(lows(operator(server, join)).head == micros(2))
+      server.low = Some(micros(9))
+      stream.add(logged("a" -> 23), logged("a" -> 23))
+      assert(lows(operator(server, join)).head == micros(8.999) + 1)
+      assert(upstreams(operator(server, aggregation)) == Set(join))
+      // A window's rows wait in it until the join can't bring more.
+      assert(lows(operator(server, aggregation)).forall(_ <= micros(4)))
+      val sink = operator(server, "clicks/sink")
+      assert(sink.get("kind").asText == "sink" && upstreams(sink) == Set(aggregation) && lows(sink).isEmpty)
+      val tellers =
+        server.reports.filter(_.get("operators").size > 1).map(_.at("/operators/0/operator").asText)
+      assert(tellers.toSet == Set("clicks"), "one of the sources tells of the query")
+    }
+  }
+
+  test("a source of stamps tells how far they are, and a sink without state reads from it") {
+    withServer { (server, directory) =>
+      val stamp = udf((id: Long) => WatermarkStamp.encode(micros(id.toDouble), WatermarkStamp.WholeShare))
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val topic = in.head.withColumn("topic", lit("t")).withColumn("w", stamp(col("id")))
+        val options = source(server, "topic").copy(hosts = None)
+        Tailrace.stampedWatermark(topic, "at", "w", Seq("topic", "host"), options)
+      }).start()
+      stream.add(Seq(Logged("0", at(9), 7), Logged("1", at(8), 6)))
+      val topic = operator(server, "topic")
+      assert(topic.get("input_low_watermark").asLong == micros(6))
+      assert(server.progress(server.reports.last) == Map("t-0" -> micros(7), "t-1" -> micros(6)))
+      assert(upstreams(operator(server, "topic/sink")) == Set("topic"))
+    }
+  }
+
+  test("of other applications' sources nothing is told") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+        val mine = logs(in.head, source(server, "mine")).select("at", "id")
+        val other = logs(in(1), source(server, "alone").copy(server = None, app = None)).select("at", "id")
+        mine.union(other)
+      }).start()
+      stream.add(logged("a" -> 1), logged("a" -> 1))
+      assert(upstreams(operator(server, "mine/sink")) == Set("mine"))
+      assert(server.reports.forall(_.at("/operators/0/operator").asText == "mine"))
+    }
+  }
+}

@@ -1,0 +1,58 @@
+"""The JVM suites as a process beside the Python tests: each of the two has times when it waits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class JvmSuites:
+    """`sbt test`, from the moment that it is made."""
+
+    def __init__(self, repository: Path) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
+        self._process = subprocess.Popen(
+            [sys.executable, "python/build_backend/sbt.py", "test"],
+            cwd=repository,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            # A group of its own: sbt starts processes too.
+            start_new_session=True,
+        )
+
+    def output(self) -> Iterator[str]:
+        """What it has printed and prints, until it ends."""
+        read = 0
+        ended = False
+        while not ended:
+            ended = self._process.poll() is not None
+            # By position: the process writes to the same open file.
+            found = os.pread(self._log.fileno(), 1 << 20, read)
+            while found:
+                read += len(found)
+                yield found.decode(errors="replace")
+                found = os.pread(self._log.fileno(), 1 << 20, read)
+            if not ended:
+                time.sleep(0.5)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the process, which is waited for."""
+        return self._process.wait()
+
+    def stop(self) -> None:
+        """Ends it, with all that it has started, if it still runs."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+            self._process.wait()
+        self._log.close()

@@ -73,7 +73,9 @@ def accurate_watermark(
             added, and don't move their host. "fail": the query fails.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
         server: a watermark server, "http://host:port", that hears of hosts from several queries; its word
-            counts. While it is away the query goes on, and the watermark stays. None: the query decides.
+            counts. It hears of the query's operators with state and of its sink too, under names that begin
+            with `operator`: "source/tailraceLabelJoin-0", "source/sink". While it is away the query goes on,
+            and the watermark stays. None: the query decides.
         app: with `server`, the application whose operators belong together.
         operator: with `server`, the name of this source in it.
         token: with `server`, its bearer token.
@@ -113,7 +115,9 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
 
     All rows of a micro-batch have the same 17 bytes: the low watermark behind which no row of this or of a
     later micro-batch is, unless its host lags, and the completeness that the accurate watermarks below ask
-    for, composed with that of the stamps which they started from. `parse_watermark_stamp` takes them apart.
+    for, composed with that of the stamps which they started from. With a watermark server it isn't further
+    than the global low watermark of the application, for other queries may write the same topic.
+    `parse_watermark_stamp` takes the bytes apart.
 
     Args:
         frame: a stream of which every watermark is an accurate one. A batch frame gets nulls.

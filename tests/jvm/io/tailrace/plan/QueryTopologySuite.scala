@@ -4,8 +4,8 @@ import java.io.File
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.{JoinOptions, Tailrace, WatermarkOptions}
 import io.tailrace.progress.WatermarkStamp
@@ -115,6 +115,25 @@ final class QueryTopologySuite extends SparkSuite {
       assert(topic.get("input_low_watermark").asLong == micros(6))
       assert(server.progress(server.reports.last) == Map("t-0" -> micros(7), "t-1" -> micros(6)))
       assert(upstreams(operator(server, "topic/sink")) == Set("topic"))
+    }
+  }
+
+  test("a stamp is no further than the sinks of all queries, also of the first batch after a start") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        Tailrace
+          .stampWatermark(logs(in.head, source(server, "source")))
+          .select(call_function("parse_watermark_stamp", col("watermark")).getField("low_watermark"))
+      }).start()
+      server.low = Some(micros(20))
+      assert(stream.add(logged("a" -> 30)) == Seq(Row(null)))
+      assert(stream.add(logged("a" -> 31)) == Seq(Row(null)), "nobody knows of the sinks")
+      server.globalLow = Some(micros(5))
+      stream.add(logged("a" -> 32))
+      assert(stream.add(logged("a" -> 33)) == Seq(Row(at(5))))
+      server.globalLow = Some(micros(50))
+      stream.restart()
+      assert(stream.add(logged("a" -> 34)) == Seq(Row(at(19.999001))))
     }
   }
 

@@ -20,8 +20,11 @@ final class WatermarkServerStub extends AutoCloseable {
   @volatile var needRoster = false
   @volatile var token: String = _
 
-  /** In microseconds. */
+  /** Of the source that asks, in microseconds. */
   @volatile var low: Option[Long] = None
+
+  /** Of the application. */
+  @volatile var globalLow: Option[Long] = None
 
   def url: String = s"http://127.0.0.1:$port"
 
@@ -53,6 +56,7 @@ final class WatermarkServerStub extends AutoCloseable {
     val answered = root.putObject("operators").putObject(operator).putNull("input_low_watermark")
     low.fold(answered.putNull("output_low_watermark"))(answered.put("output_low_watermark", _))
     root.put("need_roster", needRoster)
+    globalLow.foreach(root.put("global_low_watermark", _))
     val bytes = if (code == 200) json.writeValueAsBytes(root) else "the reason".getBytes
     exchange.sendResponseHeaders(code, bytes.length.toLong)
     exchange.getResponseBody.write(bytes)

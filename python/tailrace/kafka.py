@@ -146,7 +146,10 @@ def run_kafka() -> Iterator[KafkaBroker]:
         config.write_text(_properties(directory, port, controller), encoding="utf-8")
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         _must(
-            _java(class_path, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)),
+            # With =, for an id may begin with a dash.
+            _java(
+                class_path, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(config)
+            ),
             directory,
         )
         log = directory / "broker.log"

@@ -13,7 +13,7 @@ _SCRIPT = """
 import sys
 from pathlib import Path
 import tailrace
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions as F
 sys.path.insert(0, sys.argv[2])
 from streams import Row, Streams, groups
 
@@ -29,12 +29,30 @@ with streams.query(streams.join()) as query:
     streams.add([Row(900, 999, 1000)], [Row(900, 999, 1000)])
     query.run()
     assert groups(query.rows()) == [(i, [100 + i]) for i in range(20)]
+
+logs = str(Path(sys.argv[1]) / "logs")
+def log(*rows):
+    frame = spark.createDataFrame(rows, "host string, second int")
+    frame = frame.selectExpr("host", "timestamp_seconds(second) AS at").repartition(3)
+    frame.write.mode("append").parquet(logs)
+def closed():
+    stream = spark.readStream.schema("host string, at timestamp").parquet(logs)
+    waiting = tailrace.accurate_watermark(stream, "at", host="host", completeness="100%", hosts=["a", "b"])
+    once = waiting.dropDuplicates(["host", "at"]).groupBy(F.window("at", "10 seconds")).count()
+    writer = once.writeStream.format("parquet").option("path", str(Path(sys.argv[1]) / "counts"))
+    writer = writer.option("checkpointLocation", str(Path(sys.argv[1]) / "counting"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return [row["count"] for row in spark.read.parquet(str(Path(sys.argv[1]) / "counts")).collect()]
+log(("a", 1), ("b", 2), ("b", 2), ("a", 30))
+assert closed() == []
+log(("b", 40))
+assert closed() == [2]
 print("DONE")
 spark.stop()
 """
 
 
-def test_the_join_runs_on_executors_of_their_own(
+def test_join_and_watermark_run_on_executors_of_their_own(
     run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, repository: Path
 ) -> None:
     done = run_python("-c", _SCRIPT, str(tmp_path), str(repository / "tests" / "python"))

@@ -65,7 +65,8 @@ def accurate_watermark(
             that have been seen so far.
         idle_after: a host of which no row has come for so long, by the clock of the micro-batches, stops
             counting, with a warning TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when
-            it is back. Silence before the query was started doesn't count. None: all are waited for.
+            it is back. Silence before the query was started doesn't count. With `server`, it judges by its
+            own clock, of all queries' rows. None: all are waited for.
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
             is.
         on_future: what is done about rows further ahead. "clamp": they come out as they are, and their host

@@ -83,6 +83,7 @@ def test_a_report_is_answered_with_what_follows_of_it(client: TestClient) -> Non
         },
         "global_low_watermark": T - 1,
         "excluded_hosts": {},
+        "idle_hosts": {},
         "need_roster": False,
     }
     assert "default-src 'self'" in answer.headers["content-security-policy"]

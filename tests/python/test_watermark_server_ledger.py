@@ -173,6 +173,38 @@ def test_refused_and_taken_reports_share_a_transaction(make: Callable[[], Ledger
     assert (low(first), low(third)) == (T + 2, T + 2)
 
 
+def test_silent_hosts_dont_count_until_they_rise_again(make: Callable[[], Ledger], clock: Clock) -> None:
+    roster = ["h1", "h2", "h3"]
+
+    def waiting(**progress: int) -> dict[str, Any]:
+        return report(source(progress, roster=roster, idle_after=60 * SECOND))
+
+    ledger = make()
+    first = tell(ledger, waiting(h1=T + 1, h2=T + 2))
+    assert (low(first), first.idle_hosts) == (None, {})
+    clock.now += 59 * SECOND
+    # Another server starts now, and has seen no silence yet; a report that raises nothing is none.
+    other = make()
+    assert low(tell(other, waiting(h1=T + 5, h2=T + 2))) is None
+    assert low(tell(ledger, waiting())) is None
+    clock.now += 1 * SECOND
+    idle = tell(ledger, waiting())
+    assert (low(idle), idle.idle_hosts) == (T + 5, {"source": ["h2", "h3"]})
+    app = ledger.app("app")
+    assert app is not None
+    hosts = host_page(app, None, 9, 0, clock.now).hosts
+    assert [(h.host, h.state) for h in hosts] == [("h3", "idle"), ("h2", "idle"), ("h1", "holds")]
+    state = app_state(app, clock.now).topology[0]
+    assert (state.hosts, state.hosts_idle) == (1, 2)
+    # It is told as a maximum: the other server's answer isn't below it.
+    assert low(tell(other, waiting())) == T + 5
+    back = tell(ledger, waiting(h1=T + 9, h2=T + 7))
+    assert (low(back), back.idle_hosts) == (T + 7, {"source": ["h3"]})
+    # Who doesn't ask for it any more waits for all.
+    forever = tell(ledger, report(source({"h1": T + 20, "h2": T + 20}, roster=roster)))
+    assert (low(forever), forever.idle_hosts) == (T + 7, {})
+
+
 def test_excluded_hosts_dont_count_until_they_are_included(make: Callable[[], Ledger], clock: Clock) -> None:
     ledger = make()
     tell(ledger, report(source({"h1": T + 5}, roster=["h1", "h9"])))

@@ -26,12 +26,14 @@ class Host:
         progress: how far its log has been read, in microseconds; None if it was never seen.
         counts: whether the watermark waits for it: it is rostered, or there is no roster, and not excluded.
         excluded: whether an operator has taken it out.
+        idle: whether it is silent for longer than its source waits.
     """
 
     name: str
     progress: int | None
     counts: bool
     excluded: bool
+    idle: bool = False
 
 
 class HostTable:
@@ -48,6 +50,10 @@ class HostTable:
         self._progress = np.full(_FIRST_ROOM, NEVER, np.int64)
         self._rostered = np.zeros(_FIRST_ROOM, bool)
         self._excluded = np.zeros(_FIRST_ROOM, bool)
+        # Silence is what this server sees, and not in the database: before it started it has seen nothing.
+        self._risen = np.ones(_FIRST_ROOM, bool)
+        self._risen_at = np.zeros(_FIRST_ROOM, np.int64)
+        self._idle = np.zeros(_FIRST_ROOM, bool)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -58,6 +64,7 @@ class HostTable:
             return
         names, progress, rostered, excluded = zip(*rows, strict=True)
         at = self._places(names)
+        self._risen[at] |= self._progress[at] < progress
         self._progress[at] = progress
         self._rostered[at] = rostered
         self._excluded[at] = excluded
@@ -74,6 +81,33 @@ class HostTable:
         """Takes maxima in, from `news`."""
         places = self._places(progress)  # first: it may make the arrays anew
         self._progress[places] = list(progress.values())
+        self._risen[places] = True
+
+    def judge_silence(self, now: int, idle_after: int | None) -> list[str]:
+        """Finds the hosts whose progress hasn't risen for too long; they count again once it has.
+
+        Args:
+            now: the server's clock, in microseconds.
+            idle_after: how long that is; None: all are waited for.
+
+        Returns:
+            Those hosts that have become idle with this, by name.
+        """
+        size = len(self)
+        self._risen_at[:size][self._risen[:size]] = now
+        self._risen[:size] = False
+        before = self._idle[:size].copy()
+        if idle_after is None:
+            self._idle[:size] = False
+            return []
+        self._idle[:size] = now - self._risen_at[:size] >= idle_after
+        # Taken out, or not in the roster: nobody waits for it anyway.
+        return sorted(self._names[i] for i in np.flatnonzero(self._idle[:size] & ~before & self._named()))
+
+    def idle(self) -> list[str]:
+        """The hosts that would count if they weren't idle, by name."""
+        size = len(self)
+        return sorted(self._names[i] for i in np.flatnonzero(self._idle[:size] & self._named()))
 
     def unknown(self, names: Iterable[str]) -> int:
         """How many of some names have no row yet."""
@@ -135,22 +169,29 @@ class HostTable:
         near = np.flatnonzero(progress <= bound).tolist()
         times = progress.tolist()
         counts = self._counts()
+        idle = self._idle[: len(self)] & self._named()
         return [
             Host(
                 self._names[i],
                 None if times[i] == NEVER else times[i],
                 bool(counts[i]),
                 bool(self._excluded[i]),
+                bool(idle[i]),
             )
             for i in sorted(near, key=lambda i: (times[i], self._names[i]))[:limit]
         ]
 
     def _counts(self) -> NDArray[np.bool_]:
+        counts: NDArray[np.bool_] = self._named() & ~self._idle[: len(self)]
+        return counts
+
+    def _named(self) -> NDArray[np.bool_]:
+        """Those that count unless they are idle."""
         size = len(self)
         # Excluding a host before it was ever seen makes a row of it, which mustn't count without a roster.
         named = self._rostered[:size] if self.has_roster else self._progress[:size] != NEVER
-        counts: NDArray[np.bool_] = named & ~self._excluded[:size]
-        return counts
+        included: NDArray[np.bool_] = named & ~self._excluded[:size]
+        return included
 
     def _places(self, names: Iterable[str]) -> list[int]:
         index = self._index
@@ -166,3 +207,6 @@ class HostTable:
             self._progress = np.concatenate([self._progress, np.full(more, NEVER, np.int64)])
             self._rostered = np.concatenate([self._rostered, np.zeros(more, bool)])
             self._excluded = np.concatenate([self._excluded, np.zeros(more, bool)])
+            self._risen = np.concatenate([self._risen, np.ones(more, bool)])
+            self._risen_at = np.concatenate([self._risen_at, np.zeros(more, np.int64)])
+            self._idle = np.concatenate([self._idle, np.zeros(more, bool)])

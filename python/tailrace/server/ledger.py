@@ -7,12 +7,13 @@ told by any server before is known, and no answer is below it.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace.server.database import DatabaseError
-from tailrace.server.protocol import LowWatermark, ReportAnswer
+from tailrace.server.protocol import MAX_IDLE_NAMED, LowWatermark, ReportAnswer
 from tailrace.server.state import App, RefusedError, RosterState, Settings
 from tailrace.server.topology import latest
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tailrace.server.state import Operator
     from tailrace.server.store import Store
     from tailrace.server.topology import LowWatermarks
+
+_log = logging.getLogger(__name__)
 
 SECOND = 1_000_000
 HISTORY_STEP = 10 * SECOND
@@ -173,7 +176,8 @@ class Ledger:
     def _take_in_operator(self, app: App, client: str, reported: OperatorReport) -> None:
         operator = app.operators.get(reported.operator)
         completeness = reported.completeness or (operator.settings.completeness if operator else "1")
-        settings = Settings(reported.kind, client, tuple(dict.fromkeys(reported.upstreams)), completeness)
+        upstreams = tuple(dict.fromkeys(reported.upstreams))
+        settings = Settings(reported.kind, client, upstreams, completeness, reported.idle_after)
         if operator is None:
             operator = self.store.add_operator(app, reported.operator, settings)
             app.operators[operator.name] = operator
@@ -222,6 +226,8 @@ class Ledger:
 
     def _tell(self, app: App, changed: set[str]) -> LowWatermarks:
         """Writes the operators that have changed, and the low watermarks, never to be taken back."""
+        for operator in app.operators.values():
+            self._judge_silence(app, operator)
         low = app.low_watermarks()
         for name, operator in app.operators.items():
             told = (low.inputs[name], low.outputs[name])
@@ -232,6 +238,16 @@ class Ledger:
         self.store.put_app(app)
         self._sample(app, low)
         return low
+
+    def _judge_silence(self, app: App, operator: Operator) -> None:
+        limit = operator.settings.idle_after
+        idle = operator.hosts.judge_silence(self.clock(), limit)
+        if idle:
+            _log.warning(
+                "%s/%s: nothing of %s%s for %s microseconds: not waited for",
+                *(app.name, operator.name, ", ".join(idle[:MAX_IDLE_NAMED])),
+                *(" and others" if len(idle) > MAX_IDLE_NAMED else "", limit),
+            )
 
     def _sample(self, app: App, low: LowWatermarks) -> None:
         now = self.clock()
@@ -248,6 +264,7 @@ def _answer(app: App, report: Report, low: LowWatermarks) -> ReportAnswer:
     reported = [app.operators[operator.operator] for operator in report.operators]
     sources = [operator for operator in reported if operator.is_source]
     excluded = {operator.name: operator.hosts.excluded() for operator in sources}
+    idle = {operator.name: operator.hosts.idle()[:MAX_IDLE_NAMED] for operator in sources}
     return ReportAnswer(
         operators={
             o.name: LowWatermark(
@@ -257,5 +274,6 @@ def _answer(app: App, report: Report, low: LowWatermarks) -> ReportAnswer:
         },
         global_low_watermark=low.application,
         excluded_hosts={name: hosts for name, hosts in excluded.items() if hosts},
+        idle_hosts={name: hosts for name, hosts in idle.items() if hosts},
         need_roster=any(operator.roster.missing or not operator.roster.stated for operator in sources),
     )

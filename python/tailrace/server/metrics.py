@@ -83,6 +83,7 @@ def _lines(states: list[AppState], tally: Tally) -> Iterator[str]:
         ("hosts_behind", "Hosts that count and haven't passed the source's output low watermark."),
         ("hosts_allowed", "Hosts that may not have passed, by the completeness."),
         ("hosts_excluded", "Hosts that an operator has taken out."),
+        ("hosts_idle", "Hosts that are silent, and not waited for."),
     ):
         yield from _family(
             f"{name}_{what}",

@@ -17,6 +17,7 @@ MAX_OPERATORS = 1_000
 MAX_KEY_GROUPS = 10_000
 MAX_WINDOWS = 1_000
 MAX_MISSING = 1_000
+MAX_IDLE_NAMED = 100
 MAX_NAME = 200
 
 # No control characters, which databases and terminals stumble over. Lone surrogates pydantic refuses itself.
@@ -78,6 +79,11 @@ class OperatorReport(_Request):
         "too. A roster of an older version than the known one is passed over; while the server hasn't the "
         "roster of this version it holds the source's watermark and answers need_roster.",
     )
+    idle_after: Annotated[int, Field(ge=1_000, le=MAX_TIME)] | None = Field(
+        None,
+        description="Of a source: a host whose progress hasn't risen for so many microseconds, by the "
+        "server's clock, doesn't count until it rises again. Null: all are waited for.",
+    )
     progress: Annotated[dict[Name, Time], Field(max_length=MAX_HOSTS)] = Field(
         {}, description="Of a source: per host the largest event time read; only what has moved is needed."
     )
@@ -100,10 +106,14 @@ class OperatorReport(_Request):
             if self.roster is not None and len(set(self.roster)) < len(self.roster):
                 raise ValueError("the roster names a host twice")
         else:
-            of_sources = (self.completeness, self.roster, self.roster_version, self.input_low_watermark)
+            of_sources = (
+                *(self.completeness, self.roster, self.roster_version),
+                *(self.idle_after, self.input_low_watermark),
+            )
             if self.progress or any(value is not None for value in of_sources):
                 raise ValueError(
-                    "completeness, roster, progress and input_low_watermark are a source's, not an operator's"
+                    "completeness, roster, idle_after, progress and input_low_watermark are a source's, "
+                    "not an operator's"
                 )
             if not self.upstreams:
                 raise ValueError("an operator that is no source names the operators upstream of it")
@@ -158,6 +168,9 @@ class ReportAnswer(BaseModel):
     operators: dict[str, LowWatermark] = Field(description="Those of the report.")
     global_low_watermark: int | None
     excluded_hosts: dict[str, list[str]]
+    idle_hosts: dict[str, list[str]] = Field(
+        description=f"Hosts that are silent, and not waited for; of each source at most {MAX_IDLE_NAMED}."
+    )
     need_roster: bool = Field(
         description="A source of this report has a roster that the server hasn't: send it, with all progress."
     )
@@ -188,6 +201,7 @@ class OperatorState(LowWatermark):
     )
     hosts_allowed: int | None = Field(description="Of a source: how many may not have passed.")
     hosts_excluded: int | None
+    hosts_idle: int | None = Field(description="Of a source: how many are silent for longer than it waits.")
     has_roster: bool | None
     key_groups: int | None
 
@@ -210,9 +224,9 @@ class HostState(BaseModel):
     host: str
     progress: int | None
     lag: int | None
-    state: Literal["holds", "behind", "passed", "excluded", "not in roster"] = Field(
+    state: Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"] = Field(
         description="holds: the source's output low watermark waits for it. behind: it hasn't passed it, and "
-        "completeness allows that. passed: it is ahead."
+        "completeness allows that. passed: it is ahead. idle: it is silent, and not waited for."
     )
 
 

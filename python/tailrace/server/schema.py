@@ -28,6 +28,7 @@ TABLES = (
         client TEXT NOT NULL,
         upstreams TEXT NOT NULL, -- a JSON array
         completeness TEXT NOT NULL,
+        idle_after BIGINT,
         reported_at BIGINT NOT NULL,
         stamps BIGINT,
         advanced_to BIGINT,

@@ -30,12 +30,14 @@ class Settings:
     Attributes:
         client: who reports it.
         completeness: the decimal as it was reported; "1" for what is no source.
+        idle_after: of a source, in microseconds; None: silent hosts count.
     """
 
     kind: Literal["source", "operator", "sink"]
     client: str
     upstreams: tuple[str, ...] = ()
     completeness: str = "1"
+    idle_after: int | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.server.topology import LowWatermarks
 
 _OPERATOR = """SELECT id, name, kind, client, upstreams, completeness, reported_at, stamps, advanced_to,
-    told_input, told_output, roster_stated, roster_version, roster_wanted, has_roster
+    told_input, told_output, roster_stated, roster_version, roster_wanted, has_roster, idle_after
     FROM operator WHERE app_id = ? AND version > ? ORDER BY id"""
 
 
@@ -75,7 +75,7 @@ class Store:
                     *since,
                 )
             )
-            operator.hosts.has_roster = bool(row[-1])
+            operator.hosts.has_roster = bool(row[14])
             operator.key_groups.update(
                 (name, low)
                 for name, low in self._database.rows(
@@ -87,11 +87,11 @@ class Store:
     def add_operator(self, app: App, name: str, settings: Settings) -> Operator:
         """Writes a new operator."""
         self._database.run(
-            """INSERT INTO operator (app_id, name, version, kind, client, upstreams, completeness,
+            """INSERT INTO operator (app_id, name, version, kind, client, upstreams, completeness, idle_after,
             reported_at, roster_stated, roster_version, roster_wanted, has_roster)
-            VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)""",
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)""",
             *(app.id, name, app.version, settings.kind, settings.client),
-            *(json.dumps(settings.upstreams), settings.completeness),
+            *(json.dumps(settings.upstreams), settings.completeness, settings.idle_after),
         )
         found = self._database.rows("SELECT id FROM operator WHERE app_id = ? AND name = ?", app.id, name)
         return Operator(found[0][0], name, settings)
@@ -101,7 +101,7 @@ class Store:
         settings, roster = operator.settings, operator.roster
         self._database.run(
             """UPDATE operator SET version = ?, kind = ?, client = ?, upstreams = ?, completeness = ?,
-            reported_at = ?, stamps = ?, advanced_to = ?, told_input = ?, told_output = ?,
+            idle_after = ?, reported_at = ?, stamps = ?, advanced_to = ?, told_input = ?, told_output = ?,
             roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ? WHERE id = ?""",
             *(
                 app.version,
@@ -109,6 +109,7 @@ class Store:
                 settings.client,
                 json.dumps(settings.upstreams),
                 settings.completeness,
+                settings.idle_after,
             ),
             *(operator.reported_at, operator.stamps, operator.advanced_to),
             *(operator.told_input, operator.told_output),
@@ -223,7 +224,7 @@ class Store:
 
 def _fill(app: App, row: Row) -> Operator:
     identity, name, kind, client, upstreams, completeness = row[:6]
-    settings = Settings(kind, client, tuple(json.loads(upstreams)), completeness)
+    settings = Settings(kind, client, tuple(json.loads(upstreams)), completeness, row[15])
     operator = app.operators.setdefault(name, Operator(identity, name, settings))
     operator.settings = settings
     operator.reported_at, operator.stamps, operator.advanced_to = row[6:9]

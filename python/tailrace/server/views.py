@@ -113,6 +113,7 @@ def _operator_state(operator: Operator, low: LowWatermarks, now: int) -> protoco
         hosts_behind=source.hosts.behind(0 if output is None else output) if source else None,
         hosts_allowed=allowed(counting, source.completeness()) if source and counting is not None else None,
         hosts_excluded=len(source.hosts.excluded()) if source else None,
+        hosts_idle=len(source.hosts.idle()) if source else None,
         has_roster=source.hosts.has_roster if source else None,
         key_groups=None if source else len(operator.key_groups),
     )
@@ -126,9 +127,13 @@ def _progress(host: Host) -> int:
     return NEVER if host.progress is None else host.progress
 
 
-def _state(host: Host, rule: int | None) -> Literal["holds", "behind", "passed", "excluded", "not in roster"]:
+def _state(
+    host: Host, rule: int | None
+) -> Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"]:
     if host.excluded:
         return "excluded"
+    if host.idle:
+        return "idle"
     if not host.counts:
         return "not in roster"
     bound = NEVER if rule is None else rule

@@ -15,14 +15,15 @@ final class ServerClientSuite extends AnyFunSuite {
   private def client(
       server: WatermarkServerStub,
       token: Option[String] = None,
-      roster: Option[Seq[String]] = None
+      roster: Option[Seq[String]] = None,
+      idleAfterMs: Option[Long] = None
   ) = {
     val settings = ProgressSettings(
       "watermark",
       Completeness.parse("99.9%").get,
       0,
       roster,
-      None,
+      idleAfterMs,
       None,
       OnFuture.Clamp,
       Some(ServerSettings(server.url, "my app", "clicks", token))
@@ -105,6 +106,19 @@ final class ServerClientSuite extends AnyFunSuite {
       server.status = 200
       eventually(patient, often)(assert(told.report(table("a" -> 1), Array()).contains(1)))
       assert(server.progress(server.reports.last) == Map("a" -> 1L))
+    }
+  }
+
+  test("silence is for the server to judge") {
+    withServer { server =>
+      val told = client(server, idleAfterMs = Some(5))
+      server.idleHosts = Seq("b", "c")
+      told.report(table("a" -> 1), Array(0))
+      assert(server.reports.head.at("/operators/0/idle_after").asLong == 5000)
+      assert(told.idleHosts == 2)
+      server.idleHosts = Nil
+      told.report(table("a" -> 1), Array(0))
+      assert(told.idleHosts == 0)
     }
   }
 

@@ -23,6 +23,8 @@ final class WatermarkServerStub extends AutoCloseable {
   /** Of the source that asks, in microseconds. */
   @volatile var low: Option[Long] = None
 
+  @volatile var idleHosts: Seq[String] = Nil
+
   /** Of the application. */
   @volatile var globalLow: Option[Long] = None
 
@@ -56,6 +58,8 @@ final class WatermarkServerStub extends AutoCloseable {
     val answered = root.putObject("operators").putObject(operator).putNull("input_low_watermark")
     low.fold(answered.putNull("output_low_watermark"))(answered.put("output_low_watermark", _))
     root.put("need_roster", needRoster)
+    val idle = root.putObject("idle_hosts").putArray(operator)
+    idleHosts.foreach(idle.add)
     globalLow.foreach(root.put("global_low_watermark", _))
     val bytes = if (code == 200) json.writeValueAsBytes(root) else "the reason".getBytes
     exchange.sendResponseHeaders(code, bytes.length.toLong)

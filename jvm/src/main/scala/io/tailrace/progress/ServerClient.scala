@@ -7,6 +7,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Duration
 import java.util.BitSet
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.internal.Logging
 
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -38,6 +40,12 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
 
   // The least of the application's sinks, as of the last answer.
   private var globalLow: Option[Long] = None
+
+  // Hosts that the server doesn't wait for.
+  private var idle = Set.empty[String]
+
+  /** How many hosts are silent for longer than the source waits, as of the last answer. */
+  def idleHosts: Int = idle.size
 
   /** How far all sinks of the application are, in microseconds; none: nobody knows, or the server is away. */
   def global: Option[Long] = globalLow
@@ -74,6 +82,7 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
       everything = rosterNeeded
       if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
       failures = 0
+      learnIdle(answer.path("idle_hosts").path(server.operator))
       globalLow = micros(answer.path("global_low_watermark"))
       micros(answer.path("operators").path(server.operator).path("output_low_watermark"))
     } catch {
@@ -92,6 +101,19 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
 
   private def micros(time: JsonNode): Option[Long] = Option.when(time.isIntegralNumber)(time.asLong)
 
+  private def learnIdle(hosts: JsonNode): Unit = {
+    val now = hosts.elements.asScala.map(_.asText).toSet
+    val silent = now -- idle
+    if (silent.nonEmpty) {
+      logWarning(
+        s"TAILRACE_WATERMARK_HOST_IDLE: the watermark server ${server.url} has heard nothing of " +
+          s"${silent.toSeq.sorted.take(MostNamed).mkString(", ")} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
+          s"the watermark '${settings.name}' doesn't wait for them until they are back"
+      )
+    }
+    idle = now
+  }
+
   private def body(
       table: HostTable,
       sending: Array[Int],
@@ -103,6 +125,7 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
     val operator = all.addObject()
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
     operator.put("completeness", settings.completeness.toString).put("roster_version", rosterVersion)
+    settings.idleAfterMs.foreach(ms => operator.put("idle_after", ms * 1000))
     if (rosterNeeded) {
       val roster = operator.putArray("roster")
       settings.roster.foreach(_.foreach(roster.add))
@@ -153,6 +176,9 @@ private[progress] object ServerClient {
   private val MostHosts = 50000
 
   private val MostOfAnAnswer = 300
+
+  /** Hosts that are named in a warning. */
+  private val MostNamed = 20
 
   /** The greatest whole number that every reader of JSON has exactly; the year 2255. */
   private val LatestTime = (1L << 53) - 1

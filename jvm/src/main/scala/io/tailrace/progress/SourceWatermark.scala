@@ -44,7 +44,9 @@ private[progress] final class SourceWatermark(
   /** Readies for a batch: what it begins with is read from the checkpoint, if it isn't known. */
   private def begin(next: Long, clockMs: Long): Unit = if (next != batch) {
     if (progress == null) {
-      progress = new SourceProgress(settings.completeness, settings.roster, settings.idleAfterMs, clockMs)
+      // A server hears of hosts from other queries too: who is silent it says.
+      val idleAfterMs = settings.idleAfterMs.filter(_ => server.isEmpty)
+      progress = new SourceProgress(settings.completeness, settings.roster, idleAfterMs, clockMs)
       log.load(next, progress.table).foreach { file =>
         progress.restore(file.low)
         lowBefore = file.lowBefore
@@ -140,7 +142,7 @@ private[progress] final class SourceWatermark(
       Array(
         report.expected.toLong,
         report.passed.toLong,
-        report.idle.toLong,
+        server.fold(report.idle)(_.idleHosts).toLong,
         timestamp(progress.low),
         lateRows,
         report.future,

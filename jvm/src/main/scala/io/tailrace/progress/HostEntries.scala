@@ -10,11 +10,23 @@ private[progress] object HostEntries {
     out.writeInt(count)
     hosts.foreach { host =>
       val name = table.name(host).getBytes(UTF_8)
-      out.writeInt(name.length)
-      out.write(name)
-      out.writeLong(table.time(host))
-      out.writeLong(table.future(host))
+      write(out, name, 0, name.length, table.time(host), table.future(host))
     }
+  }
+
+  /** One entry. */
+  def write(
+      out: DataOutputStream,
+      name: Array[Byte],
+      at: Int,
+      length: Int,
+      time: Long,
+      future: Long
+  ): Unit = {
+    out.writeInt(length)
+    out.write(name, at, length)
+    out.writeLong(time)
+    out.writeLong(future)
   }
 
   /** @throws java.io.IOException if the bytes end too soon, or lengths make no sense */

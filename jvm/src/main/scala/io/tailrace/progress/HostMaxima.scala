@@ -1,17 +1,27 @@
 package io.tailrace.progress
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
+import java.util.Arrays
 
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The greatest event time of each host that one task has read. A hash table of Spark's strings: a row of a known host
-  * costs a search and a comparison.
+/** The greatest event time of each host that one task has read. A hash table in two arrays, for each row costs a search:
+  * a known host is one cell of four numbers and its name, next to each other in memory, and no object.
+  *
+  * {{{
+  *   cells: hash, 0 for a free cell | greatest time | rows ahead of the clock | offset and length of the name
+  *   names: the names' bytes, one after the other
+  * }}}
   */
 private[progress] final class HostMaxima {
+  import HostMaxima._
+
   private var used = 0
-  private var names = new Array[UTF8String](32)
-  private var times = new Array[Long](32)
-  private var futures = new Array[Long](32)
+  private var cells = new Array[Long](FirstCells * Width)
+  private var names = new Array[Byte](FirstCells * 16)
+  private var namesEnd = 0
 
   /** Rows that were behind the watermark. */
   var late = 0L
@@ -20,72 +30,117 @@ private[progress] final class HostMaxima {
   var share: Long = WatermarkStamp.WholeShare
 
   def see(host: UTF8String, time: Long): Unit = {
-    val slot = slotOf(host)
-    if (time > times(slot)) times(slot) = time
+    val cell = cellOf(host)
+    if (time > cells(cell + Time)) cells(cell + Time) = time
   }
 
-  def seeFuture(host: UTF8String): Unit = futures(slotOf(host)) += 1
+  def seeFuture(host: UTF8String): Unit = {
+    val cell = cellOf(host) // first: it may make the array anew
+    cells(cell + Future) += 1
+  }
 
-  private def slotOf(host: UTF8String): Int = {
-    val mask = names.length - 1
-    val hash = host.hashCode
-    var slot = hash & mask
-    while (names(slot) != null) {
-      if (names(slot) == host) return slot
-      slot = (slot + 1) & mask
+  private def cellOf(host: UTF8String): Int = {
+    val (base, offset, length) = (host.getBaseObject, host.getBaseOffset, host.numBytes)
+    val hash = hashOf(base, offset, length)
+    var cell = firstOf(hash)
+    while (cells(cell) != 0) {
+      if (cells(cell) == hash && isName(cells(cell + Name), base, offset, length)) return cell
+      cell = after(cell)
     }
+    if (used * 3 >= cells.length / Width * 2) {
+      grow()
+      cell = firstOf(hash)
+      while (cells(cell) != 0) cell = after(cell)
+    }
+    cells(cell) = hash
+    cells(cell + Time) = HostTable.Never
     // The row's bytes are the next row's soon.
-    insert(host.copy())
+    cells(cell + Name) = append(base, offset, length)
+    used += 1
+    cell
   }
 
-  private def insert(host: UTF8String): Int = {
-    if (used * 2 >= names.length) grow()
-    val mask = names.length - 1
-    var slot = host.hashCode & mask
-    while (names(slot) != null) slot = (slot + 1) & mask
-    names(slot) = host
-    times(slot) = HostTable.Never
-    used += 1
-    slot
+  private def firstOf(hash: Long): Int = ((hash >>> 32).toInt * Width) & (cells.length - 1)
+  private def after(cell: Int): Int = (cell + Width) & (cells.length - 1)
+
+  private def isName(name: Long, base: AnyRef, offset: Long, length: Int): Boolean =
+    name.toInt == length &&
+      ByteArrayMethods.arrayEquals(base, offset, names, Platform.BYTE_ARRAY_OFFSET + (name >>> 32), length)
+
+  private def append(base: AnyRef, offset: Long, length: Int): Long = {
+    if (names.length - namesEnd < length) {
+      names = Arrays.copyOf(names, Math.max(names.length * 2, Math.addExact(namesEnd, length)))
+    }
+    val at = namesEnd
+    Platform.copyMemory(base, offset, names, Platform.BYTE_ARRAY_OFFSET + at, length)
+    namesEnd += length
+    at.toLong << 32 | length
   }
 
   private def grow(): Unit = {
-    val (oldNames, oldTimes, oldFutures) = (names, times, futures)
-    names = new Array(oldNames.length * 2)
-    times = new Array(oldNames.length * 2)
-    futures = new Array(oldNames.length * 2)
-    used = 0
-    oldNames.indices.foreach { i =>
-      if (oldNames(i) != null) {
-        val slot = insert(oldNames(i))
-        times(slot) = oldTimes(i)
-        futures(slot) = oldFutures(i)
-      }
+    val old = cells
+    cells = new Array(old.length * 2)
+    (0 until old.length by Width).filter(old(_) != 0).foreach { from =>
+      var to = firstOf(old(from))
+      while (cells(to) != 0) to = after(to)
+      System.arraycopy(old, from, cells, to, Width)
     }
   }
 
-  def future: Long = futures.sum
+  private def known: Iterator[Int] = cells.indices.by(Width).iterator.filter(cells(_) != 0)
+
+  def future: Long = known.map(cell => cells(cell + Future)).sum
 
   /** For the driver: late rows(8), completeness(8), then the entries. */
   def toBytes: Array[Byte] = {
-    val table = new HostTable
-    names.indices.foreach { i =>
-      if (names(i) != null) {
-        val host = table.add(names(i).toString)
-        table.raise(host, times(i))
-        table.addFuture(host, futures(i))
-      }
-    }
-    val bytes = new ByteArrayOutputStream
+    val bytes = new ByteArrayOutputStream(namesEnd + used * 20 + 20)
     val out = new DataOutputStream(bytes)
     out.writeLong(late)
     out.writeLong(share)
-    HostEntries.write(out, table, (0 until table.size).iterator, table.size)
+    out.writeInt(used)
+    known.foreach { cell =>
+      val name = cells(cell + Name)
+      HostEntries
+        .write(out, names, (name >>> 32).toInt, name.toInt, cells(cell + Time), cells(cell + Future))
+    }
     bytes.toByteArray
   }
 }
 
 private[progress] object HostMaxima {
+
+  // A power of two, as is the width of a cell: its numbers by their place.
+  private val FirstCells = 64
+  private val Width = 4
+  private val Time = 1
+  private val Future = 2
+  private val Name = 3
+
+  private val Spread = 0x9e3779b97f4a7c15L
+
+  /** Eight bytes at a time; the last eight overlap those before them. Never 0. */
+  private def hashOf(base: AnyRef, offset: Long, length: Int): Long = {
+    var hash = length * Spread
+    var i = 0
+    while (i + 8 <= length) {
+      hash = mixed(hash, Platform.getLong(base, offset + i))
+      i += 8
+    }
+    if (i < length) {
+      if (length >= 8) hash = mixed(hash, Platform.getLong(base, offset + length - 8))
+      else
+        while (i < length) {
+          hash = mixed(hash, Platform.getByte(base, offset + i).toLong)
+          i += 1
+        }
+    }
+    hash | 1
+  }
+
+  private def mixed(hash: Long, word: Long): Long = {
+    val product = (hash ^ word) * Spread
+    product ^ (product >>> 32)
+  }
 
   def fromBytes(bytes: Array[Byte]): SeenByTask = {
     val in = new DataInputStream(new ByteArrayInputStream(bytes))

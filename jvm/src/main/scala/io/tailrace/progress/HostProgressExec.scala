@@ -1,19 +1,15 @@
 package io.tailrace.progress
 
-import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral, JavaCode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
+import org.apache.spark.sql.execution.{CodegenSupport, CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.tailrace.StreamingBatch
-import org.apache.spark.util.CollectionAccumulator
-
-import io.tailrace.common.Errors
+import org.apache.spark.sql.types.BooleanType
 
 /** Notes for each host how far its log has been read, and lets all rows pass.
   *
@@ -23,13 +19,15 @@ import io.tailrace.common.Errors
   * }}}
   *
   * One of Spark's nodes that collect metrics, for these reach the query's progress: `observedMetrics` has, by the name of
-  * the source, what [[SourceWatermark.metrics]] gives.
+  * the source, what [[SourceWatermark.metrics]] gives. Part of Spark's generated code, so that the operators on its two
+  * sides stay in one loop and a row need not be put together for it.
   */
 final class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
     // Spark sends nodes to executors along with others', and a roster may be long.
     @transient val settings: ProgressSettings,
     val flag: Option[Attribute]
-) extends CollectMetricsExec(name, columns, child) {
+) extends CollectMetricsExec(name, columns, child)
+    with CodegenSupport {
   private def host: NamedExpression = columns.head
   private def time: NamedExpression = columns(1)
   private def eventTime: NamedExpression = columns(2)
@@ -53,22 +51,53 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
   override def collectedMetrics: Row = source.metrics
   override def resetMetrics(): Unit = metrics.values.foreach(_.reset())
 
-  override protected def doExecute(): RDD[InternalRow] = {
-    val rows = child.execute()
+  private def begin(): HostProgressTasks = {
     val batch = StreamingBatch.current(session)
-    val run = new HostProgressPartition(
-      ProgressColumns(at(host), at(time), at(eventTime), share.map(at)),
-      child.output,
+    new HostProgressTasks(
       FutureRule(settings, batch.clockMs),
       source.lateThrough(batch.batchId, batch.clockMs),
-      flag.isDefined,
       source.collect(batch.batchId, batch.clockMs),
       metrics
     )
-    rows.mapPartitions(run)
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val in = ProgressColumns(at(host), at(time), at(eventTime), share.map(at))
+    rows.mapPartitions(new HostProgressPartition(begin(), in, child.output, flag.isDefined))
   }
 
   private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+
+  override protected def doProduce(ctx: CodegenContext): String =
+    child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
+    val tasks = ctx.addReferenceObj("hostProgress", begin())
+    val task =
+      ctx.addMutableState(classOf[HostProgressTask].getName, "progress", v => s"$v = $tasks.open();")
+    def value(column: NamedExpression): ExprCode = input(at(column))
+    def or(column: NamedExpression, none: String): String =
+      s"(${value(column).isNull} ? $none : ${value(column).value})"
+    val isFuture = ctx.freshName("isFuture")
+    val noted = share match {
+      case Some(s) =>
+        val arguments = s"${or(host, "null")}, ${or(time, s"${HostTable.Never}L")}, " +
+          or(s, s"${WatermarkStamp.WholeShare}L")
+        s"$task.stamp($arguments);\nboolean $isFuture = false;"
+      case None =>
+        s"boolean $isFuture = !${value(time).isNull} && " +
+          s"$task.read(${or(host, "null")}, ${value(time).value});"
+    }
+    val marked = flag.map(_ => ExprCode(FalseLiteral, JavaCode.variable(isFuture, BooleanType)))
+    s"""
+       |$task.pass(${value(eventTime).isNull}, ${value(eventTime).value});
+       |$noted
+       |${consume(ctx, input ++ marked)}
+     """.stripMargin
+  }
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, flag)
   override def canEqual(other: Any): Boolean = other.isInstanceOf[HostProgressExec]
@@ -76,115 +105,4 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
   override def hashCode: Int = super.hashCode
   override protected def withNewChildInternal(newChild: SparkPlan): CollectMetricsExec =
     new HostProgressExec(name, columns, newChild)(settings, flag)
-}
-
-/** @param limit  the furthest event time that is believed, in microseconds */
-private[progress] final case class FutureRule(limit: Long, action: OnFuture)
-
-private[progress] object FutureRule {
-  def apply(settings: ProgressSettings, clockMs: Long): FutureRule =
-    FutureRule(
-      settings.futureLimitMicros.fold(Long.MaxValue)(micros => Math.addExact(clockMs * 1000, micros)),
-      settings.onFuture
-    )
-}
-
-/** Where a row has what is noted of it.
-  *
-  * @param host      whose log the row is from; or the partition of a stamped topic
-  * @param time      how far that log has been read: the event time; or the low watermark of a stamp
-  * @param eventTime what is late or not
-  * @param share     the completeness of a stamp, in its units
-  */
-private[progress] final case class ProgressColumns(host: Int, time: Int, eventTime: Int, share: Option[Int])
-
-/** One task. A function by inheritance: Spark need not look for closures in it.
-  *
-  * @param lateThrough rows of this time or before are late, in microseconds
-  */
-private[progress] final class HostProgressPartition(
-    in: ProgressColumns,
-    columns: Seq[Attribute],
-    future: FutureRule,
-    lateThrough: Long,
-    flagged: Boolean,
-    progress: CollectionAccumulator[Array[Byte]],
-    metrics: Map[String, SQLMetric]
-) extends (Iterator[InternalRow] => Iterator[InternalRow])
-    with Serializable {
-
-  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val maxima = new HostMaxima
-    var passed = 0L
-    // However the task ends: a sink that takes no more rows, as a limit does, has taken those before.
-    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      if (passed > 0) progress.add(maxima.toBytes)
-      metrics("numOutputRows") += passed
-      metrics("lateRows") += maxima.late
-      metrics("futureRows") += maxima.future
-    }
-    val mark = marker()
-    rows.map { row =>
-      passed += 1
-      mark(row, judge(row, maxima))
-    }
-  }
-
-  /** @return whether the row is ahead of the clock */
-  private def judge(row: InternalRow, maxima: HostMaxima): Boolean = {
-    if (!row.isNullAt(in.eventTime) && row.getLong(in.eventTime) <= lateThrough) maxima.late += 1
-    if (in.share.isDefined) {
-      readStamp(row, maxima)
-      false
-    } else if (row.isNullAt(in.time)) false
-    else readTime(row, row.getLong(in.time), maxima)
-  }
-
-  private def readTime(row: InternalRow, time: Long, maxima: HostMaxima): Boolean =
-    if (row.isNullAt(in.host)) time > future.limit
-    else {
-      val host = row.getUTF8String(in.host)
-      if (time <= future.limit) {
-        maxima.see(host, time)
-        false
-      } else {
-        future.action match {
-          case OnFuture.Clamp => maxima.see(host, future.limit)
-          case OnFuture.Divert =>
-          case OnFuture.Fail => throw Errors.watermarkFuture(host.toString, time, future.limit)
-        }
-        maxima.seeFuture(host)
-        true
-      }
-    }
-
-  /** A partition without a stamp yet is waited for. */
-  private def readStamp(row: InternalRow, maxima: HostMaxima): Unit =
-    if (!row.isNullAt(in.host)) {
-      maxima.see(
-        row.getUTF8String(in.host),
-        if (row.isNullAt(in.time)) HostTable.Never else row.getLong(in.time)
-      )
-      in.share.filterNot(row.isNullAt).foreach(i => maxima.share = Math.min(maxima.share, row.getLong(i)))
-    }
-
-  private def marker(): (InternalRow, Boolean) => InternalRow =
-    if (!flagged) (row, _) => row
-    else {
-      val toUnsafe = UnsafeProjection.create(columns, columns)
-      val joiner = GenerateUnsafeRowJoiner.create(
-        DataTypeUtils.fromAttributes(columns),
-        ProgressSettings.FlagSchema
-      )
-      val flags = UnsafeProjection.create(ProgressSettings.FlagSchema)
-      val no = flags(InternalRow(false)).copy()
-      val yes = flags(InternalRow(true)).copy()
-      (row, isFuture) => {
-        val unsafe = row match {
-          case same: UnsafeRow => same
-          case other => toUnsafe(other)
-        }
-        joiner.join(unsafe, if (isFuture) yes else no)
-      }
-    }
 }

@@ -5,25 +5,34 @@ import java.util.UUID
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
+import org.apache.spark.sql.execution.{CodegenSupport, LeafExecNode, SparkPlan}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /** Spark's own node of a watermark, but what it says at the end of a batch is the low watermark of a source's hosts.
   *
   * Spark's tracker asks `eventTimeStats` on the driver before the batch is committed; from there the watermark takes
-  * Spark's own way: the checkpoint, the policy of several watermarks, the propagation to each operator (`adr/008`).
+  * Spark's own way: the checkpoint, the policy of several watermarks, the propagation to each operator (`adr/008`). Rows
+  * pass; so that generated code need not end here, the node is a part of it that does nothing.
   */
 final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: CalendarInterval, child: SparkPlan)(
     val settings: ProgressSettings,
     // Set before the parent's constructor runs, which registers it; so each copy needs its own.
     override val eventTimeStats: EventTimeStatsAccum
-) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child) {
+) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
+    with CodegenSupport {
   override def nodeName: String = "LowWatermark"
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()
+
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+  override protected def doProduce(ctx: CodegenContext): String =
+    child.asInstanceOf[CodegenSupport].produce(ctx, this)
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String =
+    consume(ctx, input)
 
   /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. All that is
     * asked of this node there are its columns: operators find the event time among them.

@@ -1,0 +1,161 @@
+package io.tailrace.progress
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.util.CollectionAccumulator
+
+import io.tailrace.common.Errors
+
+/** @param limit  the furthest event time that is believed, in microseconds */
+private[progress] final case class FutureRule(limit: Long, action: OnFuture)
+
+private[progress] object FutureRule {
+  def apply(settings: ProgressSettings, clockMs: Long): FutureRule =
+    FutureRule(
+      settings.futureLimitMicros.fold(Long.MaxValue)(micros => Math.addExact(clockMs * 1000, micros)),
+      settings.onFuture
+    )
+}
+
+/** What the tasks of a batch begin with.
+  *
+  * @param lateThrough rows of this time or before are late, in microseconds
+  * @param progress    where they leave what they have seen
+  */
+private[progress] final class HostProgressTasks(
+    future: FutureRule,
+    lateThrough: Long,
+    progress: CollectionAccumulator[Array[Byte]],
+    metrics: Map[String, SQLMetric]
+) extends Serializable {
+
+  /** In a task. However it ends: a sink that takes no more rows, as a limit does, has taken those before. */
+  def open(): HostProgressTask = {
+    val task = new HostProgressTask(future, lateThrough)
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      if (task.passed > 0) progress.add(task.maxima.toBytes)
+      metrics("numOutputRows") += task.passed
+      metrics("lateRows") += task.maxima.late
+      metrics("futureRows") += task.maxima.future
+    }
+    task
+  }
+}
+
+/** One task, called for each row by generated code, or by [[HostProgressPartition]]. */
+private[progress] final class HostProgressTask(future: FutureRule, lateThrough: Long) {
+  val maxima = new HostMaxima
+
+  /** Rows. */
+  var passed = 0L
+
+  private val furthest = future.limit
+
+  /** Any row, first. */
+  def pass(withoutTime: Boolean, eventTime: Long): Unit = {
+    passed += 1
+    if (eventTime <= lateThrough && !withoutTime) maxima.late += 1
+  }
+
+  /** A row of a host.
+    *
+    * @param host null if the row doesn't say
+    * @param time how far the host's log has been read, in microseconds
+    * @return whether the row is ahead of the clock
+    */
+  def read(host: UTF8String, time: Long): Boolean =
+    if (time > furthest) readFuture(host, time)
+    else {
+      if (host != null) maxima.see(host, time)
+      false
+    }
+
+  private def readFuture(host: UTF8String, time: Long): Boolean = {
+    if (host != null) {
+      future.action match {
+        case OnFuture.Clamp => maxima.see(host, future.limit)
+        case OnFuture.Divert =>
+        case OnFuture.Fail => throw Errors.watermarkFuture(host.toString, time, future.limit)
+      }
+      maxima.seeFuture(host)
+    }
+    true
+  }
+
+  /** A row with a stamp. A partition without a stamp yet is waited for.
+    *
+    * @param partition null if the row doesn't say
+    * @param low       of its stamp, [[HostTable.Never]] if it has none
+    * @param share     of its stamp, the whole if it has none
+    */
+  def stamp(partition: UTF8String, low: Long, share: Long): Unit =
+    if (partition != null) {
+      maxima.see(partition, low)
+      if (share < maxima.share) maxima.share = share
+    }
+}
+
+/** Where a row has what is noted of it.
+  *
+  * @param host      whose log the row is from; or the partition of a stamped topic
+  * @param time      how far that log has been read: the event time; or the low watermark of a stamp
+  * @param eventTime what is late or not
+  * @param share     the completeness of a stamp, in its units
+  */
+private[progress] final case class ProgressColumns(host: Int, time: Int, eventTime: Int, share: Option[Int])
+
+/** One task without generated code. A function by inheritance: Spark need not look for closures in it.
+  *
+  * @param flagged whether a column says which rows are ahead of the clock
+  */
+private[progress] final class HostProgressPartition(
+    tasks: HostProgressTasks,
+    in: ProgressColumns,
+    columns: Seq[Attribute],
+    flagged: Boolean
+) extends (Iterator[InternalRow] => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val task = tasks.open()
+    val mark = marker()
+    rows.map(row => mark(row, note(row, task)))
+  }
+
+  private def note(row: InternalRow, task: HostProgressTask): Boolean = {
+    val host = if (row.isNullAt(in.host)) null else row.getUTF8String(in.host)
+    def or(column: Int, none: Long): Long = if (row.isNullAt(column)) none else row.getLong(column)
+    task.pass(row.isNullAt(in.eventTime), or(in.eventTime, 0L))
+    in.share match {
+      case Some(share) =>
+        task.stamp(host, or(in.time, HostTable.Never), or(share, WatermarkStamp.WholeShare))
+        false
+      case None => !row.isNullAt(in.time) && task.read(host, row.getLong(in.time))
+    }
+  }
+
+  private def marker(): (InternalRow, Boolean) => InternalRow =
+    if (!flagged) (row, _) => row
+    else {
+      val toUnsafe = UnsafeProjection.create(columns, columns)
+      val joiner = GenerateUnsafeRowJoiner.create(
+        DataTypeUtils.fromAttributes(columns),
+        ProgressSettings.FlagSchema
+      )
+      val flags = UnsafeProjection.create(ProgressSettings.FlagSchema)
+      val no = flags(InternalRow(false)).copy()
+      val yes = flags(InternalRow(true)).copy()
+      (row, isFuture) => {
+        val unsafe = row match {
+          case same: UnsafeRow => same
+          case other => toUnsafe(other)
+        }
+        joiner.join(unsafe, if (isFuture) yes else no)
+      }
+    }
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,20 +23,51 @@ class DatabaseError(Exception):
     """The database can't be reached or refuses: a transaction hasn't happened, or isn't known to have."""
 
 
+class Cursor(Protocol):
+    """What both drivers give for a statement that has run."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it has changed."""
+
+    def fetchall(self) -> Sequence[Row]:
+        """Its rows."""
+
+
 class Database(ABC):
     """A connection, used by one thread at a time. Whatever touches the database raises DatabaseError.
 
     Attributes:
+        product: its name, for messages.
         dialect: what the tables' definitions are filled with.
         keyed_rows: a table expression with the columns `name` and `value`, of what `keyed` makes.
         greatest: the function that gives the greater of two numbers.
     """
 
+    product: ClassVar[str]
     dialect: ClassVar[Mapping[str, str]]
     keyed_rows: ClassVar[str]
     greatest: ClassVar[str]
     _begin: ClassVar[str]
     _begin_snapshot: ClassVar[str]
+    _refusal: ClassVar[type[Exception]]
+
+    def run(self, statement: str, *values: object) -> int:
+        """Runs a statement and returns how many rows it has changed."""
+        try:
+            return self._execute(statement, values).rowcount
+        except self._refusal as error:
+            raise self._refused(error) from error
+
+    def rows(self, query: str, *values: object) -> Sequence[Row]:
+        """The rows of a query."""
+        try:
+            return self._execute(query, values).fetchall()
+        except self._refusal as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> DatabaseError:
+        return DatabaseError(f"{self.product}: {error}.")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -62,12 +93,12 @@ class Database(ABC):
             raise
 
     @abstractmethod
-    def run(self, statement: str, *values: object) -> int:
-        """Runs a statement and returns how many rows it has changed."""
+    def _execute(self, statement: str, values: Sequence[object]) -> Cursor:
+        """Runs a statement on the connection, which it opens if there is none.
 
-    @abstractmethod
-    def rows(self, query: str, *values: object) -> Sequence[Row]:
-        """The rows of a query."""
+        Raises:
+            Exception: of the driver, a `_refusal`.
+        """
 
     @abstractmethod
     def keyed(self, values: Mapping[str, int]) -> tuple[object, ...]:

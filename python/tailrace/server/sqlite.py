@@ -6,7 +6,7 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING
 
-from tailrace.server.database import WAIT_SECONDS, Database, DatabaseError, Row
+from tailrace.server.database import WAIT_SECONDS, Cursor, Database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ class SQLiteDatabase(Database):
         path: of the file, which is created if it isn't there.
     """
 
+    product = "SQLite"
     dialect = {"identity": "INTEGER PRIMARY KEY", "clustered": " WITHOUT ROWID"}  # noqa: RUF012  in the base
     # "WHERE true", without which SQLite takes ON CONFLICT for a join's condition.
     keyed_rows = "(SELECT key AS name, value FROM json_each(?)) AS given WHERE true"
@@ -30,22 +31,11 @@ class SQLiteDatabase(Database):
     # Immediate: servers that share the file wait for each other at the start, where nothing is lost by it.
     _begin = "BEGIN IMMEDIATE"
     _begin_snapshot = "BEGIN"
+    _refusal = sqlite3.Error
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._open: sqlite3.Connection | None = None
-
-    def run(self, statement: str, *values: object) -> int:
-        """See Database."""
-        return self._execute(statement, values).rowcount
-
-    def rows(self, query: str, *values: object) -> Sequence[Row]:
-        """See Database."""
-        cursor = self._execute(query, values)
-        try:
-            return cursor.fetchall()
-        except sqlite3.Error as error:
-            raise DatabaseError(f"SQLite: {error}.") from error
 
     def keyed(self, values: Mapping[str, int]) -> tuple[object, ...]:
         """See Database."""
@@ -64,15 +54,12 @@ class SQLiteDatabase(Database):
             self._open.close()
             self._open = None
 
-    def _execute(self, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
-        try:
-            if self._open is None:
-                self._open = sqlite3.connect(
-                    self._path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
-                )
-                self._open.execute("PRAGMA journal_mode=WAL")
-                self._open.execute("PRAGMA synchronous=FULL")
-                self._open.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
-            return self._open.execute(statement, values)
-        except sqlite3.Error as error:
-            raise DatabaseError(f"SQLite: {error}.") from error
+    def _execute(self, statement: str, values: Sequence[object]) -> Cursor:
+        if self._open is None:
+            self._open = sqlite3.connect(
+                self._path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._open.execute("PRAGMA journal_mode=WAL")
+            self._open.execute("PRAGMA synchronous=FULL")
+            self._open.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+        return self._open.execute(statement, values)

@@ -134,12 +134,12 @@ def _table(runs: list[dict[str, Any]], engines: list[str]) -> tuple[list[str], b
     """The medians, and whether the bar is met: by the query that reads the host, as a whole and when warm."""
 
     def middle(engine: str, what: str) -> float:
-        return median(run[what] for run in runs if run["engine"] == engine)
+        found: float = median(run[what] for run in runs if run["engine"] == engine)
+        return found
 
     columns = ("seconds", "cpu_seconds", "warm_batch_ms")
-    lines = [
-        f"{'engine':22}{'rows/s':>12}{'s':>8}{'CPU s':>8}{'warm ms a batch':>17}   over its peer, the same three"
-    ]
+    head = f"{'engine':22}{'rows/s':>12}{'s':>8}{'CPU s':>8}{'warm ms a batch':>17}"
+    lines = [f"{head}   over its peer, the same three"]
     met = True
     for engine in engines:
         seconds, cpu, warm = (middle(engine, what) for what in columns)

@@ -130,6 +130,14 @@ def test_overrides_are_done_and_written_down(client: TestClient) -> None:
     assert again.json()["excluded_hosts"] == {"source": ["h2"]}
     assert client.post(f"{name}/overrides", json={**exclude, "action": "include"}).status_code == 200
     assert client.post(f"{name}/reports", json=report(source({}))).json()["excluded_hosts"] == {}
+    remove = {"action": "remove", "operator": "source", "name": "dana", "reason": "renamed"}
+    assert client.post(f"{name}/overrides", json=remove).status_code == 200
+    assert client.get(name).json()["topology"] == []
+    assert "overridden" not in [app["app"] for app in client.get("/v1/apps").json()]
+    client.post(f"{name}/reports", json=report(source({})))
+    every = client.post(f"{name}/overrides", json={**remove, "operator": None})
+    assert (every.status_code, every.json()["operator"]) == (200, "")
+    assert client.get(f"{name}/overrides?limit=1").json() == {"overrides": [every.json()]}
 
 
 @pytest.mark.parametrize(
@@ -147,6 +155,8 @@ def test_overrides_are_done_and_written_down(client: TestClient) -> None:
         ("POST", OVERRIDES, {**OVERRIDE, "reason": ""}, 422),
         ("POST", OVERRIDES, {k: v for k, v in OVERRIDE.items() if k != "name"}, 422),
         ("POST", OVERRIDES, {**OVERRIDE, "host": "h1"}, 422),
+        ("POST", OVERRIDES, {**OVERRIDE, "action": "remove"}, 422),
+        ("POST", OVERRIDES, {**OVERRIDE, "operator": None}, 422),
         ("POST", OVERRIDES, {**OVERRIDE, "to": MAX_TIME}, 409),
         ("POST", OVERRIDES, {**OVERRIDE, "operator": "x"}, 409),
         ("POST", REPORTS, report(source({}), source({})), 422),
@@ -248,6 +258,29 @@ def test_a_form_of_another_site_is_no_report(client: TestClient) -> None:
     # A browser sends such a type across sites without asking; JSON it doesn't.
     answer = client.post(REPORTS, content=json.dumps(FULL), headers={"Content-Type": "text/plain"})
     assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "https://behind-a-proxy.example"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": "http://127.0.0.1"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:8080"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(
+    client: TestClient, headers: dict[str, str], status: int
+) -> None:
+    before = everything(client)
+    assert client.post(REPORTS, json=FULL, headers=headers).status_code == status
+    assert everything(client) == before
+    assert client.get("/v1/apps", headers=headers).status_code == 200
 
 
 def test_a_body_that_is_too_large_is_cut_off(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

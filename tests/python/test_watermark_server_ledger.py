@@ -247,6 +247,59 @@ def test_an_operator_can_be_advanced_but_not_past_all_that_is_known(
     assert low(tell(ledger, report(source({"h1": T + 3})))) == T + 3
 
 
+def test_a_removed_operator_holds_nothing_until_it_is_back(make: Callable[[], Ledger]) -> None:
+    ledger, other = make(), make()
+    old = sink({"0": T - 9}, name="old")
+    tell(ledger, report(source({"h": T}), sink({"0": T - 1}), old))
+    assert tell(other, report(source({}))).global_low_watermark == T - 9
+    decide(ledger, action="remove", operator="old")
+    answer = tell(other, report(source({"h": T + 5})))
+    assert answer.global_low_watermark == T - 1
+    app = other.app("app")
+    assert app is not None
+    assert [o.operator for o in app_state(app, T).topology] == ["source", "sink"]
+    for action in ({"action": "remove"}, {"action": "advance", "to": T - 5}):
+        with pytest.raises(RefusedError, match="no operator"):
+            decide(other, operator="old", **action)
+    # Back it is where it was, and what was told meanwhile stays told.
+    answer = tell(ledger, report(sink({"0": T - 8}, name="old")))
+    assert (low(answer, "old"), answer.global_low_watermark) == (T - 8, T - 1)
+    assert tell(ledger, report(sink({"0": T + 2}))).global_low_watermark == T - 1
+    assert make().names() == ["app"]
+
+
+def test_who_read_from_a_removed_operator_reads_from_what_that_read(make: Callable[[], Ledger]) -> None:
+    ledger = make()
+    middle = {"operator": "middle", "kind": "operator", "upstreams": ["source", "gone"]}
+    tell(ledger, report(source({"h": T}), source({"g": T - 50}, name="gone"), middle))
+    tell(ledger, report(sink({}, upstreams=["middle"])))
+    decide(ledger, action="remove", operator="middle")
+    answer = tell(ledger, report(source({"g": T - 40}, name="gone")))
+    assert answer.global_low_watermark == T - 40
+    decide(ledger, action="remove", operator="gone")
+    answer = tell(ledger, report(sink({}, upstreams=["middle"])))
+    assert (answer.operators["sink"].input_low_watermark, low(answer, "sink")) == (T, T)
+    app = make().app("app")
+    assert app is not None
+    assert [(o.operator, o.upstreams) for o in app_state(app, T).topology] == [
+        ("source", []),
+        ("sink", ["source"]),
+    ]
+
+
+def test_a_removed_application_is_listed_when_it_reports_again(make: Callable[[], Ledger]) -> None:
+    ledger = make()
+    tell(ledger, report(source({"h": T}), sink({"0": T})))
+    decide(ledger, action="remove", operator=None)
+    app = make().app("app")
+    assert app is not None
+    assert (ledger.names(), app_state(app, T).operators, app.told) == ([], 0, T)
+    with pytest.raises(RefusedError, match="no operators"):
+        decide(ledger, action="remove", operator=None)
+    assert tell(make(), report(source({"h": T - 1}))).global_low_watermark == T
+    assert ledger.names() == ["app"]
+
+
 def test_a_windows_latest_report_stands_in_any_order(make: Callable[[], Ledger]) -> None:
     ledger = make()
     tell(ledger, report(source({"h": T})))

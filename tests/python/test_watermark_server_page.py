@@ -128,6 +128,42 @@ def test_names_are_shown_and_not_obeyed(server: ServerProcess, browser: Chrome) 
     assert browser.title == "hostile – watermarks"  # noqa: RUF001  a dash, as it is meant
 
 
+def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, browser: Chrome) -> None:
+    body = report(source({"h1": T, "h2": T - 60 * SECOND}, roster=["h1", "h2"]), sink({}))
+    assert server.request("POST", "/v1/apps/a%2Fb%20c/reports", body)[0] == 200
+    browser.get(f"{server.url}/?app=a%2Fb%20c")
+
+    def decide(action: str, **fields: str) -> str:
+        browser.execute_script(
+            """const form = document.getElementById("override");
+            form.querySelector("output").textContent = "";
+            for (const [name, value] of Object.entries(arguments[0])) {
+              form.elements[name].value = value;
+              form.elements[name].dispatchEvent(new Event("change", {bubbles: true}));
+            }""",
+            {"action": action, "operator": "source", "name": "dana", "reason": "disk died", **fields},
+        )
+        browser.find_element("css selector", "#override button").click()
+        wait_for(lambda: texts(browser, "#override output") != [""])
+        return texts(browser, "#override output")[0]
+
+    assert decide("exclude", host="h3") == "'source' has no host 'h3'"
+    assert decide("exclude", host="h2") == "done"
+    assert decide("include", host="h2") == "done"
+    assert decide("advance", to="2025-11-21T04:39:59") == "done"
+    browser.find_element("css selector", "#override button").click()
+    assert browser.find_elements("css selector", "#override input:invalid"), "an empty form isn't sent"
+    assert decide("remove", operator="sink") == "done"
+    wait_for(lambda: len(texts(browser, "#overrides tbody tr")) == 4)
+    assert [row.split()[2:-3] for row in texts(browser, "#overrides tbody tr")] == [
+        ["remove", "sink"],
+        ["advance", "source", "to", "2025-11-21", "04:39:59"],
+        ["include", "source", "h2"],
+        ["exclude", "source", "h2"],
+    ]
+    assert [row.split()[0] for row in texts(browser, "#operators tbody tr")] == ["source"]
+
+
 def test_a_server_that_is_gone_is_told(browser: Chrome, tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         server.post(report(source({"h": T})))

@@ -8,9 +8,9 @@ Files import downwards alone, from `run`, which starts the process:
     views               an application as the API, the page and the metrics show it
     worker              one thread owns state and database; reports that wait together share a commit
     ledger              what a report, an override and a reader do, as transactions
-    state, hosts        the state of an application in memory
-    store, schema       the same state in a database
+    store, schema       the state of an application in a database
     opening, sqlite, postgresql, database        SQLite or PostgreSQL
+    state, hosts        the same state in memory
     protocol            the JSON of the API
     topology, rules, wording     pure: low watermarks along a graph, the completeness rule, times for people
 

@@ -83,6 +83,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, description in {
         400: "The body is no JSON.",
         401: "A token is needed.",
+        403: "A page of another site asks, through a browser.",
         404: "The application is unknown.",
         409: "The request contradicts what is known.",
         413: "The body is too large.",
@@ -161,16 +162,16 @@ async def overrides(
     )
 
 
-@_router.post("/{app}/overrides", summary="Advance a watermark, exclude or include a host")
+@_router.post("/{app}/overrides", summary="Advance, exclude, include or remove")
 async def override(app: AppName, body: protocol.OverrideRequest, request: Request) -> protocol.Override:
-    """Does it, and writes it to the audit table. Include takes an exclusion back; nothing does an advance."""
+    """Does it and audits it. Include takes back an exclusion, a new report a removal, nothing an advance."""
 
     def decide(ledger: Ledger) -> int:
         known_app(ledger, app)
         return ledger.override(app, body)
 
     at = await worker_of(request).call(decide)
-    return protocol.Override(at=at, **body.model_dump())
+    return protocol.Override(at=at, **{**body.model_dump(), "operator": body.operator or ""})
 
 
 def problem(status: int, reason: str) -> Response:

@@ -16,6 +16,7 @@ MAX_BODY = 16 * 2**20
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _OPEN = ("/healthz",)
+_READING = ("GET", "HEAD", "OPTIONS")
 # A page that somebody else's page embeds or feeds can't be made to act or to leak.
 _HEADERS = (
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
@@ -25,7 +26,7 @@ _HEADERS = (
 
 
 class Guard:
-    """ASGI middleware: token, host name, size of the body; adds security headers to every answer.
+    """ASGI middleware: token, host name, site, size of the body; adds security headers to every answer.
 
     Args:
         app: what it guards.
@@ -50,7 +51,7 @@ class Guard:
             await send(message)
 
         headers = dict(scope["headers"])
-        refusal = self._refuse_asker(scope["path"], headers)
+        refusal = self._refuse_asker(scope["path"], headers) or _refuse_site(scope["method"], headers)
         body: bytes | None = b""
         if refusal is None:
             body = await _read(headers, receive)
@@ -73,6 +74,19 @@ class Guard:
         if given is not None and hmac.compare_digest(given, self._token.encode()):
             return None
         return 401, "a bearer token is needed, and this request has none or a wrong one"
+
+
+def _refuse_site(method: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+    """A browser has the token of its user: what it sends for another site's page isn't the user's will."""
+    if method in _READING:
+        return None
+    site = headers.get(b"sec-fetch-site")
+    if site is None:  # no browser, or an old one, which says where the page is from
+        origin = headers.get(b"origin")
+        same = origin is None or origin.partition(b"://")[2] == headers.get(b"host")
+    else:
+        same = site in {b"same-origin", b"none"}
+    return None if same else (403, "this was sent by a page of another site")
 
 
 def _token_of(authorization: bytes) -> bytes | None:

@@ -18,7 +18,7 @@ from tailrace.server.state import App, RefusedError, RosterState, Settings
 from tailrace.server.topology import latest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from tailrace.server.database import Database
     from tailrace.server.protocol import OperatorReport, OverrideRequest, Report
@@ -134,9 +134,9 @@ class Ledger:
                 except RefusedError as error:
                     refused = error  # the transaction ends well: memory has the version that it has made
                 else:
-                    line = (request.action, request.operator, request.to, request.host)
+                    line = (request.action, request.operator or "", request.to, request.host)
                     self.store.add_audit(app, now, (*line, request.name, request.reason))
-                    self._tell(app, {request.operator})
+                    self._tell(app, {request.operator} if request.operator else set(app.operators))
         except BaseException:
             self._apps.clear()
             raise
@@ -182,6 +182,7 @@ class Ledger:
             operator = self.store.add_operator(app, reported.operator, settings)
             app.operators[operator.name] = operator
         operator.settings = settings
+        operator.removed = False
         operator.reported_at = max(operator.reported_at, self.clock())
         operator.stamps = latest(operator.stamps, reported.input_low_watermark)
         self._take_in_roster(app, operator, reported)
@@ -207,9 +208,15 @@ class Ledger:
             operator.hosts.set_roster(reported.roster)
 
     def _decide(self, app: App, request: OverrideRequest, now: int) -> None:
-        operator = app.operators.get(request.operator)
+        present = app.present()
+        if request.operator is None:
+            _remove(app, present.values())
+            return
+        operator = present.get(request.operator)
         if operator is None:
             raise RefusedError(f"{app.name!r} has no operator {request.operator!r}")
+        if request.action == "remove":
+            _remove(app, [operator])
         if request.to is not None:
             end = max(now, app.newest())
             if request.to > end:
@@ -217,9 +224,9 @@ class Ledger:
                 raise RefusedError(f"{request.to} is after now and after all event times known, {end}")
             operator.advanced_to = latest(operator.advanced_to, request.to)
         if request.host is not None:
-            hosts = app.source(request.operator).hosts
+            hosts = app.source(operator.name).hosts
             if not hosts.is_known(request.host):
-                raise RefusedError(f"{request.operator!r} has no host {request.host!r}")
+                raise RefusedError(f"{operator.name!r} has no host {request.host!r}")
             excluded = request.action == "exclude"
             self.store.put_excluded(app, operator, request.host, excluded=excluded)
             hosts.set_excluded(request.host, excluded=excluded)
@@ -230,7 +237,9 @@ class Ledger:
             self._judge_silence(app, operator)
         low = app.low_watermarks()
         for name, operator in app.operators.items():
-            told = (low.inputs[name], low.outputs[name])
+            told = (operator.told_input, operator.told_output)
+            if not operator.removed:
+                told = (low.inputs[name], low.outputs[name])
             if name in changed or told != (operator.told_input, operator.told_output):
                 operator.told_input, operator.told_output = told
                 self.store.put_operator(app, operator)
@@ -258,6 +267,13 @@ class Ledger:
         if before is None or before // _PRUNE_EVERY != now // _PRUNE_EVERY:
             self.store.prune(app, now - HISTORY_KEPT, WINDOWS_KEPT)
         self._sampled[app.name] = now
+
+
+def _remove(app: App, operators: Collection[Operator]) -> None:
+    if not operators:
+        raise RefusedError(f"{app.name!r} has no operators")
+    for operator in operators:
+        operator.removed = True
 
 
 def _answer(app: App, report: Report, low: LowWatermarks) -> ReportAnswer:

@@ -35,6 +35,7 @@ _PAGE = Template("""<!doctype html>
 <link rel="icon" href="/static/icon.svg">
 <link rel="stylesheet" href="/static/page.css">
 <script src="/static/page.js" defer></script>
+<script src="/static/override.js" defer></script>
 </head>
 <body data-app="$app">
 <header><h1>Watermarks</h1><nav>$tabs</nav><p id="live" role="status"></p></header>
@@ -51,7 +52,19 @@ _MAIN = Template("""<section id="summary">$summary</section>
 <section><h2>Lag over time</h2><div id="history">$history</div></section>
 <section><h2>Slowest hosts</h2><div id="hosts" class="wide">$hosts</div></section>
 <section><h2>Latest windows</h2><div id="windows" class="wide">$windows</div></section>
-<section><h2>Overrides</h2><div id="overrides" class="wide">$overrides</div></section>
+<section><h2>Overrides</h2><div id="overrides" class="wide">$overrides</div>
+<form id="override">
+<label>action <select name="action"><option value="exclude">exclude host</option>
+<option value="include">include host</option><option value="advance">advance to</option>
+<option value="remove">remove operator</option></select></label>
+<label>operator <input name="operator" list="names" maxlength="200" required></label>
+<datalist id="names">$names</datalist>
+<label data-for="exclude include">host <input name="host" maxlength="200" required></label>
+<label data-for="advance">to, UTC <input name="to" type="datetime-local" step="0.001" required></label>
+<label>your name <input name="name" maxlength="200" autocomplete="name" required></label>
+<label>reason <input name="reason" maxlength="2000" required></label>
+<button>Override</button><output></output>
+</form></section>
 """)
 
 _EMPTY = """<section id="empty"><h2>No application has reported yet</h2>

@@ -137,11 +137,12 @@ class Report(_Request):
 class OverrideRequest(_Request):
     """An operator's decision over the rules. It is written to the audit table with its name and reason."""
 
-    action: Literal["advance", "exclude", "include"] = Field(
+    action: Literal["advance", "exclude", "include", "remove"] = Field(
         description="advance: the operator's output low watermark, to a time. exclude: a host of a source "
-        "stops counting. include: it counts again."
+        "stops counting. include: it counts again. remove: the operator, or the whole application, is "
+        "retired or has another name; it is back when it is reported again."
     )
-    operator: Name
+    operator: Name | None = Field(None, description="With remove optional: without it all operators.")
     to: Time | None = Field(None, description="With advance.")
     host: Name | None = Field(None, description="With exclude and include.")
     name: Name = Field(description="Who decides.")
@@ -149,9 +150,11 @@ class OverrideRequest(_Request):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> OverrideRequest:
-        advances = self.action == "advance"
-        if (self.to is not None) != advances or (self.host is not None) == advances:
-            raise ValueError("advance takes `to`; exclude and include take `host`")
+        if self.operator is None and self.action != "remove":
+            raise ValueError("`operator` is needed")
+        of_host = self.action in {"exclude", "include"}
+        if (self.to is not None) != (self.action == "advance") or (self.host is not None) != of_host:
+            raise ValueError("advance takes `to`; exclude and include take `host`; remove takes neither")
         return self
 
 
@@ -265,7 +268,7 @@ class Override(BaseModel):
 
     at: int
     action: str
-    operator: str
+    operator: str = Field(description="Empty: the whole application.")
     to: int | None
     host: str | None
     name: str

@@ -8,7 +8,7 @@ above the version that it has.
 
 from __future__ import annotations
 
-FORMAT = 1
+FORMAT = 2
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)",
@@ -38,6 +38,7 @@ TABLES = (
         roster_version BIGINT NOT NULL,
         roster_wanted BIGINT NOT NULL,
         has_roster SMALLINT NOT NULL,
+        removed SMALLINT NOT NULL,
         UNIQUE (app_id, name)
     )""",
     """CREATE TABLE IF NOT EXISTS host (
@@ -78,7 +79,7 @@ TABLES = (
         app_id BIGINT NOT NULL,
         at BIGINT NOT NULL,
         action TEXT NOT NULL,
-        operator TEXT NOT NULL,
+        operator TEXT NOT NULL, -- '' for the whole application
         advance_to BIGINT,
         host TEXT,
         name TEXT NOT NULL,

@@ -40,6 +40,7 @@ def sections(standing: Standing) -> dict[str, str]:
         "history": lag_chart(standing.history),
         "windows": _windows(standing.windows),
         "overrides": _overrides(standing.overrides),
+        "names": "".join(f'<option value="{escape(o.operator)}">' for o in app.topology),
     }
 
 
@@ -131,7 +132,7 @@ def _overrides(page: protocol.OverridePage) -> str:
         cells = (
             shown_time(line.at),
             line.action,
-            escape(line.operator),
+            escape(line.operator) or "all",
             what,
             escape(line.name),
             escape(line.reason),

@@ -71,6 +71,7 @@ class Operator:
         told_input, told_output: what clients have been told; never taken back.
         key_groups: output low watermark by key group.
         hosts: of a source; empty for others.
+        removed: taken out by an operator's decision until it is reported again; what was told is kept.
     """
 
     id: int
@@ -84,6 +85,7 @@ class Operator:
     roster: RosterState = field(default_factory=RosterState)
     key_groups: dict[str, int] = field(default_factory=dict)
     hosts: HostTable = field(default_factory=HostTable)
+    removed: bool = False
 
     @property
     def is_source(self) -> bool:
@@ -94,10 +96,14 @@ class Operator:
         """The share of hosts that must have passed."""
         return parse_completeness(self.settings.completeness)
 
-    def node(self) -> Node:
-        """The operator as the rules see it."""
+    def node(self, upstreams: tuple[str, ...]) -> Node:
+        """The operator as the rules see it.
+
+        Args:
+            upstreams: from `App.upstreams`.
+        """
         return Node(
-            upstreams=self.settings.upstreams,
+            upstreams=upstreams,
             sink=self.settings.kind == "sink",
             bounds_input=[] if self.stamps is None else [self.stamps],
             bounds_output=self._source_bounds() if self.is_source else list(self.key_groups.values()),
@@ -131,9 +137,27 @@ class App:
     reported_at: int = 0
     operators: dict[str, Operator] = field(default_factory=dict)
 
+    def present(self) -> dict[str, Operator]:
+        """The operators that weren't removed, by name."""
+        return {name: operator for name, operator in self.operators.items() if not operator.removed}
+
+    def upstreams(self) -> dict[str, tuple[str, ...]]:
+        """What each operator present reads from; in place of one that was removed, what that read from."""
+        return {name: self._read_by(operator) for name, operator in self.present().items()}
+
+    def _read_by(self, operator: Operator) -> tuple[str, ...]:
+        # There is no circle among all operators, removed ones too: `check` sees to it.
+        found: dict[str, None] = {}
+        for name in operator.settings.upstreams:
+            upstream = self.operators.get(name)
+            removed = upstream is not None and upstream.removed
+            found.update(dict.fromkeys(self._read_by(upstream) if upstream and removed else (name,)))
+        return tuple(found)
+
     def low_watermarks(self) -> LowWatermarks:
-        """All low watermarks, none below what was told."""
-        return low_watermarks({name: o.node() for name, o in self.operators.items()}, self.told)
+        """All low watermarks of operators present, none below what was told."""
+        upstreams = self.upstreams()
+        return low_watermarks({n: o.node(upstreams[n]) for n, o in self.present().items()}, self.told)
 
     def check(self, report: Report) -> None:
         """Refuses a report that contradicts what is known, before anything of it is taken in.
@@ -148,7 +172,7 @@ class App:
         cycle = find_cycle(upstreams)
         if cycle is not None:
             raise RefusedError(f"operators read from each other in a circle: {' <- '.join(cycle)}")
-        if len(upstreams) > MAX_APP_OPERATORS:
+        if len(self.present().keys() | reported.keys()) > MAX_APP_OPERATORS:
             raise RefusedError(f"an application has at most {MAX_APP_OPERATORS} operators")
         for name, operator in reported.items():
             known = self.operators.get(name)
@@ -164,7 +188,7 @@ class App:
         Raises:
             RefusedError: there is none.
         """
-        operator = self.operators.get(name)
+        operator = self.present().get(name)
         if operator is None or not operator.is_source:
             raise RefusedError(f"{name!r} is no source of {self.name!r}")
         return operator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.server.topology import LowWatermarks
 
 _OPERATOR = """SELECT id, name, kind, client, upstreams, completeness, reported_at, stamps, advanced_to,
-    told_input, told_output, roster_stated, roster_version, roster_wanted, has_roster, idle_after
+    told_input, told_output, roster_stated, roster_version, roster_wanted, removed, has_roster, idle_after
     FROM operator WHERE app_id = ? AND version > ? ORDER BY id"""
 
 
@@ -43,8 +43,12 @@ class Store:
                 version = excluded.version"""
 
     def names(self) -> list[str]:
-        """All applications, by name."""
-        return [row[0] for row in self._database.rows("SELECT name FROM app ORDER BY name")]
+        """All applications, by name, but those of which every operator was removed."""
+        found = self._database.rows(
+            """SELECT name FROM app WHERE NOT EXISTS (SELECT 1 FROM operator WHERE app_id = app.id)
+            OR EXISTS (SELECT 1 FROM operator WHERE app_id = app.id AND removed = 0) ORDER BY name"""
+        )
+        return [row[0] for row in found]
 
     def lock(self, name: str) -> bool:
         """Makes the transaction the only one that writes the application; False if there is none."""
@@ -75,7 +79,7 @@ class Store:
                     *since,
                 )
             )
-            operator.hosts.has_roster = bool(row[14])
+            operator.hosts.has_roster = bool(row[15])
             operator.key_groups.update(
                 (name, low)
                 for name, low in self._database.rows(
@@ -88,8 +92,8 @@ class Store:
         """Writes a new operator."""
         self._database.run(
             """INSERT INTO operator (app_id, name, version, kind, client, upstreams, completeness, idle_after,
-            reported_at, roster_stated, roster_version, roster_wanted, has_roster)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)""",
+            reported_at, roster_stated, roster_version, roster_wanted, has_roster, removed)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)""",
             *(app.id, name, app.version, settings.kind, settings.client),
             *(json.dumps(settings.upstreams), settings.completeness, settings.idle_after),
         )
@@ -102,7 +106,8 @@ class Store:
         self._database.run(
             """UPDATE operator SET version = ?, kind = ?, client = ?, upstreams = ?, completeness = ?,
             idle_after = ?, reported_at = ?, stamps = ?, advanced_to = ?, told_input = ?, told_output = ?,
-            roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ? WHERE id = ?""",
+            roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ?, removed = ?
+            WHERE id = ?""",
             *(
                 app.version,
                 settings.kind,
@@ -113,7 +118,8 @@ class Store:
             ),
             *(operator.reported_at, operator.stamps, operator.advanced_to),
             *(operator.told_input, operator.told_output),
-            *(int(roster.stated), roster.version, roster.wanted, int(operator.hosts.has_roster), operator.id),
+            *(int(roster.stated), roster.version, roster.wanted, int(operator.hosts.has_roster)),
+            *(int(operator.removed), operator.id),
         )
 
     def put_progress(self, app: App, operator: Operator, progress: Mapping[str, int]) -> None:
@@ -224,10 +230,11 @@ class Store:
 
 def _fill(app: App, row: Row) -> Operator:
     identity, name, kind, client, upstreams, completeness = row[:6]
-    settings = Settings(kind, client, tuple(json.loads(upstreams)), completeness, row[15])
+    settings = Settings(kind, client, tuple(json.loads(upstreams)), completeness, row[16])
     operator = app.operators.setdefault(name, Operator(identity, name, settings))
     operator.settings = settings
     operator.reported_at, operator.stamps, operator.advanced_to = row[6:9]
     operator.told_input, operator.told_output = row[9:11]
     operator.roster = RosterState(bool(row[11]), row[12], row[13])
+    operator.removed = bool(row[14])
     return operator

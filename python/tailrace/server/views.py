@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 def app_state(app: App, now: int) -> protocol.AppState:
     """An application with its operators, in the order in which they came."""
     low = app.low_watermarks()
+    present, upstreams = app.present(), app.upstreams()
     return protocol.AppState(
         app=app.name,
-        operators=len(app.operators),
+        operators=len(present),
         global_low_watermark=low.application,
         reported_at=app.reported_at,
         at=now,
         lag=_lag(low.application, now),
-        held_by=held_by({name: o.settings.upstreams for name, o in app.operators.items()}, low),
-        topology=[_operator_state(operator, low, now) for operator in app.operators.values()],
+        held_by=held_by(upstreams, low),
+        topology=[_operator_state(o, upstreams[name], low, now) for name, o in present.items()],
     )
 
 
@@ -41,7 +42,7 @@ def host_page(app: App, operator: str | None, limit: int, offset: int, now: int)
         RefusedError: the operator is no source.
     """
     sources = (
-        [o for o in app.operators.values() if o.is_source] if operator is None else [app.source(operator)]
+        [o for o in app.present().values() if o.is_source] if operator is None else [app.source(operator)]
     )
     found = [(source, host) for source in sources for host in source.hosts.slowest(offset + limit)]
     rules = {source.name: source.hosts.low_watermark(source.completeness()) for source in sources}
@@ -95,7 +96,9 @@ def override_page(rows: Sequence[Row]) -> protocol.OverridePage:
     )
 
 
-def _operator_state(operator: Operator, low: LowWatermarks, now: int) -> protocol.OperatorState:
+def _operator_state(
+    operator: Operator, upstreams: Sequence[str], low: LowWatermarks, now: int
+) -> protocol.OperatorState:
     output = low.outputs[operator.name]
     source = operator if operator.is_source else None
     counting = source.hosts.counting() if source else None
@@ -103,7 +106,7 @@ def _operator_state(operator: Operator, low: LowWatermarks, now: int) -> protoco
         operator=operator.name,
         kind=operator.settings.kind,
         client=operator.settings.client,
-        upstreams=list(operator.settings.upstreams),
+        upstreams=list(upstreams),
         reported_at=operator.reported_at,
         input_low_watermark=low.inputs[operator.name],
         output_low_watermark=output,

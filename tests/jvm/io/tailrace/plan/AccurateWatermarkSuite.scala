@@ -2,12 +2,14 @@ package io.tailrace.plan
 
 import java.io.File
 
+import org.apache.spark.sql.execution.{FilterExec, WholeStageCodegenExec}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
+import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.{Tailrace, WatermarkOptions}
-import io.tailrace.progress.{Completeness, WatermarkStamp}
+import io.tailrace.progress._
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
 
@@ -258,6 +260,34 @@ final class AccurateWatermarkSuite extends SparkSuite {
       assert(stream.add(Seq(Logged(null, at(5), 1), Logged("a", null, 2), Logged(null, null, 3))).size == 3)
       assert(stream.metrics().getAs[Long]("passed") == 0 && stream.metrics().isNullAt(3))
     }
+  }
+
+  test("the same in generated code, where the operators around it stay in one loop, and without it") {
+    val options = whole.copy(futureLimit = Some("1 hour"), onFuture = "divert")
+    val odd = Seq[(String, Double)](null -> 5, "b" -> 9, null -> 3e10, "b" -> 3e10).zipWithIndex.map {
+      case ((host, second), i) => Logged(host, at(second), i.toLong)
+    } ++ Seq(Logged("a", null, 4), Logged(null, null, 5))
+    val found = Seq(true, false).map { generated =>
+      withConf("spark.sql.codegen.wholeStage" -> generated)(withDirectory { directory =>
+        val stream = new LoggedStream(spark, directory)(in =>
+          watermark(options)(in.head).filter("id < 9000 OR id % 2 = 0").select("id", "future")
+        ).start()
+        stream.add(logged("a" -> 1, "b" -> 2, "a" -> 9.001))
+        stream.add(logged("a" -> 10, "b" -> 8))
+        val rows = stream.add(logged("a" -> 1.9, "b" -> 2) ++ odd)
+        val loops = StreamAccess.executedPlan(stream.streaming).collect {
+          case loop: WholeStageCodegenExec if loop.exists(_.isInstanceOf[HostProgressExec]) => loop
+        }
+        assert(loops.exists(_.exists(_.isInstanceOf[LowWatermarkExec])) == generated)
+        assert(loops.exists(_.exists(_.isInstanceOf[FilterExec])) == generated)
+        assert(stream.watermark == 7.999)
+        assert(stream.metrics().getAs[Long]("late_rows") == 1)
+        assert(stream.metrics().getAs[Long]("future_rows") == 1)
+        rows
+      })
+    }
+    assert(found.head == found.last)
+    assert(found.head.collect { case row if row.getBoolean(1) => row.getLong(0) }.sorted == Seq(2, 3))
   }
 
   test("the slowest hosts are named in the query's progress") {

@@ -43,7 +43,7 @@ _OUTSIDE = {
 
 def _imports(file: str) -> set[str]:
     """Full names of the modules that a file imports anywhere, those for types alone too."""
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(ast.parse((_DIRECTORY / f"{file}.py").read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)

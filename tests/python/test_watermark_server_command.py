@@ -15,6 +15,7 @@ import pytest
 from tailrace.cli import main
 from tailrace.errors import TailraceServerError
 from tailrace.server.run import TOKEN_VARIABLE, parse_address, read_token, serve
+from tailrace.server.schema import FORMAT
 from watermark_servers import T, report, running, sink, source
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_a_store_of_another_release_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "w.db"
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE format (version BIGINT NOT NULL)")
-        connection.execute("INSERT INTO format VALUES (2)")
+        connection.execute("INSERT INTO format VALUES (?)", (FORMAT + 1,))
     connection.close()
     assert refused(store=f"sqlite:///{file}") == "TAILRACE_SERVER_STORE_UNREACHABLE"
 

@@ -130,8 +130,8 @@ def test_names_are_shown_and_not_obeyed(server: ServerProcess, browser: Chrome) 
 
 def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, browser: Chrome) -> None:
     body = report(source({"h1": T, "h2": T - 60 * SECOND}, roster=["h1", "h2"]), sink({}))
-    assert server.request("POST", "/v1/apps/a%2Fb%20c/reports", body)[0] == 200
-    browser.get(f"{server.url}/?app=a%2Fb%20c")
+    assert server.request("POST", "/v1/apps/b%20c/reports", body)[0] == 200
+    browser.get(f"{server.url}/?app=b%20c")
 
     def decide(action: str, **fields: str) -> str:
         browser.execute_script(

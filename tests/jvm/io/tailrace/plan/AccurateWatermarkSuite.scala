@@ -264,9 +264,14 @@ final class AccurateWatermarkSuite extends SparkSuite {
 
   test("the same in generated code, where the operators around it stay in one loop, and without it") {
     val options = whole.copy(futureLimit = Some("1 hour"), onFuture = "divert")
-    val odd = Seq[(String, Double)](null -> 5, "b" -> 9, null -> 3e10, "b" -> 3e10).zipWithIndex.map {
-      case ((host, second), i) => Logged(host, at(second), i.toLong)
-    } ++ Seq(Logged("a", null, 4), Logged(null, null, 5))
+    val odd = Seq(
+      Logged(null, at(5), 0),
+      Logged("b", at(9), 1),
+      Logged(null, at(3e10), 2),
+      Logged("b", at(3e10), 3),
+      Logged("a", null, 4),
+      Logged(null, null, 5)
+    )
     val found = Seq(true, false).map { generated =>
       withConf("spark.sql.codegen.wholeStage" -> generated)(withDirectory { directory =>
         val stream = new LoggedStream(spark, directory)(in =>

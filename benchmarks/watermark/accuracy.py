@@ -204,8 +204,8 @@ def _compare(a: argparse.Namespace) -> tuple[list[str], bool]:
         f"{'logs':21}{'rule':35}{'all':>11}{'worst win.':>12}{'median':>11}{'max':>9}{'closed':>7}   bar met",
     ]
     notes = [
-        f"Spark, {delay} s, and the last of Flink: the least delay at which all three logs meet their bars; the "
-        "others: at which the first one does"
+        f"Spark, {delay} s, and Flink's last: the least delay with which all three logs meet their bars",
+        "the others of Spark and Flink: the least delay with which the first does",
     ]
     met = True
     with tempfile.TemporaryDirectory() as name:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from simulated_logs import RACK, STEP, WINDOW
+from simulated_logs import FULL_MINUTES, LOG_MINUTES, MINUTE, RACK, SECOND, STEP, WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,13 +93,13 @@ def close(logs: Logs, watermark: Longs, *, steps_later: int) -> Closing:
 
 def least_delay(logs: list[Logs], most: list[float], rule: Callable[[Logs, int], Closing]) -> int:
     """The least delay in whole seconds with which a rule loses at most a given share of each of some logs."""
-    low, high = 0, 3_600
+    # With a longer one the last windows would be open at the end of the logs.
+    low, high = 0, ((LOG_MINUTES - FULL_MINUTES) * MINUTE - 2 * STEP) // SECOND
     while low < high:
         delay = (low + high) // 2
-        enough = True
-        for one, share in zip(logs, most, strict=True):
-            closing = rule(one, delay)
-            enough &= bool((closing.step >= 0).all()) and lost(closing, truth(one)) <= share
+        enough = all(
+            lost(rule(one, delay), truth(one)) <= share for one, share in zip(logs, most, strict=True)
+        )
         low, high = (low, delay) if enough else (delay + 1, high)
     return low
 

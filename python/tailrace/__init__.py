@@ -1,7 +1,8 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
-once, `accurate_watermark` waits for the hosts that lag, and every refusal is a `TailraceError`.
+once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are
+complete, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -29,6 +30,7 @@ from tailrace.replay import (
     stream_metadata,
 )
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
+from tailrace.windows import window_report, write_windows
 
 __all__ = [
     "TailraceError",
@@ -53,4 +55,6 @@ __all__ = [
     "stamp_watermark",
     "stamped_watermark",
     "stream_metadata",
+    "window_report",
+    "write_windows",
 ]

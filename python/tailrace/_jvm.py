@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # All that a call of Spark's can end with: pyspark's own exceptions, and py4j's for what pyspark doesn't
 # translate.
@@ -207,6 +208,51 @@ def stamped_watermark(
         _java(MapConverter(), dict(options)),
     )
     return ClassicDataFrame(planned, session)
+
+
+def write_windows(
+    frame: DataFrame, path: str, event_time: str, upstreams: Sequence[str] | None, options: Mapping[str, str]
+) -> DataStreamWriter:
+    """Plans the landing of windows on the JVM.
+
+    Args:
+        frame: a classic frame.
+        path: the folder.
+        event_time: the column.
+        upstreams: operators at the server; None for the query's sources.
+        options: by the JVM's names: window, offset, into, missing, server, app, operator, token.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.write_windows`.
+    """
+    session = frame.sparkSession
+    check_session(session)
+    planned = _call(
+        _entry().writeWindows,
+        frame._jdf,
+        path,
+        event_time,
+        None if upstreams is None else _java(ListConverter(), list(upstreams)),
+        _java(MapConverter(), dict(options)),
+    )
+    # A writer of the frame, but for what it writes to.
+    writer = frame.writeStream
+    writer._jwrite = planned
+    return writer
+
+
+def window_report(session: SparkSession, path: str) -> DataFrame:
+    """Reads completeness reports on the JVM.
+
+    Args:
+        session: a classic session.
+        path: the folder.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.window_report`.
+    """
+    check_session(session)
+    return ClassicDataFrame(_call(_entry().windowReport, session._jsparkSession, path), session)
 
 
 def _view() -> Any:

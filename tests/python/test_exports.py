@@ -33,6 +33,8 @@ def test_all_is_what_the_documentation_names() -> None:
         "stamp_watermark",
         "stamped_watermark",
         "stream_metadata",
+        "window_report",
+        "write_windows",
     }
 
 

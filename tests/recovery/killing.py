@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
     from pathlib import Path
 
 KILLS = int(os.environ.get("TAILRACE_KILLS", "20"))
@@ -20,8 +21,17 @@ KILLS = int(os.environ.get("TAILRACE_KILLS", "20"))
 SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
 
 
-def run_to_the_end(worker: Path, root: Path, kills: int, rng: random.Random) -> None:
-    """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE."""
+def run_to_the_end(
+    worker: Path,
+    root: Path,
+    kills: int,
+    rng: random.Random,
+    after_kill: Callable[[], None] = lambda: None,
+) -> None:
+    """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE.
+
+    After each kill, before the next start, `after_kill` looks at what is there.
+    """
     path = root / "worker.log"
     finished_early = 0
     with path.open("wb") as log, ExitStack() as stack:
@@ -41,6 +51,7 @@ def run_to_the_end(worker: Path, root: Path, kills: int, rng: random.Random) -> 
                 kill(process)
             else:
                 finished_early += 1
+            after_kill()
         begin(upcoming, path)
         output, _ = upcoming.communicate(timeout=600)
     assert b"DONE" in output, path.read_text()[-4000:]

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, progress -> state,
+/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, landing -> progress -> state,
   * never back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
   */
 final class ImportRulesSuite extends AnyFunSuite {
@@ -57,7 +57,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("no package but the known ones") {
     val known =
-      (layers ++ Seq("inspect", "progress", "replay"))
+      (layers ++ Seq("inspect", "landing", "progress", "replay"))
         .map("io.tailrace." + _)
         .toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
@@ -67,7 +67,7 @@ final class ImportRulesSuite extends AnyFunSuite {
   private def below(i: Int): Seq[String] =
     layers.take(i) ++ (i - layers.indexOf("join") match {
       case 0 => Seq("progress")
-      case above if above > 0 => Seq("replay", "progress")
+      case above if above > 0 => Seq("replay", "progress", "landing")
       case _ => Nil
     })
 
@@ -88,6 +88,12 @@ final class ImportRulesSuite extends AnyFunSuite {
   test("progress uses state, common only") {
     in("io.tailrace.progress").foreach(s =>
       assert((s.ours -- Seq("common", "state", "progress")).isEmpty, s.path)
+    )
+  }
+
+  test("landing uses progress, state, common only") {
+    in("io.tailrace.landing").foreach(s =>
+      assert((s.ours -- Seq("common", "state", "progress", "landing")).isEmpty, s.path)
     )
   }
 
@@ -112,6 +118,10 @@ final class ImportRulesSuite extends AnyFunSuite {
       "join/JoinSettings",
       "join/JoinWindow",
       "join/MatchPolicy",
+      "landing/LandingFile",
+      "landing/OpenWindows",
+      "landing/WindowReport",
+      "landing/Windows",
       "progress/Completeness",
       "progress/HostEntries",
       "progress/HostTable",

@@ -59,13 +59,21 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_NAME_EXISTS" -> Errors.watermarkNameExists("N"),
     "TAILRACE_WATERMARK_OPTION_INVALID" -> Errors.watermarkOptionInvalid("delay", "V", "A"),
     "TAILRACE_WATERMARK_ROSTER_EMPTY" -> Errors.watermarkRosterEmpty(),
-    "TAILRACE_WATERMARK_STAMP_SOURCE" -> Errors.watermarkStampSource()
+    "TAILRACE_WATERMARK_STAMP_SOURCE" -> Errors.watermarkStampSource(),
+    "TAILRACE_WATERMARK_WINDOWS_BATCH" -> Errors.windowsBatch(),
+    "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING" -> Errors.windowsFileMissing("F", "T", 7),
+    "TAILRACE_WATERMARK_WINDOWS_FOLDER" -> Errors.windowsFolder("P", "R"),
+    "TAILRACE_WATERMARK_WINDOWS_NOT_FOUND" -> Errors.windowsNotFound("P"),
+    "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK" -> Errors.windowsRolledBack("P", 6, 7),
+    "TAILRACE_WATERMARK_WINDOWS_SOURCE" -> Errors.windowsSource(),
+    "TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS" -> Errors.windowsTwoWriters("P", cause)
   )
 
   // Those that only a running query meets.
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) + "TAILRACE_WATERMARK_FUTURE" ++
-      Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT")
+      Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT") ++
+      Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _)
 
   private def thrown(condition: String): SparkThrowable = all(condition) match {
     case e: SparkThrowable => e

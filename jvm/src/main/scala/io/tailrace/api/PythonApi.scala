@@ -3,7 +3,8 @@ package io.tailrace.api
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SPARK_VERSION
-import org.apache.spark.sql.{DataFrame, Dataset, SparkSession}
+import org.apache.spark.sql.streaming.DataStreamWriter
+import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.common.Errors
 
@@ -117,6 +118,39 @@ object PythonApi {
       partition.asScala.toSeq,
       watermarkOptions(partitions, options)
     )
+
+  /** @param upstreams the operators whose rows are written; null: the query's sources
+    * @param options   by the names of [[WindowOptions]]; what is absent has its default
+    */
+  def writeWindows(
+      frame: Dataset[_],
+      path: String,
+      eventTime: String,
+      upstreams: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataStreamWriter[Row] = {
+    val named = options.asScala
+    val missing = named("missing")
+    Tailrace.writeWindows(
+      frame,
+      path,
+      eventTime,
+      WindowOptions(
+        window = named("window"),
+        offset = named("offset"),
+        into = named("into"),
+        missing = missing.toIntOption
+          .getOrElse(throw Errors.watermarkOptionInvalid("missing", missing, "a whole number")),
+        server = named.get("server"),
+        app = named.get("app"),
+        operator = named("operator"),
+        token = named.get("token"),
+        upstreams = Option(upstreams).map(_.asScala.toSeq)
+      )
+    )
+  }
+
+  def windowReport(session: SparkSession, path: String): DataFrame = Tailrace.windowReport(session, path)
 
   /** Throws an error that says what is missing and what to do. */
   def checkSession(session: SparkSession): Unit =

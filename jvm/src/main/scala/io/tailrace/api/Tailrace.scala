@@ -1,7 +1,10 @@
 package io.tailrace.api
 
+import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
-import org.apache.spark.sql.{DataFrame, Dataset}
+import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+
+import io.tailrace.landing.WindowReports
 
 /** Tailrace for Scala. Names and meanings are those of the Python package. */
 object Tailrace {
@@ -127,5 +130,38 @@ object Tailrace {
       options
     )
     SparkPlans.toFrame(session, plan).drop(StampColumns.all: _*)
+  }
+
+  /** A writer that lands a stream as Parquet in a directory for each event-time window, each row once, and puts a
+    * `_SUCCESS` with a completeness report into it when the low watermark has passed the window's end. Rows for a window
+    * that is closed go to `_late`, those without an event time to `_untimed`.
+    *
+    * {{{
+    *   Tailrace.writeWindows(logs, "/data/clicks", "event_time", WindowOptions(window = "1 hour"))
+    *     .option("checkpointLocation", "/data/checkpoint").start()
+    * }}}
+    *
+    * @param frame     a stream of which every watermark is an accurate one
+    * @param eventTime the timestamp column that the watermark is on
+    * @return a writer for the user to add a checkpoint and a trigger to, columns inside a window (`partitionBy`), and
+    *         Parquet's options
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument, the frame or the session isn't right
+    */
+  def writeWindows(
+      frame: Dataset[_],
+      path: String,
+      eventTime: String,
+      options: WindowOptions
+  ): DataStreamWriter[Row] = {
+    val session = SparkPlans.session(frame)
+    SessionCheck.check(session)
+    val resolution = new WindowsResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
+    resolution.writer(session, path, eventTime, options)
+  }
+
+  /** The completeness reports of the windows that [[writeWindows]] has closed in a folder, one row each. */
+  def windowReport(session: SparkSession, path: String): DataFrame = {
+    val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
+    WindowReports.read(classic, path)
   }
 }

@@ -1,7 +1,7 @@
 package io.tailrace.api
 
 import io.tailrace.common.Errors
-import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings, ServerSettings}
+import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings}
 
 /** How [[Tailrace.accurateWatermark]] finds the watermark. Names and meanings are those of the Python package.
   *
@@ -55,17 +55,8 @@ final case class WatermarkOptions(
       idleAfter.map(text => positive("idle_after", text) / 1000),
       futureLimit.map(duration("future_limit", _)),
       action,
-      serverSettings
+      ServerOptions(server, app, operator, token).settings
     )
-  }
-
-  private def serverSettings: Option[ServerSettings] = server.map { url =>
-    if (!url.matches("https?://[^/?#]+/?")) {
-      throw Errors.watermarkOptionInvalid("server", url, "http://host:port")
-    }
-    val application =
-      app.getOrElse(throw Errors.watermarkOptionInvalid("app", "missing", "a name beside server"))
-    ServerSettings(url, application, operator, token)
   }
 
   private def positive(argument: String, text: String): Long = {

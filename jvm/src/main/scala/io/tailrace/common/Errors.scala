@@ -287,6 +287,38 @@ object Errors {
 
   def watermarkStampSource(): Throwable = refuse("TAILRACE_WATERMARK_STAMP_SOURCE")
 
+  def windowsSource(): Throwable = refuse("TAILRACE_WATERMARK_WINDOWS_SOURCE")
+
+  def windowsBatch(): Throwable = refuse("TAILRACE_WATERMARK_WINDOWS_BATCH")
+
+  def windowsFolder(path: String, reason: String): Throwable =
+    refuse("TAILRACE_WATERMARK_WINDOWS_FOLDER", "path" -> path, "reason" -> reason)
+
+  def windowsNotFound(path: String): Throwable =
+    refuse("TAILRACE_WATERMARK_WINDOWS_NOT_FOUND", "path" -> path)
+
+  /** @param newest batch that has landed */
+  def windowsRolledBack(path: String, batch: Long, newest: Long): Throwable =
+    stateError(
+      "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK",
+      null,
+      "path" -> path,
+      "batch" -> batch.toString,
+      "newest" -> newest.toString
+    )
+
+  def windowsFileMissing(from: String, to: String, batch: Long): Throwable =
+    stateError(
+      "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING",
+      null,
+      "from" -> from,
+      "to" -> to,
+      "batch" -> batch.toString
+    )
+
+  def windowsTwoWriters(path: String, cause: Throwable): Throwable =
+    stateError("TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS", cause, "path" -> path)
+
   def watermarkNameExists(name: String): Throwable = refuse("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> name)
 
   /** @param time  of the row, in microseconds

@@ -57,4 +57,12 @@ object OnFuture {
   * @param operator this source's name in it
   * @param token    the server's bearer token, if it wants one
   */
-final case class ServerSettings(url: String, app: String, operator: String, token: Option[String])
+final case class ServerSettings(url: String, app: String, operator: String, token: Option[String]) {
+
+  /** Whether the other one reports to the same application. */
+  def isBeside(other: ServerSettings): Boolean =
+    url.stripSuffix("/") == other.url.stripSuffix("/") && app == other.app
+
+  // Plans are shown, and tokens aren't.
+  override def toString: String = s"ServerSettings($url,$app,$operator)"
+}

@@ -105,6 +105,12 @@ final class SourceProgress(
     Arrays.copyOf(times, count)
   }
 
+  /** How many hosts there are, silent ones too, and those that haven't passed a time, with how far they are. */
+  def behind(through: Long): (Int, Seq[(String, Long)]) = {
+    val all = 0 until Math.min(table.size, rostered)
+    (all.size, all.filter(table.time(_) < through).map(host => table.name(host) -> table.time(host)))
+  }
+
   /** @param slowest how many of the hosts that are furthest behind to name */
   def report(slowest: Int): ProgressReport = {
     track()

@@ -119,6 +119,12 @@ private[progress] final class SourceWatermark(
     upstream.andThen(settings.completeness)
   }
 
+  /** The low watermark now, in microseconds. */
+  def low: Long = synchronized(progress.low)
+
+  /** How many hosts there are, and those that haven't passed a time. */
+  def behind(through: Long): (Int, Seq[(String, Long)]) = synchronized(progress.behind(through))
+
   private def warn(advance: Advance): Unit = {
     if (advance.silent.nonEmpty) {
       logWarning(

@@ -4,7 +4,7 @@ import java.io.{FileNotFoundException, IOException, OutputStream}
 
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.{ChecksumException, Path}
+import org.apache.hadoop.fs.{ChecksumException, FileAlreadyExistsException, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
 import io.tailrace.common.Errors
@@ -14,11 +14,23 @@ object DurableFile {
 
   /** Replaces the file if it is there. @return what `body` gives */
   def write[T](files: CheckpointFileManager, path: Path)(body: OutputStream => T): T =
-    try create(files, path)(body)
+    try put(files, path, overwrite = true)(body)
     catch { case e: IOException => throw Errors.stateFileUnavailable(path.toString, "written", e) }
 
-  private def create[T](files: CheckpointFileManager, path: Path)(body: OutputStream => T): T = {
-    val out = files.createAtomic(path, overwriteIfPossible = true)
+  /** @return what `body` gives
+    * @throws org.apache.hadoop.fs.FileAlreadyExistsException if the file is there
+    */
+  def create[T](files: CheckpointFileManager, path: Path)(body: OutputStream => T): T =
+    try put(files, path, overwrite = false)(body)
+    catch {
+      case e: FileAlreadyExistsException => throw e
+      case e: IOException => throw Errors.stateFileUnavailable(path.toString, "written", e)
+    }
+
+  private def put[T](files: CheckpointFileManager, path: Path, overwrite: Boolean)(
+      body: OutputStream => T
+  ): T = {
+    val out = files.createAtomic(path, overwriteIfPossible = overwrite)
     try {
       val result = body(out)
       out.hsync()

@@ -1,0 +1,73 @@
+package io.tailrace.api
+
+import io.tailrace.common.Errors
+import io.tailrace.landing.{LandingSettings, SinkServer, Windows}
+import io.tailrace.progress.ProgressSettings
+
+/** How [[Tailrace.writeWindows]] lands rows. Names and meanings are those of the Python package.
+  *
+  * @param window    how long a window is; a duration
+  * @param offset    how far after 1970-01-01 UTC one starts; a duration shorter than a window
+  * @param into      the column that directories of windows are named after
+  * @param missing   hosts that a report names at most
+  * @param server    a watermark server, whose global low watermark closes windows; none: the query's own
+  * @param app       the application at the server
+  * @param operator  the sink's name in it
+  * @param token     the server's bearer token
+  * @param upstreams the operators at the server whose rows are written; none: the query's sources
+  */
+final case class WindowOptions(
+    window: String = "1 hour",
+    offset: String = "0 seconds",
+    into: String = "window_start",
+    missing: Int = 10,
+    server: Option[String] = None,
+    app: Option[String] = None,
+    operator: String = "sink",
+    token: Option[String] = None,
+    upstreams: Option[Seq[String]] = None
+) {
+  import WindowOptions._
+
+  /** @param path    of the folder, qualified
+    * @param sources the accurate watermarks of the frame
+    * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
+    */
+  private[api] def settings(path: String, sources: Seq[ProgressSettings]): LandingSettings = {
+    val width = Durations
+      .read(window)
+      .filter(_ > 0)
+      .getOrElse(throw Errors.watermarkOptionInvalid("window", window, "a duration such as 1 hour"))
+    val from = Durations
+      .read(offset)
+      .filter(o => o >= 0 && o < width)
+      .getOrElse(
+        throw Errors.watermarkOptionInvalid("offset", offset, "a duration that is shorter than a window")
+      )
+    if (!into.matches("[A-Za-z][A-Za-z0-9_]{0,99}"))
+      throw Errors.watermarkOptionInvalid("into", into, "a letter, then letters, digits and _")
+    if (missing < 0 || missing > MostMissing)
+      throw Errors.watermarkOptionInvalid("missing", missing.toString, s"a number from 0 to $MostMissing")
+    val sink = Option.when(server.isDefined)(sinkServer(sources))
+    LandingSettings(path, Windows(width, from), into, missing, sources, sink)
+  }
+
+  private def sinkServer(sources: Seq[ProgressSettings]): SinkServer = {
+    val settings = ServerOptions(server, app, operator, token).settings.get
+    val own = sources.flatMap(_.server.filter(settings.isBeside)).map(_.operator).distinct
+    val named = upstreams.getOrElse(own)
+    val all = own.nonEmpty && sources.forall(_.server.exists(settings.isBeside))
+    if (named.isEmpty || (upstreams.isEmpty && !all)) {
+      val allowed =
+        "the names of operators at the server, which this query's sources, of another server or none, are not"
+      throw Errors.watermarkOptionInvalid("upstreams", named.mkString("[", ", ", "]"), allowed)
+    }
+    if (named.contains(operator))
+      throw Errors.watermarkOptionInvalid("operator", operator, "a name that no operator upstream has")
+    SinkServer(settings, named, ofSources = all && named.toSet == own.toSet)
+  }
+}
+
+object WindowOptions {
+  private val MostMissing = 1000
+}

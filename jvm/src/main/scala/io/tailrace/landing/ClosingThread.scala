@@ -1,0 +1,47 @@
+package io.tailrace.landing
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+
+/** Closes windows each second while a query runs: other jobs move the global low watermark when this one has nothing to
+  * do. It ends with the query.
+  *
+  * @param isActive whether the query runs
+  */
+private[landing] final class ClosingThread(path: Path, closer: WindowCloser, isActive: () => Boolean)
+    extends Thread(s"tailrace windows of $path")
+    with Logging {
+  import ClosingThread._
+  setDaemon(true)
+
+  override def run(): Unit = {
+    val started = System.nanoTime()
+    var seen = false
+    def goesOn = isActive() || (!seen && System.nanoTime() - started < LongestStart)
+    while (goesOn) {
+      seen = seen || isActive()
+      Thread.sleep(EveryMs)
+      if (isActive()) poll()
+    }
+  }
+
+  private def poll(): Unit =
+    try closer.poll()
+    catch {
+      // The next batch meets it too, if it lasts, and ends the query with it.
+      case NonFatal(e) =>
+        logWarning(
+          s"TAILRACE_WATERMARK_WINDOWS_NOT_CLOSED: closing windows of $path has failed, and is tried again in a second",
+          e
+        )
+    }
+}
+
+private[landing] object ClosingThread {
+  private val EveryMs = 1000L
+
+  /** A query that hasn't started by then never does. */
+  private val LongestStart = 600L * 1000 * 1000 * 1000
+}

@@ -1,0 +1,80 @@
+package io.tailrace.landing
+
+import java.io.FileNotFoundException
+
+import scala.util.matching.Regex
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+
+import io.tailrace.common.Errors
+import io.tailrace.state.{DurableFile, LocalFileManager}
+
+/** The files below `_tailrace` that say what has happened in a folder: each appears whole or not at all, and of two
+  * writers of one name only one gets it.
+  */
+private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configuration) {
+  import LandingLog._
+
+  private lazy val files = LocalFileManager.forPath(paths.folder, hadoopConf)
+
+  def folder: Option[FolderFile] =
+    try Some(LandingFile.decode[FolderFile](DurableFile.read(files, paths.settings), paths.settings.toString))
+    catch { case _: FileNotFoundException => None }
+
+  def begin(folder: FolderFile): Unit = create(paths.settings, LandingFile.encode(folder))
+
+  /** The newest, and what it is called; older ones are deleted. */
+  def newestBatch(): Option[BatchFile] =
+    newest(paths.batches, BatchName, paths.batch).map { case (_, path) =>
+      LandingFile.decode[BatchFile](DurableFile.read(files, path), path.toString)
+    }
+
+  def write(batch: BatchFile): Unit = create(paths.batch(batch.batch), LandingFile.encode(batch))
+
+  def deleteBatch(batch: Long): Unit = files.delete(paths.batch(batch))
+
+  /** The newest one's number and content; older ones are deleted. */
+  def newestClosed(): Option[(Long, ClosedFile)] =
+    newest(paths.closed, ClosedName, paths.closed).map { case (number, path) =>
+      number -> LandingFile.decode[ClosedFile](DurableFile.read(files, path), path.toString)
+    }
+
+  def write(number: Long, closed: ClosedFile): Unit =
+    create(paths.closed(number), LandingFile.encode(closed))
+
+  def deleteClosed(number: Long): Unit = files.delete(paths.closed(number))
+
+  /** Says that a window is closed, unless that has been said. */
+  def mark(window: ClosedWindow): Unit = {
+    val marker = paths.marker(window.start)
+    if (!files.exists(marker)) {
+      files.mkdirs(marker.getParent)
+      DurableFile.write(files, marker)(_.write(window.report.getBytes("UTF-8")))
+    }
+  }
+
+  /** What has been said of a closed window; none if it was never marked, or its directory is gone. */
+  def marked(start: Long): Option[WindowReport] =
+    try WindowReport.decode(new String(DurableFile.read(files, paths.marker(start)), "UTF-8"))
+    catch { case _: FileNotFoundException => None }
+
+  private def create(path: Path, bytes: Array[Byte]): Unit = {
+    files.mkdirs(path.getParent)
+    try DurableFile.create(files, path)(_.write(bytes))
+    catch { case e: FileAlreadyExistsException => throw Errors.windowsTwoWriters(path.toString, e) }
+  }
+
+  private def newest(directory: Path, name: Regex, path: Long => Path): Option[(Long, Path)] = {
+    val numbers =
+      try files.list(directory).toSeq.map(_.getPath.getName).collect { case name(number) => number.toLong }
+      catch { case _: FileNotFoundException => Nil }
+    numbers.sorted.dropRight(1).foreach(old => files.delete(path(old)))
+    numbers.maxOption.map(number => number -> path(number))
+  }
+}
+
+private[landing] object LandingLog {
+  private val BatchName = """(\d+)\.batch""".r
+  private val ClosedName = """(\d+)\.closed""".r
+}

@@ -1,0 +1,97 @@
+package io.tailrace.landing
+
+import java.time.Instant
+import java.time.temporal.ChronoUnit
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+
+/** How complete a window was when it closed: what its `_SUCCESS` says, see `jvm/docs/formats.md`. Times are microseconds.
+  *
+  * @param rows         that have landed in it
+  * @param expected     hosts, of all sources
+  * @param passed       hosts of which all rows before the window's end have been read
+  * @param missing      the others, those that lag most; not all of them, if there are many
+  * @param completeness the share of hosts that the query asks for, over all its sources
+  * @param low          the low watermark that has closed it
+  */
+final case class WindowReport(
+    start: Long,
+    end: Long,
+    rows: Long,
+    expected: Long,
+    passed: Long,
+    missing: Seq[MissingHost],
+    completeness: String,
+    low: Long,
+    closedAt: Long,
+    sources: Seq[SourcePart]
+)
+
+/** @param progress how far its log has been read; none: nothing of it */
+final case class MissingHost(source: String, host: String, progress: Option[Long])
+
+/** One source's share of a report. */
+final case class SourcePart(source: String, completeness: String, expected: Long, passed: Long)
+
+object WindowReport {
+  private val Format = 1
+  private val MicrosPerSecond = 1e6
+  private val json = new ObjectMapper
+
+  def encode(report: WindowReport): String = {
+    val root = json.createObjectNode().put("format", Format)
+    root.put("window_start", time(report.start)).put("window_end", time(report.end)).put("rows", report.rows)
+    root.put("expected", report.expected).put("passed", report.passed)
+    val missing = root.putArray("missing")
+    report.missing.foreach { host =>
+      val one = missing.addObject().put("source", host.source).put("host", host.host)
+      one.put("progress", host.progress.map(time).orNull)
+      host.progress.foreach(p => one.put("lag_seconds", (report.end - p) / MicrosPerSecond))
+    }
+    root.put("completeness", report.completeness).put("low_watermark", time(report.low))
+    root.put("closed_at", time(report.closedAt))
+    val sources = root.putArray("sources")
+    report.sources.foreach { s =>
+      val one = sources.addObject().put("source", s.source).put("completeness", s.completeness)
+      one.put("expected", s.expected).put("passed", s.passed)
+    }
+    json.writeValueAsString(root) + "\n"
+  }
+
+  /** @return none if it isn't such a report, for instance the empty `_SUCCESS` of another writer */
+  def decode(text: String): Option[WindowReport] =
+    try
+      json.readTree(text) match {
+        case root: ObjectNode if root.path("format").asInt == Format => Some(read(root))
+        case _ => None
+      }
+    catch { case _: com.fasterxml.jackson.core.JacksonException => None }
+
+  private def read(root: JsonNode): WindowReport =
+    WindowReport(
+      micros(root.get("window_start")),
+      micros(root.get("window_end")),
+      root.get("rows").asLong,
+      root.get("expected").asLong,
+      root.get("passed").asLong,
+      root.get("missing").elements.asScala.toSeq.map { host =>
+        val progress = Option(host.get("progress")).filterNot(_.isNull).map(micros)
+        MissingHost(host.get("source").asText, host.get("host").asText, progress)
+      },
+      root.get("completeness").asText,
+      micros(root.get("low_watermark")),
+      micros(root.get("closed_at")),
+      root.get("sources").elements.asScala.toSeq.map { s =>
+        val (expected, passed) = (s.get("expected").asLong, s.get("passed").asLong)
+        SourcePart(s.get("source").asText, s.get("completeness").asText, expected, passed)
+      }
+    )
+
+  private def time(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
+
+  private def micros(node: JsonNode): Long =
+    ChronoUnit.MICROS.between(Instant.EPOCH, Instant.parse(node.asText))
+}

@@ -1,0 +1,25 @@
+package io.tailrace.plan
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+import io.tailrace.landing.LandWindowsExec
+
+/** `tailrace.write_windows`, resolved: what its sink writes.
+  *
+  * @param path  the folder
+  * @param start the child's last column, with the start of a row's window in microseconds
+  */
+case class LandWindows(path: String, start: Attribute, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): LandWindows = copy(child = newChild)
+}
+
+object LandWindowsStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case l: LandWindows => new LandWindowsExec(l.path, l.start, planLater(l.child)) :: Nil
+    case _ => Nil
+  }
+}

@@ -1,0 +1,26 @@
+package org.apache.spark.sql.tailrace
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
+import java.util.{HexFormat, UUID}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.Table
+
+/** What a sink needs to know of the query that it is part of. */
+object StreamingSinks {
+
+  /** Whether a query runs that has this sink. */
+  def isActive(session: SparkSession, sink: Table): Boolean =
+    session.sharedState.activeStreamingQueries.values.asScala.exists(_.sink eq sink)
+
+  /** What a batch is made of, in short: the digest of the ends of its sources' offsets. */
+  def offsets(session: SparkSession, queryId: String, batchId: Long): String = {
+    val execution = session.sharedState.activeStreamingQueries.get(UUID.fromString(queryId))
+    val text = execution.offsetLog.get(batchId).map(_.toString)
+    require(text.isDefined, s"the offset log has no batch $batchId")
+    HexFormat.of.formatHex(MessageDigest.getInstance("SHA-256").digest(text.get.getBytes(UTF_8)))
+  }
+}

@@ -1,0 +1,129 @@
+"""Event-time windows that land as Parquet, and say when they are complete."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from tailrace._convert import Duration
+
+
+def write_windows(
+    frame: DataFrame,
+    path: str | os.PathLike[str],
+    event_time: str,
+    *,
+    window: Duration = "1 hour",
+    offset: Duration = "0 seconds",
+    into: str = "window_start",
+    missing: int = 10,
+    server: str | None = None,
+    app: str | None = None,
+    operator: str = "sink",
+    token: str | None = None,
+    upstreams: Sequence[str] | None = None,
+) -> DataStreamWriter:
+    """Lands a stream in a directory for each event-time window, and says when one is complete.
+
+        writer = tailrace.write_windows(logs, "/data/clicks", "event_time", window="1 hour")
+        writer.option("checkpointLocation", "/data/checkpoint").start()
+
+    Each row comes into `path/window_start=20260101T120000Z/` once, over failures and restarts, as Parquet
+    that `spark.read.parquet(path)` and other tools read. When the low watermark has passed a window's
+    end, its directory gets a file `_SUCCESS`, and nothing comes into it any more: a batch job may start
+    on it. The file has the completeness report of the window, in JSON. Until then the directory grows,
+    and who reads it may see a part of a micro-batch. Windows are closed that no row came for, too, from
+    the first one that has rows.
+
+    Rows for a window that is closed go to `path/_late/window_start=.../`, rows without an event time to
+    `path/_untimed/`; neither is lost, and both are counted in the query's progress,
+    `observedMetrics["tailrace.windows"]`: `rows`, `late_rows` and `untimed_rows` of the last micro-batch,
+    `open_windows`, `closed_through`, `low_watermark`. A row at exactly a window's end is of the next
+    window.
+
+    Without a server a window closes when this query's low watermark has passed its end. With one, when
+    the global low watermark of the application has, which is that of all sinks that have reported to the
+    server: start all jobs of an application, or let each write once, before relying on it. The sink tells
+    the server how far it is, and closes windows each second as long as the query runs, whether it has
+    data or not. While the server is away rows go on landing, and no window closes. Low watermarks at a
+    server never go back: to write everything anew take another folder, another checkpoint and another
+    `app`.
+
+    Args:
+        frame: a stream of which every watermark is an accurate one.
+        path: the folder, of this query alone; another checkpoint needs another folder.
+        event_time: the timestamp column that the watermark is on. Of windows that were counted before, a
+            column of `pyspark.sql.functions.window_time`.
+        window: how long a window is. Windows begin at multiples of it from 1970-01-01 UTC on.
+        offset: by how much later they begin: "16 hours" for days of UTC+8.
+        into: the column that directories of windows are named after. Their values are text, the start of
+            the window in UTC.
+        missing: how many of the hosts that hadn't passed a window's end its report names, those that lag
+            most.
+        server: a watermark server, "http://host:port".
+        app: with `server`, the application whose operators belong together.
+        operator: with `server`, the name of this sink in it.
+        token: with `server`, its bearer token.
+        upstreams: with `server`, the operators there whose rows this sink writes. None: the sources of
+            the query, all of which have to report to the same server and app.
+
+    Returns:
+        A writer, to which you add a checkpoint, a trigger, and what you like of `partitionBy`, which
+        makes directories inside of windows, and options of Parquet; `start()` starts the query.
+
+    Raises:
+        TailraceWatermarkError: the frame isn't a stream, or has another watermark or none; a column is
+            unknown, of a wrong type or there already; an option makes no sense.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TypeError: an argument of a wrong Python type.
+    """
+    _convert.frame(frame, "frame")
+    options = {
+        "window": _convert.duration(window, "window"),
+        "offset": _convert.duration(offset, "offset"),
+        "into": _convert.text(into, "into"),
+        "missing": _convert.count(missing, "missing"),
+        "operator": _convert.text(operator, "operator"),
+    }
+    texts = {"server": (server, "server"), "app": (app, "app"), "token": (token, "token")}
+    options |= {key: _convert.text(v, n) for key, (v, n) in texts.items() if v is not None}
+    named = None if upstreams is None else [_convert.text(name, "upstreams") for name in upstreams]
+    time = _convert.text(event_time, "event_time")
+    return _jvm.write_windows(frame, os.fspath(path), time, named, options)
+
+
+def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
+    """The completeness reports of the windows in a folder, one row a window that has closed.
+
+        tailrace.window_report(spark, "/data/clicks").show()
+
+    Columns: `window_start` and `window_end` (timestamp); `rows`, those in the window's directory when it
+    closed, and `late_rows`, those that are in `_late` now (bigint); `expected` hosts and those that had
+    `passed` its end, of all sources (bigint); `missing`, the others, those that lag most (array of
+    `source`, `host`, `progress` as timestamp, `lag_seconds` as double; the last two are null for a host
+    of which nothing was read); `completeness`, the share of hosts that the query asks for
+    (decimal(19,18)); `low_watermark` that has closed the window, and `closed_at` (timestamp); `sources`
+    (array of `source`, `completeness`, `expected`, `passed`). With a watermark server, hosts are those
+    that the server knows from all queries, without it those of this query. A window that rows came late
+    for and that never had a report has null for what reports say.
+
+    Args:
+        spark: the session.
+        path: the folder of `write_windows`.
+
+    Returns:
+        A frame, ordered by `window_start`.
+
+    Raises:
+        TailraceWatermarkError: there is no such folder.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+    """
+    return _jvm.window_report(spark, os.fspath(path))

@@ -1,0 +1,67 @@
+package io.tailrace.landing
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.common.TailraceStateException
+
+final class WindowReportSuite extends AnyFunSuite {
+  private val report = WindowReport(
+    start = 1767268800000000L,
+    end = 1767272400000000L,
+    rows = 5,
+    expected = 3,
+    passed = 1,
+    missing = Seq(MissingHost("logs", "a \"b\"", None), MissingHost("logs", "c", Some(1767272399500000L))),
+    completeness = "0.999",
+    low = 1767272400000001L,
+    closedAt = 1767272500000000L,
+    sources = Seq(SourcePart("logs", "0.999", 3, 1))
+  )
+
+  test("a report is read back, and other files are none") {
+    assert(WindowReport.decode(WindowReport.encode(report)).contains(report))
+    Seq("", "[]", "{", "{\"format\":2}", "null").foreach(t => assert(WindowReport.decode(t).isEmpty, t))
+  }
+
+  test("its layout") {
+    assert(
+      WindowReport.encode(report) == "{\"format\":1,\"window_start\":\"2026-01-01T12:00:00Z\"," +
+        "\"window_end\":\"2026-01-01T13:00:00Z\",\"rows\":5,\"expected\":3,\"passed\":1,\"missing\":[" +
+        "{\"source\":\"logs\",\"host\":\"a \\\"b\\\"\",\"progress\":null}," +
+        "{\"source\":\"logs\",\"host\":\"c\",\"progress\":\"2026-01-01T12:59:59.500Z\",\"lag_seconds\":0.5}]," +
+        "\"completeness\":\"0.999\",\"low_watermark\":\"2026-01-01T13:00:00.000001Z\"," +
+        "\"closed_at\":\"2026-01-01T13:01:40Z\",\"sources\":[" +
+        "{\"source\":\"logs\",\"completeness\":\"0.999\",\"expected\":3,\"passed\":1}]}\n"
+    )
+  }
+
+  test("the files of a folder are read back; damage and another format are told") {
+    val file = BatchFile(
+      7,
+      "abc",
+      "7-x",
+      Seq(
+        LandedFile("1/p", "w/p", 10, 2, Some(1), late = true),
+        LandedFile("p", "_untimed/p", 3, 1, None, late = false)
+      ),
+      1,
+      Seq(WindowRows(5, 6)),
+      Nil
+    )
+    val bytes = LandingFile.encode(file)
+    assert(LandingFile.decode[BatchFile](bytes, "f") == file)
+    val closed = ClosedFile(9, Seq(ClosedWindow(1, WindowReport.encode(report))))
+    assert(LandingFile.decode[ClosedFile](LandingFile.encode(closed), "f") == closed)
+    def condition(bytes: Array[Byte]) =
+      intercept[TailraceStateException](LandingFile.decode[BatchFile](bytes, "f")).getCondition
+    bytes.indices.filter(i => i > 18 && i < bytes.length - 1).foreach { i =>
+      assert(condition(bytes.updated(i, (bytes(i) ^ 1).toByte)) == "TAILRACE_STATE_FILE_CORRUPT", i)
+    }
+    assert(condition(bytes.take(40)) == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(condition(Array()) == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(
+      condition(new String(bytes).replace("windows 1", "windows 2").getBytes) ==
+        "TAILRACE_STATE_FORMAT_UNSUPPORTED"
+    )
+  }
+}

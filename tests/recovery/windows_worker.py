@@ -1,0 +1,30 @@
+"""The process that the campaign of windows kills: lands logs in windows that wait for the hosts that lag.
+
+windows_worker.py ROOT
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import worker_session
+
+import tailrace
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    spark = worker_session.start()
+    logs = (
+        spark.readStream.schema("host string, at timestamp, id long")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(root / "logs"))
+    )
+    waiting = tailrace.accurate_watermark(logs, "at", host="host", completeness="100%")
+    writer = tailrace.write_windows(waiting.repartition(3), root / "out", "at", window="10 seconds")
+    worker_session.run(writer, root / "checkpoint")
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings}
-import io.tailrace.testkit.TempDirectory
+import io.tailrace.testkit.{Campaign, TempDirectory}
 
 /** The protocol of a folder, without Spark: files of names and lines. */
 final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
@@ -163,6 +163,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
       checkMarkers()
       assert(expected.keys.filter(_.startsWith("w=")).forall(names(_).contains("_SUCCESS")), steps(n))
       assert(names("_tailrace/staging").isEmpty && names("_tailrace/batches") == Seq("3.batch"), steps(n))
+      assert(names("w=19700101T000000.000050Z") == Seq("_SUCCESS"), steps(n))
     }
   }
 
@@ -171,7 +172,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     run(0)
     val steps = DyingFileSystem.steps.size
     val random = new scala.util.Random(7)
-    (1 to 60).foreach { _ =>
+    Campaign.seeds(20).foreach { _ =>
       emptyDirectory()
       DyingFileSystem.live(random.nextInt(steps))
       val first = run(0)

@@ -4,7 +4,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, GenericRowWithSchema}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, GenericRowWithSchema, NamedExpression}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.types._
@@ -12,10 +12,11 @@ import org.apache.spark.sql.types._
 /** Stands before the sink and lets all rows pass: one of Spark's nodes that collect metrics, so that what the sink has done
   * reaches the query's progress, which a sink of this kind has no other way to.
   *
-  * @param start the column with the start of a row's window
+  * @param columns the one with the start of a row's window
+  * @param path    the folder
   */
-final class LandWindowsExec(path: String, start: Attribute, child: SparkPlan)
-    extends CollectMetricsExec(LandWindowsExec.Name, Seq(start), child) {
+final class LandWindowsExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(val path: String)
+    extends CollectMetricsExec(name, columns, child) {
   override def nodeName: String = "LandWindows"
   override def output: Seq[Attribute] = child.output
 
@@ -32,11 +33,12 @@ final class LandWindowsExec(path: String, start: Attribute, child: SparkPlan)
   override def resetMetrics(): Unit = metrics.values.foreach(_.reset())
   override protected def doExecute(): RDD[InternalRow] = child.execute()
 
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(path)
   override def canEqual(other: Any): Boolean = other.isInstanceOf[LandWindowsExec]
   override def equals(other: Any): Boolean = super.equals(other)
   override def hashCode: Int = super.hashCode
   override protected def withNewChildInternal(newChild: SparkPlan): CollectMetricsExec =
-    new LandWindowsExec(path, start, newChild)
+    new LandWindowsExec(name, columns, newChild)(path)
 }
 
 object LandWindowsExec {

@@ -68,6 +68,7 @@ final class LandingFolder private[landing] (
     val closed = log.newestClosed()
     closings = closed.fold(0L)(_._1 + 1)
     unmarked = closed.toSeq.flatMap(_._2.windows)
+    unmarked.foreach(window => log.tidy(window.start))
     finishMarking()
     val known = newest.toSeq.flatMap(_.open).map(w => w.start -> w.rows)
     val none = windows.copy(through = closed.map(_._2.through))

@@ -24,7 +24,7 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   def begin(folder: FolderFile): Unit = create(paths.settings, LandingFile.encode(folder))
 
-  /** The newest, and what it is called; older ones are deleted. */
+  /** The newest; older ones are deleted. */
   def newestBatch(): Option[BatchFile] =
     newest(paths.batches, BatchName, paths.batch).map { case (_, path) =>
       LandingFile.decode[BatchFile](DurableFile.read(files, path), path.toString)
@@ -54,6 +54,15 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     }
   }
 
+  /** Deletes what a writer that died may have left beside a window's mark. */
+  def tidy(start: Long): Unit = {
+    val window = paths.window(start)
+    val mark = s".${paths.marker(start).getName}."
+    names(window).filter(n => n.startsWith(mark) && isLeftOver(n)).foreach { left =>
+      files.delete(new Path(window, left))
+    }
+  }
+
   /** What has been said of a closed window; none if it was never marked, or its directory is gone. */
   def marked(start: Long): Option[WindowReport] =
     try WindowReport.decode(new String(DurableFile.read(files, paths.marker(start)), "UTF-8"))
@@ -65,10 +74,17 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     catch { case e: FileAlreadyExistsException => throw Errors.windowsTwoWriters(path.toString, e) }
   }
 
+  private def names(directory: Path): Seq[String] =
+    try files.list(directory).toSeq.map(_.getPath.getName)
+    catch { case _: FileNotFoundException => Nil }
+
+  /** What files are written into before they get their names. */
+  private def isLeftOver(name: String): Boolean = name.startsWith(".") && name.endsWith(".tmp")
+
   private def newest(directory: Path, name: Regex, path: Long => Path): Option[(Long, Path)] = {
-    val numbers =
-      try files.list(directory).toSeq.map(_.getPath.getName).collect { case name(number) => number.toLong }
-      catch { case _: FileNotFoundException => Nil }
+    val found = names(directory)
+    found.filter(isLeftOver).foreach(left => files.delete(new Path(directory, left)))
+    val numbers = found.collect { case name(number) => number.toLong }
     numbers.sorted.dropRight(1).foreach(old => files.delete(path(old)))
     numbers.maxOption.map(number => number -> path(number))
   }

@@ -5,12 +5,11 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.{DataFrame => ClassicFrame, SparkSession}
 import org.apache.spark.sql.execution.QueryExecution
-import org.apache.spark.sql.execution.datasources.FileFormatWriter
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.sources.StreamSinkProvider
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, StreamingSinks}
+import org.apache.spark.sql.tailrace.{FileJob, SparkPlans, StreamingBatch, StreamingSinks}
 import org.apache.spark.sql.{DataFrame, SQLContext}
 
 import io.tailrace.common.Errors
@@ -85,18 +84,8 @@ final class WindowSink(
     val output = query.analyzed.output
     val committer = new StagedFiles(staging.toString, batchId)
     val counter = new RowsPerFile
-    FileFormatWriter.write(
-      session,
-      query.executedPlan,
-      new ParquetFileFormat,
-      committer,
-      FileFormatWriter.OutputSpec(staging.toString, Map.empty, output),
-      hadoopConf,
-      output.last +: partitionColumns.map(named(output, _)),
-      None,
-      Seq(counter),
-      options
-    )
+    new FileJob(session, query.executedPlan, output, new ParquetFileFormat, options, hadoopConf)
+      .write(staging, output.last +: partitionColumns.map(named(output, _)), committer, counter)
     val rows = counter.rows.map { case (file, count) => file.stripPrefix(s"$staging/") -> count }
     committer.files.map { case (file, length) => staged(file, length, rows(file)) }
   }

@@ -19,7 +19,7 @@ case class LandWindows(path: String, start: Attribute, child: LogicalPlan) exten
 
 object LandWindowsStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case l: LandWindows => new LandWindowsExec(l.path, l.start, planLater(l.child)) :: Nil
+    case l: LandWindows => new LandWindowsExec(LandWindowsExec.Name, Seq(l.start), planLater(l.child))(l.path) :: Nil
     case _ => Nil
   }
 }

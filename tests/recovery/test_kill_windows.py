@@ -17,7 +17,8 @@ from killing import KILLS, SEED, run_to_the_end
 
 _WORKER = Path(__file__).with_name("windows_worker.py")
 _KILLS = KILLS if "TAILRACE_KILLS" in os.environ else 2
-_FILES_PER_KILL = 16
+_FILES_PER_KILL = 10
+_WINDOW = 40
 _HOSTS = 8
 _START = 1_767_268_800  # 2026-01-01T12:00:00Z
 _SECOND = 1_000_000
@@ -44,21 +45,21 @@ class Logs:
             rows = []
             for host in self._rng.sample(sorted(positions), 3):
                 for _ in range(5):
-                    positions[host] += self._rng.randrange(3 if host == "h0" else 12)
+                    positions[host] += self._rng.randrange(8 if host == "h0" else 12)
                     rows.append((host, positions[host]))
             if self._rng.random() < 0.3:
                 rows.append(("h1", self._rng.randrange(self._low + 1)))
             self._file(number, rows, min(positions.values()))
-        end = max(positions.values()) // 10 * 10 + 20
+        end = max(positions.values()) // _WINDOW * _WINDOW + 2 * _WINDOW
         self._file(files, [(host, end) for host in positions], end)
 
     def _file(self, number: int, rows: list[tuple[str, int]], low: int) -> None:
         table = []
         for host, second in rows:
-            start = second // 10 * 10
+            start = second // _WINDOW * _WINDOW
             minutes, seconds = divmod(start, 60)
             name = f"window_start=20260101T{12 + minutes // 60}{minutes % 60:02d}{seconds:02d}Z"
-            late = start + 10 <= self._low
+            late = start + _WINDOW <= self._low
             self.truth[f"_late/{name}" if late else name].add(self._ids)
             table.append((host, (_START + second) * _SECOND, self._ids))
             self._ids += 1

@@ -22,7 +22,7 @@ def main() -> None:
         .parquet(str(root / "logs"))
     )
     waiting = tailrace.accurate_watermark(logs, "at", host="host", completeness="100%")
-    writer = tailrace.write_windows(waiting.repartition(3), root / "out", "at", window="10 seconds")
+    writer = tailrace.write_windows(waiting.repartition(2), root / "out", "at", window="40 seconds")
     worker_session.run(writer, root / "checkpoint")
 
 

@@ -151,7 +151,9 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     // Staging, the batch's file, each file to its place, the closed windows' file, markers.
     assert(count("create") > 10 && count(".batch") > 6 && count("rename") > 20)
     assert(count(".closed") > 4 && count("_SUCCESS") > 6)
-    steps.indices.foreach { n =>
+    // Making files in staging and directories is alike wherever it ends.
+    def isDull(step: String) = step.startsWith("mkdirs") || step.contains("/staging/") && !step.startsWith("rename")
+    steps.indices.filter(n => Campaign.isLong || n % 5 == 0 || !isDull(steps(n))).foreach { n =>
       emptyDirectory()
       DyingFileSystem.live(n)
       val done = run(0)

@@ -19,7 +19,8 @@ case class LandWindows(path: String, start: Attribute, child: LogicalPlan) exten
 
 object LandWindowsStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case l: LandWindows => new LandWindowsExec(LandWindowsExec.Name, Seq(l.start), planLater(l.child))(l.path) :: Nil
+    case l: LandWindows =>
+      new LandWindowsExec(LandWindowsExec.Name, Seq(l.start), planLater(l.child))(l.path) :: Nil
     case _ => Nil
   }
 }

@@ -132,14 +132,15 @@ private object FileJob {
       tracker: String,
       committer: FileCommitProtocol
   ): (TaskContext, Iterator[InternalRow]) => WriteTaskResult =
-    (context, iterator) => FileFormatWriter.executeTask(
-          description,
-          tracker,
-          context.stageId(),
-          context.partitionId(),
-          context.taskAttemptId().toInt & Integer.MAX_VALUE,
-          committer,
-          iterator,
-          None
-        )
+    (context, iterator) =>
+      FileFormatWriter.executeTask(
+        description,
+        tracker,
+        context.stageId(),
+        context.partitionId(),
+        context.taskAttemptId().toInt & Integer.MAX_VALUE,
+        committer,
+        iterator,
+        None
+      )
 }

@@ -152,7 +152,8 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     assert(count("create") > 10 && count(".batch") > 6 && count("rename") > 20)
     assert(count(".closed") > 4 && count("_SUCCESS") > 6)
     // Making files in staging and directories is alike wherever it ends.
-    def isDull(step: String) = step.startsWith("mkdirs") || step.contains("/staging/") && !step.startsWith("rename")
+    def isDull(step: String) =
+      step.startsWith("mkdirs") || step.contains("/staging/") && !step.startsWith("rename")
     steps.indices.filter(n => Campaign.isLong || n % 5 == 0 || !isDull(steps(n))).foreach { n =>
       emptyDirectory()
       DyingFileSystem.live(n)

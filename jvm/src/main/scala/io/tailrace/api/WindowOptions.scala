@@ -64,7 +64,7 @@ final case class WindowOptions(
     }
     if (named.contains(operator))
       throw Errors.watermarkOptionInvalid("operator", operator, "a name that no operator upstream has")
-    SinkServer(settings, named, ofSources = all && named.toSet == own.toSet)
+    SinkServer(settings, named, ofSources = all && named.toSet == own.toSet, isGiven = upstreams.isDefined)
   }
 }
 

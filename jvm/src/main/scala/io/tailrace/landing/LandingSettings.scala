@@ -32,10 +32,16 @@ final case class LandingSettings(
 }
 
 /** @param settings  its operator is the sink's name
-  * @param upstreams the operators whose rows the sink writes
+  * @param upstreams the operators whose rows the sink writes, until a batch shows which of the query they are
   * @param ofSources whether these are the query's sources and nothing else
+  * @param isGiven   whether the user has named them: they stand
   */
-final case class SinkServer(settings: ServerSettings, upstreams: Seq[String], ofSources: Boolean)
+final case class SinkServer(
+    settings: ServerSettings,
+    upstreams: Seq[String],
+    ofSources: Boolean,
+    isGiven: Boolean
+)
 
 /** Settings on their way from the call to the sink. Spark hands a sink strings, and shows them in its plans and pages,
   * where a server's token has no place: so it hands on a key, and the settings stay here as long as the JVM.

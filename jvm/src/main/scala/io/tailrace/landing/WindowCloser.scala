@@ -20,7 +20,7 @@ import io.tailrace.progress.{HostTable, SinkClient, SinkWord, SourceHosts, ToldW
   */
 private[landing] final class WindowCloser(folder: LandingFolder, settings: LandingSettings) extends Logging {
   private val client = settings.server.map { server =>
-    new SinkClient(server.settings, s"windows of ${settings.path}", server.upstreams)
+    new SinkClient(server.settings, s"windows of ${settings.path}")
   }
   private var own = HostTable.Never
   private var closing = HostTable.Never
@@ -32,6 +32,12 @@ private[landing] final class WindowCloser(folder: LandingFolder, settings: Landi
 
   /** The low watermark that closes windows, in microseconds. */
   def closesAt: Option[Long] = synchronized(Option.when(closing != HostTable.Never)(closing))
+
+  private def upstreams: Seq[String] = {
+    val named = settings.server.toSeq.flatMap(_.upstreams)
+    if (settings.server.exists(_.isGiven)) named
+    else progress.map(_.upstreams).filter(_.nonEmpty).getOrElse(named)
+  }
 
   /** @param batch that has landed
     * @param after how far the query is with it
@@ -49,7 +55,7 @@ private[landing] final class WindowCloser(folder: LandingFolder, settings: Landi
       case None => closeThrough(own)
       case Some(server) =>
         val telling = untold.values.take(SinkClient.MostWindows).toSeq
-        server.report(own, telling).foreach { word =>
+        server.report(own, upstreams, telling).foreach { word =>
           telling.foreach(window => untold.remove(window.start))
           own = Math.max(own, trusted(word))
           word.applications.foreach(all => closeThrough(Math.min(own, all)))
@@ -61,7 +67,8 @@ private[landing] final class WindowCloser(folder: LandingFolder, settings: Landi
   /** What has just closed, at once, so that who looks at the server needn't wait for the next word. */
   private def flush(server: SinkClient): Unit = {
     val telling = untold.values.take(SinkClient.MostWindows).toSeq
-    if (server.report(own, telling).isDefined) telling.foreach(window => untold.remove(window.start))
+    if (server.report(own, upstreams, telling).isDefined)
+      telling.foreach(window => untold.remove(window.start))
   }
 
   private def trusted(word: SinkWord): Long = {

@@ -13,6 +13,7 @@ import org.apache.spark.sql.tailrace.{FileJob, SparkPlans, StreamingBatch, Strea
 import org.apache.spark.sql.{DataFrame, SQLContext}
 
 import io.tailrace.common.Errors
+import io.tailrace.progress.ReportingSink
 
 /** Makes the sink of `tailrace.write_windows`: the format that its writer names. */
 final class WindowSinkProvider extends StreamSinkProvider {
@@ -47,7 +48,8 @@ final class WindowSink(
     settings: LandingSettings,
     partitionColumns: Seq[String],
     options: Map[String, String]
-) extends Sink {
+) extends Sink
+    with ReportingSink {
   private val hadoopConf = session.sessionState.newHadoopConf()
   private val path = new Path(settings.path)
   private val folder =
@@ -58,6 +60,8 @@ final class WindowSink(
     closer.poll()
     watch.start()
   }
+
+  override def reports: Boolean = settings.server.isDefined
 
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
     val query = data.asInstanceOf[ClassicFrame].queryExecution
@@ -72,9 +76,12 @@ final class WindowSink(
         val staging = folder.newStaging(batchId)
         folder.land(batchId, offsets, staging, write(query, staging, batchId))
     }
-    closer.afterBatch(landed, QueryProgress.after(session, query.executedPlan, batch.watermarkMs))
+    closer.afterBatch(landed, progressOf(query, batch))
     tell(landed)
   }
+
+  private def progressOf(query: QueryExecution, batch: StreamingBatch): QueryProgress =
+    QueryProgress.after(session, query.executedPlan, batch.watermarkMs, settings.server.map(_.settings))
 
   /** Its rows have landed, but its operators have to do their part again. */
   private def runThrough(query: QueryExecution): Unit =

@@ -9,5 +9,7 @@ trait HeldWork {
   def oldestWaiting: Option[Map[Int, Option[Long]]]
 }
 
-/** A sink that tells the watermark server itself how far it is. */
-trait SelfReportingSink
+/** A sink that may tell a watermark server itself how far it is. */
+trait ReportingSink {
+  def reports: Boolean
+}

@@ -89,7 +89,7 @@ private[progress] final class QueryTopology(
   private def micros(watermarkMs: Option[Long]): Long = watermarkMs.filter(_ > 0).fold(0L)(_ * 1000 + 1)
 }
 
-private[progress] object QueryTopology {
+object QueryTopology {
 
   /** Of the batch that is being ended in this thread. */
   def of(
@@ -102,10 +102,17 @@ private[progress] object QueryTopology {
       running.plan,
       batch.watermarkMs,
       batch.previousWatermarkMs,
-      !running.sink.isInstanceOf[SelfReportingSink],
+      running.sink match {
+        case sink: ReportingSink => !sink.reports
+        case _ => true
+      },
       server
     ).reports
   }
+
+  /** The operators that the server hears of whose rows come out of a plan: what a sink that reports itself reads from. */
+  def above(plan: SparkPlan, server: ServerSettings): Seq[String] =
+    if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, 0, false, server).upstreams(plan)
 
   /** The names of sources below that are of the same application. */
   private def sources(plan: SparkPlan, server: ServerSettings): Seq[String] =

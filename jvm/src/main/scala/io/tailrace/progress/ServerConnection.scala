@@ -6,14 +6,46 @@ import java.net.http.{HttpClient, HttpRequest, HttpResponse}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Duration
 
+import org.apache.spark.internal.Logging
+
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** Requests to a watermark server, of one application. */
-private[progress] final class ServerConnection(server: ServerSettings) {
+/** Requests to a watermark server, of one application. While the server is away attempts become rarer, so that a batch
+  * waits for none of them longer than [[ServerConnection.Timeout]].
+  */
+private[progress] final class ServerConnection(server: ServerSettings) extends Logging {
   import ServerConnection._
 
+  private var failures = 0
+  private var nextAttempt = 0L
+
   private val application = s"${server.url.stripSuffix("/")}/v1/apps/${encoded(server.app)}"
+
+  /** Does some requests, if it is time for an attempt.
+    *
+    * @param meanwhile what a failure means, for the warning of it
+    * @return none while the server is away
+    */
+  def attempt[T](meanwhile: => String)(requests: => T): Option[T] =
+    if (System.nanoTime() - nextAttempt < 0) None
+    else
+      try {
+        val answer = requests
+        if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
+        failures = 0
+        Some(answer)
+      } catch {
+        case e: IOException =>
+          failures += 1
+          // Subtracted and compared: the clock may be any number.
+          nextAttempt = System.nanoTime() + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
+          logWarning(
+            s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of '${server.operator}' of " +
+              s"'${server.app}': $e. $meanwhile"
+          )
+          None
+      }
 
   /** @throws java.io.IOException if there is no answer, or another one than 200 */
   def report(body: ObjectNode): JsonNode =
@@ -49,6 +81,12 @@ private[progress] object ServerConnection {
 
   /** The greatest whole number that every reader of JSON has exactly; the year 2255. */
   val LatestTime: Long = (1L << 53) - 1
+
+  /** Whether the protocol has a number for a time, in microseconds. */
+  def isTime(micros: Long): Boolean = micros >= 0 && micros <= LatestTime
+
+  private val FirstPause = Duration.ofMillis(500).toNanos
+  private val LongestPause = Duration.ofSeconds(30).toNanos
 
   private val MostOfAnAnswer = 300
   private val json = new ObjectMapper

@@ -1,10 +1,6 @@
 package io.tailrace.progress
 
-import java.io.IOException
-
 import scala.jdk.CollectionConverters._
-
-import org.apache.spark.internal.Logging
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -30,24 +26,23 @@ final case class ToldWindow(
     lateRows: Long
 )
 
-/** Tells a watermark server how far a sink is, and asks it how far all are. While it is away attempts become rarer.
+/** Tells a watermark server how far a sink is, and asks it how far all are.
   *
-  * @param client    names the query to the server
-  * @param upstreams the operators whose rows the sink writes
+  * @param client names the query to the server
   */
-final class SinkClient(server: ServerSettings, client: String, upstreams: Seq[String]) extends Logging {
+final class SinkClient(server: ServerSettings, client: String) {
+  import ServerConnection.isTime
   import SinkClient._
 
   private val connection = new ServerConnection(server)
-  private var failures = 0
-  private var nextAttempt = 0L
 
   /** @param low the sink's low watermark, in microseconds, [[HostTable.Never]] while there is none: the server hears then
     *            that it is at the beginning, for a sink that doesn't say how far it is is as far as its upstreams
+    * @param upstreams the operators whose rows the sink writes
     * @return none while the server is away
     */
-  def report(low: Long, windows: Seq[ToldWindow]): Option[SinkWord] = attempt {
-    val answer = connection.report(body(low, windows))
+  def report(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): Option[SinkWord] = attempt {
+    val answer = connection.report(body(low, upstreams, windows))
     val own = answer.path("operators").path(server.operator)
     def time(node: JsonNode) =
       // The beginning is where nobody is yet.
@@ -59,7 +54,7 @@ final class SinkClient(server: ServerSettings, client: String, upstreams: Seq[St
     )
   }
 
-  private def body(low: Long, windows: Seq[ToldWindow]): ObjectNode = {
+  private def body(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): ObjectNode = {
     val root = ServerConnection.newBody().put("client", client.takeRight(LongestName))
     val operator = root.putArray("operators").addObject().put("operator", server.operator).put("kind", "sink")
     val above = operator.putArray("upstreams")
@@ -106,26 +101,7 @@ final class SinkClient(server: ServerSettings, client: String, upstreams: Seq[St
   }
 
   private def attempt[T](request: => T): Option[T] =
-    if (System.nanoTime() - nextAttempt < 0) None
-    else
-      try {
-        val answer = request
-        if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
-        failures = 0
-        Some(answer)
-      } catch {
-        case e: IOException =>
-          failures += 1
-          // Subtracted and compared: the clock may be any number.
-          nextAttempt = System.nanoTime() + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
-          logWarning(
-            s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of '${server.operator}' of " +
-              s"'${server.app}': $e. No window closes until it is back; rows go on landing"
-          )
-          None
-      }
-
-  private def isTime(micros: Long): Boolean = micros >= 0 && micros <= ServerConnection.LatestTime
+    connection.attempt("No window closes until it is back; rows go on landing")(request)
 }
 
 object SinkClient {
@@ -137,7 +113,5 @@ object SinkClient {
   private val LongestName = 200
   private val PageLength = 1000
   private val LastOffset = 100000
-  private val NotCounting = Set("excluded", "not in roster")
-  private val FirstPause = 500L * 1000 * 1000
-  private val LongestPause = 30L * 1000 * 1000 * 1000
+  private val NotCounting = Set("excluded", "idle", "not in roster")
 }

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWatermarkExec, StateStoreWriter}
 
 /** How far a query is when its sink has taken a batch: no later batch has a row before that.
@@ -16,27 +15,19 @@ object LandedWatermark {
     */
   def of(plan: SparkPlan, currentMs: Long, sourceLow: EventTimeWatermarkExec => Long): Option[Long] =
     plan match {
-      case adaptive: AdaptiveSparkPlanExec => of(adaptive.executedPlan, currentMs, sourceLow)
-      case stage: QueryStageExec => of(stage.plan, currentMs, sourceLow)
       case watermark: EventTimeWatermarkExec => Some(sourceLow(watermark))
       case operator: StateStoreWriter =>
         // Later rows that come out are after what the operator has closed in the batch. A row at Spark's watermark is late.
         OutputWatermark
           .of(operator, currentMs, currentMs)
           .map(ms => if (ms <= 0) Long.MinValue else ms * 1000 + 1)
-      case other => other.children.flatMap(of(_, currentMs, sourceLow)).minOption
+      case other => StreamingPlan.inputs(other).flatMap(of(_, currentMs, sourceLow)).minOption
     }
 
   /** All watermark nodes. */
-  def sources(plan: SparkPlan): Seq[EventTimeWatermarkExec] = nodes(plan).collect {
+  def sources(plan: SparkPlan): Seq[EventTimeWatermarkExec] = StreamingPlan.nodes(plan).collect {
     case watermark: EventTimeWatermarkExec => watermark
   }
 
-  def hasState(plan: SparkPlan): Boolean = nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
-
-  private def nodes(plan: SparkPlan): Seq[SparkPlan] = plan match {
-    case adaptive: AdaptiveSparkPlanExec => nodes(adaptive.executedPlan)
-    case stage: QueryStageExec => nodes(stage.plan)
-    case other => other +: other.children.flatMap(nodes)
-  }
+  def hasState(plan: SparkPlan): Boolean = StreamingPlan.nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
 }

@@ -63,11 +63,12 @@ class HostTable:
         if not rows:
             return
         names, progress, rostered, excluded = zip(*rows, strict=True)
-        at = self._places(names)
-        self._risen[at] |= self._progress[at] < progress
-        self._progress[at] = progress
-        self._rostered[at] = rostered
-        self._excluded[at] = excluded
+        # Arrays once, not once a use: a million rows are read when a server starts.
+        at, read = np.array(self._places(names)), np.array(progress, np.int64)
+        self._risen[at] |= self._progress[at] < read
+        self._progress[at] = read
+        self._rostered[at] = np.array(rostered, bool)
+        self._excluded[at] = np.array(excluded, bool)
 
     def news(self, progress: Mapping[str, int]) -> dict[str, int]:
         """Those of some reported maxima that are above what is known."""

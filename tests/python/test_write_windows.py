@@ -184,6 +184,25 @@ def test_windows_of_counts_wait_for_what_the_operator_holds(spark: SparkSession,
     assert not (out / "_late").exists()
 
 
+def test_the_server_has_the_sink_behind_the_operators_that_it_reads_from(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
+        at: dict[str, Any] = {"server": server.url, "app": "app"}
+        logs = Logs(spark, tmp_path, source={**at, "operator": "logs"})
+        logs.add(("a", 21), ("b", 22), ("a", 1))
+        counts = logs.waiting().groupBy(F.window("at", "5 seconds")).count()
+        counts = counts.select(F.window_time("window").alias("end"), "count")
+        writer = tailrace.write_windows(counts, logs.out, "end", window="10 seconds", operator="landed", **at)
+        writer = writer.option("checkpointLocation", str(tmp_path / "counts-checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        _, state = server.request("GET", "/v1/apps/app")
+        upstreams = {operator["operator"]: operator["upstreams"] for operator in state["topology"]}
+        count = "logs/stateStoreSave-0"
+        assert upstreams == {"logs": [], count: ["logs"], "landed": [count]}, "and no sink beside it"
+        assert logs.marker(0) is not None
+
+
 def test_what_is_wrong_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path)
     frame = logs.waiting()
@@ -277,7 +296,7 @@ def test_a_window_closes_when_the_other_job_has_passed_it(
 ) -> None:
     jobs = []
     for job, hosts in (("clicks", ["a"]), ("views", ["b"])):
-        at = {"server": server.url, "app": "app"}
+        at: dict[str, Any] = {"server": server.url, "app": "app"}
         source = {"hosts": hosts, "operator": f"{job}/source", **at}
         jobs.append(Logs(spark, tmp_path / job, source=source, operator=f"{job}/sink", **at))
     clicks, views = jobs

@@ -72,8 +72,9 @@ def write_windows(
         app: with `server`, the application whose operators belong together.
         operator: with `server`, the name of this sink in it.
         token: with `server`, its bearer token.
-        upstreams: with `server`, the operators there whose rows this sink writes. None: the sources of
-            the query, all of which have to report to the same server and app.
+        upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
+            its sources or the operators with state behind them; all of its sources have to report to the
+            same server and app.
 
     Returns:
         A writer, to which you add a checkpoint, a trigger, and what you like of `partitionBy`, which

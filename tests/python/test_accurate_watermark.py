@@ -111,6 +111,9 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
     with pytest.raises(tailrace.TailraceWatermarkError, match="app"):
         tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171")
+    for app in ("a/b", ""):
+        with pytest.raises(tailrace.TailraceWatermarkError, match="no / among them"):
+            tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171", app=app)
     with pytest.raises(TypeError, match="idle_after"):
         tailrace.accurate_watermark(frame, "at", host="host", idle_after=10)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="hosts"):

@@ -17,6 +17,9 @@ private[api] final case class ServerOptions(
       throw Errors.watermarkOptionInvalid("server", url, "http://host:port")
     val application =
       app.getOrElse(throw Errors.watermarkOptionInvalid("app", "missing", "a name beside server"))
+    // It is a part of the address, where servers take an encoded slash for a slash.
+    if (!application.matches("[^/\\p{Cntrl}]{1,200}"))
+      throw Errors.watermarkOptionInvalid("app", application, "1 to 200 characters, no / among them")
     ServerSettings(url, application, operator, token)
   }
 }

@@ -1,7 +1,7 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
-once, `accurate_watermark` waits for the hosts that lag, and every refusal is a `TailraceError`.
+once, `accurate_watermark` waits for the hosts that lag, `recursively` feeds results back, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -12,6 +12,7 @@ from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
     TailraceMemoryError,
+    TailraceRecursionError,
     TailraceReplayError,
     TailraceServerError,
     TailraceSessionError,
@@ -20,6 +21,7 @@ from tailrace.errors import (
     TailraceWatermarkError,
 )
 from tailrace.join import join
+from tailrace.recursion import recursively
 from tailrace.replay import (
     filter_replays,
     merge_stream_metadata,
@@ -34,6 +36,7 @@ __all__ = [
     "TailraceError",
     "TailraceJoinError",
     "TailraceMemoryError",
+    "TailraceRecursionError",
     "TailraceReplayError",
     "TailraceServerError",
     "TailraceSessionError",
@@ -49,6 +52,7 @@ __all__ = [
     "merge_stream_metadata",
     "parse_stream_metadata",
     "producer_id",
+    "recursively",
     "source_partition",
     "stamp_watermark",
     "stamped_watermark",

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, progress -> state,
+/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, recursion -> progress -> state,
   * never back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
   */
 final class ImportRulesSuite extends AnyFunSuite {
@@ -57,7 +57,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("no package but the known ones") {
     val known =
-      (layers ++ Seq("inspect", "progress", "replay"))
+      (layers ++ Seq("inspect", "progress", "recursion", "replay"))
         .map("io.tailrace." + _)
         .toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
@@ -65,7 +65,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   // The capabilities that stand side by side, below plan.
   private def below(i: Int): Seq[String] =
-    layers.take(i) ++ (if (i > layers.indexOf("join")) Seq("replay", "progress") else Nil)
+    layers.take(i) ++ (if (i > layers.indexOf("join")) Seq("replay", "progress", "recursion") else Nil)
 
   layers.zipWithIndex.foreach { case (layer, i) =>
     test(s"$layer uses ${if (i == 0) "no other package" else below(i).mkString(", ") + " only"}") {
@@ -84,6 +84,12 @@ final class ImportRulesSuite extends AnyFunSuite {
   test("progress uses state, common only") {
     in("io.tailrace.progress").foreach(s =>
       assert((s.ours -- Seq("common", "state", "progress")).isEmpty, s.path)
+    )
+  }
+
+  test("recursion uses progress, state, common only") {
+    in("io.tailrace.recursion").foreach(s =>
+      assert((s.ours -- Seq("common", "state", "progress", "recursion")).isEmpty, s.path)
     )
   }
 
@@ -115,6 +121,13 @@ final class ImportRulesSuite extends AnyFunSuite {
       "progress/Smallest",
       "progress/SourceProgress",
       "progress/WatermarkStamp",
+      "recursion/FeedbackFile",
+      "recursion/FeedbackName",
+      "recursion/FeedbackSplits",
+      "recursion/HeldWatermark",
+      "recursion/HopCounts",
+      "recursion/RecursionSettings",
+      "recursion/RowJudge",
       "replay/MarkFile",
       "replay/MarkTable",
       "replay/ProducerIds",

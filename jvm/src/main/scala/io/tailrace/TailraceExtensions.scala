@@ -8,7 +8,8 @@ import io.tailrace.plan._
   *
   *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started;
-  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]], [[HostProgressStrategy]] and [[StampWatermarkStrategy]], when a plan becomes physical. Extension strategies come before Spark's own;
+  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]], [[HostProgressStrategy]],
+  *     [[StampWatermarkStrategy]] and [[RecursionStrategy]], when a plan becomes physical. Extension strategies come before Spark's own;
   *   1. [[TransformWithStateDelegation]], when the physical plan is complete.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
@@ -20,6 +21,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
     extensions.injectPlannerStrategy(HostProgressStrategy)
     extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)
+    extensions.injectPlannerStrategy(RecursionStrategy)
     extensions.injectColumnar(_ => TransformWithStateDelegation)
   }
 }

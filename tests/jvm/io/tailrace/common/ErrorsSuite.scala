@@ -111,7 +111,7 @@ final class ErrorsSuite extends AnyFunSuite {
       .filterNot(m => m.getName == "refuse" || m.getName == "stateError")
       .filter(m => classOf[Throwable].isAssignableFrom(m.getReturnType) && !m.getName.contains("$"))
       .filter(m => java.lang.reflect.Modifier.isPublic(m.getModifiers))
-    assert(methods.map(_.getName).distinct.size == all.size)
+    assert(methods.map(m => (m.getDeclaringClass, m.getName)).distinct.size == all.size)
   }
 
   all.keys.toSeq.sorted.foreach { condition =>

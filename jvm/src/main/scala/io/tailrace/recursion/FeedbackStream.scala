@@ -41,21 +41,20 @@ private[recursion] final class FeedbackStream(
     ReadLimit.allAvailable()
   }
 
+  /** What the last batch has fed back, if anything. What batches before it have is deleted: each has been read by the one
+    * after it, which is committed.
+    */
   private def pending: Option[FeedbackOffset] =
     run.lastCommittedBatch.flatMap { batch =>
       val fedBack = log.fedBack(batch)
+      log.deleteBefore(batch)
       if (fedBack.bytes == 0) None else Some(FeedbackOffset(batch, fedBack.attempt))
     }
 
   override def initialOffset(): Offset = FeedbackOffset.Start
 
   /** Null if there is nothing: an offset would make Spark run an empty batch. */
-  override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
-    val found = pending
-    // Older ones have been read by a batch that is committed, each by the one after it.
-    run.lastCommittedBatch.foreach(log.deleteBefore)
-    found.orNull
-  }
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = pending.orNull
 
   override def latestOffset(): Offset =
     throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is the one to call")

@@ -41,6 +41,8 @@ private[recursion] final class Generations(
   private var startedNanos = 0L
   private var rowsBefore = 0L
   private var fedBack = 0L
+  private var fedBackBefore = 0L
+  private var argumentRows = 0L
   private var seen = 0L
   private val hops = Vector.newBuilder[Hop]
   private var ended = false
@@ -53,6 +55,8 @@ private[recursion] final class Generations(
     depth += 1
     startedNanos = System.nanoTime
     rowsBefore = judge.returned
+    argumentRows = fedBack - fedBackBefore
+    fedBackBefore = fedBack
     results =
       if (depth > 1) op(() => current.generateIterator())
       else if (reads == 1) {
@@ -100,7 +104,7 @@ private[recursion] final class Generations(
 
   private def tooDeep(): Throwable = {
     val rows = current.generateIterator().take(RowSample.Rows).map(sample.keys).toSeq
-    RecursionErrors.tooDeep(rules.settings.maxDepth.get, current.length.toLong, rows)
+    RecursionErrors.tooDeep(rules.settings.maxDepth.get, argumentRows, rows)
   }
 
   private def tooMany(row: UnsafeRow): Throwable =

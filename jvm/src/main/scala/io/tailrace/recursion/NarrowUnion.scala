@@ -2,7 +2,7 @@ package io.tailrace.recursion
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
 import org.apache.spark.sql.execution.SparkPlan
 
@@ -13,6 +13,10 @@ final case class NarrowUnion(
     override val output: Seq[Attribute],
     override val children: Seq[LogicalPlan]
 ) extends LogicalPlan {
+
+  // Without this the optimizer would prune the columns of all sides but the first: no expression mentions them.
+  @transient override lazy val references: AttributeSet = AttributeSet.fromAttributeSets(children.map(_.outputSet))
+
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): NarrowUnion =
     copy(children = newChildren)
 }

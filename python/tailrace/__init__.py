@@ -1,7 +1,8 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
-once, `accurate_watermark` waits for the hosts that lag, `recursively` feeds results back, and every refusal is a `TailraceError`.
+once, `accurate_watermark` waits for the hosts that lag, `recursively` feeds results back, and every refusal
+is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 

@@ -77,7 +77,7 @@ class TailraceWatermarkError(TailraceError):
 
 
 class TailraceRecursionError(TailraceError):
-    """A recursion that can't go round, or went beyond a limit, or round in a cycle (`TAILRACE_RECURSION_*`)."""
+    """A recursion that can't go round, or went beyond a limit or in a cycle (`TAILRACE_RECURSION_*`)."""
 
 
 class TailraceStateError(TailraceError):

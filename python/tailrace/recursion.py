@@ -54,8 +54,8 @@ def recursively(
     append, where each group comes out once.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with another
-    `name`: that name): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a limit, `cycles`, and
-    `hops`: `hop`, `rows` and `ms` of each, the first hundred.
+    `name`: that name): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a limit, `cycles`,
+    and `hops`: `hop`, `rows` and `ms` of each, the first hundred.
 
     Args:
         frame: a stream; or a batch frame, if `op` has no state.

@@ -1,4 +1,4 @@
-"""Recursions that go round by their log: the watermark, triggers, sinks that don't read all, and what is kept."""
+"""Recursions that go round by their log: watermarks, triggers, sinks that don't read all, what is kept."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from trees import Trees
 
 import tailrace
+from trees import Trees
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +33,13 @@ def test_rows_that_go_round_hold_the_watermark(trees: Trees) -> None:
     looped = tailrace.recursively(timed.withWatermark("at", "0 seconds"), down, mode="feedback")
     counts = looped.groupBy("at").count()
     rows = trees.run(counts)
-    by_minute = {at.strftime("%H:%M"): n for at, n in rows}  # type: ignore[attr-defined]
+    by_minute = {at.strftime("%H:%M"): n for at, n in rows}
     assert by_minute == {"12:00": 5, "12:30": 1, "12:31": 1}
     assert len(rows) == 3
-    dropped = [o.numRowsDroppedByWatermark for p in rows.progress for o in p.stateOperators]  # type: ignore[attr-defined]
+    dropped = [o.numRowsDroppedByWatermark for p in rows.progress for o in p.stateOperators]
     assert sum(dropped) == 0
     # When nothing goes round any more it is where the input's is.
-    assert rows.progress[-1].eventTime["watermark"] == "1970-01-01T12:31:00.000Z"  # type: ignore[attr-defined]
+    assert rows.progress[-1].eventTime["watermark"] == "1970-01-01T12:31:00.000Z"
 
 
 def test_a_trigger_doesnt_wait_while_rows_go_round_and_the_log_is_emptied(trees: Trees) -> None:
@@ -73,9 +73,12 @@ def test_a_trigger_doesnt_wait_while_rows_go_round_and_the_log_is_emptied(trees:
 
 
 def test_a_sink_that_doesnt_read_all_is_found_out(trees: Trees) -> None:
+    def take_one(frame: DataFrame, _: int) -> None:
+        frame.take(1)
+
     trees.add("nodes", [(4, i) for i in range(20)])
     looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback")
-    writer = looped.writeStream.foreachBatch(lambda frame, _: frame.take(1) and None)
+    writer = looped.writeStream.foreachBatch(take_one)
     writer = writer.option("checkpointLocation", str(trees.root / "query"))
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="TAILRACE_RECURSION_FEEDBACK_INCOMPLETE"):
@@ -89,7 +92,7 @@ def test_rows_on_their_way_are_found_again_and_another_op_is_refused(trees: Tree
         nodes = trees.stream("nodes").selectExpr("node", f"{column} AS parent")
         looped = tailrace.recursively(nodes, down, mode="feedback").selectExpr("node", "CAST(parent AS long)")
         writer = looped.writeStream.option("checkpointLocation", str(trees.root / "query"))
-        writer.trigger(**trigger).start(str(trees.root / "out"), "parquet").awaitTermination()  # type: ignore[arg-type]
+        writer.trigger(**trigger).start(str(trees.root / "out"), "parquet").awaitTermination()
 
     def out() -> list[int]:
         return sorted(r.node for r in trees.spark.read.parquet(str(trees.root / "out")).collect())
@@ -123,7 +126,7 @@ def test_a_cycle_between_streams_is_diverted(trees: Trees) -> None:
         on_cycle="divert",
     )
     rows = trees.run(round_trip)
-    assert sorted(rows, key=lambda r: len(r[1])) == [  # type: ignore[arg-type]
+    assert sorted(rows, key=lambda r: len(r[1])) == [
         (2, [1, 2], False),
         (3, [1, 2, 3], False),
         (1, [1, 2, 3, 1], True),

@@ -11,9 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from trees import Trees, ancestors, descendants, forest
 
 import tailrace
+from trees import Trees, ancestors, descendants, forest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,22 +104,22 @@ def test_counting_descendants_with_parents_before_children(trees: Trees) -> None
     counts = updates.union(above).groupBy("node").count()
     rows = trees.run(counts, mode="complete")
     # In the mode complete each batch gives all counts: the greatest is the last.
-    last: Counter[object] = Counter()
+    last: Counter[int] = Counter()
     for node, count in rows:
-        last[node] = max(last[node], count)  # type: ignore[type-var, assignment]
+        last[node] = max(last[node], count)
     assert last == descendants(edges)
 
 
-def count_in_any_order(trees: Trees, files: list[list[tuple[int, int]]]) -> Counter[object]:
+def count_in_any_order(trees: Trees, files: list[list[tuple[int, int]]]) -> Counter[int]:
     """The final counts of a query that gets these files of nodes, one after the other."""
     trees.add("nodes", *files)
     updates = trees.stream("nodes").selectExpr("parent AS node", "1 AS n")
     # The stream of nodes joined with itself: an update waits for its parent, which may come much later.
     above = tailrace.recursively(updates, lambda u: climb(u, trees.stream("nodes")))
     rows = trees.run(updates.union(above).groupBy("node").count(), mode="update")
-    last: Counter[object] = Counter()
+    last: Counter[int] = Counter()
     for node, count in rows:
-        last[node] = max(last[node], count)  # type: ignore[type-var, assignment]
+        last[node] = max(last[node], count)
     assert trees.log() == 0
     return last
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
-from trees import Trees
 
 import tailrace
 from tailrace import errors
+from trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +74,9 @@ def test_the_schema_of_ops_result_is_that_of_its_argument(stream: DataFrame) -> 
         "node is STRING, and BIGINT in the argument"
     )
     assert differences(lambda u: u.where(filtered).select("node")) == "column 2, at, is missing"
-    assert differences(lambda u: u.where(filtered).withColumn("n", F.lit(1))) == "column 3, n, is one too many"
+    assert (
+        differences(lambda u: u.where(filtered).withColumn("n", F.lit(1))) == "column 3, n, is one too many"
+    )
 
 
 def test_the_identity_is_refused_and_what_the_optimizer_makes_it_of(stream: DataFrame) -> None:
@@ -280,14 +282,15 @@ def test_a_runaway_loop_ends_when_its_query_is_stopped(trees: Trees) -> None:
     )
     # Nothing is kept of what comes out.
     query = trees.start(loop.where("node < 0"), processingTime="0 seconds")
-    while not query.status["isTriggerActive"] or not trees.spark.sparkContext.statusTracker().getActiveStageIds():
+    tracker = trees.spark.sparkContext.statusTracker()
+    while not tracker.getActiveStageIds():
         time.sleep(0.05)
     time.sleep(0.3)
     begun = time.monotonic()
     query.stop()
     assert time.monotonic() - begun < 10
     deadline = time.monotonic() + 10
-    while trees.spark.sparkContext.statusTracker().getActiveStageIds():
+    while tracker.getActiveStageIds():
         assert time.monotonic() < deadline, "the task goes on"
         time.sleep(0.05)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,9 +36,11 @@ class Trees:
         (self.root / name).mkdir(exist_ok=True)
         for edges in files:
             table = pa.table(list(zip(*edges, strict=True)), ["node", "parent"])
-            # A folder is read in the order of its files' times, and by their names where those are equal.
-            hidden = self.root / name / f".{next(_numbers):06d}.tmp"
+            number = next(_numbers)
+            hidden = self.root / name / f".{number:06d}.tmp"
             pq.write_table(table, hidden)
+            # A folder is read in the order of its files' times.
+            os.utime(hidden, (1_600_000_000 + number, 1_600_000_000 + number))
             hidden.rename(hidden.with_name(f"{hidden.stem[1:]}.parquet"))
 
     def stream(self, name: str) -> DataFrame:
@@ -68,16 +71,16 @@ class Trees:
         return sum(p.stat().st_size for p in (self.root / name / "tailrace-recursion").rglob("*.rows"))
 
 
-class Rows(list[tuple[object, ...]]):
+class Rows(list[tuple[Any, ...]]):
     """What came out of a query, and its progress."""
 
-    def __init__(self, rows: list[tuple[object, ...]], progress: list[object]) -> None:
+    def __init__(self, rows: list[tuple[Any, ...]], progress: list[Any]) -> None:
         super().__init__(rows)
         self.progress = progress
 
-    def counts(self, name: str = "recursion") -> list[dict[str, object]]:
+    def counts(self, name: str = "recursion") -> list[dict[str, Any]]:
         """What the recursion says of each batch."""
-        observed = [p.observedMetrics[f"tailrace.{name}"] for p in self.progress]  # type: ignore[attr-defined]
+        observed = [p.observedMetrics[f"tailrace.{name}"] for p in self.progress]
         return [row.asDict(recursive=True) for row in observed]
 
 

@@ -23,7 +23,9 @@ final class RecursionCall private[api] (frame: Dataset[_], options: RecursionOpt
   // Results of op may have nulls where the input has none.
   private val leaf = RecursionArgument(
     RecursionCall.ids.incrementAndGet(),
-    input.output.map(a => AttributeReference(a.name, SparkPlans.nullable(a.dataType), nullable = true, a.metadata)()),
+    input.output.map(a =>
+      AttributeReference(a.name, SparkPlans.nullable(a.dataType), nullable = true, a.metadata)()
+    ),
     input.isStreaming
   )
   private val rules = new OpRules(leaf.id)
@@ -50,7 +52,11 @@ final class RecursionCall private[api] (frame: Dataset[_], options: RecursionOpt
   private def check(op: LogicalPlan): Unit = {
     checkSchema(op)
     if (rules.isInSubquery(op)) {
-      throw RecursionErrors.operator(settings.name, "a subquery over its argument", "what it gives isn't known by row")
+      throw RecursionErrors.operator(
+        settings.name,
+        "a subquery over its argument",
+        "what it gives isn't known by row"
+      )
     }
     if (!rules.usesArgument(op)) throw RecursionErrors.argumentUnused(settings.name)
     if (rules.isNested(op)) throw RecursionErrors.nested(settings.name)

@@ -33,7 +33,8 @@ final case class RecursionOptions(
     val limit = OnLimit.values.find(_.name == onLimit).getOrElse(refuse("on_limit", onLimit, "error or stop"))
     val cycle =
       OnCycle.values.find(_.name == onCycle).getOrElse(refuse("on_cycle", onCycle, "error, stop or divert"))
-    if (pathColumns.isEmpty && cycle != OnCycle.Error) refuse("on_cycle", onCycle, "of use without path_columns")
+    if (pathColumns.isEmpty && cycle != OnCycle.Error)
+      refuse("on_cycle", onCycle, "of use without path_columns")
     RecursionSettings(name, maxDepth, maxRows, limit, cycle)
   }
 

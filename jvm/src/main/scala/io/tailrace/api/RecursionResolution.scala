@@ -45,11 +45,15 @@ private[api] final class RecursionResolution(
       AttributeReference(a.name, SparkPlans.nullable(a.dataType), nullable = true, a.metadata)()
     } ++ depth
     val fixpoint = Fixpoint(argument.id, body, settings, columns, results, round.seed)
-    Project(shown(results.take(width), depth, columns.path.map(results), columns.cycle.map(results)), fixpoint)
+    Project(
+      shown(results.take(width), depth, columns.path.map(results), columns.cycle.map(results)),
+      fixpoint
+    )
   }
 
   def feedback(): LogicalPlan = {
-    val round = new Round(hasDepth = depthColumn.nonEmpty || settings.maxDepth.nonEmpty, hasPath = keys.nonEmpty)
+    val round =
+      new Round(hasDepth = depthColumn.nonEmpty || settings.maxDepth.nonEmpty, hasPath = keys.nonEmpty)
     val (body, columns) = round.body()
     val schema = StructType(round.seed.output.map(a => StructField(a.name, SparkPlans.nullable(a.dataType))))
     val times = (0 until width).filter(i => input.output(i).metadata.contains(EventTimeWatermark.delayKey))
@@ -109,7 +113,8 @@ private[api] final class RecursionResolution(
       Project(
         own ++
           (if (hasDepth) Some(Alias(Literal(0), Depth)()) else None) ++
-          (if (hasPath) Seq(Alias(CreateArray(Seq(key(input.output))), Path)(), closes(Literal(false))) else Nil),
+          (if (hasPath) Seq(Alias(CreateArray(Seq(key(input.output))), Path)(), closes(Literal(false)))
+           else Nil),
         input
       )
     }
@@ -124,7 +129,8 @@ private[api] final class RecursionResolution(
 
     /** @return op with what goes round besides the user's columns, and where all of it is */
     def body(): (LogicalPlan, RoundColumns) = {
-      val hidden = seed.output.drop(width).map(a => AttributeReference(a.name, SparkPlans.nullable(a.dataType))())
+      val hidden =
+        seed.output.drop(width).map(a => AttributeReference(a.name, SparkPlans.nullable(a.dataType))())
       val (carried, own) =
         if (hidden.isEmpty) (op, Nil)
         else

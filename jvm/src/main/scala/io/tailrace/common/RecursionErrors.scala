@@ -48,7 +48,12 @@ object RecursionErrors {
     refuse("TAILRACE_RECURSION_OPERATOR", "name" -> name, "operator" -> operator, "reason" -> reason)
 
   def optionInvalid(argument: String, value: String, allowed: String): Throwable =
-    refuse("TAILRACE_RECURSION_OPTION_INVALID", "argument" -> argument, "value" -> value, "allowed" -> allowed)
+    refuse(
+      "TAILRACE_RECURSION_OPTION_INVALID",
+      "argument" -> argument,
+      "value" -> value,
+      "allowed" -> allowed
+    )
 
   def revisions(name: String, mode: String): Throwable =
     refuse("TAILRACE_RECURSION_REVISIONS", "name" -> name, "mode" -> mode)

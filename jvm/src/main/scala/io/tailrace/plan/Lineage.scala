@@ -30,8 +30,8 @@ private[tailrace] final class Lineage(rules: OpRules, hidden: Seq[AttributeRefer
       Right((leaf.copy(output = leaf.output ++ own), own))
     case Project(list, child) =>
       carry(child).map { case (carried, own) => (Project(list ++ own, carried), own) }
-    case node @ (_: Filter | _: SubqueryAlias | _: ResolvedHint | _: RepartitionOperation | _: Sort | _: Sample |
-        _: Generate | _: Deduplicate | _: DeduplicateWithinWatermark) =>
+    case node @ (_: Filter | _: SubqueryAlias | _: ResolvedHint | _: RepartitionOperation | _: Sort |
+        _: Sample | _: Generate | _: Deduplicate | _: DeduplicateWithinWatermark) =>
       carry(node.children.head).map { case (carried, own) => (node.withNewChildren(Seq(carried)), own) }
     case join: Join => carryJoin(join)
     case join: LabelJoin if rules.usesArgument(join.left) && !rules.usesArgument(join.right) =>

@@ -38,10 +38,12 @@ final class OpRules(argument: Long) {
   def isIdentity(plan: LogicalPlan): Boolean = plan match {
     case SubqueryAlias(_, child) => isIdentity(child)
     case Project(list, child) =>
-      isIdentity(child) && list.size == child.output.size && list.zip(child.output).forall { case (named, column) =>
-        named.toAttribute.exprId == column.exprId || named.collectFirst { case a: Attribute => a }.exists { a =>
-          named.children == Seq(a) && a.exprId == column.exprId
-        }
+      isIdentity(child) && list.size == child.output.size && list.zip(child.output).forall {
+        case (named, column) =>
+          named.toAttribute.exprId == column.exprId || named.collectFirst { case a: Attribute => a }.exists {
+            a =>
+              named.children == Seq(a) && a.exprId == column.exprId
+          }
       }
     case other => isArgument(other)
   }
@@ -100,7 +102,10 @@ final class OpRules(argument: Long) {
     case join: Join => joinObstacle(join)
     case union: Union =>
       if (union.children.forall(usesArgument)) None
-      else Some(Obstacle("a union", "one of its sides gives the same rows at each hop, whatever the argument is"))
+      else
+        Some(
+          Obstacle("a union", "one of its sides gives the same rows at each hop, whatever the argument is")
+        )
     case other => Some(Obstacle(other.nodeName, "it has to know rows of earlier hops"))
   }
 
@@ -114,7 +119,12 @@ final class OpRules(argument: Long) {
     }
     if (sides == 2) Some(Obstacle("a join", "it joins the argument with itself, over all hops"))
     else if (keepsTable)
-      Some(Obstacle(s"a ${join.joinType.sql.toLowerCase} join", "it gives rows of the other side that no row matches"))
+      Some(
+        Obstacle(
+          s"a ${join.joinType.sql.toLowerCase} join",
+          "it gives rows of the other side that no row matches"
+        )
+      )
     else None
   }
 

@@ -20,7 +20,8 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
         val filters = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
         val watermarks = write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings.name }
         val recursions = write.inputQuery.collect { case r: Recursion => r }
-        if (joins || filters.nonEmpty || watermarks.nonEmpty || recursions.nonEmpty) check(write, joins, filters)
+        if (joins || filters.nonEmpty || watermarks.nonEmpty || recursions.nonEmpty)
+          check(write, joins, filters)
         RecursionWriteCheck(write, recursions)
         // A frame that is used twice is one source.
         val names = watermarks.distinct.map(_._2)

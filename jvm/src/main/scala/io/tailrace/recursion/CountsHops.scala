@@ -32,7 +32,8 @@ trait CountsHops extends SparkPlan {
 }
 
 /** Takes what a task has counted, or the driver for it. */
-private[recursion] final class HopSink(counter: HopCounter, metrics: Map[String, SQLMetric]) extends Serializable {
+private[recursion] final class HopSink(counter: HopCounter, metrics: Map[String, SQLMetric])
+    extends Serializable {
   def report(counts: HopCounts): Unit = {
     counter.add(counts)
     metrics("numOutputRows") += counts.rows

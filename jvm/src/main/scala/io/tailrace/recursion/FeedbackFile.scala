@@ -114,7 +114,8 @@ object FeedbackFile {
     private def end(): Unit = {
       val rows = data.readLong()
       val checksum = crc.getValue.toInt
-      if (data.readInt() != checksum) throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
+      if (data.readInt() != checksum)
+        throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
       if (rows != read) throw Errors.stateFileCorrupt(name, s"it has $read rows of $rows")
     }
 

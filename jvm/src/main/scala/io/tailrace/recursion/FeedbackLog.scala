@@ -54,7 +54,9 @@ private[recursion] final class FeedbackLog(directory: Path, hadoopConf: Configur
     if (found.map(_._1.task).distinct.size < found.headOption.fold(1)(_._1.tasks)) {
       throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch)
     }
-    found.sortBy(_._1.task).collect { case (_, status) if status.getLen > 0 => status.getPath.toString -> status.getLen }
+    found.sortBy(_._1.task).collect {
+      case (_, status) if status.getLen > 0 => status.getPath.toString -> status.getLen
+    }
   }
 
   /** Deletes what batches before this one have fed back. */

@@ -34,7 +34,14 @@ private[recursion] final class FeedbackTask(
     with Serializable {
 
   override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
-    new FeedbackRows(run, run.name.copy(task = index), rules, columns, new EventTimes(columns.all, times), rows)
+    new FeedbackRows(
+      run,
+      run.name.copy(task = index),
+      rules,
+      columns,
+      new EventTimes(columns.all, times),
+      rows
+    )
 }
 
 /** The rows that come out of a task. What goes round is in its file when the last one has been taken. */

@@ -66,10 +66,15 @@ private[recursion] final class HeldWatermarkStats(session: SparkSession, recursi
 
   /** All watermarks but those that are held. */
   private def inputs: Map[UUID, Option[Long]] =
-    StreamingRun.current(session).watermarkNodes.filterNot(_.isInstanceOf[HeldWatermarkExec]).map { node =>
-      val stats = node.eventTimeStats.value
-      node.nodeId -> (if (stats.count > 0) Some(stats.max - node.delayMs) else None)
-    }.toMap
+    StreamingRun
+      .current(session)
+      .watermarkNodes
+      .filterNot(_.isInstanceOf[HeldWatermarkExec])
+      .map { node =>
+        val stats = node.eventTimeStats.value
+        node.nodeId -> (if (stats.count > 0) Some(stats.max - node.delayMs) else None)
+      }
+      .toMap
 
   override def isZero: Boolean = currentStats == EventTimeStats.zero
   override def copy(): EventTimeStatsAccum = new HeldWatermarkStats(session, recursion)

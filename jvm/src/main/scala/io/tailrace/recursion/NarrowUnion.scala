@@ -15,7 +15,8 @@ final case class NarrowUnion(
 ) extends LogicalPlan {
 
   // Without this the optimizer would prune the columns of all sides but the first: no expression mentions them.
-  @transient override lazy val references: AttributeSet = AttributeSet.fromAttributeSets(children.map(_.outputSet))
+  @transient override lazy val references: AttributeSet =
+    AttributeSet.fromAttributeSets(children.map(_.outputSet))
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): NarrowUnion =
     copy(children = newChildren)

@@ -12,8 +12,11 @@ import org.apache.spark.sql.execution.{InputRDDCodegen, LeafExecNode}
   *
   * @param id tells recursions apart; a frame that op uses twice is in the plan twice, each with columns of its own
   */
-final case class RecursionArgument(id: Long, output: Seq[AttributeReference], override val isStreaming: Boolean)
-    extends LeafNode
+final case class RecursionArgument(
+    id: Long,
+    output: Seq[AttributeReference],
+    override val isStreaming: Boolean
+) extends LeafNode
     with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
 

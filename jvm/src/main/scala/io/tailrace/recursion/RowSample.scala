@@ -7,7 +7,12 @@ import org.apache.spark.sql.catalyst.expressions._
   * @param columns of the rows that go round
   * @param keys    ordinals of those that tell rows apart; none: all of the user's
   */
-private[recursion] final class RowSample(columns: Seq[Attribute], keys: Seq[Int], path: Option[Int], zone: String) {
+private[recursion] final class RowSample(
+    columns: Seq[Attribute],
+    keys: Seq[Int],
+    path: Option[Int],
+    zone: String
+) {
   private def text(ordinal: Int): Expression =
     ToPrettyString(BoundReference(ordinal, columns(ordinal).dataType, nullable = true), Some(zone))
 

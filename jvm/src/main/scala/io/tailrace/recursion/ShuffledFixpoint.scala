@@ -56,8 +56,8 @@ private[recursion] final class ShuffledFixpoint(
     val rows = tallies.map(t => t.rows - (if (leavesOut) t.cycles else 0))
     val room = settings.maxRows.getOrElse(Long.MaxValue) - hops.iterator.map(_.rows).sum
     // So many of each partition: all, or as many as there is room for.
-    val shares = rows.scanLeft(room)((left, n) => left - Math.min(left, n)).zip(rows).map {
-      case (left, n) => Math.min(left, n)
+    val shares = rows.scanLeft(room)((left, n) => left - Math.min(left, n)).zip(rows).map { case (left, n) =>
+      Math.min(left, n)
     }
     val returned = take(all, shares, leavesOut, rules)
     val kept = shares.sum
@@ -85,7 +85,8 @@ private[recursion] final class ShuffledFixpoint(
     }
   }
 
-  private def sampled(tallies: Array[Tally]): Seq[String] = tallies.flatMap(_.sample).take(RowSample.Rows).toSeq
+  private def sampled(tallies: Array[Tally]): Seq[String] =
+    tallies.flatMap(_.sample).take(RowSample.Rows).toSeq
 }
 
 private[recursion] object ShuffledFixpoint {

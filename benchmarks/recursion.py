@@ -1,4 +1,4 @@
-"""Compares counting the descendants in a forest: by recursively, by a topic that feeds itself, and as a batch.
+"""Compares ways to count the descendants in a forest: recursively, a topic that feeds itself, a batch query.
 
     python benchmarks/recursion.py --nodes 1000000 --runs 3
 
@@ -46,7 +46,7 @@ _RESULTS = Path(__file__).with_name("results")
 
 def make(root: Path, nodes: int, batch: int) -> int:
     """Writes the forest as a table and as a stream; returns how many counts there are to be made."""
-    rng = random.Random(7)
+    rng = random.Random(7)  # noqa: S311  test data, no secrets
     depth, edges, total = [0, 0], [], 0
     for node in range(2, nodes + 2):
         parent = rng.randrange(1, node)
@@ -165,9 +165,8 @@ def run_loops(depth: int, root: Path) -> dict[str, float]:
                 lambda u: u.where("node > 0").selectExpr("node - 1 AS node", "parent"),
                 mode=mode,
             )
-            writer = chain.writeStream.format("noop").option(
-                "checkpointLocation", str(source / "_checkpoint")
-            )
+            checkpoint = source / "_checkpoint"
+            writer = chain.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination()
             observed = [p.observedMetrics["tailrace.recursion"] for p in query.recentProgress]
@@ -175,14 +174,13 @@ def run_loops(depth: int, root: Path) -> dict[str, float]:
                 # The progress names the first hundred hops.
                 ms = [hop["ms"] for hop in observed[0].hops]
                 found[f"{mode}-{attempt}"] = sum(ms) / len(ms)
-                found[f"batch-of-{hops}-hops-{attempt}"] = query.recentProgress[0].durationMs[
-                    "triggerExecution"
-                ]
+                whole = query.recentProgress[0].durationMs["triggerExecution"]
+                found[f"batch-of-{hops}-hops-{attempt}"] = whole
             else:
                 times = [p.durationMs["triggerExecution"] for p in query.recentProgress]
                 found[f"{mode}-{attempt}"] = statistics.median(times)
                 found[f"micro-batches-of-{hops}-hops-{attempt}"] = len(times)
-                log = (source / "_checkpoint" / "tailrace-recursion").rglob("*.rows")
+                log = (checkpoint / "tailrace-recursion").rglob("*.rows")
                 found[f"log-bytes-{attempt}"] = sum(f.stat().st_size for f in log)
     spark.stop()
     return found
@@ -196,9 +194,8 @@ def check(root: Path) -> bool:
     updates = _nodes(spark, root).selectExpr("parent AS node")
     above = tailrace.recursively(updates, lambda up: up.join(parents, "node").selectExpr("parent AS node"))
     writer = updates.union(above).writeStream.format("memory").queryName("checked")
-    writer.option("checkpointLocation", str(root / "check")).trigger(
-        availableNow=True
-    ).start().awaitTermination()
+    writer = writer.option("checkpointLocation", str(root / "check")).trigger(availableNow=True)
+    writer.start().awaitTermination()
     found = {r["node"]: r["count"] for r in spark.table("checked").groupBy("node").count().collect()}
     tree = {r.node: r.parent for r in parents.collect()}
     expected: dict[int, int] = {}
@@ -244,11 +241,8 @@ def _compare(a: argparse.Namespace) -> int:
         loops = _launch(["--loops", str(a.depth), "--root", scratch])
     table = ["engine            seconds   times tailrace's"]
     base = statistics.median(seconds[a.engines[0]])
-    for engine in a.engines:
-        table.append(
-            f"{engine:15}{statistics.median(seconds[engine]):10.1f}"
-            f"{statistics.median(seconds[engine]) / base:19.2f}"
-        )
+    medians = {engine: statistics.median(seconds[engine]) for engine in a.engines}
+    table += [f"{engine:15}{median:10.1f}{median / base:19.2f}" for engine, median in medians.items()]
     table += ["", *(f"{name:40}{value:10.2f}" for name, value in loops.items())]
     text = "\n".join([*header, "", *table, "", json.dumps(seconds)])
     print(text)

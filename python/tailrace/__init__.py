@@ -2,7 +2,7 @@
 
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
 once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are
-complete, and every refusal is a `TailraceError`.
+complete, `recursively` feeds results back, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -13,6 +13,7 @@ from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
     TailraceMemoryError,
+    TailraceRecursionError,
     TailraceReplayError,
     TailraceServerError,
     TailraceSessionError,
@@ -21,6 +22,7 @@ from tailrace.errors import (
     TailraceWatermarkError,
 )
 from tailrace.join import join
+from tailrace.recursion import recursively
 from tailrace.replay import (
     filter_replays,
     merge_stream_metadata,
@@ -36,6 +38,7 @@ __all__ = [
     "TailraceError",
     "TailraceJoinError",
     "TailraceMemoryError",
+    "TailraceRecursionError",
     "TailraceReplayError",
     "TailraceServerError",
     "TailraceSessionError",
@@ -51,6 +54,7 @@ __all__ = [
     "merge_stream_metadata",
     "parse_stream_metadata",
     "producer_id",
+    "recursively",
     "source_partition",
     "stamp_watermark",
     "stamped_watermark",

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from tailrace import _convert
 from tailrace._versions import check_versions
 from tailrace.errors import TailraceSessionError, from_spark
 
@@ -253,6 +254,33 @@ def window_report(session: SparkSession, path: str) -> DataFrame:
     """
     check_session(session)
     return ClassicDataFrame(_call(_entry().windowReport, session._jsparkSession, path), session)
+
+
+def recursively(
+    frame: DataFrame,
+    op: Callable[[DataFrame], DataFrame],
+    path_columns: Sequence[str],
+    options: Mapping[str, str],
+) -> DataFrame:
+    """Plans a recursion on the JVM; calls `op` on the way.
+
+    Args:
+        frame: a classic frame.
+        op: from a frame to one.
+        path_columns: the columns that a row is known by; none: paths are not kept.
+        options: by the JVM's names: onLimit, onCycle, mode, name; maxDepth, maxRows and depthColumn if given.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.recursively`.
+        TypeError: `op` gives no frame.
+    """
+    session = frame.sparkSession
+    check_session(session)
+    keys = _java(ListConverter(), list(path_columns))
+    call = _call(_entry().beginRecursion, frame._jdf, keys, _java(MapConverter(), dict(options)))
+    result = op(ClassicDataFrame(_call(call.argument), session))
+    _convert.frame(result, "result of op")
+    return ClassicDataFrame(_call(call.result, result._jdf), session)
 
 
 def _view() -> Any:

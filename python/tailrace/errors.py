@@ -6,6 +6,7 @@
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
     ├── TailraceReplayError    record metadata or a replay filter that isn't right
     ├── TailraceWatermarkError a watermark that can't be planned, or a host's clock far ahead
+    ├── TailraceRecursionError a recursion whose op can't go round, or that went beyond a limit
     ├── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
     ├── TailraceMemoryError    a task that Spark has no more memory for
     └── TailraceServerError    a watermark server that can't start, or that can't be reached
@@ -75,6 +76,10 @@ class TailraceWatermarkError(TailraceError):
     """A watermark that can't be planned, or a row far ahead of the clock (`TAILRACE_WATERMARK_*`)."""
 
 
+class TailraceRecursionError(TailraceError):
+    """A recursion that can't go round, or went beyond a limit or in a cycle (`TAILRACE_RECURSION_*`)."""
+
+
 class TailraceStateError(TailraceError):
     """A checkpoint or state file that is another query's, or damaged (`TAILRACE_{STATE,CHECKPOINT}_*`)."""
 
@@ -99,6 +104,7 @@ _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_METADATA_", TailraceReplayError),
     ("TAILRACE_REPLAY_", TailraceReplayError),
     ("TAILRACE_WATERMARK_", TailraceWatermarkError),
+    ("TAILRACE_RECURSION_", TailraceRecursionError),
     ("TAILRACE_STATE_", TailraceStateError),
     ("TAILRACE_CHECKPOINT_", TailraceStateError),
     ("TAILRACE_SERVER_", TailraceServerError),

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+    from pyspark.sql import SparkSession
+
 
 def _example(repository: Path, name: str) -> tuple[str, str]:
     """The block that follows <!-- example:NAME -->, and the output that is shown after it."""
@@ -19,6 +22,21 @@ def _example(repository: Path, name: str) -> tuple[str, str]:
     found = block.search(text)
     assert found, f"README.md has no example {name} with its output"
     return found[1], found[2]
+
+
+def test_the_recursion_example_counts_descendants(
+    spark: SparkSession,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, shown = _example(repository, "recursion")
+    monkeypatch.chdir(tmp_path)
+    # In the session that is there, which the example finds; its tables are in the JVM's own directory.
+    exec(code.replace('parquet("tree")', f'parquet("{tmp_path}/tree")'), {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    assert spark.range(1).count() == 1
 
 
 def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:

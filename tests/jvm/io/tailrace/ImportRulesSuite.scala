@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, landing -> progress -> state,
+/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, landing, recursion -> progress -> state,
   * never back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
   */
 final class ImportRulesSuite extends AnyFunSuite {
@@ -57,7 +57,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("no package but the known ones") {
     val known =
-      (layers ++ Seq("inspect", "landing", "progress", "replay"))
+      (layers ++ Seq("inspect", "landing", "progress", "recursion", "replay"))
         .map("io.tailrace." + _)
         .toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
@@ -67,7 +67,7 @@ final class ImportRulesSuite extends AnyFunSuite {
   private def below(i: Int): Seq[String] =
     layers.take(i) ++ (i - layers.indexOf("join") match {
       case 0 => Seq("progress")
-      case above if above > 0 => Seq("replay", "progress", "landing")
+      case above if above > 0 => Seq("replay", "progress", "landing", "recursion")
       case _ => Nil
     })
 
@@ -94,6 +94,12 @@ final class ImportRulesSuite extends AnyFunSuite {
   test("landing uses progress, state, common only") {
     in("io.tailrace.landing").foreach(s =>
       assert((s.ours -- Seq("common", "state", "progress", "landing")).isEmpty, s.path)
+    )
+  }
+
+  test("recursion uses progress, state, common only") {
+    in("io.tailrace.recursion").foreach(s =>
+      assert((s.ours -- Seq("common", "state", "progress", "recursion")).isEmpty, s.path)
     )
   }
 
@@ -129,6 +135,13 @@ final class ImportRulesSuite extends AnyFunSuite {
       "progress/Smallest",
       "progress/SourceProgress",
       "progress/WatermarkStamp",
+      "recursion/FeedbackFile",
+      "recursion/FeedbackName",
+      "recursion/FeedbackSplits",
+      "recursion/HeldWatermark",
+      "recursion/HopCounts",
+      "recursion/RecursionSettings",
+      "recursion/RowJudge",
       "replay/MarkFile",
       "replay/MarkTable",
       "replay/ProducerIds",

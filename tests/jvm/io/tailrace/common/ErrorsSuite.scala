@@ -39,6 +39,27 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_MEMORY_EXHAUSTED" -> Errors.memoryExhausted(10, 20),
     "TAILRACE_FUNCTION_ARGUMENTS" -> Errors.functionArguments("f(a)", 7),
     "TAILRACE_METADATA_MIXED" -> Errors.metadataMixed("one", "two"),
+    "TAILRACE_RECURSION_ARGUMENT_OUTSIDE" -> RecursionErrors.argumentOutside(),
+    "TAILRACE_RECURSION_ARGUMENT_UNUSED" -> RecursionErrors.argumentUnused("N"),
+    "TAILRACE_RECURSION_ASYNC_PROGRESS" -> RecursionErrors.asyncProgress("N"),
+    "TAILRACE_RECURSION_COLUMN" -> RecursionErrors.column("C", 0, Seq("A", "B")),
+    "TAILRACE_RECURSION_COLUMN_EXISTS" -> RecursionErrors.columnExists("C"),
+    "TAILRACE_RECURSION_CYCLE" -> RecursionErrors.cycle("[1, 2, 1]"),
+    "TAILRACE_RECURSION_ENDLESS" -> RecursionErrors.endless("N"),
+    "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE" -> RecursionErrors.feedbackIncomplete("D", 7),
+    "TAILRACE_RECURSION_IDENTITY" -> RecursionErrors.identity("N"),
+    "TAILRACE_RECURSION_MODE" -> RecursionErrors.mode("N", "fixpoint", "R"),
+    "TAILRACE_RECURSION_NAME_EXISTS" -> RecursionErrors.nameExists("N"),
+    "TAILRACE_RECURSION_NESTED" -> RecursionErrors.nested("N"),
+    "TAILRACE_RECURSION_OPERATOR" -> RecursionErrors.operator("N", "O", "R"),
+    "TAILRACE_RECURSION_OPTION_INVALID" -> RecursionErrors.optionInvalid("max_depth", "V", "A"),
+    "TAILRACE_RECURSION_REVISIONS" -> RecursionErrors.revisions("N", "update"),
+    "TAILRACE_RECURSION_SCHEMA" -> RecursionErrors.schema("N", Seq("a", "b")),
+    "TAILRACE_RECURSION_SCHEMA_CHANGED" -> RecursionErrors.schemaChanged("F", "W", "E"),
+    "TAILRACE_RECURSION_TOO_DEEP" -> RecursionErrors.tooDeep(3, 7, Seq("a=1", "a=2")),
+    "TAILRACE_RECURSION_TOO_MANY_ROWS" -> RecursionErrors.tooManyRows(9, 3, Seq("a=1")),
+    "TAILRACE_RECURSION_UNTRACKED" -> RecursionErrors.untracked("N", "max_depth", "O"),
+    "TAILRACE_RECURSION_WATERMARK_POLICY" -> RecursionErrors.watermarkPolicy("N"),
     "TAILRACE_REPLAY_COLUMN" -> Errors.replayColumn("key", "C", 0, Seq("A", "B")),
     "TAILRACE_REPLAY_COLUMN_EXISTS" -> Errors.replayColumnExists("C"),
     "TAILRACE_REPLAY_COLUMN_TYPE" -> Errors.replayColumnType("key", "C", "INT", "BINARY"),
@@ -73,7 +94,10 @@ final class ErrorsSuite extends AnyFunSuite {
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) + "TAILRACE_WATERMARK_FUTURE" ++
       Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT") ++
-      Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _)
+      Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
+      Seq("CYCLE", "FEEDBACK_INCOMPLETE", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
+        "TAILRACE_RECURSION_" + _
+      )
 
   private def thrown(condition: String): SparkThrowable = all(condition) match {
     case e: SparkThrowable => e
@@ -88,11 +112,14 @@ final class ErrorsSuite extends AnyFunSuite {
     assert(all.keySet == declared.keySet)
   }
 
-  test("every public method of Errors is tried here") {
-    val methods = Errors.getClass.getDeclaredMethods.toSeq
+  test("every public method that makes an error is tried here") {
+    val methods = Seq(Errors, RecursionErrors)
+      .flatMap(_.getClass.getDeclaredMethods)
+      // What makes errors for the methods of both.
+      .filterNot(m => m.getName == "refuse" || m.getName == "stateError")
       .filter(m => classOf[Throwable].isAssignableFrom(m.getReturnType) && !m.getName.contains("$"))
       .filter(m => java.lang.reflect.Modifier.isPublic(m.getModifiers))
-    assert(methods.map(_.getName).distinct.size == all.size)
+    assert(methods.map(m => (m.getDeclaringClass, m.getName)).distinct.size == all.size)
   }
 
   all.keys.toSeq.sorted.foreach { condition =>

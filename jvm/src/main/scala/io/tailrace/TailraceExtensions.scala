@@ -8,7 +8,9 @@ import io.tailrace.plan._
   *
   *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started;
-  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]], [[HostProgressStrategy]], [[StampWatermarkStrategy]] and [[LandWindowsStrategy]], when a plan becomes physical. Extension strategies come before Spark's own;
+  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]], [[HostProgressStrategy]], [[StampWatermarkStrategy]],
+  *     [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan becomes physical. Extension strategies come before
+  *     Spark's own;
   *   1. [[TransformWithStateDelegation]], when the physical plan is complete.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
@@ -21,6 +23,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(HostProgressStrategy)
     extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)
     extensions.injectPlannerStrategy(_ => LandWindowsStrategy)
+    extensions.injectPlannerStrategy(RecursionStrategy)
     extensions.injectColumnar(_ => TransformWithStateDelegation)
   }
 }

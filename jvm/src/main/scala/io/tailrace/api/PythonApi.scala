@@ -6,7 +6,7 @@ import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, RecursionErrors}
 
 /** The one object that Python calls. Java types only; no defaults, no overloads. */
 object PythonApi {
@@ -151,6 +151,35 @@ object PythonApi {
   }
 
   def windowReport(session: SparkSession, path: String): DataFrame = Tailrace.windowReport(session, path)
+
+  /** Begins a recursion: op is called in between.
+    *
+    * @param pathColumns empty: paths are not kept
+    * @param options     by the names of [[RecursionOptions]]; what is absent has its default
+    */
+  def beginRecursion(
+      frame: Dataset[_],
+      pathColumns: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): RecursionCall = {
+    val named = options.asScala
+    def number(argument: String, text: String): Long =
+      text.toLongOption.getOrElse(throw RecursionErrors.optionInvalid(argument, text, "a whole number"))
+    def depth(text: String): Int = Math.min(Int.MaxValue.toLong, number("max_depth", text)).toInt
+    Tailrace.beginRecursion(
+      frame,
+      RecursionOptions(
+        maxDepth = named.get("maxDepth").map(depth),
+        maxRows = named.get("maxRows").map(number("max_rows", _)),
+        onLimit = named("onLimit"),
+        depthColumn = named.get("depthColumn"),
+        pathColumns = pathColumns.asScala.toSeq,
+        onCycle = named("onCycle"),
+        mode = named("mode"),
+        name = named("name")
+      )
+    )
+  }
 
   /** Throws an error that says what is missing and what to do. */
   def checkSession(session: SparkSession): Unit =

@@ -164,4 +164,30 @@ object Tailrace {
     val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
     WindowReports.read(classic, path)
   }
+
+  /** All that comes of a frame by an operation whose results are its arguments again: each result comes out, and is given to
+    * `op` once more, until nothing is left. The frame's own rows don't come out.
+    *
+    * {{{
+    *   val ancestors = Tailrace.recursively(nodes.selectExpr("parent AS node"), RecursionOptions()) { updates =>
+    *     updates.join(parents, "node").selectExpr("parent AS node")
+    *   }
+    * }}}
+    *
+    * An `op` without state, of maps, filters, explodes and joins with tables, goes round within the micro-batch that brought
+    * the row. One with state, such as a join of streams, goes round by a log in the query's checkpoint, a hop a micro-batch,
+    * exactly once over failures.
+    *
+    * @param op is called once, here. Its result has the columns of its argument
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument, `op` or the session isn't right
+    */
+  def recursively(frame: Dataset[_], options: RecursionOptions)(op: DataFrame => Dataset[_]): DataFrame = {
+    val call = beginRecursion(frame, options)
+    call.result(op(call.argument))
+  }
+
+  private[api] def beginRecursion(frame: Dataset[_], options: RecursionOptions): RecursionCall = {
+    SessionCheck.check(SparkPlans.session(frame))
+    new RecursionCall(frame, options)
+  }
 }

@@ -56,10 +56,14 @@ object Errors {
 
   private[common] def sqlState(condition: String): String = conditions.getSqlState(condition)
 
-  private def refuse(condition: String, parameters: (String, String)*): Throwable =
+  private[common] def refuse(condition: String, parameters: (String, String)*): Throwable =
     new TailraceAnalysisException(condition, parameters.toMap)
 
-  private def stateError(condition: String, cause: Throwable, parameters: (String, String)*): Throwable =
+  private[common] def stateError(
+      condition: String,
+      cause: Throwable,
+      parameters: (String, String)*
+  ): Throwable =
     new TailraceStateException(condition, parameters.toMap, cause)
 
   def extensionMissing(): Throwable = refuse("TAILRACE_SESSION_EXTENSION_MISSING")

@@ -40,8 +40,15 @@ object TailraceConf {
   val JoinStrategy: ChoiceEntry[String] =
     new ChoiceEntry("spark.tailrace.join.strategy", "auto", Seq("auto", "lazy", "eager").map(w => w -> w))
 
+  /** Bytes of a table that a recursion's op joins, up to which it is broadcast: then rows go round within their tasks, and
+    * not by an exchange and a job a hop. Spark's own limit counts if that is greater, or -1.
+    */
+  val RecursionBroadcastBytes: NumberEntry =
+    new NumberEntry("spark.tailrace.recursion.broadcastBytes", 128L << 20, least = 0, most = 8L << 30)
+
   private val all: Seq[ConfEntry[_]] =
-    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy)
+    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
+      RecursionBroadcastBytes
 
   /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))

@@ -19,7 +19,10 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
         val joins = write.inputQuery.exists(_.isInstanceOf[LabelJoin])
         val filters = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
         val watermarks = write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings.name }
-        if (joins || filters.nonEmpty || watermarks.nonEmpty) check(write, joins, filters)
+        val recursions = write.inputQuery.collect { case r: Recursion => r }
+        if (joins || filters.nonEmpty || watermarks.nonEmpty || recursions.nonEmpty)
+          check(write, joins, filters)
+        RecursionWriteCheck(write, recursions)
         // A frame that is used twice is one source.
         val names = watermarks.distinct.map(_._2)
         names.diff(names.distinct).headOption.foreach(name => throw Errors.watermarkNameExists(name))

@@ -57,7 +57,7 @@ final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: Calendar
 }
 
 /** What executors see of a [[LowWatermarkExec]]. They never run it. */
-private[progress] final case class ColumnsOfWatermark(output: Seq[Attribute]) extends LeafExecNode {
+private[tailrace] final case class ColumnsOfWatermark(output: Seq[Attribute]) extends LeafExecNode {
   override protected def doExecute(): RDD[InternalRow] =
     throw new UnsupportedOperationException("the watermark node is run on the driver")
 }

@@ -6,10 +6,11 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.SparkStrategy
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
+import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.{DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -24,8 +25,38 @@ object SparkPlans {
 
   def toFrame(session: ClassicSession, plan: LogicalPlan): DataFrame = ClassicDataset.ofRows(session, plan)
 
+  /** The type with nulls allowed in it, at any depth. */
+  def nullable(dataType: DataType): DataType = dataType.asNullable
+
   def hasStrategy(session: ClassicSession, strategy: SparkStrategy): Boolean =
     session.sessionState.planner.strategies.contains(strategy)
+
+  /** A plan after the session's optimizer, of a stream too, which Spark itself would want to be started first. */
+  def optimized(session: ClassicSession, plan: LogicalPlan): LogicalPlan =
+    session.sessionState.optimizer.execute(plan.clone())
+
+  private val withoutAdaption = Collections.synchronizedMap(new WeakHashMap[ClassicSession, ClassicSession])
+
+  /** The physical plan of a logical one that is resolved, all of it: nothing of it is left for later, when the first of its
+    * exchanges have run.
+    *
+    * @param broadcastBytes tables up to this size are broadcast in a join; the session's own limit, if that is greater
+    */
+  def executedPlan(session: ClassicSession, plan: LogicalPlan, broadcastBytes: Long): SparkPlan = {
+    val own = withoutAdaption.computeIfAbsent(
+      session,
+      (s: ClassicSession) => {
+        val clone = s.cloneSession()
+        clone.conf.set(SQLConf.ADAPTIVE_EXECUTION_ENABLED.key, "false")
+        clone
+      }
+    )
+    val least = session.sessionState.conf.autoBroadcastJoinThreshold
+    if (least >= 0) {
+      own.conf.set(SQLConf.AUTO_BROADCASTJOIN_THRESHOLD.key, Math.max(least, broadcastBytes).toString)
+    }
+    own.withActive(own.sessionState.executePlan(plan).executedPlan)
+  }
 
   /** The value that is set for a key in the session. */
   def setting(session: ClassicSession, key: String): Option[String] =

@@ -33,5 +33,8 @@ object SparkState {
   /** One daemon thread. */
   def oneThread(name: String): ExecutorService = ThreadUtils.newDaemonSingleThreadExecutor(name)
 
+  /** Throws if the task has been told to end. */
+  def endIfCancelled(context: TaskContext): Unit = context.killTaskIfInterrupted()
+
   def taskMemoryManager(context: TaskContext): TaskMemoryManager = context.taskMemoryManager()
 }

@@ -1,0 +1,99 @@
+package io.tailrace.common
+
+import io.tailrace.common.Errors.{refuse, stateError}
+
+/** The errors of recursions, as [[Errors]] has the others'. */
+object RecursionErrors {
+  def argumentOutside(): Throwable = refuse("TAILRACE_RECURSION_ARGUMENT_OUTSIDE")
+
+  def argumentUnused(name: String): Throwable =
+    refuse("TAILRACE_RECURSION_ARGUMENT_UNUSED", "name" -> name)
+
+  def asyncProgress(name: String): Throwable = refuse("TAILRACE_RECURSION_ASYNC_PROGRESS", "name" -> name)
+
+  def column(column: String, found: Int, columns: Seq[String]): Throwable =
+    refuse(
+      "TAILRACE_RECURSION_COLUMN",
+      "column" -> column,
+      "found" -> found.toString,
+      "columns" -> columns.mkString(", ")
+    )
+
+  def columnExists(column: String): Throwable =
+    refuse("TAILRACE_RECURSION_COLUMN_EXISTS", "column" -> column)
+
+  /** @param path the keys that the row has had, as text */
+  def cycle(path: String): Throwable = stateError("TAILRACE_RECURSION_CYCLE", null, "path" -> path)
+
+  def endless(name: String): Throwable = refuse("TAILRACE_RECURSION_ENDLESS", "name" -> name)
+
+  def feedbackIncomplete(directory: String, batch: Long): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE",
+      null,
+      "directory" -> directory,
+      "batch" -> batch.toString
+    )
+
+  def identity(name: String): Throwable = refuse("TAILRACE_RECURSION_IDENTITY", "name" -> name)
+
+  def mode(name: String, mode: String, reason: String): Throwable =
+    refuse("TAILRACE_RECURSION_MODE", "name" -> name, "mode" -> mode, "reason" -> reason)
+
+  def nameExists(name: String): Throwable = refuse("TAILRACE_RECURSION_NAME_EXISTS", "name" -> name)
+
+  def nested(name: String): Throwable = refuse("TAILRACE_RECURSION_NESTED", "name" -> name)
+
+  def operator(name: String, operator: String, reason: String): Throwable =
+    refuse("TAILRACE_RECURSION_OPERATOR", "name" -> name, "operator" -> operator, "reason" -> reason)
+
+  def optionInvalid(argument: String, value: String, allowed: String): Throwable =
+    refuse(
+      "TAILRACE_RECURSION_OPTION_INVALID",
+      "argument" -> argument,
+      "value" -> value,
+      "allowed" -> allowed
+    )
+
+  def revisions(name: String, mode: String): Throwable =
+    refuse("TAILRACE_RECURSION_REVISIONS", "name" -> name, "mode" -> mode)
+
+  def schema(name: String, differences: Seq[String]): Throwable =
+    refuse("TAILRACE_RECURSION_SCHEMA", "name" -> name, "differences" -> differences.mkString("; "))
+
+  def schemaChanged(file: String, written: String, expected: String): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_SCHEMA_CHANGED",
+      null,
+      "file" -> file,
+      "written" -> written,
+      "expected" -> expected
+    )
+
+  /** @param rows   that were of the last depth allowed
+    * @param sample some of them, as text
+    */
+  def tooDeep(depth: Int, rows: Long, sample: Seq[String]): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_TOO_DEEP",
+      null,
+      "depth" -> depth.toString,
+      "rows" -> rows.toString,
+      "sample" -> sample.mkString("; ")
+    )
+
+  def tooManyRows(rows: Long, depth: Int, sample: Seq[String]): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_TOO_MANY_ROWS",
+      null,
+      "rows" -> rows.toString,
+      "depth" -> depth.toString,
+      "sample" -> sample.mkString("; ")
+    )
+
+  def untracked(name: String, option: String, operator: String): Throwable =
+    refuse("TAILRACE_RECURSION_UNTRACKED", "name" -> name, "option" -> option, "operator" -> operator)
+
+  def watermarkPolicy(name: String): Throwable =
+    refuse("TAILRACE_RECURSION_WATERMARK_POLICY", "name" -> name)
+}

@@ -1,0 +1,38 @@
+package io.tailrace.plan
+
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Distinct}
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.tailrace.SparkPlans
+
+import io.tailrace.common.RecursionErrors
+
+/** Refuses a recursion that can't work in the streaming query that is being started. */
+private[plan] object RecursionWriteCheck {
+  def apply(write: WriteToStreamStatement, recursions: Seq[Recursion]): Unit = {
+    // A frame that is used twice is one recursion.
+    val names = recursions.distinct.map(_.settings.name)
+    names.diff(names.distinct).headOption.foreach(name => throw RecursionErrors.nameExists(name))
+    recursions.foreach { recursion =>
+      if (!SparkPlans.isAppend(write.outputMode) && aggregates(recursion)) {
+        throw RecursionErrors.revisions(recursion.settings.name, write.outputMode.toString.toLowerCase)
+      }
+    }
+    recursions.foreach {
+      case tap: FeedbackTap if tap.times.nonEmpty && watermarkPolicy.equalsIgnoreCase("max") =>
+        throw RecursionErrors.watermarkPolicy(tap.settings.name)
+      case _ =>
+    }
+  }
+
+  private def aggregates(recursion: Recursion): Boolean = recursion.exists {
+    case aggregate: Aggregate => aggregate.isStreaming
+    case distinct: Distinct => distinct.isStreaming
+    case _ => false
+  }
+
+  private def watermarkPolicy: String =
+    SparkPlans
+      .activeSetting(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY.key)
+      .getOrElse(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY.defaultValueString)
+}

@@ -1,0 +1,127 @@
+package io.tailrace.recursion
+
+import java.io._
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
+
+import io.tailrace.common.{Errors, RecursionErrors}
+
+/** Rows that a task has fed back: format 1, big-endian, see `jvm/docs/formats.md`. A file without rows has no bytes.
+  *
+  * {{{
+  *   "TRFB"(4) format(4) columns(4 + n)
+  *   each row: length(4) bytes
+  *   -1(4) rows(8) CRC-32C of all before(4)
+  * }}}
+  *
+  * The bytes of a row are Spark's for an unsafe row of these columns.
+  */
+object FeedbackFile {
+  private val Magic = 0x54524642
+  private val Format = 1
+  private val End = -1
+
+  /** Writes row after row. The file has bytes only if there was a row.
+    *
+    * @param open the file, when it is needed
+    */
+  final class Writer(open: () => OutputStream, columns: String) {
+    private val crc = new CRC32C
+    private var out: DataOutputStream = _
+    private var written = 0L
+
+    def rows: Long = written
+
+    private def begin(): Unit = {
+      out = new DataOutputStream(new CheckedOutputStream(new BufferedOutputStream(open(), 1 << 16), crc))
+      out.writeInt(Magic)
+      out.writeInt(Format)
+      val schema = columns.getBytes(UTF_8)
+      out.writeInt(schema.length)
+      out.write(schema)
+    }
+
+    /** @param write writes the row's bytes */
+    def add(length: Int)(write: OutputStream => Unit): Unit = {
+      if (out == null) begin()
+      out.writeInt(length)
+      write(out)
+      written += 1
+    }
+
+    /** Writes what is behind the last row. */
+    def end(): Unit = if (out != null) {
+      out.writeInt(End)
+      out.writeLong(written)
+      out.flush()
+      out.writeInt(crc.getValue.toInt)
+      out.flush()
+    }
+  }
+
+  /** Reads row after row. Damage is found at the end at the latest, and fails the task.
+    *
+    * @param name    of the file, for errors
+    * @param columns that the rows must have
+    */
+  final class Reader(in: InputStream, name: String, columns: String) extends Closeable {
+    private val crc = new CRC32C
+    private val data = new DataInputStream(new CheckedInputStream(new BufferedInputStream(in, 1 << 16), crc))
+    private var read = 0L
+    private var buffer = new Array[Byte](1024)
+    private var begun = false
+
+    /** Of the row that `next` has found. */
+    def bytes: Array[Byte] = buffer
+
+    private def begin(): Unit = {
+      begun = true
+      if (data.readInt() != Magic) throw Errors.stateFileCorrupt(name, "it has no rows that were fed back")
+      val format = data.readInt()
+      if (format != Format) throw Errors.stateFormatUnsupported(name, format, Format, Format)
+      val schema = new Array[Byte](length())
+      data.readFully(schema)
+      val written = new String(schema, UTF_8)
+      if (written != columns) throw RecursionErrors.schemaChanged(name, written, columns)
+    }
+
+    /** @return the length of the next row, or -1 */
+    def next(): Int =
+      try {
+        if (!begun) begin()
+        val size = data.readInt()
+        if (size == End) {
+          end()
+          End
+        } else {
+          checkLength(size)
+          if (size > buffer.length) buffer = new Array[Byte](Math.max(size, buffer.length * 2))
+          data.readFully(buffer, 0, size)
+          read += 1
+          size
+        }
+      } catch { case e: EOFException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
+
+    private def length(): Int = {
+      val size = data.readInt()
+      checkLength(size)
+      size
+    }
+
+    private def checkLength(size: Int): Unit =
+      if (size < 0 || size > MostBytes) throw Errors.stateFileCorrupt(name, s"a length of $size")
+
+    private def end(): Unit = {
+      val rows = data.readLong()
+      val checksum = crc.getValue.toInt
+      if (data.readInt() != checksum)
+        throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
+      if (rows != read) throw Errors.stateFileCorrupt(name, s"it has $read rows of $rows")
+    }
+
+    override def close(): Unit = data.close()
+  }
+
+  // What Spark can hold in one row.
+  private val MostBytes = Int.MaxValue - 16
+}

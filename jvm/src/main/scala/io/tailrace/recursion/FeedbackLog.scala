@@ -1,0 +1,85 @@
+package io.tailrace.recursion
+
+import java.io.FileNotFoundException
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+
+import io.tailrace.common.RecursionErrors
+import io.tailrace.state.{DurableFile, LocalFileManager}
+
+/** The rows that go round, in the query's checkpoint, between the micro-batch that gave them and the next one:
+  *
+  * {{{
+  *   <checkpoint>/tailrace-recursion/<name>/<batch>/<run>-<id>-<task>-of-<tasks>.rows
+  * }}}
+  *
+  * A task writes its file before it ends, so before Spark can take the batch for done. The next batch reads them, and they
+  * are deleted when that one is done.
+  */
+private[recursion] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
+  import FeedbackLog._
+
+  private lazy val manager: CheckpointFileManager = LocalFileManager.forPath(directory, hadoopConf)
+
+  private def batchDirectory(batch: Long): Path = new Path(directory, batch.toString)
+
+  /** The number of the next run of a batch. */
+  def nextRun(batch: Long): Int = FeedbackName.nextRun(listed(batch).map(_._1))
+
+  /** Says that a task, or a run without tasks, has fed nothing back. */
+  def writeEmpty(batch: Long, name: FeedbackName): Unit =
+    DurableFile.write(manager, new Path(batchDirectory(batch), name.toString))(_ => ())
+
+  /** A task's file that comes into being while the task goes on. */
+  def create(batch: Long, name: FeedbackName): CheckpointFileManager.CancellableFSDataOutputStream =
+    manager.createAtomic(new Path(batchDirectory(batch), name.toString), overwriteIfPossible = true)
+
+  /** What a batch that is done has fed back.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_RECURSION_FEEDBACK_INCOMPLETE
+    */
+  def fedBack(batch: Long): FedBack = {
+    val found = listed(batch)
+    val attempt = FeedbackName
+      .complete(found.map(_._1))
+      .getOrElse(throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch))
+    FedBack(attempt, found.collect { case (name, status) if name.attempt == attempt => status.getLen }.sum)
+  }
+
+  /** The files of a run of a batch that have rows, and their lengths. */
+  def files(batch: Long, attempt: FeedbackAttempt): Seq[(String, Long)] = {
+    val found = listed(batch).filter(_._1.attempt == attempt)
+    if (found.map(_._1.task).distinct.size < found.headOption.fold(1)(_._1.tasks)) {
+      throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch)
+    }
+    found.sortBy(_._1.task).collect {
+      case (_, status) if status.getLen > 0 => status.getPath.toString -> status.getLen
+    }
+  }
+
+  /** Deletes what batches before this one have fed back. */
+  def deleteBefore(batch: Long): Unit =
+    list(directory).map(_.getPath.getName).foreach {
+      case name @ Batch(b) if b.toLong < batch => manager.delete(new Path(directory, name))
+      case _ =>
+    }
+
+  private def listed(batch: Long): Seq[(FeedbackName, FileStatus)] =
+    list(batchDirectory(batch)).flatMap(status => FeedbackName.parse(status.getPath.getName).map(_ -> status))
+
+  private def list(path: Path): Seq[FileStatus] =
+    try manager.list(path).toSeq
+    catch { case _: FileNotFoundException => Nil }
+}
+
+private[recursion] object FeedbackLog {
+  private val Batch = """(\d+)""".r
+
+  def directory(checkpointRoot: String, name: String): Path =
+    new Path(new Path(checkpointRoot, "tailrace-recursion"), name)
+}
+
+/** @param bytes of all files; none: no row goes round */
+private[recursion] final case class FedBack(attempt: FeedbackAttempt, bytes: Long)

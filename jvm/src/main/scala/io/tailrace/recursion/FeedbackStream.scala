@@ -1,0 +1,114 @@
+package io.tailrace.recursion
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.read.streaming._
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamingRun}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.SerializableConfiguration
+import org.json4s.jackson.{JsonMethods, Serialization}
+
+import io.tailrace.common.{Errors, RecursionErrors}
+
+/** Reads what the last micro-batch has fed back, all of it, and deletes it when the batch that has read it is done.
+  *
+  * {{{
+  *   batch 7 gives rows, writes tailrace-recursion/<name>/7/
+  *   latestOffset -> 7     batch 8 reads 7/, and writes 8/ without rows
+  *   latestOffset -> null  7/ is deleted; there is nothing to do
+  * }}}
+  *
+  * Spark asks for the latest offset only when the batch before is committed; so, other than with files that somebody else
+  * writes, what belongs to that batch is complete then, or never.
+  */
+private[recursion] final class FeedbackStream(
+    settings: RecursionSettings,
+    columns: StructType,
+    run: StreamingRun,
+    log: FeedbackLog,
+    hadoopConf: Broadcast[SerializableConfiguration]
+) extends MicroBatchStream
+    with SupportsTriggerAvailableNow {
+
+  /** The trigger `availableNow` is for all that comes of the rows that are available: until the loop has drained. */
+  override def prepareForTriggerAvailableNow(): Unit = ()
+
+  /** Asked by Spark when it has chosen how to trigger batches, before the first one. */
+  override def getDefaultReadLimit: ReadLimit = {
+    if (run.tracksProgressAsynchronously) throw RecursionErrors.asyncProgress(settings.name)
+    run.triggerAtOnceIf(() => pending.isDefined)
+    ReadLimit.allAvailable()
+  }
+
+  /** What the last batch has fed back, if anything. What batches before it have is deleted: each has been read by the one
+    * after it, which is committed.
+    */
+  private def pending: Option[FeedbackOffset] =
+    run.lastCommittedBatch.flatMap { batch =>
+      val fedBack = log.fedBack(batch)
+      log.deleteBefore(batch)
+      if (fedBack.bytes == 0) None else Some(FeedbackOffset(batch, fedBack.attempt))
+    }
+
+  override def initialOffset(): Offset = FeedbackOffset.Start
+
+  /** Null if there is nothing: an offset would make Spark run an empty batch. */
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = pending.orNull
+
+  override def latestOffset(): Offset =
+    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is the one to call")
+
+  override def deserializeOffset(json: String): Offset = FeedbackOffset.fromJson(json)
+
+  override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] =
+    (start, end) match {
+      case (FeedbackOffset(from, _), FeedbackOffset(batch, attempt)) if batch > from =>
+        FeedbackSplits.group(log.files(batch, attempt)).map(FeedbackPartition).toArray[InputPartition]
+      case _ => Array.empty
+    }
+
+  override def createReaderFactory(): PartitionReaderFactory =
+    new FeedbackReaderFactory(hadoopConf, columns.length, columns.json)
+
+  override def commit(end: Offset): Unit = ()
+  override def stop(): Unit = ()
+}
+
+private[recursion] object FeedbackStream {
+
+  /** Of the query that is being started in this thread. */
+  def of(settings: RecursionSettings, columns: StructType): FeedbackStream = {
+    val session = SparkSession.active.asInstanceOf[SparkSession]
+    val run = StreamingRun.current(session)
+    val hadoopConf = SparkPlans.broadcastHadoopConf(session)
+    val directory = FeedbackLog.directory(run.checkpointRoot, settings.name)
+    new FeedbackStream(settings, columns, run, new FeedbackLog(directory, hadoopConf.value.value), hadoopConf)
+  }
+}
+
+/** @param batch   whose rows have been read; -1: none
+  * @param attempt which of its runs
+  */
+private[recursion] final case class FeedbackOffset(batch: Long, attempt: FeedbackAttempt) extends Offset {
+  override def json(): String =
+    Serialization.write(Map("batch" -> batch.toString, "run" -> attempt.toString))(FeedbackOffset.Formats)
+}
+
+private[recursion] object FeedbackOffset {
+  private val Formats = org.json4s.DefaultFormats
+
+  val Start: FeedbackOffset = FeedbackOffset(-1, FeedbackAttempt(0, "0" * 32))
+
+  def fromJson(json: String): FeedbackOffset = {
+    val fields = JsonMethods.parse(json).values match {
+      case map: Map[_, _] => map.map { case (key, value) => key.toString -> value.toString }
+      case _ => Map.empty[String, String]
+    }
+    val offset = for {
+      batch <- fields.get("batch").flatMap(_.toLongOption)
+      attempt <- fields.get("run").flatMap(FeedbackAttempt.parse)
+    } yield FeedbackOffset(batch, attempt)
+    offset.getOrElse(throw Errors.stateFileCorrupt("of the offset log", s"no offset of a recursion: $json"))
+  }
+}

@@ -1,0 +1,127 @@
+package io.tailrace.recursion
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.util.SerializableConfiguration
+
+import io.tailrace.common.RecursionErrors
+
+/** What the tasks of a micro-batch need to know.
+  *
+  * @param name  of the first task's file
+  * @param columns the rows' schema, as JSON
+  */
+private[recursion] final case class FeedbackRun(
+    directory: String,
+    hadoopConf: Broadcast[SerializableConfiguration],
+    batch: Long,
+    name: FeedbackName,
+    columns: String,
+    oldest: OldestTime
+)
+
+/** One task. A function by inheritance: Spark need not look for closures in it. */
+private[recursion] final class FeedbackTask(
+    run: FeedbackRun,
+    rules: FixpointRules,
+    columns: RoundColumns,
+    times: Seq[Int]
+) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    new FeedbackRows(
+      run,
+      run.name.copy(task = index),
+      rules,
+      columns,
+      new EventTimes(columns.all, times),
+      rows
+    )
+}
+
+/** The rows that come out of a task. What goes round is in its file when the last one has been taken. */
+private[recursion] final class FeedbackRows(
+    run: FeedbackRun,
+    name: FeedbackName,
+    rules: FixpointRules,
+    columns: RoundColumns,
+    times: EventTimes,
+    rows: Iterator[InternalRow]
+) extends Iterator[InternalRow] {
+  private val judge = new RowJudge(rules.settings)
+  private val toUnsafe = rules.toUnsafe()
+  private val sample = rules.sample()
+  private val log = new FeedbackLog(new Path(run.directory), run.hadoopConf.value.value)
+  private val startedNanos = System.nanoTime
+
+  private var file: CancellableFSDataOutputStream = _
+  private val writer = new FeedbackFile.Writer(() => open(), run.columns)
+  private var byDepth = Vector.empty[Long]
+  private var waiting: InternalRow = _
+  private var ended = false
+
+  // The task failed, or nobody wanted the rest of its rows.
+  TaskContext.get().addTaskCompletionListener[Unit] { _ => if (!ended && file != null) file.cancel() }
+
+  private def open(): CancellableFSDataOutputStream = {
+    file = log.create(run.batch, name)
+    file
+  }
+
+  override def hasNext: Boolean = {
+    while (waiting == null && !ended) {
+      if (rows.hasNext) waiting = judged(toUnsafe(rows.next()))
+      else end()
+    }
+    waiting != null
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException("no more rows")
+    val row = waiting
+    waiting = null
+    row
+  }
+
+  /** @return the row as it comes out; null if it doesn't */
+  private def judged(row: UnsafeRow): InternalRow = {
+    val depth = columns.depth.fold(1)(row.getInt)
+    val verdict = judge.judge(depth, rules.closesCycle(row))
+    verdict match {
+      case Verdict.TooDeep =>
+        throw RecursionErrors.tooDeep(depth - 1, judge.returned + 1, Seq(sample.keys(row)))
+      case Verdict.TooMany =>
+        throw RecursionErrors.tooManyRows(rules.settings.maxRows.get, depth, Seq(sample.keys(row)))
+      case Verdict.Cycle => throw RecursionErrors.cycle(sample.path(row))
+      case _ =>
+    }
+    if (verdict.isFedBack) {
+      writer.add(row.getSizeInBytes)(row.writeToStream(_, null))
+      times.oldest(row).foreach(run.oldest.add(_))
+    }
+    if (!verdict.isReturned) null
+    else {
+      count(depth)
+      row
+    }
+  }
+
+  private def count(depth: Int): Unit = {
+    if (byDepth.size < depth) byDepth = byDepth.padTo(depth, 0L)
+    byDepth = byDepth.updated(depth - 1, byDepth(depth - 1) + 1)
+  }
+
+  private def end(): Unit = {
+    writer.end()
+    if (file == null) log.writeEmpty(run.batch, name) else file.close()
+    ended = true
+    val nanos = System.nanoTime - startedNanos
+    val hops = byDepth.map(rows => Hop(rows, if (rows > 0) nanos else 0))
+    rules.sink.report(HopCounts(hops, writer.rows, judge.stopped, judge.cycles))
+  }
+}

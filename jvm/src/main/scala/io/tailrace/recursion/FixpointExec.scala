@@ -1,0 +1,82 @@
+package io.tailrace.recursion
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
+
+import io.tailrace.common.TailraceConf
+
+/** Applies op to its input, and to what comes of it, until nothing comes any more, within the micro-batch.
+  *
+  * {{{
+  *   op needs no exchange of its argument:  FixpointRDD, all hops in the task that has the row, one job
+  *   op exchanges it (a join of two large tables, repartition):  ShuffledFixpoint, a job a hop
+  * }}}
+  *
+  * @param argument which leaves of `body` stand for op's argument
+  * @param body     op's plan; not a child, for it isn't run beside the input but on it
+  * @param columns  of the rows that go round
+  * @param results  the columns that come out; behind those of `columns` the hop, if it was asked for
+  * @param streaming whether it runs in micro-batches: op sees their time
+  */
+final case class FixpointExec(
+    argument: Long,
+    @transient body: LogicalPlan,
+    settings: RecursionSettings,
+    columns: RoundColumns,
+    results: Seq[Attribute],
+    streaming: Boolean,
+    child: SparkPlan
+) extends UnaryExecNode
+    with CountsHops {
+  override def output: Seq[Attribute] = results
+  override def producedAttributes: AttributeSet = AttributeSet(results)
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(body)
+  override def mode: RecursionMode = RecursionMode.Fixpoint
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val types = child.output
+    val input = rows.mapPartitions { part =>
+      lazy val toUnsafe = UnsafeProjection.create(types, types)
+      part.map {
+        case unsafe: UnsafeRow => unsafe
+        case other => toUnsafe(other)
+      }: Iterator[InternalRow]
+    }
+    val batch = if (streaming) Some(StreamingBatch.current(session)) else None
+    val op = new RecursionBody(
+      session,
+      argument,
+      body,
+      batch.map(_.clockMs),
+      TailraceConf.RecursionBroadcastBytes.read(SparkPlans.setting(session, _))
+    )
+    val rules = new FixpointRules(
+      settings,
+      columns,
+      addsDepth = results.size > columns.all.size,
+      conf.sessionLocalTimeZone,
+      hopSink
+    )
+    val planned = op.over(new ArgumentRDD(sparkContext, input.getNumPartitions))
+    if (planned.isNarrow && planned.rows.getNumPartitions == input.getNumPartitions)
+      new FixpointRDD(input, planned.rows, op.reads, rules)
+    else new ShuffledFixpoint(op, rules, keep(batch)).run(input)
+  }
+
+  /** In a batch frame, until nobody refers to them any more: Spark's cleaner sees to that. */
+  private def keep(batch: Option[StreamingBatch]): RDD[InternalRow] => RDD[InternalRow] =
+    batch.fold((rows: RDD[InternalRow]) => rows.persist(ShuffledFixpoint.Storage): RDD[InternalRow])(b =>
+      KeptRows.keep(session, settings.name, b)
+    )
+
+  override protected def stringArgs: Iterator[Any] =
+    Iterator(s"name=${settings.name}", s"mode=${mode.name}", results)
+
+  override protected def withNewChildInternal(newChild: SparkPlan): FixpointExec = copy(child = newChild)
+}

@@ -1,0 +1,63 @@
+package io.tailrace.recursion
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
+import org.apache.spark.sql.types._
+import org.apache.spark.util.AccumulatorV2
+
+/** Brings the counts of the tasks to the driver. */
+private[recursion] final class HopCounter extends AccumulatorV2[HopCounts, HopCounts] {
+  private var counts = HopCounts()
+
+  override def isZero: Boolean = counts == HopCounts()
+  override def reset(): Unit = counts = HopCounts()
+  override def add(more: HopCounts): Unit = counts += more
+  override def merge(other: AccumulatorV2[HopCounts, HopCounts]): Unit = counts += other.value
+  override def value: HopCounts = counts
+
+  override def copy(): HopCounter = {
+    val same = new HopCounter
+    same.counts = counts
+    same
+  }
+}
+
+/** Counts as they stand in the query's progress. */
+object HopReport {
+
+  /** A progress is read by people. */
+  private val Named = 100
+
+  private val HopSchema =
+    new StructType().add("hop", IntegerType).add("rows", LongType).add("ms", DoubleType)
+
+  val Schema: StructType = new StructType()
+    .add("mode", StringType)
+    .add("rows", LongType)
+    .add("fedBack", LongType)
+    .add("deepest", IntegerType)
+    .add("stopped", LongType)
+    .add("cycles", LongType)
+    .add("hops", ArrayType(HopSchema))
+
+  /** What a recursion's counts are called in `observedMetrics`. */
+  def name(settings: RecursionSettings): String = s"tailrace.${settings.name}"
+
+  def row(mode: RecursionMode, counts: HopCounts): Row = {
+    val hops = counts.hops.take(Math.min(Named, counts.deepest)).zipWithIndex.map { case (hop, i) =>
+      new GenericRowWithSchema(Array(i + 1, hop.rows, hop.nanos / 1e6), HopSchema)
+    }
+    new GenericRowWithSchema(
+      Array(
+        mode.name,
+        counts.rows,
+        counts.fedBack,
+        counts.deepest,
+        counts.stopped,
+        counts.cycles,
+        hops
+      ),
+      Schema
+    )
+  }
+}

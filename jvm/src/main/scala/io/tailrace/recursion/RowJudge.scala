@@ -1,0 +1,71 @@
+package io.tailrace.recursion
+
+/** What becomes of each row that comes out of op: the rules of limits and cycles, and their counts.
+  *
+  * {{{
+  *   max_depth = 3, on_limit = "error":  hop 3 goes round,          a row of hop 4 is TooDeep
+  *   max_depth = 3, on_limit = "stop":   hop 3 comes out, and ends  there is no hop 4
+  * }}}
+  *
+  * One judge for the rows that share a limit: those of a task in a micro-batch.
+  */
+final class RowJudge(settings: RecursionSettings) {
+  import Verdict._
+
+  private val deepest = settings.maxDepth.getOrElse(Int.MaxValue)
+  private val most = settings.maxRows.getOrElse(Long.MaxValue)
+  private val stops = settings.onLimit == OnLimit.Stop
+
+  private var returnedRows = 0L
+  private var stoppedRows = 0L
+  private var cycleRows = 0L
+
+  /** Rows that have come out. */
+  def returned: Long = returnedRows
+
+  /** Rows that came out without going round any more, or not at all, for a limit. */
+  def stopped: Long = stoppedRows
+
+  /** Rows that have closed a cycle. */
+  def cycles: Long = cycleRows
+
+  /** @param depth       the hop that the row came out of, from 1 on
+    * @param closesCycle its key is in its path already
+    */
+  def judge(depth: Int, closesCycle: Boolean): Verdict = {
+    if (closesCycle) cycleRows += 1
+    if (closesCycle && settings.onCycle != OnCycle.Divert) {
+      if (settings.onCycle == OnCycle.Error) Cycle else Dropped
+    } else if (depth > deepest) TooDeep
+    else if (returnedRows >= most) {
+      if (!stops) TooMany
+      else {
+        stoppedRows += 1
+        Dropped
+      }
+    } else {
+      returnedRows += 1
+      if (closesCycle) Returned
+      else if (stops && depth == deepest) {
+        stoppedRows += 1
+        Returned
+      } else GoesRound
+    }
+  }
+}
+
+/** @param isReturned  the row comes out
+  * @param isFedBack   and is an input of op again
+  */
+sealed abstract class Verdict(val isReturned: Boolean, val isFedBack: Boolean)
+
+object Verdict {
+  case object GoesRound extends Verdict(true, true)
+  case object Returned extends Verdict(true, false)
+  case object Dropped extends Verdict(false, false)
+
+  /** Errors: of the depth, of the number of rows, of a cycle. */
+  case object TooDeep extends Verdict(false, false)
+  case object TooMany extends Verdict(false, false)
+  case object Cycle extends Verdict(false, false)
+}

@@ -1,0 +1,71 @@
+package io.tailrace.recursion
+
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.util.AccumulatorV2
+
+/** The rows that a recursion has going round, in one run of a query, on the driver: the oldest of those that the micro-batch
+  * has fed back, and how far the query's other watermarks have come. Plans are made anew for each batch, so they can't keep
+  * it.
+  */
+private[recursion] final class RowsInFlight {
+  private var batch = -1L
+  private var oldest = List.empty[OldestTime]
+  private var inputs = Map.empty[UUID, Option[Long]]
+
+  /** What tasks of the batch give the event times to that they feed back. A frame that is used twice in a query has two of
+    * them a batch.
+    */
+  def collect(next: Long, made: OldestTime): OldestTime = synchronized {
+    if (next != batch) oldest = Nil
+    batch = next
+    oldest ::= made
+    made
+  }
+
+  /** The watermark after a batch, in milliseconds.
+    *
+    * @param seen of each input of the query, what its watermark is after the batch, if rows of it have come
+    */
+  def watermark(finished: Long, seen: Map[UUID, Option[Long]]): Option[Long] = synchronized {
+    seen.foreach { case (node, ms) =>
+      inputs += node -> (inputs.getOrElse(node, None) ++ ms).maxOption
+    }
+    val inFlight = if (batch == finished) oldest.flatMap(_.value).minOption else None
+    HeldWatermark.after(inputs.values.toSeq, inFlight)
+  }
+}
+
+private[recursion] object RowsInFlight {
+  private val all = new ConcurrentHashMap[(String, String), RowsInFlight]
+
+  /** Of the run that is being planned or executed in this thread. */
+  def of(session: SparkSession, recursion: String): RowsInFlight = {
+    val key = (StreamingBatch.current(session).runId, recursion)
+    if (!all.containsKey(key)) {
+      val active = StreamingBatch.activeRuns(session)
+      all.keySet.removeIf { case (run, _) => !active(run) }
+    }
+    all.computeIfAbsent(key, _ => new RowsInFlight)
+  }
+}
+
+/** The least of the event times that tasks have seen, in microseconds. */
+private[recursion] final class OldestTime extends AccumulatorV2[Long, Option[Long]] {
+  private var least = Long.MaxValue
+
+  override def isZero: Boolean = least == Long.MaxValue
+  override def reset(): Unit = least = Long.MaxValue
+  override def add(micros: Long): Unit = least = Math.min(least, micros)
+  override def merge(other: AccumulatorV2[Long, Option[Long]]): Unit = other.value.foreach(add)
+  override def value: Option[Long] = if (isZero) None else Some(least)
+
+  override def copy(): OldestTime = {
+    val same = new OldestTime
+    same.least = least
+    same
+  }
+}

@@ -1,0 +1,56 @@
+package org.apache.spark.sql.tailrace
+
+import java.util.UUID
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
+import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
+import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.util.Clock
+
+/** The streaming query that runs in this thread, from its start on: before its first micro-batch, too. */
+final class StreamingRun private (execution: StreamExecution) {
+  def checkpointRoot: String = execution.resolvedCheckpointRoot
+
+  /** The last micro-batch that is done for good, of this start or an earlier one. */
+  def lastCommittedBatch: Option[Long] = execution.commitLog.getLatestBatchId()
+
+  def tracksProgressAsynchronously: Boolean = execution.isInstanceOf[AsyncProgressTrackingMicroBatchExecution]
+
+  /** The watermark nodes of the batch that has just run. */
+  def watermarkNodes: Seq[EventTimeWatermarkExec] =
+    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.lastExecution.executedPlan) {
+      case node: EventTimeWatermarkExec => node
+    }
+
+  /** Has a query that waits between its batches, as with the trigger `processingTime`, not wait when there is something to
+    * do. To be called after Spark has chosen the executor of its trigger, and before that begins.
+    */
+  def triggerAtOnceIf(isWaiting: () => Boolean): Unit = execution match {
+    case query: MicroBatchExecution =>
+      query.triggerExecutor match {
+        case ProcessingTimeExecutor(trigger, clock) if trigger.intervalMs > 0 =>
+          query.triggerExecutor = ProcessingTimeExecutor(trigger, new ImpatientClock(clock, isWaiting))
+        case _ =>
+      }
+    case _ =>
+  }
+}
+
+object StreamingRun {
+  def current(session: SparkSession): StreamingRun = {
+    val id = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)
+    require(id != null, "no streaming query runs in this thread")
+    val execution = session.sharedState.activeStreamingQueries.get(UUID.fromString(id))
+    require(execution != null, s"the query $id isn't active")
+    new StreamingRun(execution)
+  }
+}
+
+/** A clock that doesn't wait while there is something to do. */
+private final class ImpatientClock(clock: Clock, isWaiting: () => Boolean) extends Clock {
+  override def getTimeMillis(): Long = clock.getTimeMillis()
+  override def nanoTime(): Long = clock.nanoTime()
+  override def waitTillTime(targetTime: Long): Long =
+    if (isWaiting()) clock.getTimeMillis() else clock.waitTillTime(targetTime)
+}

@@ -1,0 +1,104 @@
+"""Recursion in a stream: what comes of a row, of what comes of it, and so on, until nothing is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+
+def recursively(
+    frame: DataFrame,
+    op: Callable[[DataFrame], DataFrame],
+    *,
+    max_depth: int | None = None,
+    max_rows: int | None = None,
+    on_limit: str = "error",
+    depth_column: str | None = None,
+    path_columns: str | Sequence[str] | None = None,
+    on_cycle: str = "error",
+    mode: str = "auto",
+    name: str = "recursion",
+) -> DataFrame:
+    """All that comes of a frame by an operation whose results are its argument again.
+
+        ancestors = tailrace.recursively(
+            nodes.selectExpr("parent AS node"),
+            lambda updates: updates.join(parents, "node").selectExpr("parent AS node"),
+        )
+        ancestors.groupBy("node").count()
+
+    Each row that `op` gives comes out, and is given to `op` once more, until it gives nothing any more: the
+    way up a tree, the parts of parts, referrals, retries. The frame's own rows don't come out, so that the
+    first ones of the example are the nodes' grandparents; `union` them if they are wanted.
+
+    How rows go round is chosen from the plan of `op`, and shown in the query's plan and progress:
+
+    - "fixpoint": an `op` without state (select, filter, explode, functions, joins with tables) is applied
+      until nothing is left within the micro-batch that brought the row. Where `op` needs no exchange, and it
+      needs none to join a table of up to `spark.tailrace.recursion.broadcastBytes` (128 MiB), that happens
+      in the row's own task, without a Spark job a hop.
+    - "feedback": with state in `op` (a join of two streams, deduplication, `tailrace.join`) each hop takes a
+      micro-batch. Rows that go round are in a log in the query's checkpoint, which is deleted as it is read;
+      each goes round exactly once, over a failure at any moment. The trigger `availableNow` goes on until
+      the loop has drained; `processingTime` doesn't wait while rows go round. They hold the watermark, if
+      they have an event time: none becomes late because it takes several micro-batches.
+
+    Results aren't taken back. A row that says that a node has moved to another parent is one more row: what
+    came of the old parent stays. An aggregation in `op`, or before it, is refused but in the output mode
+    append, where each group comes out once.
+
+    Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with another
+    `name`: that name): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a limit, `cycles`,
+    and `hops`: `hop`, `rows` and `ms` of each, the first hundred.
+
+    Args:
+        frame: a stream; or a batch frame, if `op` has no state.
+        op: is called once, with a frame like `frame`. Its result must have the same columns, by name, type
+            and order, and something in it that can drop a row, or it would never end.
+        max_depth: after how many hops no row may come out. None: there may be any number.
+        max_rows: how many rows a task may give in a micro-batch; where `op` exchanges rows, all tasks. None:
+            any number.
+        on_limit: "error" ends the query, and names some of the rows; "stop" lets nothing beyond the limit
+            come out, and counts what is stopped.
+        depth_column: a column to be added, int: the hop at which a row came out, from 1 on.
+        path_columns: the columns that a row is known by. A column `path` is added: an array of what the rows
+            were known by that it has come of, the frame's row first and itself last; of structs where there
+            are several columns. Cycles are found: a row that is in its own path.
+        on_cycle: with `path_columns`, what is done about a row that closes a cycle. "error" ends the query
+            and names the path; "stop" leaves the row out; "divert" lets it come out with true in a column
+            `cycle` boolean, which is added. It doesn't go round again.
+        mode: "auto", or one of the two to insist on it: then an `op` that can't go round that way is refused.
+        name: of the recursion in the checkpoint and in the progress, never to be changed. Two recursions of
+            one query need two names.
+
+    Returns:
+        A frame with the columns of `frame`, then `depth_column`, `path` and `cycle` as asked for.
+
+    Raises:
+        TailraceRecursionError: `op` can't end, is the identity, doesn't use its argument, gives other
+            columns, or has an operation in it that can't go round; or an option makes no sense.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TypeError: an argument, or what `op` returns, is of a wrong Python type.
+    """
+    _convert.frame(frame, "frame")
+    options = {
+        "onLimit": _convert.text(on_limit, "on_limit"),
+        "onCycle": _convert.text(on_cycle, "on_cycle"),
+        "mode": _convert.text(mode, "mode"),
+        "name": _convert.text(name, "name"),
+    }
+    if max_depth is not None:
+        options["maxDepth"] = _convert.count(max_depth, "max_depth")
+    if max_rows is not None:
+        options["maxRows"] = _convert.count(max_rows, "max_rows")
+    if depth_column is not None:
+        options["depthColumn"] = _convert.text(depth_column, "depth_column")
+    names = [path_columns] if isinstance(path_columns, str) else path_columns or ()
+    keys = [_convert.text(column, "path_columns") for column in names]
+    return _jvm.recursively(frame, op, keys, options)

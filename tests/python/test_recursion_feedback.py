@@ -1,0 +1,133 @@
+"""Recursions that go round by their log: watermarks, triggers, sinks that don't read all, what is kept."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import tailrace
+from trees import Trees
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture
+def trees(spark: SparkSession, tmp_path: Path) -> Trees:
+    return Trees(spark, tmp_path)
+
+
+def down(u: DataFrame) -> DataFrame:
+    return u.where("node > 0").selectExpr("node - 1 AS node", *u.columns[1:])
+
+
+def test_rows_that_go_round_hold_the_watermark(trees: Trees) -> None:
+    # 5 goes round five times from 12:00; meanwhile come rows of half an hour later.
+    trees.add("nodes", [(5, 12 * 60)], [(1, 12 * 60 + 30)], [(1, 12 * 60 + 31)])
+    timed = trees.stream("nodes").selectExpr("node", "timestamp_micros(parent * 60000000) AS at")
+    looped = tailrace.recursively(timed.withWatermark("at", "0 seconds"), down, mode="feedback")
+    counts = looped.groupBy("at").count()
+    rows = trees.run(counts)
+    by_minute = {at.strftime("%H:%M"): n for at, n in rows}
+    assert by_minute == {"12:00": 5, "12:30": 1, "12:31": 1}
+    assert len(rows) == 3
+    dropped = [o.numRowsDroppedByWatermark for p in rows.progress for o in p.stateOperators]
+    assert sum(dropped) == 0
+    # When nothing goes round any more it is where the input's is.
+    assert rows.progress[-1].eventTime["watermark"] == "1970-01-01T12:31:00.000Z"
+
+
+def test_a_trigger_doesnt_wait_while_rows_go_round_and_the_log_is_emptied(trees: Trees) -> None:
+    trees.add("nodes", [(4, 0)])
+    looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback", depth_column="hop")
+    query = trees.start(looped, processingTime="1 hour")
+    deadline = time.monotonic() + 60
+    while trees.spark.table(query.name).count() < 4 or trees.log():
+        assert time.monotonic() < deadline, "it waits for its trigger"
+        time.sleep(0.1)
+    # One hop took one micro-batch, and no more; the last one finds that there is nothing left.
+    deadline = time.monotonic() + 60
+    while len(query.recentProgress) < 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    observed = [p.observedMetrics["tailrace.recursion"] for p in query.recentProgress]
+    assert [(o.mode, o.fedBack, o.deepest) for o in observed] == [
+        ("feedback", 1, 1),
+        ("feedback", 1, 2),
+        ("feedback", 1, 3),
+        ("feedback", 1, 4),
+        ("feedback", 0, 0),
+    ]
+    query.stop()
+    assert sorted(tuple(r) for r in trees.spark.table(query.name).collect()) == [
+        (0, 0, 4),
+        (1, 0, 3),
+        (2, 0, 2),
+        (3, 0, 1),
+    ]
+
+
+def test_a_sink_that_doesnt_read_all_is_found_out(trees: Trees) -> None:
+    def take_one(frame: DataFrame, _: int) -> None:
+        frame.take(1)
+
+    trees.add("nodes", [(4, i) for i in range(20)])
+    looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback")
+    writer = looped.writeStream.foreachBatch(take_one)
+    writer = writer.option("checkpointLocation", str(trees.root / "query"))
+    query = writer.trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match="TAILRACE_RECURSION_FEEDBACK_INCOMPLETE"):
+        query.awaitTermination()
+
+
+def test_rows_on_their_way_are_found_again_and_another_op_is_refused(trees: Trees) -> None:
+    trees.add("nodes", [(3, 7)])
+
+    def run(column: str, **trigger: bool) -> None:
+        nodes = trees.stream("nodes").selectExpr("node", f"{column} AS parent")
+        looped = tailrace.recursively(nodes, down, mode="feedback").selectExpr("node", "CAST(parent AS long)")
+        writer = looped.writeStream.option("checkpointLocation", str(trees.root / "query"))
+        writer.trigger(**trigger).start(str(trees.root / "out"), "parquet").awaitTermination()
+
+    def out() -> list[int]:
+        return sorted(r.node for r in trees.spark.read.parquet(str(trees.root / "out")).collect())
+
+    run("parent", once=True)
+    assert out() == [2]
+    assert trees.log() > 0
+    with pytest.raises(StreamingQueryException, match="TAILRACE_RECURSION_SCHEMA_CHANGED"):
+        run("CAST(parent AS string)", availableNow=True)
+    run("parent", availableNow=True)
+    assert out() == [0, 1, 2]
+    assert trees.log() == 0
+
+
+def test_state_within_op(trees: Trees) -> None:
+    # Two ways lead to 0: deduplication lets each node through once, over all hops.
+    trees.add("nodes", [(3, 0), (2, 0)], [(4, 0)])
+    seen_once = tailrace.recursively(trees.stream("nodes"), lambda u: down(u).dropDuplicates(["node"]))
+    rows = trees.run(seen_once)
+    assert sorted(rows) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert {c["mode"] for c in rows.counts()} == {"feedback"}
+
+
+def test_a_cycle_between_streams_is_diverted(trees: Trees) -> None:
+    trees.add("nodes", [(1, 2), (2, 3), (3, 1)])
+    edges = trees.stream("nodes")
+    round_trip = tailrace.recursively(
+        trees.stream("nodes").where("node = 1").select("node"),
+        lambda u: u.join(edges, "node").selectExpr("parent AS node"),
+        path_columns="node",
+        on_cycle="divert",
+    )
+    rows = trees.run(round_trip)
+    assert sorted(rows, key=lambda r: len(r[1])) == [
+        (2, [1, 2], False),
+        (3, [1, 2, 3], False),
+        (1, [1, 2, 3, 1], True),
+    ]

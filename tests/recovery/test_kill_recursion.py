@@ -1,0 +1,48 @@
+"""kill -9 of a recursion that goes round by its log, at random moments: each result is in its output once.
+
+`TAILRACE_KILLS` sets the number of kills; three by default, for other campaigns run too.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from killing import KILLS, SEED, committed_files, run_to_the_end
+
+from trees import ancestors
+
+_WORKER = Path(__file__).with_name("recursion_worker.py")
+_FILES_PER_KILL = 5
+_NODES_PER_FILE = 6
+
+
+def _make(root: Path, files: int, rng: random.Random) -> list[tuple[int, int]]:
+    """A tree of which each file is a part, its nodes in any order; some wait for parents in later files."""
+    edges = [(n, rng.randrange(max(1, n - 8), n)) for n in range(2, files * _NODES_PER_FILE + 2)]
+    order = sorted(edges, key=lambda edge: edge[0] + rng.uniform(0, 3 * _NODES_PER_FILE))
+    (root / "nodes").mkdir()
+    for i in range(files):
+        part = order[i * _NODES_PER_FILE : (i + 1) * _NODES_PER_FILE]
+        path = root / "nodes" / f"{i:05d}.parquet"
+        pq.write_table(pa.table(list(zip(*part, strict=True)), ["node", "parent"]), path)
+        os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
+    return edges
+
+
+def test_each_result_comes_out_once(tmp_path: Path) -> None:
+    kills = KILLS if "TAILRACE_KILLS" in os.environ else 3
+    rng = random.Random(SEED)
+    edges = _make(tmp_path, kills * _FILES_PER_KILL, rng)
+    run_to_the_end(_WORKER, tmp_path, kills, rng)
+    found: Counter[tuple[int, int]] = Counter()
+    for path in committed_files(tmp_path):
+        for row in pq.read_table(path).to_pylist():
+            found[row["leaf"], row["node"]] += 1
+    assert found == Counter(ancestors(edges))
+    log = tmp_path / "checkpoint" / "tailrace-recursion"
+    assert sum(p.stat().st_size for p in log.rglob("*.rows")) == 0, "rows are left on their way"

@@ -90,7 +90,8 @@ lazy val jvm = (project in file("jvm"))
     Test / fork := true,
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Test / parallelExecution := false,
-    Test / javaOptions ++= sparkJavaOptions :+ "-Xmx3g",
+    // The first compiler only: nothing runs long enough for what the second one costs.
+    Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", "-XX:TieredStopAtLevel=1"),
     Test / testGrouping := testProcesses(
       (Test / definedTests).value,
       (Test / forkOptions).value,

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
+# Of the drivers of this process and those that it starts: nothing runs long enough for what the second compiler costs.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 
 _JVM_SUITES = pytest.StashKey[JvmSuites]()
 

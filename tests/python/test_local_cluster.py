@@ -20,6 +20,7 @@ from streams import Row, Streams, groups
 builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.sql.shuffle.partitions", "3").config("spark.log.level", "OFF")
 builder = builder.config("spark.driver.memory", "1g").config("spark.executor.memory", "1g")
+builder = builder.config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
 spark = tailrace.configure(builder).getOrCreate()
 streams = Streams(spark, Path(sys.argv[1]))
 with streams.query(streams.join()) as query:

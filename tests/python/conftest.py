@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
-# Of the drivers of this process and those that it starts: nothing runs long enough for what the second compiler costs.
+# Of the drivers of this process and of those that it starts: nothing runs long enough for what the second
+# compiler costs.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 

@@ -1,5 +1,7 @@
 package io.tailrace.recursion
 
+import java.util.Arrays
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
@@ -61,7 +63,7 @@ private[recursion] final class FeedbackRows(
 
   private var file: CancellableFSDataOutputStream = _
   private val writer = new FeedbackFile.Writer(() => open(), run.columns)
-  private var byDepth = Vector.empty[Long]
+  private var byDepth = new Array[Long](0)
   private var waiting: InternalRow = _
   private var ended = false
 
@@ -112,8 +114,8 @@ private[recursion] final class FeedbackRows(
   }
 
   private def count(depth: Int): Unit = {
-    if (byDepth.size < depth) byDepth = byDepth.padTo(depth, 0L)
-    byDepth = byDepth.updated(depth - 1, byDepth(depth - 1) + 1)
+    if (byDepth.length < depth) byDepth = Arrays.copyOf(byDepth, depth)
+    byDepth(depth - 1) += 1
   }
 
   private def end(): Unit = {
@@ -121,7 +123,7 @@ private[recursion] final class FeedbackRows(
     if (file == null) log.writeEmpty(run.batch, name) else file.close()
     ended = true
     val nanos = System.nanoTime - startedNanos
-    val hops = byDepth.map(rows => Hop(rows, if (rows > 0) nanos else 0))
+    val hops = byDepth.toVector.map(rows => Hop(rows, if (rows > 0) nanos else 0))
     rules.sink.report(HopCounts(hops, writer.rows, judge.stopped, judge.cycles))
   }
 }

@@ -23,6 +23,7 @@ private[recursion] final class RecursionBody(
     clockMs: Option[Long],
     broadcastBytes: Long
 ) {
+  private lazy val planning = SparkPlans.planningSession(session, broadcastBytes)
   private val timed = clockMs.fold(plan)(atTime(plan, _))
 
   /** How often op reads its argument. */
@@ -33,7 +34,7 @@ private[recursion] final class RecursionBody(
       case a: RecursionArgument if a.id == argument => ArgumentRows(a.output, rows)
       case union: Union if union.children.forall(_.exists(_.isInstanceOf[ArgumentRows])) => NarrowUnion(union)
     }
-    new PlannedBody(SparkPlans.executedPlan(session, ready, broadcastBytes))
+    new PlannedBody(SparkPlans.executedPlan(planning, ready))
   }
 
   private def atTime(plan: LogicalPlan, ms: Long): LogicalPlan =

@@ -35,28 +35,23 @@ object SparkPlans {
   def optimized(session: ClassicSession, plan: LogicalPlan): LogicalPlan =
     session.sessionState.optimizer.execute(plan.clone())
 
-  private val withoutAdaption = Collections.synchronizedMap(new WeakHashMap[ClassicSession, ClassicSession])
-
-  /** The physical plan of a logical one that is resolved, all of it: nothing of it is left for later, when the first of its
-    * exchanges have run.
+  /** A copy of a session that plans all of a query at once: nothing is left for later, when the first of its exchanges have
+    * run.
     *
-    * @param broadcastBytes tables up to this size are broadcast in a join; the session's own limit, if that is greater
+    * @param broadcastBytes tables up to this size are broadcast in a join; the session's own limit, if that is greater or
+    *                       forbids it
     */
-  def executedPlan(session: ClassicSession, plan: LogicalPlan, broadcastBytes: Long): SparkPlan = {
-    val own = withoutAdaption.computeIfAbsent(
-      session,
-      (s: ClassicSession) => {
-        val clone = s.cloneSession()
-        clone.conf.set(SQLConf.ADAPTIVE_EXECUTION_ENABLED.key, "false")
-        clone
-      }
-    )
-    val least = session.sessionState.conf.autoBroadcastJoinThreshold
-    if (least >= 0) {
-      own.conf.set(SQLConf.AUTO_BROADCASTJOIN_THRESHOLD.key, Math.max(least, broadcastBytes).toString)
-    }
-    own.withActive(own.sessionState.executePlan(plan).executedPlan)
+  def planningSession(session: ClassicSession, broadcastBytes: Long): ClassicSession = {
+    val copy = session.cloneSession()
+    copy.conf.set(SQLConf.ADAPTIVE_EXECUTION_ENABLED.key, "false")
+    val own = session.sessionState.conf.autoBroadcastJoinThreshold
+    if (own >= 0)
+      copy.conf.set(SQLConf.AUTO_BROADCASTJOIN_THRESHOLD.key, Math.max(own, broadcastBytes).toString)
+    copy
   }
+
+  def executedPlan(session: ClassicSession, plan: LogicalPlan): SparkPlan =
+    session.withActive(session.sessionState.executePlan(plan).executedPlan)
 
   /** The value that is set for a key in the session. */
   def setting(session: ClassicSession, key: String): Option[String] =

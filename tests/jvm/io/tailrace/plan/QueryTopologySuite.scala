@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Row}
 
-import io.tailrace.api.{JoinOptions, Tailrace, WatermarkOptions}
+import io.tailrace.api.{JoinOptions, RecursionOptions, Tailrace, WatermarkOptions}
 import io.tailrace.progress.WatermarkStamp
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
@@ -102,6 +102,32 @@ final class QueryTopologySuite extends SparkSuite {
       val tellers =
         server.reports.filter(_.get("operators").size > 1).map(_.at("/operators/0/operator").asText)
       assert(tellers.toSet == Set("clicks"), "one of the sources tells of the query")
+    }
+  }
+
+  test("a recursion holds its oldest row in flight back") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val options = RecursionOptions(mode = "feedback")
+        Tailrace.recursively(logs(in.head, source(server, "logs")), options) { rows =>
+          rows.filter("id < 3").select(col("host"), col("at"), (col("id") + 1).as("id"))
+        }
+      }).start()
+      server.low = Some(micros(20))
+      // Of the first row come three more, a batch each; of the others nothing.
+      stream.add(Seq(Logged("a", at(5), 0), Logged("a", at(20), 9), Logged("b", at(20), 9)))
+      assert(stream.all.map(_.getLong(2)) == Seq(1, 2, 3))
+      val name = "logs/tailraceRecursion-recursion"
+      assert(upstreams(operator(server, name)) == Set("logs"))
+      assert(upstreams(operator(server, "logs/sink")) == Set(name))
+      val told = server.reports
+        .flatMap(_.get("operators").elements.asScala)
+        .filter(_.get("operator").asText == name)
+        .map(lows(_).head)
+      // Three batches with a row in flight, and one that finds that none is left.
+      assert(told.size >= 4 && told.take(3).forall(_ <= micros(5)))
+      stream.add(logged("a" -> 30, "b" -> 30))
+      assert(lows(operator(server, name)).head > micros(5))
     }
   }
 

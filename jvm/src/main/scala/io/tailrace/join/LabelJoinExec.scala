@@ -191,6 +191,8 @@ class LabelJoinExec(
     accumulator
   }
 
+  override def workName: String = s"$shortName-${stateInfo.fold(0L)(_.operatorId)}"
+
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped) {
     waiting.value.asScala.map(one => one.partition -> one.oldest).toMap
   }

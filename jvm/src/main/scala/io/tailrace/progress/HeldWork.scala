@@ -1,7 +1,10 @@
 package io.tailrace.progress
 
-/** An operator with state that knows which of its rows have not come out yet. */
+/** An operator that keeps rows from batch to batch and knows which have not come out yet. */
 trait HeldWork {
+
+  /** Its name in the query. */
+  def workName: String
 
   /** On the driver, after the tasks of a batch: per state partition the event time of the oldest row that waits there, in
     * microseconds; none where nothing waits. Nothing at all: it can't say, and Spark's propagation says how far it is.

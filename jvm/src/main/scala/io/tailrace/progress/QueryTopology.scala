@@ -16,7 +16,7 @@ final case class OperatorReport(
     lowWatermarks: Map[String, Long]
 )
 
-/** What a query makes of its sources' low watermarks: its operators with state, and its sink.
+/** What a query makes of its sources' low watermarks: its operators with state, its recursions, and its sink.
   *
   * {{{
   *   clicks ──┐                                  the join holds (A, 12:00) until 12:30 is passed: 12:00,
@@ -46,20 +46,22 @@ private[progress] final class QueryTopology(
   def reports: Seq[OperatorReport] =
     if (server.operator != prefix) Nil
     else {
-      val operators = StreamingPlan.nodes(plan).collect { case writer: StateStoreWriter => writer }.distinct
-      operators.flatMap(operator) ++ sink
+      StreamingPlan.nodes(plan).filter(keepsRows).distinct.flatMap(operator) ++ sink
     }
 
   private def sink: Option[OperatorReport] =
     Option.when(sinkToo)(OperatorReport(s"$prefix/sink", "sink", upstreams(plan), Map.empty))
 
-  private def operator(operator: StateStoreWriter): Option[OperatorReport] = {
+  private def keepsRows(node: SparkPlan): Boolean =
+    node.isInstanceOf[StateStoreWriter] || node.isInstanceOf[HeldWork]
+
+  private def operator(operator: SparkPlan): Option[OperatorReport] = {
     val above = upstreams(StreamingPlan.inputs(operator))
     Option.when(above.nonEmpty) {
       val input =
         micros(StreamingPlan.inputs(operator).flatMap(OutputWatermark.of(_, current, current)).minOption)
       val held = operator match {
-        case join: HeldWork => join.oldestWaiting
+        case own: HeldWork => own.oldestWaiting
         case _ => None
       }
       val lows = held match {
@@ -73,14 +75,18 @@ private[progress] final class QueryTopology(
     }
   }
 
-  private def name(operator: StateStoreWriter): String =
-    s"$prefix/${operator.shortName}-${operator.stateInfo.fold(0L)(_.operatorId)}"
+  private def name(operator: SparkPlan): String = operator match {
+    case own: HeldWork => s"$prefix/${own.workName}"
+    case writer: StateStoreWriter =>
+      s"$prefix/${writer.shortName}-${writer.stateInfo.fold(0L)(_.operatorId)}"
+    case other => throw new IllegalArgumentException(s"${other.nodeName} keeps no rows")
+  }
 
   private def upstreams(plans: Seq[SparkPlan]): Seq[String] = plans.flatMap(upstreams(_)).distinct
 
   /** The nearest operators below that the server hears of. */
   private def upstreams(plan: SparkPlan): Seq[String] = plan match {
-    case writer: StateStoreWriter if QueryTopology.sources(writer, server).nonEmpty => Seq(name(writer))
+    case node if keepsRows(node) && QueryTopology.sources(node, server).nonEmpty => Seq(name(node))
     case watermark: LowWatermarkExec => QueryTopology.own(watermark, server).toSeq
     case other => upstreams(StreamingPlan.inputs(other))
   }

@@ -10,6 +10,8 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 import org.apache.spark.sql.types.StructType
 
+import io.tailrace.progress.HeldWork
+
 /** Lets the results of op pass, and writes them for the next micro-batch, which gives them to op again.
   *
   * {{{
@@ -29,7 +31,8 @@ final case class FeedbackTapExec(
     written: StructType,
     child: SparkPlan
 ) extends UnaryExecNode
-    with CountsHops {
+    with CountsHops
+    with HeldWork {
   override def output: Seq[Attribute] = child.output
   override def mode: RecursionMode = RecursionMode.Feedback
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -61,6 +64,14 @@ final case class FeedbackTapExec(
     )
     val rules = new FixpointRules(settings, columns, addsDepth = false, conf.sessionLocalTimeZone, hopSink)
     rows.mapPartitionsWithIndex(new FeedbackTask(run, rules, columns, times))
+  }
+
+  override def workName: String = s"tailraceRecursion-${settings.name}"
+
+  /** Of rows that have no event time nothing can be said. */
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(times.nonEmpty) {
+    val batch = StreamingBatch.current(session).batchId
+    Map(0 -> RowsInFlight.of(session, settings.name).oldestOf(batch))
   }
 
   override protected def stringArgs: Iterator[Any] = Iterator(s"name=${settings.name}", s"mode=${mode.name}")

@@ -34,8 +34,12 @@ private[recursion] final class RowsInFlight {
     seen.foreach { case (node, ms) =>
       inputs += node -> (inputs.getOrElse(node, None) ++ ms).maxOption
     }
-    val inFlight = if (batch == finished) oldest.flatMap(_.value).minOption else None
-    HeldWatermark.after(inputs.values.toSeq, inFlight)
+    HeldWatermark.after(inputs.values.toSeq, oldestOf(finished))
+  }
+
+  /** The oldest event time that a batch has fed back, in microseconds. */
+  def oldestOf(finished: Long): Option[Long] = synchronized {
+    if (batch == finished) oldest.flatMap(_.value).minOption else None
   }
 }
 

@@ -27,16 +27,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 import report
+import session
 import tailrace
 from tailrace.kafka import connector_jars, run_kafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _ENGINES = ("tailrace", "kafka-loop", "batch")
 _DEEPEST = 30
@@ -67,21 +67,12 @@ def make(root: Path, nodes: int, batch: int) -> int:
 
 
 def _session() -> SparkSession:
-    builder: SparkSession.Builder = SparkSession.builder
-    for key, value in {
-        "spark.master": "local[2]",
+    more = {
         "spark.jars": connector_jars(),
-        "spark.driver.memory": "4g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.log.level": "ERROR",
         "spark.sql.cteRecursionRowLimit": "-1",
         "spark.sql.autoBroadcastJoinThreshold": str(128 << 20),  # for all engines the same
-    }.items():
-        builder = builder.config(key, value)
-    return tailrace.configure(builder).getOrCreate()
+    }
+    return session.local("4g", more)
 
 
 def _nodes(spark: SparkSession, root: Path) -> DataFrame:

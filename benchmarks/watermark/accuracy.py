@@ -54,6 +54,7 @@ from simulated_logs import (
 )
 
 import report
+import session
 import tailrace
 
 if TYPE_CHECKING:
@@ -81,22 +82,6 @@ class Scenario:
     logs: Logs
     whole: Longs
     bar: float
-
-
-def _session() -> SparkSession:
-    builder: SparkSession.Builder = SparkSession.builder
-    for key, value in {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "2g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.log.level": "ERROR",
-    }.items():
-        builder = builder.config(key, value)
-    return tailrace.configure(builder).getOrCreate()
 
 
 def stream(marked: DataFrame, checkpoint: Path, windows: int) -> Closing:
@@ -198,7 +183,7 @@ def _compare(a: argparse.Namespace) -> tuple[list[str], bool]:
             idle, seconds=best(idle, scenarios)
         ),
     }
-    spark = _session()
+    spark = session.local("2g")
     lines = [
         f"{'':56}{'lost in 100,000 rows':>23}{'lag at closing, min':>20}",
         f"{'logs':21}{'rule':35}{'all':>11}{'worst win.':>12}{'median':>11}{'max':>9}{'closed':>7}   bar met",

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import report
+import session
 import tailrace
 from measure import Jvm
 
@@ -68,23 +68,6 @@ def write_logs(path: Path, rows: int, batches: int, hosts: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def _session() -> SparkSession:
-    builder: SparkSession.Builder = SparkSession.builder
-    for key, value in {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "3g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.log.level": "ERROR",
-    }.items():
-        builder = builder.config(key, value)
-    # All engines: they write Spark's logs and state alike.
-    return tailrace.configure(builder).getOrCreate()
-
-
 def _query(engine: str, logs: DataFrame, roster: Path) -> DataFrame:
     if engine.startswith("tailrace"):
         marked = tailrace.accurate_watermark(logs, "event_time", host="hostname", hosts=roster)
@@ -97,7 +80,7 @@ def _query(engine: str, logs: DataFrame, roster: Path) -> DataFrame:
 
 def run_once(engine: str, data: Path, checkpoint: Path) -> dict[str, Any]:
     """Reads all logs and says what it took."""
-    spark = _session()
+    spark = session.local("3g")
     jvm = Jvm.of_this_process()
     reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", _FILES)
     frame = _query(engine, reader.parquet(str(data / "logs")), data / "roster.txt")

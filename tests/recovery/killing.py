@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KILLS = int(os.environ.get("TAILRACE_KILLS", "20"))
 # Another one makes another campaign: other data, other moments.
 SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
+_LONGEST_SECONDS = 30
 
 
 def run_to_the_end(
@@ -46,7 +47,8 @@ def run_to_the_end(
             # The Spark of the next one starts meanwhile: that takes longest.
             process, upcoming = upcoming, prepare()
             begin(process, path)
-            time.sleep(rng.uniform(0.0, 3.5))
+            _wait_for_batches(process, root, rng.choice((0, 0, 1, 2)))
+            time.sleep(rng.uniform(0.0, 1.5))
             if process.poll() is None:
                 kill(process)
             else:
@@ -56,6 +58,19 @@ def run_to_the_end(
         output, _ = upcoming.communicate(timeout=600)
     assert b"DONE" in output, path.read_text()[-4000:]
     assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
+
+
+def _wait_for_batches(process: subprocess.Popen[bytes], root: Path, batches: int) -> None:
+    """Waits until so many are committed: on a machine that is slow, each one would die in its first batch."""
+    target = _newest_batch(root) + batches
+    end = time.monotonic() + _LONGEST_SECONDS
+    while _newest_batch(root) < target and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _newest_batch(root: Path) -> int:
+    commits = root / "checkpoint" / "commits"
+    return max((int(p.name) for p in commits.glob("[0-9]*") if p.name.isdigit()), default=-1)
 
 
 def committed_files(root: Path) -> list[str]:

@@ -1,14 +1,11 @@
 package io.tailrace.landing
 
-import java.nio.charset.StandardCharsets.UTF_8
-import java.util.zip.CRC32C
-
 import scala.util.control.NonFatal
 
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{ChecksummedText, Errors}
 
 /** Whose folder it is, and which windows it has: written once.
   *
@@ -65,31 +62,15 @@ final case class ClosedWindow(start: Long, report: String)
 
 /** The files below `_tailrace`: three lines each, magic and format, JSON, CRC-32C of both; see `jvm/docs/formats.md`. */
 object LandingFile {
-  private val Magic = "tailrace-windows"
-  private val Format = 1
+  private val text = new ChecksummedText("tailrace-windows", oldest = 1, newest = 1, "such a file")
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
-  def encode(content: AnyRef): Array[Byte] = {
-    val body = s"$Magic $Format\n${Serialization.write(content)}\n"
-    s"$body${checksum(body)}\n".getBytes(UTF_8)
-  }
+  def encode(content: AnyRef): Array[Byte] = text.encode(Serialization.write(content))
 
   /** @param file what to call it in an error */
   def decode[T](bytes: Array[Byte], file: String)(implicit kind: scala.reflect.Manifest[T]): T = {
-    val lines = new String(bytes, UTF_8).split('\n')
-    val head = lines.head.split(' ')
-    if (head.length != 2 || head(0) != Magic || head(1).toIntOption.isEmpty)
-      throw Errors.stateFileCorrupt(file, "it doesn't begin as such a file does")
-    if (head(1).toInt != Format) throw Errors.stateFormatUnsupported(file, head(1).toInt, Format, Format)
-    if (lines.length != 3 || lines(2) != checksum(s"${lines(0)}\n${lines(1)}\n"))
-      throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
-    try Serialization.read[T](lines(1))
+    val body = text.decode(bytes, file)
+    try Serialization.read[T](body)
     catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }
-  }
-
-  private def checksum(text: String): String = {
-    val crc = new CRC32C
-    crc.update(text.getBytes(UTF_8))
-    f"${crc.getValue}%08x"
   }
 }

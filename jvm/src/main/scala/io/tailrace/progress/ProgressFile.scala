@@ -1,9 +1,8 @@
 package io.tailrace.progress
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream, IOException}
-import java.util.zip.CRC32C
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Checksum, Errors}
 
 /** What one batch has left of a source's progress: format 1, big-endian, see `jvm/docs/formats.md`.
   *
@@ -36,7 +35,8 @@ object ProgressFile {
     out.writeLong(file.lowBefore)
     out.writeLong(file.upstream.units)
     HostEntries.write(out, table, hosts, count)
-    out.writeInt(checksum(bytes.toByteArray, bytes.size))
+    val body = bytes.toByteArray
+    out.writeInt(Checksum.of(body, body.length))
     bytes.toByteArray
   }
 
@@ -51,7 +51,7 @@ object ProgressFile {
       if (format != Format) throw Errors.stateFormatUnsupported(name, format, Format, Format)
       val body = bytes.length - ChecksumLength
       val written = new DataInputStream(new ByteArrayInputStream(bytes, body, ChecksumLength)).readInt()
-      if (checksum(bytes, body) != written) {
+      if (Checksum.of(bytes, body) != written) {
         throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
       }
       val file =
@@ -61,10 +61,4 @@ object ProgressFile {
         throw Errors.stateFileCorrupt(name, s"${in.available} bytes are left over")
       file
     } catch { case e: IOException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
-
-  private def checksum(bytes: Array[Byte], length: Int): Int = {
-    val crc = new CRC32C
-    crc.update(bytes, 0, length)
-    crc.getValue.toInt
-  }
 }

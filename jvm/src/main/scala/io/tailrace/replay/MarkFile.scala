@@ -1,9 +1,8 @@
 package io.tailrace.replay
 
 import java.nio.ByteBuffer
-import java.util.zip.CRC32C
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Checksum, Errors}
 
 /** A table of marks as a file (format 1, `jvm/docs/formats.md`), big-endian:
   *
@@ -37,7 +36,7 @@ object MarkFile {
       }
       entry += 1
     }
-    out.putInt(checksum(out.array, out.position()))
+    out.putInt(Checksum.of(out.array, out.position()))
     out.array
   }
 
@@ -54,7 +53,7 @@ object MarkFile {
     if (in.getInt() != Magic) throw corrupt(name, "it isn't a table of marks")
     val format = in.getInt()
     if (format != Format) throw Errors.stateFormatUnsupported(name, format, Format, Format)
-    if (checksum(bytes, bytes.length - ChecksumLength) != in.getInt(bytes.length - ChecksumLength)) {
+    if (Checksum.of(bytes, bytes.length - ChecksumLength) != in.getInt(bytes.length - ChecksumLength)) {
       throw corrupt(name, "its checksum doesn't fit its content")
     }
     val written = in.getInt()
@@ -79,12 +78,6 @@ object MarkFile {
       table.setWindow(entry, bit / 64, table.window(entry, bit / 64) | (1L << (bit % 64)))
     }
     entry
-  }
-
-  private def checksum(bytes: Array[Byte], length: Int): Int = {
-    val crc = new CRC32C
-    crc.update(bytes, 0, length)
-    crc.getValue.toInt
   }
 
   private def corrupt(name: String, reason: String): Throwable = Errors.stateFileCorrupt(name, reason)

@@ -1,15 +1,13 @@
 package io.tailrace.state
 
 import java.io.StringWriter
-import java.nio.charset.StandardCharsets.UTF_8
-import java.util.zip.CRC32C
 
 import scala.util.control.NonFatal
 
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{ChecksummedText, Errors}
 
 import com.fasterxml.jackson.core.JsonFactory
 
@@ -55,7 +53,7 @@ object Manifest {
 
   /** The oldest that it reads: format 1, a row an entry, was never released. */
   private val OldestFormat = 2
-  private val Magic = "tailrace-state"
+  private val text = new ChecksummedText("tailrace-state", OldestFormat, Format, "a manifest")
 
   val empty: Manifest = Manifest(version = 0, expiredThrough = Long.MinValue, runs = Nil)
 
@@ -66,17 +64,14 @@ object Manifest {
     * @param place the partition that it describes: manifests of equal version are easily taken for each other, and one
     *              without runs would be believed anywhere
     */
-  def encode(manifest: Manifest, place: String): Array[Byte] = {
-    val body = s"$Magic $Format $place\n${json(manifest)}\n"
-    s"$body${checksum(body)}\n".getBytes(UTF_8)
-  }
+  def encode(manifest: Manifest, place: String): Array[Byte] = text.encode(json(manifest), place)
 
   /** By hand, for a manifest is written with each batch: what takes case classes apart by reflection costs more than the
     * rest of a small commit.
     */
   private def json(manifest: Manifest): String = {
-    val text = new StringWriter
-    val out = new JsonFactory().createGenerator(text)
+    val written = new StringWriter
+    val out = new JsonFactory().createGenerator(written)
     out.writeStartObject()
     out.writeNumberField("version", manifest.version)
     out.writeNumberField("expiredThrough", manifest.expiredThrough)
@@ -105,32 +100,13 @@ object Manifest {
     out.writeEndArray()
     out.writeEndObject()
     out.close()
-    text.toString
+    written.toString
   }
 
   /** @param file what to call the file in an error */
   def decode(bytes: Array[Byte], place: String, file: String): Manifest = {
-    val lines = new String(bytes, UTF_8).split('\n')
-    val head = lines.headOption.getOrElse("").split(' ')
-    if (head.length < 2 || head(0) != Magic || head(1).toIntOption.isEmpty) {
-      throw Errors.stateFileCorrupt(file, "it doesn't begin as a manifest does")
-    }
-    if (head(1).toInt > Format || head(1).toInt < OldestFormat) {
-      throw Errors.stateFormatUnsupported(file, head(1).toInt, OldestFormat, Format)
-    }
-    if (lines.length != 3 || lines(2) != checksum(s"${lines(0)}\n${lines(1)}\n")) {
-      throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
-    }
-    if (head.drop(2).mkString(" ") != place) {
-      throw Errors.stateFileCorrupt(file, s"it belongs to '${head.drop(2).mkString(" ")}', not to '$place'")
-    }
-    try Serialization.read[Manifest](lines(1))
+    val body = text.decode(bytes, file, place)
+    try Serialization.read[Manifest](body)
     catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }
-  }
-
-  private def checksum(text: String): String = {
-    val crc = new CRC32C
-    crc.update(text.getBytes(UTF_8))
-    f"${crc.getValue}%08x"
   }
 }

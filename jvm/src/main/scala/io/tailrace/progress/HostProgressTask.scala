@@ -2,14 +2,12 @@ package io.tailrace.progress
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, FlaggedRows, UnsafeRows}
 
 /** @param limit  the furthest event time that is believed, in microseconds */
 private[progress] final case class FutureRule(limit: Long, action: OnFuture)
@@ -142,20 +140,8 @@ private[progress] final class HostProgressPartition(
   private def marker(): (InternalRow, Boolean) => InternalRow =
     if (!flagged) (row, _) => row
     else {
-      val toUnsafe = UnsafeProjection.create(columns, columns)
-      val joiner = GenerateUnsafeRowJoiner.create(
-        DataTypeUtils.fromAttributes(columns),
-        ProgressSettings.FlagSchema
-      )
-      val flags = UnsafeProjection.create(ProgressSettings.FlagSchema)
-      val no = flags(InternalRow(false)).copy()
-      val yes = flags(InternalRow(true)).copy()
-      (row, isFuture) => {
-        val unsafe = row match {
-          case same: UnsafeRow => same
-          case other => toUnsafe(other)
-        }
-        joiner.join(unsafe, if (isFuture) yes else no)
-      }
+      val toUnsafe = new UnsafeRows(columns)
+      val rows = new FlaggedRows(columns)
+      (row, isFuture) => rows(toUnsafe(row), isFuture)
     }
 }

@@ -1,7 +1,5 @@
 package io.tailrace.progress
 
-import org.apache.spark.sql.types.{BooleanType, StructType}
-
 /** How one source's low watermark is made.
   *
   * @param name        of the source's directory in the checkpoint, and of its numbers in the query's progress
@@ -28,9 +26,6 @@ object ProgressSettings {
 
   /** The column that marks rows ahead of the clock. */
   val FlagColumn = "future"
-
-  private[progress] val FlagSchema: StructType =
-    new StructType().add(FlagColumn, BooleanType, nullable = false)
 }
 
 /** What is done about a row whose event time is ahead of the clock by more than the limit. */

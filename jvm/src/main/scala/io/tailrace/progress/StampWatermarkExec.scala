@@ -10,6 +10,8 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
 import org.apache.spark.sql.types.{BinaryType, StructType}
 
+import io.tailrace.common.UnsafeRows
+
 /** Adds to each row the low watermark that its micro-batch was written under, the same for all rows of it.
   *
   * It is the one behind which no row of this batch or a later one is, unless its host lags: of operators with state those
@@ -63,12 +65,9 @@ private[progress] final class StampPartition(columns: Seq[Attribute], stamp: Arr
 
   override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val schema = new StructType().add("stamp", BinaryType)
-    val toUnsafe = UnsafeProjection.create(columns, columns)
+    val toUnsafe = new UnsafeRows(columns)
     val joiner = GenerateUnsafeRowJoiner.create(DataTypeUtils.fromAttributes(columns), schema)
     val added = UnsafeProjection.create(schema)(InternalRow(stamp)).copy()
-    rows.map {
-      case unsafe: UnsafeRow => joiner.join(unsafe, added)
-      case other => joiner.join(toUnsafe(other), added)
-    }
+    rows.map(row => joiner.join(toUnsafe(row), added))
   }
 }

@@ -7,13 +7,15 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 
+import io.tailrace.common.SumAccumulator
+
 /** An operator whose hops are counted. */
 trait CountsHops extends SparkPlan {
   def settings: RecursionSettings
   def mode: RecursionMode
 
-  @transient private[recursion] lazy val counter: HopCounter = {
-    val made = new HopCounter
+  @transient private[recursion] lazy val counter: SumAccumulator[HopCounts] = {
+    val made = new SumAccumulator(HopCounts())
     sparkContext.register(made)
     made
   }
@@ -32,7 +34,7 @@ trait CountsHops extends SparkPlan {
 }
 
 /** Takes what a task has counted, or the driver for it. */
-private[recursion] final class HopSink(counter: HopCounter, metrics: Map[String, SQLMetric])
+private[recursion] final class HopSink(counter: SumAccumulator[HopCounts], metrics: Map[String, SQLMetric])
     extends Serializable {
   def report(counts: HopCounts): Unit = {
     counter.add(counts)

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.RecursionErrors
+import io.tailrace.common.{RecursionErrors, StepwiseRows}
 
 /** What the tasks of a micro-batch need to know.
   *
@@ -54,7 +54,7 @@ private[recursion] final class FeedbackRows(
     columns: RoundColumns,
     times: EventTimes,
     rows: Iterator[InternalRow]
-) extends Iterator[InternalRow] {
+) extends StepwiseRows {
   private val judge = new RowJudge(rules.settings)
   private val toUnsafe = rules.toUnsafe()
   private val sample = rules.sample()
@@ -64,31 +64,21 @@ private[recursion] final class FeedbackRows(
   private var file: CancellableFSDataOutputStream = _
   private val writer = new FeedbackFile.Writer(() => open(), run.columns)
   private var byDepth = new Array[Long](0)
-  private var waiting: InternalRow = _
-  private var ended = false
 
   // The task failed, or nobody wanted the rest of its rows.
-  TaskContext.get().addTaskCompletionListener[Unit] { _ => if (!ended && file != null) file.cancel() }
+  TaskContext.get().addTaskCompletionListener[Unit] { _ => if (!hasEnded && file != null) file.cancel() }
 
   private def open(): CancellableFSDataOutputStream = {
     file = log.create(run.batch, name)
     file
   }
 
-  override def hasNext: Boolean = {
-    while (waiting == null && !ended) {
-      if (rows.hasNext) waiting = judged(toUnsafe(rows.next()))
-      else end()
+  override protected def step(): InternalRow =
+    if (rows.hasNext) judged(toUnsafe(rows.next()))
+    else {
+      finish()
+      null
     }
-    waiting != null
-  }
-
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException("no more rows")
-    val row = waiting
-    waiting = null
-    row
-  }
 
   /** @return the row as it comes out; null if it doesn't */
   private def judged(row: UnsafeRow): InternalRow = {
@@ -118,10 +108,10 @@ private[recursion] final class FeedbackRows(
     byDepth(depth - 1) += 1
   }
 
-  private def end(): Unit = {
+  private def finish(): Unit = {
     writer.end()
     if (file == null) log.writeEmpty(run.batch, name) else file.close()
-    ended = true
+    end()
     val nanos = System.nanoTime - startedNanos
     val hops = byDepth.toVector.map(rows => Hop(rows, if (rows > 0) nanos else 0))
     rules.sink.report(HopCounts(hops, writer.rows, judge.stopped, judge.cycles))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{TailraceConf, UnsafeRows}
 
 /** Applies op to its input, and to what comes of it, until nothing comes any more, within the micro-batch.
   *
@@ -41,13 +41,7 @@ final case class FixpointExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     val types = child.output
-    val input = rows.mapPartitions { part =>
-      lazy val toUnsafe = UnsafeProjection.create(types, types)
-      part.map {
-        case unsafe: UnsafeRow => unsafe
-        case other => toUnsafe(other)
-      }: Iterator[InternalRow]
-    }
+    val input = rows.mapPartitions(_.map(new UnsafeRows(types)): Iterator[InternalRow])
     val batch = if (streaming) Some(StreamingBatch.current(session)) else None
     val op = new RecursionBody(
       session,

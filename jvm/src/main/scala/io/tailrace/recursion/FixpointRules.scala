@@ -6,6 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.{IntegerType, StructType}
 
+import io.tailrace.common.UnsafeRows
+
 /** Where a row that goes round has what the recursion itself needs of it.
   *
   * @param all   the user's columns, then the recursion's own
@@ -36,14 +38,7 @@ private[recursion] final class FixpointRules(
 
   def sample(): RowSample = new RowSample(columns.all, columns.keys, columns.path, zone)
 
-  def toUnsafe(): InternalRow => UnsafeRow = {
-    lazy val projection = UnsafeProjection.create(columns.all, columns.all)
-    row =>
-      row match {
-        case unsafe: UnsafeRow => unsafe
-        case other => projection(other)
-      }
-  }
+  def toUnsafe(): InternalRow => UnsafeRow = new UnsafeRows(columns.all)
 
   /** Puts the hop behind a row's columns, if that was asked for. */
   def withDepth(): (UnsafeRow, Int) => InternalRow =

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.common.RecursionErrors
+import io.tailrace.common.{RecursionErrors, StepwiseRows}
 
 /** One task's recursion: generation after generation, until one is empty. A row comes out as soon as op gives it, and is
   * kept for the next generation, in memory or, when there are many, on disk.
@@ -25,7 +25,7 @@ private[recursion] final class Generations(
     reads: Int,
     rules: FixpointRules,
     context: TaskContext
-) extends Iterator[InternalRow] {
+) extends StepwiseRows {
   private val judge = new RowJudge(rules.settings)
   private val toUnsafe = rules.toUnsafe()
   private val withDepth = rules.withDepth()
@@ -36,7 +36,6 @@ private[recursion] final class Generations(
   private var upcoming = Generations.rows()
   private var argument = Iterator.empty[InternalRow]
   private var results = Iterator.empty[InternalRow]
-  private var waiting: InternalRow = _
 
   private var startedNanos = 0L
   private var rowsBefore = 0L
@@ -45,7 +44,6 @@ private[recursion] final class Generations(
   private var argumentRows = 0L
   private var seen = 0L
   private val hops = Vector.newBuilder[Hop]
-  private var ended = false
 
   begin()
 
@@ -69,20 +67,12 @@ private[recursion] final class Generations(
       }
   }
 
-  override def hasNext: Boolean = {
-    while (waiting == null && !ended) {
-      if (results.hasNext) waiting = judged(toUnsafe(results.next()))
-      else end()
+  override protected def step(): InternalRow =
+    if (results.hasNext) judged(toUnsafe(results.next()))
+    else {
+      finish()
+      null
     }
-    waiting != null
-  }
-
-  override def next(): InternalRow = {
-    if (!hasNext) throw new NoSuchElementException("no more rows")
-    val row = waiting
-    waiting = null
-    row
-  }
 
   /** @return the row as it comes out; null if it doesn't */
   private def judged(row: UnsafeRow): InternalRow = {
@@ -110,7 +100,7 @@ private[recursion] final class Generations(
   private def tooMany(row: UnsafeRow): Throwable =
     RecursionErrors.tooManyRows(rules.settings.maxRows.get, depth, Seq(sample.keys(row)))
 
-  private def end(): Unit = {
+  private def finish(): Unit = {
     // Op need not take all that it is given, and what is before the recursion wants to be read to its end.
     while (argument.hasNext) argument.next()
     hops += Hop(judge.returned - rowsBefore, System.nanoTime - startedNanos)
@@ -119,7 +109,7 @@ private[recursion] final class Generations(
     current = upcoming
     upcoming = emptied
     if (current.isEmpty) {
-      ended = true
+      end()
       rules.sink.report(HopCounts(hops.result(), fedBack, judge.stopped, judge.cycles))
     } else begin()
   }

@@ -1,5 +1,7 @@
 package io.tailrace.recursion
 
+import io.tailrace.common.Sum
+
 /** What a recursion has done in a micro-batch.
   *
   * @param hops    of each hop, from the first on: rows that came out, and the time in nanoseconds
@@ -12,10 +14,10 @@ final case class HopCounts(
     fedBack: Long = 0,
     stopped: Long = 0,
     cycles: Long = 0
-) {
+) extends Sum[HopCounts] {
 
   /** Two tasks' together: they work at the same hop at about the same time, so the longer time counts. */
-  def +(other: HopCounts): HopCounts = HopCounts(
+  override def +(other: HopCounts): HopCounts = HopCounts(
     hops.zipAll(other.hops, Hop.None, Hop.None).map { case (a, b) =>
       Hop(a.rows + b.rows, Math.max(a.nanos, b.nanos))
     },

@@ -3,7 +3,8 @@ package io.tailrace.replay
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.types._
-import org.apache.spark.util.AccumulatorV2
+
+import io.tailrace.common.Sum
 
 /** What a filter has counted in a micro-batch.
   *
@@ -23,9 +24,9 @@ final case class ReplayCounts(
     returned: Long = 0,
     forgotten: Long = 0,
     mostGaps: Seq[OriginGaps] = Nil
-) {
+) extends Sum[ReplayCounts] {
 
-  def +(other: ReplayCounts): ReplayCounts = ReplayCounts(
+  override def +(other: ReplayCounts): ReplayCounts = ReplayCounts(
     passed + other.passed,
     replays + other.replays,
     unprotected + other.unprotected,
@@ -64,21 +65,4 @@ object ReplayCounts {
   /** The first of them, the worst first, in an order that doesn't depend on that of the tasks. */
   def most(origins: Seq[OriginGaps]): Seq[OriginGaps] =
     origins.filter(_.gaps > 0).sortBy(o => (-o.gaps, o.pid, o.partition)).take(Origins)
-}
-
-/** Brings the counts of the tasks to the driver. */
-private[replay] final class ReplayCounter extends AccumulatorV2[ReplayCounts, ReplayCounts] {
-  private var counts = ReplayCounts()
-
-  override def isZero: Boolean = counts == ReplayCounts()
-  override def reset(): Unit = counts = ReplayCounts()
-  override def add(more: ReplayCounts): Unit = counts += more
-  override def merge(other: AccumulatorV2[ReplayCounts, ReplayCounts]): Unit = counts += other.value
-  override def value: ReplayCounts = counts
-
-  override def copy(): ReplayCounter = {
-    val same = new ReplayCounter
-    same.counts = counts
-    same
-  }
 }

@@ -9,6 +9,8 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 
+import io.tailrace.common.SumAccumulator
+
 /** Drops replays: records at or below the high-water mark of their producer and source partition.
   *
   * {{{
@@ -59,8 +61,8 @@ final case class ReplayFilterExec(
     "returned" -> SQLMetrics.createMetric(sparkContext, "forgotten origins that are back")
   )
 
-  @transient private lazy val counter: ReplayCounter = {
-    val made = new ReplayCounter
+  @transient private lazy val counter: SumAccumulator[ReplayCounts] = {
+    val made = new SumAccumulator(ReplayCounts())
     sparkContext.register(made)
     made
   }

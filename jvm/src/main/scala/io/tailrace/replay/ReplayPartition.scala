@@ -5,11 +5,11 @@ import java.util.UUID
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.util.SerializableConfiguration
+
+import io.tailrace.common.{FlaggedRows, StepwiseRows, SumAccumulator, UnsafeRows}
 
 /** What the tasks of a micro-batch need to know.
   *
@@ -46,7 +46,7 @@ private[replay] final class ReplayPartition(
     settings: ReplaySettings,
     batch: Option[ReplayBatch],
     metrics: Map[String, SQLMetric],
-    counter: ReplayCounter
+    counter: SumAccumulator[ReplayCounts]
 ) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
@@ -58,39 +58,21 @@ private[replay] final class ReplayPartition(
     val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.clockMs), base.newestMs)
     val forgottenBefore = batch.fold(Long.MinValue)(_.forgottenBefore)
     val task = new ReplayTask(base, MetadataReader(columns.metadata), clock, forgottenBefore)
-    val toUnsafe = UnsafeProjection.create(columns.all, columns.all)
+    val toUnsafe = new UnsafeRows(columns.all)
     val mark = marker()
 
-    new Iterator[InternalRow] {
-      private var waiting: InternalRow = _
-      private var ended = false
-
-      override def hasNext: Boolean = {
-        if (waiting == null && !ended) waiting = nextRow()
-        waiting != null
-      }
-
-      private def nextRow(): InternalRow = {
-        while (rows.hasNext) {
-          val row = rows.next() match {
-            case unsafe: UnsafeRow => unsafe
-            case other => toUnsafe(other)
-          }
+    new StepwiseRows {
+      override protected def step(): InternalRow =
+        if (rows.hasNext) {
+          val row = toUnsafe(rows.next())
           val isReplay = task.isReplay(row)
-          if (settings.divert || !isReplay) return mark(row, isReplay)
+          if (settings.divert || !isReplay) mark(row, isReplay) else null
+        } else {
+          end()
+          for { b <- batch; l <- log } l.write(b.files.batch, b.attempt, index, b.tasks, task.moved)
+          show(task.counts)
+          null
         }
-        ended = true
-        for { b <- batch; l <- log } l.write(b.files.batch, b.attempt, index, b.tasks, task.moved)
-        show(task.counts)
-        null
-      }
-
-      override def next(): InternalRow = {
-        if (!hasNext) throw new NoSuchElementException("no more records")
-        val row = waiting
-        waiting = null
-        row
-      }
     }
   }
 
@@ -108,11 +90,7 @@ private[replay] final class ReplayPartition(
   private def marker(): (UnsafeRow, Boolean) => InternalRow =
     if (!settings.divert) (row, _) => row
     else {
-      val joiner =
-        GenerateUnsafeRowJoiner.create(DataTypeUtils.fromAttributes(columns.all), ReplaySettings.FlagSchema)
-      val flags = UnsafeProjection.create(ReplaySettings.FlagSchema)
-      val no = flags(InternalRow(false)).copy()
-      val yes = flags(InternalRow(true)).copy()
-      (row, isReplay) => joiner.join(row, if (isReplay) yes else no)
+      val flagged = new FlaggedRows(columns.all)
+      flagged(_, _)
     }
 }

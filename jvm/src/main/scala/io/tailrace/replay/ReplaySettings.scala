@@ -1,7 +1,5 @@
 package io.tailrace.replay
 
-import org.apache.spark.sql.types.{BooleanType, StructType}
-
 /** @param name          of the filter's directory in the checkpoint
   * @param disorder      how far below the mark, in offsets, a record may come and still be told from its replay
   * @param divert        replays come out too, marked
@@ -28,6 +26,4 @@ object ReplaySettings {
 
   /** The column that marks replays. */
   val FlagColumn = "replay"
-
-  private[replay] val FlagSchema: StructType = new StructType().add(FlagColumn, BooleanType, nullable = false)
 }

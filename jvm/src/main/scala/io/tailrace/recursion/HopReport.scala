@@ -3,24 +3,6 @@ package io.tailrace.recursion
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.types._
-import org.apache.spark.util.AccumulatorV2
-
-/** Brings the counts of the tasks to the driver. */
-private[recursion] final class HopCounter extends AccumulatorV2[HopCounts, HopCounts] {
-  private var counts = HopCounts()
-
-  override def isZero: Boolean = counts == HopCounts()
-  override def reset(): Unit = counts = HopCounts()
-  override def add(more: HopCounts): Unit = counts += more
-  override def merge(other: AccumulatorV2[HopCounts, HopCounts]): Unit = counts += other.value
-  override def value: HopCounts = counts
-
-  override def copy(): HopCounter = {
-    val same = new HopCounter
-    same.counts = counts
-    same
-  }
-}
 
 /** Counts as they stand in the query's progress. */
 object HopReport {

@@ -97,7 +97,7 @@ def _with_topic(spark: SparkSession, root: Path, *, servers: str, total: str) ->
 
     def updates() -> DataFrame:
         reader = spark.readStream.format("kafka").options(**kafka, subscribe="updates")
-        return reader.option("startingOffsets", "earliest").load().selectExpr("CAST(value AS long) AS node")
+        return reader.option("startingOffsets", "earliest").load().selectExpr("CAST(CAST(value AS string) AS long) AS node")
 
     value = "CAST(parent AS string) AS value"
     seeds = _nodes(spark, root).selectExpr(value)

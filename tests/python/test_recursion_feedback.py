@@ -116,6 +116,29 @@ def test_state_within_op(trees: Trees) -> None:
     assert {c["mode"] for c in rows.counts()} == {"feedback"}
 
 
+def test_a_join_of_tailrace_within_op(trees: Trees) -> None:
+    """The way up through a tree whose nodes stream in: an ancestor may come after its descendants."""
+    trees.add("nodes", [(5, 4), (3, 2)], [(4, 3)], [(2, 1)])
+    edges = trees.stream("nodes").selectExpr("node", "parent", "timestamp_seconds(10 * node) AS at")
+    edges = edges.withWatermark("at", "1 hour")
+
+    def up(u: DataFrame) -> DataFrame:
+        links = edges.withColumnRenamed("at", "linked")
+        pairs = tailrace.join(
+            u, links, on="node", left_time="at", right_time="linked", before="1 hour", after="1 hour", how="inner"
+        )
+        return pairs.selectExpr("parent AS node", "leaf", "at")
+
+    leaves = edges.selectExpr("parent AS node", "node AS leaf", "at")
+    rows = trees.run(tailrace.recursively(leaves, up))
+    above = {5: [4, 3, 2, 1], 4: [3, 2, 1], 3: [2, 1], 2: [1]}
+    assert sorted((leaf, node) for node, leaf, _ in rows) == sorted(
+        (leaf, node) for leaf, nodes in above.items() for node in nodes[1:]
+    )
+    assert {c["mode"] for c in rows.counts()} == {"feedback"}
+    assert trees.log() == 0
+
+
 def test_a_cycle_between_streams_is_diverted(trees: Trees) -> None:
     trees.add("nodes", [(1, 2), (2, 3), (3, 1)])
     edges = trees.stream("nodes")

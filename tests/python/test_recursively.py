@@ -275,17 +275,28 @@ def test_more_rows_than_are_kept_as_objects(spark: SparkSession) -> None:
     assert down.agg(F.sum("node")).first()[0] == sum(range(10_000))  # type: ignore[index]
 
 
-def test_a_runaway_loop_ends_when_its_query_is_stopped(trees: Trees) -> None:
+def in_its_task(u: DataFrame) -> DataFrame:
+    return u.where(NO_END).selectExpr("node + 1 AS node", "parent")
+
+
+def by_a_job_a_hop(u: DataFrame) -> DataFrame:
+    return in_its_task(u.repartition(2, "node"))
+
+
+@pytest.mark.parametrize(
+    ("op", "mode"),
+    [(in_its_task, "fixpoint"), (by_a_job_a_hop, "fixpoint"), (in_its_task, "feedback")],
+)
+def test_a_runaway_loop_ends_when_its_query_is_stopped(trees: Trees, op: Any, mode: str) -> None:
     trees.add("nodes", [(1, 0)])
-    loop = tailrace.recursively(
-        trees.stream("nodes"), lambda u: u.where(NO_END).selectExpr("node + 1 AS node", "parent")
-    )
+    loop = tailrace.recursively(trees.stream("nodes"), op, mode=mode)
     # Nothing is kept of what comes out.
     query = trees.start(loop.where("node < 0"), processingTime="0 seconds")
     tracker = trees.spark.sparkContext.statusTracker()
     while not tracker.getActiveStageIds():
         time.sleep(0.05)
-    time.sleep(0.3)
+    time.sleep(0.5)
+    assert query.isActive
     begun = time.monotonic()
     query.stop()
     assert time.monotonic() - begun < 10

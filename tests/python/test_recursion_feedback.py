@@ -125,7 +125,14 @@ def test_a_join_of_tailrace_within_op(trees: Trees) -> None:
     def up(u: DataFrame) -> DataFrame:
         links = edges.withColumnRenamed("at", "linked")
         pairs = tailrace.join(
-            u, links, on="node", left_time="at", right_time="linked", before="1 hour", after="1 hour", how="inner"
+            u,
+            links,
+            on="node",
+            left_time="at",
+            right_time="linked",
+            before="1 hour",
+            after="1 hour",
+            how="inner",
         )
         return pairs.selectExpr("parent AS node", "leaf", "at")
 

@@ -1,14 +1,15 @@
-"""Compares ways to count the descendants in a forest: recursively, a topic that feeds itself, a batch query.
+"""Compares ways to count the descendants in a forest: recursively, by a topic that feeds itself, in a batch.
 
     python benchmarks/recursion.py --nodes 1000000 --runs 3
 
 Makes a random forest, at most 30 deep, whose nodes arrive in any order, --batch of them a micro-batch, and
 counts the nodes below each: with tailrace.recursively in one query; with three queries of Spark's around a
-Kafka topic that results are written back to, until the last of them has read all; and with Spark's batch
-WITH RECURSIVE over all nodes once. Each engine runs in a fresh JVM, --runs times over; all of them join the
-same table of parents. Checks the counts of tailrace against plain reckoning first. Then measures a chain of
---depth hops in one micro-batch, and a hop of the feedback mode. Prints the table and writes it to
-benchmarks/results/NAME.txt.
+Kafka topic that results are written back to, until the last of them has read all; with Kafka Streams and
+such a topic, on the same broker, until the last count, without loading its table of parents; and with Spark's
+batch WITH RECURSIVE over all nodes once. Each engine runs in a fresh JVM, --runs times over; all of them join
+the same table of parents. Checks the counts of tailrace and Kafka Streams against plain reckoning first. Then
+measures a chain of --depth hops in one micro-batch, and a hop of the feedback mode. Prints the table and
+writes it to benchmarks/results/NAME.txt.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import forest
+import kafka_streams
 import report
 import session
 import tailrace
@@ -38,32 +40,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-_ENGINES = ("tailrace", "kafka-loop", "batch")
-_DEEPEST = 30
-_SCHEMA = "node long, parent long"
+_ENGINES = ("tailrace", "kafka-loop", "kafka-streams", "batch")
+_ON_KAFKA = ("kafka-loop", "kafka-streams")
 _RESULTS = Path(__file__).with_name("results")
-
-
-def make(root: Path, nodes: int, batch: int) -> int:
-    """Writes the forest as a table and as a stream; returns how many counts there are to be made."""
-    rng = random.Random(7)  # noqa: S311  test data, no secrets
-    depth, edges, total = [0, 0], [], 0
-    for node in range(2, nodes + 2):
-        parent = rng.randrange(1, node)
-        while depth[parent] == _DEEPEST:
-            parent = rng.randrange(1, node)
-        depth.append(depth[parent] + 1)
-        total += depth[node]
-        edges.append((node, parent))
-    rng.shuffle(edges)
-    for name, size in (("parents", nodes), ("nodes", batch)):
-        (root / name).mkdir()
-        for i in range(0, nodes, size):
-            table = pa.table(list(zip(*edges[i : i + size], strict=True)), ["node", "parent"])
-            path = root / name / f"{i:09d}.parquet"
-            pq.write_table(table, path)
-            os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
-    return total
 
 
 def _session() -> SparkSession:
@@ -76,15 +55,15 @@ def _session() -> SparkSession:
 
 
 def _nodes(spark: SparkSession, root: Path) -> DataFrame:
-    reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
+    reader = spark.readStream.schema(forest.SCHEMA).option("maxFilesPerTrigger", 1)
     return reader.parquet(str(root / "nodes"))
 
 
 def _with_tailrace(spark: SparkSession, root: Path, **_: str) -> Any:  # noqa: ANN401
-    parents = spark.read.schema(_SCHEMA).parquet(str(root / "parents"))
+    parents = spark.read.schema(forest.SCHEMA).parquet(str(root / "parents"))
     updates = _nodes(spark, root).selectExpr("parent AS node")
     above = tailrace.recursively(
-        updates, lambda up: up.join(parents, "node").selectExpr("parent AS node"), max_depth=_DEEPEST
+        updates, lambda up: up.join(parents, "node").selectExpr("parent AS node"), max_depth=forest.DEEPEST
     )
     counts = updates.union(above).groupBy("node").count()
     writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(root / "checkpoint"))
@@ -92,12 +71,16 @@ def _with_tailrace(spark: SparkSession, root: Path, **_: str) -> Any:  # noqa: A
 
 
 def _with_topic(spark: SparkSession, root: Path, *, servers: str, total: str) -> None:
-    parents = spark.read.schema(_SCHEMA).parquet(str(root / "parents"))
+    parents = spark.read.schema(forest.SCHEMA).parquet(str(root / "parents"))
     kafka = {"kafka.bootstrap.servers": servers}
 
     def updates() -> DataFrame:
         reader = spark.readStream.format("kafka").options(**kafka, subscribe="updates")
-        return reader.option("startingOffsets", "earliest").load().selectExpr("CAST(CAST(value AS string) AS long) AS node")
+        return (
+            reader.option("startingOffsets", "earliest")
+            .load()
+            .selectExpr("CAST(CAST(value AS string) AS long) AS node")
+        )
 
     value = "CAST(parent AS string) AS value"
     seeds = _nodes(spark, root).selectExpr(value)
@@ -121,7 +104,7 @@ def _with_topic(spark: SparkSession, root: Path, *, servers: str, total: str) ->
 
 
 def _as_batch(spark: SparkSession, root: Path, **_: str) -> None:
-    spark.read.schema(_SCHEMA).parquet(str(root / "parents")).createOrReplaceTempView("tree")
+    spark.read.schema(forest.SCHEMA).parquet(str(root / "parents")).createOrReplaceTempView("tree")
     counts = spark.sql(
         "WITH RECURSIVE up(node) AS (SELECT parent FROM tree UNION ALL "
         "SELECT tree.parent FROM up JOIN tree ON up.node = tree.node) "
@@ -132,6 +115,8 @@ def _as_batch(spark: SparkSession, root: Path, **_: str) -> None:
 
 def run_once(engine: str, root: Path, **options: str) -> float:
     """Counts once, with one engine; returns seconds."""
+    if engine == "kafka-streams":
+        return kafka_streams.run(root, **options)
     spark = _session()
     run: Callable[..., None] = {"tailrace": _with_tailrace, "kafka-loop": _with_topic, "batch": _as_batch}[
         engine
@@ -153,7 +138,7 @@ def run_loops(depth: int, root: Path) -> dict[str, float]:
             source.mkdir()
             pq.write_table(pa.table([[hops], [0]], ["node", "parent"]), source / "0.parquet")
             chain = tailrace.recursively(
-                spark.readStream.schema(_SCHEMA).parquet(str(source)),
+                spark.readStream.schema(forest.SCHEMA).parquet(str(source)),
                 lambda u: u.where("node > 0").selectExpr("node - 1 AS node", "parent"),
                 mode=mode,
             )
@@ -180,24 +165,24 @@ def run_loops(depth: int, root: Path) -> dict[str, float]:
 
 def check(root: Path) -> bool:
     """Whether the counts are those of plain reckoning, on a forest of a thousand."""
-    make(root, 1000, 300)
+    forest.make(root, 1000, 300)
     spark = _session()
-    parents = spark.read.schema(_SCHEMA).parquet(str(root / "parents"))
+    parents = spark.read.schema(forest.SCHEMA).parquet(str(root / "parents"))
     updates = _nodes(spark, root).selectExpr("parent AS node")
     above = tailrace.recursively(updates, lambda up: up.join(parents, "node").selectExpr("parent AS node"))
     writer = updates.union(above).writeStream.format("memory").queryName("checked")
     writer = writer.option("checkpointLocation", str(root / "check")).trigger(availableNow=True)
     writer.start().awaitTermination()
     found = {r["node"]: r["count"] for r in spark.table("checked").groupBy("node").count().collect()}
-    tree = {r.node: r.parent for r in parents.collect()}
-    expected: dict[int, int] = {}
-    for parent in tree.values():
-        at: int | None = parent
-        while at is not None:
-            expected[at] = expected.get(at, 0) + 1
-            at = tree.get(at)
     spark.stop()
-    return found == expected
+    return found == forest.descendants(root)
+
+
+def _check_kafka_streams() -> bool:
+    with tempfile.TemporaryDirectory() as scratch, run_kafka() as broker:
+        total = forest.make(Path(scratch), 1000, 300)
+        broker.create_topic("updates", 2)
+        return kafka_streams.check(Path(scratch), broker.servers, str(total))
 
 
 def _launch(arguments: Sequence[str]) -> Any:  # noqa: ANN401
@@ -211,11 +196,13 @@ def _launch(arguments: Sequence[str]) -> Any:  # noqa: ANN401
 def _compare(a: argparse.Namespace) -> int:
     header = [f"{name:15}{value}" for name, value in report.machine().items()]
     header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
-    sizes = f"{a.nodes} nodes, {a.batch} a batch, at most {_DEEPEST} deep, runs {a.runs}, local[2], 4g"
+    sizes = f"{a.nodes} nodes, {a.batch} a batch, at most {forest.DEEPEST} deep, runs {a.runs}, local[2], 4g"
     header.append(f"{'parameters':15}{sizes}")
     seconds: dict[str, list[float]] = {engine: [] for engine in a.engines}
     with tempfile.TemporaryDirectory() as scratch:
         correct = _launch(["--check", "--root", scratch])
+    if "kafka-streams" in a.engines:
+        correct = _check_kafka_streams() and correct
     header.append(f"{'check':15}{'counts of 1000 nodes as reckoned' if correct else 'WRONG'}")
     if not correct:
         print(header[-1])
@@ -223,7 +210,7 @@ def _compare(a: argparse.Namespace) -> int:
     for n in range(a.runs):
         for engine in a.engines:
             with tempfile.TemporaryDirectory() as scratch, run_kafka() as broker:
-                total = make(Path(scratch), a.nodes, a.batch)
+                total = forest.make(Path(scratch), a.nodes, a.batch)
                 broker.create_topic("updates", 2)
                 more = ["--servers", broker.servers, "--total", str(total)]
                 found = _launch(["--once", engine, "--root", scratch, *more])
@@ -266,7 +253,7 @@ def main() -> int:
     elif a.loops:
         print(json.dumps(run_loops(a.loops, a.root)))
     elif a.once:
-        options = {"servers": a.servers, "total": a.total} if a.once == "kafka-loop" else {}
+        options = {"servers": a.servers, "total": a.total} if a.once in _ON_KAFKA else {}
         print(json.dumps(run_once(a.once, a.root, **options)))
     else:
         return _compare(a)

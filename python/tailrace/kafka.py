@@ -57,7 +57,7 @@ def connector_jars() -> str:
     Raises:
         RuntimeError: they can't be resolved.
     """
-    folder = _resolve(f"spark-kafka-{_CONNECTOR_VERSION}", _CONNECTOR, transitive=False)
+    folder = resolve(f"spark-kafka-{_CONNECTOR_VERSION}", _CONNECTOR, transitive=False)
     return ",".join(sorted(str(jar) for jar in folder.glob("*.jar")))
 
 
@@ -137,7 +137,7 @@ def run_kafka() -> Iterator[KafkaBroker]:
     Raises:
         RuntimeError: the artifacts can't be resolved, or the broker doesn't start; its last words are told.
     """
-    jars = _resolve(f"kafka-{KAFKA_VERSION}", _BROKER, transitive=True)
+    jars = resolve(f"kafka-{KAFKA_VERSION}", _BROKER, transitive=True)
     class_path = str(jars / "*")
     with tempfile.TemporaryDirectory(prefix="tailrace-kafka-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
@@ -231,8 +231,20 @@ def _cache() -> Path:
     return base / "tailrace"
 
 
-def _resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: bool) -> Path:
-    """The directory with the jars of some Maven modules (organisation, name, version)."""
+def resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: bool) -> Path:
+    """Has Ivy fetch the jars of some Maven modules, once, into the user's cache.
+
+    Args:
+        name: of their directory in the cache; with a version in it, for what is there is taken.
+        modules: organisation, name and version of each.
+        transitive: whether what they depend on is wanted too.
+
+    Returns:
+        The directory with the jars.
+
+    Raises:
+        RuntimeError: Ivy can't reach its repositories, or one of the modules isn't there.
+    """
     found = _cache() / name
     if found.is_dir():
         return found

@@ -54,6 +54,25 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     }
   }
 
+  test("marks don't come, nor the rows of held-right that they are about") {
+    forAll(TestRow.rows(times), TestRow.rows(times), Gen.choose(1, 4)) { (left, right, share) =>
+      whenever(left.nonEmpty && right.nonEmpty) {
+        val gone = right.filter(_.seq % share == 0)
+        val marks = gone.map(r => TestRow(Vector.empty, 3, r.seq, Vector.empty))
+        val buffers = Seq(left, right, marks).map(bufferOf(_))
+        val live = newRun(
+          7,
+          StoreKind.HeldLeft -> buffers(0),
+          StoreKind.HeldRight -> buffers(1),
+          StoreKind.JoinedRight -> buffers(2)
+        )
+        val expected = left.map("held-left" -> _) ++ right.diff(gone).map("held-right" -> _)
+        assert(sorted(read(live)) == sorted(expected))
+        buffers.foreach(_.close())
+      }
+    }
+  }
+
   test("no sections, no rows") {
     assert(read(Nil).isEmpty)
     assertThrows[NoSuchElementException](new BufferedRows(Nil, 0).next())

@@ -33,7 +33,8 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     version <- Gen.choose(0L, Long.MaxValue)
     through <- Arbitrary.arbitrary[Long]
     some <- Gen.listOf(runs)
-  } yield Manifest(version, through, some)
+    right <- Gen.oneOf(Gen.const(Long.MinValue), Arbitrary.arbitrary[Long])
+  } yield Manifest(version, through, some, right)
 
   private val golden = Manifest(
     7,
@@ -82,6 +83,19 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("golden bytes, both ways") {
     assert(new String(Manifest.encode(golden, place), UTF_8) == new String(goldenBytes, UTF_8))
     assert(Manifest.decode(goldenBytes, place, file) == golden)
+  }
+
+  test("of a synced join: the golden bytes, with one field more") {
+    val synced = golden.copy(
+      runs = Seq(Run("7-b.run", 5, 6, Seq(Section("held-right", 0, 3, 10, 20, 300, 1)))),
+      rightExpiredThrough = 9
+    )
+    val text =
+      """{"version":7,"expiredThrough":-5,"rightExpiredThrough":9,"runs":[{"name":"7-b.run","length":5,""" +
+        """"crc32c":6,"sections":[{"store":"held-right","bucket":0,"rows":3,"minTime":10,"maxTime":20,""" +
+        """"bytes":300,"expiredRows":1}],"level":0}]}"""
+    assert(new String(Manifest.encode(synced, place), UTF_8).split('\n')(1) == text)
+    assert(Manifest.decode(Manifest.encode(synced, place), place, file) == synced)
   }
 
   test("the golden file's last line is the checksum of the lines above it") {

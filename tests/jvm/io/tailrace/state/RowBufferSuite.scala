@@ -30,6 +30,17 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     assert(usedMemory > 2 * RowMemory.BlockBytes)
   }
 
+  test("prepared, it needs no memory for its first rows") {
+    val buffer = newBuffer()
+    buffer.prepare()
+    val taken = usedMemory
+    assert(taken >= RowMemory.BlockBytes)
+    (1 to 1000).foreach(i => TestRow.of(s"key $i", 1, i.toLong).appendTo(buffer))
+    buffer.clear()
+    buffer.prepare()
+    assert(usedMemory == taken)
+  }
+
   test("a value larger than a block, between small ones") {
     val large = TestRow(TestRow.key("b"), 2, 2, Vector.tabulate(3 * RowMemory.BlockBytes.toInt)(_.toByte))
     val rows = Vector(TestRow.of("a", 1, 1, "x"), large, TestRow.of("c", 3, 3, "y"))

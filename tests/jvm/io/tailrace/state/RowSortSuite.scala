@@ -35,6 +35,20 @@ final class RowSortSuite extends AnyFunSuite with RowFixture with ScalaCheckProp
     }
   }
 
+  test("by sequence number at last, in whatever order rows came") {
+    forAll(anyRows, Arbitrary.arbitrary[Long]) { (rows, seed) =>
+      val shuffled = new scala.util.Random(seed).shuffle(rows)
+      def seqs(sort: RowBuffer => Array[Int]): Seq[Long] = {
+        val buffer = bufferOf(shuffled)
+        try sort(buffer).toSeq.map(shuffled(_).seq)
+        finally buffer.close()
+      }
+      assert(seqs(RowSort.byTimeAndSeq) == rows.sortBy(r => (r.time, r.seq)).map(_.seq))
+      val sorted = rows.sorted(byKey.orElseBy(_.time).orElseBy(_.seq))
+      assert(seqs(RowSort.byKeyTimeAndSeq) == sorted.map(_.seq))
+    }
+  }
+
   test("extremes of time") {
     val times = Seq(0L, Long.MaxValue, -1L, Long.MinValue, 1L, Long.MaxValue, Long.MinValue)
     val rows = times.zipWithIndex.map { case (t, i) => TestRow.of("k", t, i.toLong) }.toVector

@@ -48,7 +48,15 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(hex(e) == "03" + "8000000000000002" + "610000" + "7fffffffffffffff" + "0000000000000003")
   }
 
-  Seq(StoreKind.LeftTimeSorted, StoreKind.JoinedIndicator).foreach { kind =>
+  test("layout of the keys of a synced join's pages") {
+    def entry(kind: StoreKind, key: Byte*) = Entry(kind, 1, key, 258, 3)
+    val (bucket, time, seq) = ("8000000000000001", "8000000000000102", "0000000000000003")
+    assert(hex(entry(StoreKind.HeldLeft, 0x61, 0, 0)) == "05" + bucket + time + seq + "610000")
+    assert(hex(entry(StoreKind.HeldRight, 0x61, 0, 0)) == "06" + bucket + "610000" + time + seq)
+    assert(hex(entry(StoreKind.JoinedRight)) == "07" + bucket + time + seq)
+  }
+
+  Seq(StoreKind.LeftTimeSorted, StoreKind.JoinedIndicator, StoreKind.HeldLeft).foreach { kind =>
     test(s"a ${kind.name} entry orders by bucket, time, seq, key") {
       forAll(entries(kind), entries(kind)) { (a, b) =>
         val expected = Seq(
@@ -64,7 +72,7 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  Seq(StoreKind.LeftKeySorted, StoreKind.RightKeySorted).foreach { kind =>
+  Seq(StoreKind.LeftKeySorted, StoreKind.RightKeySorted, StoreKind.HeldRight).foreach { kind =>
     test(s"a ${kind.name} entry orders by bucket, key, time, seq") {
       forAll(entries(kind), entries(kind)) { (a, b) =>
         val expected = Seq(

@@ -10,7 +10,10 @@ final class StoreKindSuite extends AnyFunSuite {
         (1, "left-time-sorted", true),
         (2, "left-key-sorted", false),
         (3, "right-key-sorted", false),
-        (4, "joined-indicator", true)
+        (4, "joined-indicator", true),
+        (5, "held-left", true),
+        (6, "held-right", false),
+        (7, "joined-right", true)
       )
     )
   }

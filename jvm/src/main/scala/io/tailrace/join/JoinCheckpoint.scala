@@ -26,39 +26,42 @@ object JoinCheckpoint {
   /** @param directory of the operator in the checkpoint */
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
 
-  private def describe(columns: JoinColumns, settings: JoinSettings): JoinCheckpoint = {
+  /** What binds a checkpoint of the label join. */
+  def settingsOf(columns: JoinColumns, settings: JoinSettings): Map[String, String] =
+    settingsOf(columns) ++ Map(
+      "how" -> settings.output.name,
+      TailraceConf.JoinStrategy.key -> settings.strategy.name,
+      "before" -> s"${settings.window.before} microseconds",
+      "after" -> s"${settings.window.after} microseconds"
+    )
+
+  /** What binds a checkpoint to the columns of any join. */
+  def settingsOf(columns: JoinColumns): Map[String, String] = {
     def list(attributes: Seq[Attribute]): String =
       attributes.map(a => s"${a.name} ${a.dataType.sql}").mkString(", ")
-    JoinCheckpoint(
-      Format,
-      Map(
-        "how" -> settings.output.name,
-        TailraceConf.JoinStrategy.key -> settings.strategy.name,
-        "before" -> s"${settings.window.before} microseconds",
-        "after" -> s"${settings.window.after} microseconds",
-        "on (left)" -> list(columns.leftKeys),
-        "on (right)" -> list(columns.rightKeys),
-        "left_time" -> columns.leftTime.name,
-        "right_time" -> columns.rightTime.name,
-        "left columns" -> list(columns.left),
-        "right columns" -> list(columns.right)
-      )
+    Map(
+      "on (left)" -> list(columns.leftKeys),
+      "on (right)" -> list(columns.rightKeys),
+      "left_time" -> columns.leftTime.name,
+      "right_time" -> columns.rightTime.name,
+      "left columns" -> list(columns.left),
+      "right columns" -> list(columns.right)
     )
   }
 
-  /** @param batchId the batch that is being planned, the first one of this run
+  /** @param batchId  the batch that is being planned, the first one of this run
+    * @param settings of the join now
     * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint was written under other settings
     */
   def check(
       directory: Path,
       conf: Configuration,
       batchId: Long,
-      columns: JoinColumns,
-      settings: JoinSettings
+      settings: Map[String, String]
   ): Unit = {
     val files = LocalFileManager.forPath(directory, conf)
     val path = file(directory)
-    val now = describe(columns, settings)
+    val now = JoinCheckpoint(Format, settings)
     // As long as batch 0 isn't committed there is no state that could mean something else.
     if (batchId == 0) write(files, path, now)
     else {

@@ -25,17 +25,14 @@ final class JoinInput(
     bufferBytes: Long,
     metric: String => SQLMetric,
     flush: () => Unit
-) extends AutoCloseable {
+) extends RowReader
+    with AutoCloseable {
   val left = new RowBuffer(memory)
   val right = new RowBuffer(memory)
   private var kept = 0L
-  private var nanos = 0L
 
   /** Rows that went into the state. */
   def rowsKept: Long = kept
-
-  /** Nanoseconds spent on reading, and on what was flushed meanwhile. */
-  def readNanos: Long = nanos
 
   /** Reads the left input. What it gives are the rows that come out at once; each is valid until the next one. */
   def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = {
@@ -104,48 +101,6 @@ final class JoinInput(
     read(rows, UnsafeProjection.create(columns.right, columns.right), receive) {
       countLate(JoinMetrics.LateRightRows, lateRows)
       metric(JoinMetrics.NullKeyRightRows) += nullRows
-    }
-  }
-
-  /** @param receive what comes out for a row, or null
-    * @param ended runs once, after the last row
-    */
-  private def read(
-      rows: Iterator[InternalRow],
-      toUnsafe: => UnsafeProjection,
-      receive: UnsafeRow => UnsafeRow
-  )(
-      ended: => Unit
-  ): Iterator[UnsafeRow] = new Iterator[UnsafeRow] {
-    private lazy val projection = toUnsafe
-    private var out: UnsafeRow = _
-    private var more = true
-
-    override def hasNext: Boolean = {
-      if (out == null && more) advance()
-      out != null
-    }
-
-    private def advance(): Unit = {
-      val started = System.nanoTime
-      while (out == null && rows.hasNext) {
-        out = rows.next() match {
-          case row: UnsafeRow => receive(row)
-          case row => receive(projection(row))
-        }
-      }
-      if (out == null) {
-        more = false
-        ended
-      }
-      nanos += System.nanoTime - started
-    }
-
-    override def next(): UnsafeRow = {
-      if (!hasNext) throw new NoSuchElementException("no more rows come out at once")
-      val row = out
-      out = null
-      row
     }
   }
 

@@ -26,7 +26,26 @@ final case class JoinTaskContext(
 )
 
 /** Take all of `output`, which reads both inputs first, then `expire`; `close` whatever happens. */
-abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
+trait StoredJoinTask extends AutoCloseable {
+
+  /** All that comes out in this batch; each row is valid until the next one. */
+  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow]
+
+  /** Rows that went into the state. */
+  def rowsKept: Long
+
+  /** Nanoseconds spent on reading the inputs and writing them into the state. */
+  def updateNanos: Long
+
+  /** Nanoseconds spent on finding what leaves the state and its matches, while `output` was taken. */
+  def expiryNanos: Long
+
+  /** Removes what has left. @return rows removed */
+  def expire(): Long
+}
+
+/** A task of the label join. */
+abstract class JoinTask(context: JoinTaskContext) extends StoredJoinTask {
   import context._
 
   private val input =
@@ -34,8 +53,7 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
   protected val window: JoinWindow = settings.window
   private var flushNanos = 0L
 
-  /** All that comes out in this batch; each row is valid until the next one. */
-  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow] =
+  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow] =
     input.readLeft(left) ++ input.readRight(right) ++ {
       val started = System.nanoTime
       flush()
@@ -43,11 +61,8 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
       joined
     }
 
-  /** Rows that went into the state. */
-  def rowsKept: Long = input.rowsKept
-
-  /** Nanoseconds spent on reading the inputs and writing them into the state. */
-  def updateNanos: Long = input.readNanos + flushNanos
+  override def rowsKept: Long = input.rowsKept
+  override def updateNanos: Long = input.readNanos + flushNanos
 
   private def flush(): Unit = {
     write(input.left, input.right)
@@ -61,11 +76,7 @@ abstract class JoinTask(context: JoinTaskContext) extends AutoCloseable {
   /** What the state gives, once all of the batch is in it. */
   protected def joined: Iterator[UnsafeRow]
 
-  /** Nanoseconds spent on finding what expires and its matches, while `output` was taken. */
-  def expiryNanos: Long = 0L
-
-  /** Removes what the watermark has passed. @return rows removed */
-  def expire(): Long
+  override def expiryNanos: Long = 0L
 
   override def close(): Unit = input.close()
 

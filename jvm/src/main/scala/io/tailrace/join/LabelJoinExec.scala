@@ -2,26 +2,17 @@ package io.tailrace.join
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
-import org.apache.spark.SparkContext
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter}
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
-import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
+import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.progress.HeldWork
-import io.tailrace.state.BufferedRows
 
 /** The streaming join, as Spark plans and runs it. Per partition and micro-batch:
   *
@@ -38,9 +29,6 @@ import io.tailrace.state.BufferedRows
   *   batch 2   right (A, 12:25), left (B, 12:36)     watermark 12:31   (A, [12:10, 12:25]) comes out: 12:30 is passed
   *   batch 3   right (A, 12:31)                      late: at the watermark; counted
   * }}}
-  *
-  * It extends Spark's own stream-stream join for one reason: the rules that hand state information and watermarks to an
-  * operator know concrete classes only, and call `copy` on them. Everything that Spark then asks of it is overridden.
   */
 class LabelJoinExec(
     leftKeys: Seq[Expression],
@@ -56,7 +44,7 @@ class LabelJoinExec(
     right: SparkPlan,
     outputMode: Option[OutputMode]
 )(val columns: JoinColumns, val settings: JoinSettings, val joinOutput: Seq[Attribute])
-    extends StreamingSymmetricHashJoinExec(
+    extends StoredJoinExec(
       leftKeys,
       rightKeys,
       joinType,
@@ -69,15 +57,7 @@ class LabelJoinExec(
       left,
       right,
       outputMode
-    )
-    with HeldWork {
-
-  // False while the parent's constructor runs.
-  private val constructed = true
-
-  /** The parent's constructor would broadcast what nobody reads. */
-  override protected def sparkContext: SparkContext =
-    if (constructed) session.sparkContext else UnstartedContext.get
+    ) {
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(columns, settings, joinOutput)
 
@@ -110,26 +90,6 @@ class LabelJoinExec(
       outputMode
     )(columns, settings, joinOutput)
 
-  override protected def withNewChildrenInternal(
-      newLeft: SparkPlan,
-      newRight: SparkPlan
-  ): StreamingSymmetricHashJoinExec = copy(
-    leftKeys,
-    rightKeys,
-    joinType,
-    condition,
-    stateInfo,
-    eventTimeWatermarkForLateEvents,
-    eventTimeWatermarkForEviction,
-    stateWatermarkPredicates,
-    stateFormatVersion,
-    newLeft,
-    newRight,
-    outputMode
-  )
-
-  // Null while the parent's constructor runs, which asks for it.
-  override def output: Seq[Attribute] = if (joinOutput == null) left.output else joinOutput
   override def nodeName: String = "TailraceLabelJoin"
   override def shortName: String = LabelJoinExec.OperatorName
   override def simpleString(maxFields: Int): String =
@@ -137,41 +97,7 @@ class LabelJoinExec(
       s"window=[-${settings.window.before}, +${settings.window.after}] us, match=${settings.policy.name}, " +
       s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
 
-  override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
-  override def operatorStateMetadataVersion: Int = 1
-  override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata =
-    OperatorStateMetadataV1(
-      OperatorInfoV1(getStateInfo.operatorId, shortName),
-      stateStoreNames.map(StateStoreMetadataV1(_, 0, getStateInfo.numPartitions)).toArray
-    )
-
-  override def validateAndMaybeEvolveStateSchema(
-      hadoopConf: Configuration,
-      batchId: Long,
-      stateSchemaVersion: Int
-  ): List[StateSchemaValidationResult] = {
-    val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
-    JoinCheckpoint.check(directory, hadoopConf, batchId, columns, settings)
-    val schema = StateStoreColFamilySchema(
-      StateStore.DEFAULT_COL_FAMILY_NAME,
-      0,
-      BufferedRows.KeySchema,
-      0,
-      BufferedRows.ValueSchema
-    )
-    // Schema version 2, whatever Spark's own joins are set to: this is a store of one column family.
-    List(
-      SchemaFile.naming(getStateInfo) {
-        StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
-          getStateInfo,
-          hadoopConf,
-          List(schema),
-          session.sessionState,
-          2
-        )
-      }
-    )
-  }
+  override protected def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns, settings)
 
   /** A batch without data is worth running whenever the watermark has moved: rows may have expired. */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
@@ -191,65 +117,23 @@ class LabelJoinExec(
     accumulator
   }
 
-  override def workName: String = s"$shortName-${stateInfo.fold(0L)(_.operatorId)}"
-
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped) {
     waiting.value.asScala.map(one => one.partition -> one.oldest).toMap
   }
 
-  override lazy val instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric] = Map.empty
+  override protected def ownMetrics: Map[String, SQLMetric] = JoinMetrics.create(sparkContext)
 
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
-    "numRowsDroppedByWatermark" ->
-      SQLMetrics.createMetric(sparkContext, "number of rows which are dropped by watermark"),
-    "numTotalStateRows" -> SQLMetrics.createMetric(sparkContext, "number of total state rows"),
-    "numUpdatedStateRows" -> SQLMetrics.createMetric(sparkContext, "number of updated state rows"),
-    "allUpdatesTimeMs" -> SQLMetrics.createTimingMetric(sparkContext, "time to update"),
-    "numRemovedStateRows" -> SQLMetrics.createMetric(sparkContext, "number of removed state rows"),
-    "allRemovalsTimeMs" -> SQLMetrics.createTimingMetric(sparkContext, "time to remove"),
-    "commitTimeMs" -> SQLMetrics.createTimingMetric(sparkContext, "time to commit changes"),
-    "stateMemory" -> SQLMetrics.createSizeMetric(sparkContext, "most memory that the rows of a batch took"),
-    "numStateStoreInstances" -> SQLMetrics.createMetric(sparkContext, "number of state store instances")
-  ) ++ JoinMetrics.create(sparkContext)
-
-  override def getProgress(): StateOperatorProgress = {
-    val own = JoinMetrics.names.map(name => name -> Long.box(longMetric(name).value)).toMap
-    SparkPlans.stateOperatorProgress(
-      shortName,
-      name => longMetric(name).value,
-      getStateInfo.numPartitions,
-      own.asJava
-    )
-  }
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    metrics // made on the driver, before the tasks refer to them
-    val run = new LabelJoinPartition(
+  override protected def partitions(state: StoredJoinState): StoredJoinPartition =
+    new LabelJoinPartition(
       columns,
       settings,
-      getStateInfo,
+      state,
       watermarkMicros(eventTimeWatermarkForEviction),
       watermarkMicros(eventTimeWatermarkForLateEvents),
       TailraceConf.BatchBufferBytes.read(setting),
       bucketWidth,
-      new StateStoreConf(conf),
-      SparkPlans.broadcastHadoopConf(session),
-      metrics,
-      waiting,
-      if (conf.stateStoreCheckpointFormatVersion >= 2) Some(checkpointInfoAccumulator) else None
+      waiting
     )
-    left
-      .execute()
-      .stateStoreAwareZipPartitions(
-        right.execute(),
-        getStateInfo,
-        stateStoreNames,
-        SparkPlans.stateStoreCoordinator(session)
-      )(run)
-  }
-
-  private def setting(key: String): Option[String] = SparkPlans.setting(session, key)
 
   private def bucketWidth: Long = {
     val buckets = TailraceConf.BucketsPerWindow.read(setting)

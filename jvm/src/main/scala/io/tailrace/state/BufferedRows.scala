@@ -6,17 +6,21 @@ import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What the state reader sees: each buffered row once, with its store, event time and sequence number. */
+/** What the state reader sees: each buffered row once, with its store, event time and sequence number. Marks are no rows:
+  * the rows that they are about are left out.
+  */
 private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrough: Long)
     extends Iterator[UnsafeRowPair]
     with AutoCloseable {
-  private val pending = sections.iterator
+  private val pending = sections.iterator.filter(_.section.kind.hasRows)
+  private lazy val joined = JoinedMarks.of(sections)
   private var current: Option[(RunCursor, StoreKind)] = None
   private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
   private val valueRow = UnsafeProjection.create(BufferedRows.ValueSchema)
   private val pair = new UnsafeRowPair
 
   private def advance(): Boolean = {
+    skipJoined()
     while (current.forall(!_._1.isValid)) {
       close()
       if (!pending.hasNext) return false
@@ -24,8 +28,13 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
       val cursor = live.cursor()
       current = Some(cursor -> live.section.kind)
       cursor.firstAfter(expiredThrough)
+      skipJoined()
     }
     true
+  }
+
+  private def skipJoined(): Unit = current.foreach { case (cursor, kind) =>
+    if (kind == StoreKind.HeldRight) while (cursor.isValid && joined.contains(cursor.seq)) cursor.next()
   }
 
   override def hasNext: Boolean = advance()

@@ -15,8 +15,11 @@ import java.util.PriorityQueue
   */
 object Compaction {
 
-  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are none. */
-  def due(runs: Seq[Run], fanIn: Int): Seq[Run] = {
+  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are none. The runs of
+    * a synced join are never due: it has its own way with them.
+    */
+  def due(runs: Seq[Run], fanIn: Int): Seq[Run] = if (!runs.forall(_.sections.forall(_.kind.compacts))) Nil
+  else {
     val starts = runs.indices.filter(i => i == 0 || runs(i).level != runs(i - 1).level)
     val stretches = starts.zip(starts.drop(1) :+ runs.size).map { case (from, to) => runs.slice(from, to) }
     stretches.find(_.size >= fanIn).fold(Seq.empty[Run])(_.take(fanIn))

@@ -12,6 +12,10 @@ import io.tailrace.common.Errors
   * reader under a cursor would end the JVM, not the task.
   */
 final class LocalRun(val name: String, val file: File) {
+
+  /** The version that was being made when the run was written; none of a file beside the state. */
+  lazy val version: Option[Long] = CheckpointFiles.runVersion(name)
+
   private var users = 0
   private var gone = false
   private var reader: SstFileReader = _

@@ -13,8 +13,8 @@ import com.fasterxml.jackson.core.JsonFactory
 
 /** A stretch of one run that belongs to one store and one time bucket. Times are microseconds since the epoch.
   *
-  * @param expiredRows rows that no longer count, because their result has come out; only a time-sorted store has some
-  *                    (a key-sorted one is dropped whole)
+  * @param expiredRows rows that no longer count, because their result has come out; a time-sorted store has some, and
+  *                    held-right (another key-sorted one is dropped whole)
   * @param bytes       keys and values before compression
   */
 final case class Section(
@@ -29,7 +29,7 @@ final case class Section(
   def kind: StoreKind = StoreKind.named(store).get
 
   /** Rows that count. */
-  def liveRows: Long = rows - expiredRows
+  def liveRows: Long = if (kind.hasRows) rows - expiredRows else 0L
 }
 
 /** One immutable file of the state and what of it is still alive.
@@ -40,9 +40,15 @@ final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Sec
 
 /** One version of a partition's state: everything that is needed to load it, and nothing else. The runs are the log.
   *
-  * @param expiredThrough results of left rows up to this time (microseconds, included) have come out
+  * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
+  * @param rightExpiredThrough rows of held-right up to this time match nothing any more, though they may still be there
   */
-final case class Manifest(version: Long, expiredThrough: Long, runs: Seq[Run]) {
+final case class Manifest(
+    version: Long,
+    expiredThrough: Long,
+    runs: Seq[Run],
+    rightExpiredThrough: Long = Long.MinValue
+) {
   def fileNames: Set[String] = runs.iterator.map(_.name).toSet
 }
 
@@ -75,6 +81,8 @@ object Manifest {
     out.writeStartObject()
     out.writeNumberField("version", manifest.version)
     out.writeNumberField("expiredThrough", manifest.expiredThrough)
+    if (manifest.rightExpiredThrough != Long.MinValue)
+      out.writeNumberField("rightExpiredThrough", manifest.rightExpiredThrough)
     out.writeArrayFieldStart("runs")
     manifest.runs.foreach { run =>
       out.writeStartObject()

@@ -148,6 +148,13 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   /** Byte order of two values: the last word where two matches have the same time. */
   def compareValues(a: Int, b: Int): Int = RowLayout.compareValues(base(a), at(a), base(b), at(b))
 
+  /** Takes the memory for its first rows now: later, when others have taken what there is, there may be none. */
+  def prepare(): RowBuffer = {
+    if (times.isEmpty) growIndex()
+    if (blocks.isEmpty) newBlock(1)
+    this
+  }
+
   /** Forgets the rows and keeps one block for the next ones. */
   def clear(): Unit = {
     count = 0

@@ -38,6 +38,14 @@ object RowLayout {
   def valueLength(base: AnyRef, at: Long): Int = Platform.getInt(base, at + ValueLengthAt)
   def length(base: AnyRef, at: Long): Long = length(keyLength(base, at), valueLength(base, at))
   def keyAt(at: Long): Long = at + HeaderLength
+
+  /** A copy of the key. */
+  def keyBytes(base: AnyRef, at: Long): Array[Byte] = {
+    val key = new Array[Byte](keyLength(base, at))
+    Platform.copyMemory(base, keyAt(at), key, Platform.BYTE_ARRAY_OFFSET.toLong, key.length.toLong)
+    key
+  }
+
   def valueAt(base: AnyRef, at: Long): Long = at + HeaderLength + padded(keyLength(base, at))
 
   /** Writes all but key and value. */

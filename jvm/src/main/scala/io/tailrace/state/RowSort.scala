@@ -8,9 +8,20 @@ object RowSort {
   /** By time, rows of equal time in the order they came in. */
   def byTime(rows: RowBuffer): Array[Int] = radix(rows.timesOf, unsigned = false, identity(rows.size))
 
+  /** By time, then by sequence number. */
+  def byTimeAndSeq(rows: RowBuffer): Array[Int] = radix(rows.timesOf, unsigned = false, bySeq(rows))
+
   /** By key, then by time. */
-  def byKey(rows: RowBuffer): Array[Int] = {
-    val order = radix(rows.prefixesOf, unsigned = true, byTime(rows))
+  def byKey(rows: RowBuffer): Array[Int] = thenByKey(rows, byTime(rows))
+
+  /** By key, then by time, then by sequence number. */
+  def byKeyTimeAndSeq(rows: RowBuffer): Array[Int] = thenByKey(rows, byTimeAndSeq(rows))
+
+  private def bySeq(rows: RowBuffer): Array[Int] =
+    radix(ofEach(rows, i => rows.seq(i)), unsigned = false, identity(rows.size))
+
+  private def thenByKey(rows: RowBuffer, start: Array[Int]): Array[Int] = {
+    val order = radix(rows.prefixesOf, unsigned = true, start)
     if (!rows.prefixesAreKeys) settleLongKeys(rows, order)
     order
   }
@@ -22,10 +33,12 @@ object RowSort {
   }
 
   /** By time bucket, then by key, then by time. `bucketWidth` is in the unit of the rows' times. */
-  def byBucketAndKey(rows: RowBuffer, bucketWidth: Long): Array[Int] = {
-    val buckets = ofEach(rows, i => Math.floorDiv(rows.time(i), bucketWidth))
-    radix(buckets, unsigned = false, byKey(rows))
-  }
+  def byBucketAndKey(rows: RowBuffer, bucketWidth: Long): Array[Int] =
+    thenByBucket(rows, byKey(rows), bucketWidth)
+
+  /** Rows in some order by time bucket, those of a bucket in that order. */
+  def thenByBucket(rows: RowBuffer, order: Array[Int], bucketWidth: Long): Array[Int] =
+    radix(ofEach(rows, i => Math.floorDiv(rows.time(i), bucketWidth)), unsigned = false, order)
 
   private def ofEach(rows: RowBuffer, value: Int => Long): Array[Long] = {
     val values = new Array[Long](rows.size)

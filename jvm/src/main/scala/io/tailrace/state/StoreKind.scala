@@ -4,10 +4,21 @@ package io.tailrace.state
   * next?), by time and sequence number; a key-sorted one is merged with rows sorted by key (what matches?). A
   * joined-indicator store holds matches already found, under the time and sequence number of their left rows.
   *
-  * @param id   the first byte of each of its pages' keys in a run; never reused
-  * @param name what metrics, errors and the state reader call it
+  * The last three are a synced join's: rows leave them one by one, so its runs are not compacted in the background, and
+  * which rows of held-right have left is written down in joined-right.
+  *
+  * @param id       the first byte of each of its pages' keys in a run; never reused
+  * @param name     what metrics, errors and the state reader call it
+  * @param compacts whether background compaction may merge its sections
+  * @param hasRows  whether what it holds are rows, and not marks about rows of another store
   */
-sealed abstract class StoreKind(val id: Byte, val name: String, val timeSorted: Boolean)
+sealed abstract class StoreKind(
+    val id: Byte,
+    val name: String,
+    val timeSorted: Boolean,
+    val compacts: Boolean = true,
+    val hasRows: Boolean = true
+)
 
 object StoreKind {
   case object LeftTimeSorted extends StoreKind(1, "left-time-sorted", timeSorted = true)
@@ -16,7 +27,15 @@ object StoreKind {
 
   case object JoinedIndicator extends StoreKind(4, "joined-indicator", timeSorted = true)
 
-  val all: Seq[StoreKind] = Seq(LeftTimeSorted, LeftKeySorted, RightKeySorted, JoinedIndicator)
+  case object HeldLeft extends StoreKind(5, "held-left", timeSorted = true, compacts = false)
+  case object HeldRight extends StoreKind(6, "held-right", timeSorted = false, compacts = false)
+
+  /** The sequence numbers of rows that have left held-right; their time is the version whose run the row is in. */
+  case object JoinedRight
+      extends StoreKind(7, "joined-right", timeSorted = true, compacts = false, hasRows = false)
+
+  val all: Seq[StoreKind] =
+    Seq(LeftTimeSorted, LeftKeySorted, RightKeySorted, JoinedIndicator, HeldLeft, HeldRight, JoinedRight)
   private val byName = all.map(k => k.name -> k).toMap
 
   def named(name: String): Option[StoreKind] = byName.get(name)

@@ -1,5 +1,6 @@
 package io.tailrace.state
 
+import java.util.UUID
 import java.util.concurrent.{ExecutionException, Future}
 
 import scala.collection.mutable.ArrayBuffer
@@ -32,12 +33,14 @@ final class TailraceStateStore private[state] (
   private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))
   private val newRuns = new ArrayBuffer[NewRun]
   private var expired = base.manifest.expiredThrough
+  private var rightExpired = base.manifest.rightExpiredThrough
+  private var toKeep: Option[AnyRef] = None
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
   private var checkpointId: Option[String] = None
   private var dropped =
     StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
-  private var nextSeq = (version + 1) << TailraceStateStore.SeqBitsInBatch
+  private var nextSeq = firstSeq
 
   base.acquire()
 
@@ -46,6 +49,12 @@ final class TailraceStateStore private[state] (
 
   /** Results of left rows up to this time (microseconds, included) have come out. */
   def expiredThrough: Long = expired
+
+  /** Rows of held-right up to this time (microseconds, included) match nothing any more. */
+  def rightExpiredThrough: Long = rightExpired
+
+  /** The first of this batch's sequence numbers: all earlier ones are below. */
+  def firstSeq: Long = (version + 1) << TailraceStateStore.SeqBitsInBatch
 
   /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
   def newSeq(): Long = {
@@ -60,31 +69,42 @@ final class TailraceStateStore private[state] (
     *
     * @param bucketWidth in microseconds; it may change from run to run
     */
-  def addRun(bucketWidth: Long, stores: (StoreKind, RowBuffer)*): Seq[LiveSection] = {
+  def addRun(bucketWidth: Long, stores: (StoreKind, RowBuffer)*): Seq[LiveSection] =
+    addSorted(stores.map { case (kind, rows) => SortedRows.all(kind, rows, bucketWidth) })
+
+  /** The same for rows that are sorted already. */
+  def addSorted(stores: Seq[SortedRows]): Seq[LiveSection] = {
     requireUpdating()
-    if (stores.forall(_._2.isEmpty)) Nil
+    if (stores.forall(_.isEmpty)) Nil
     else {
-      val name = CheckpointFiles.runName(version + 1)
-      val local = new LocalRun(name, owner.localFile(name))
-      local.acquire()
-      val written =
-        try {
-          val writer = new RunWriter(local.file)
-          try {
-            val batch = new BatchRun(bucketWidth, writer)
-            stores.foreach { case (kind, rows) => batch.write(kind, rows) }
-            writer.finish()
-            writer.sections
-          } finally writer.close()
-        } catch {
-          case e: Throwable =>
-            local.release()
-            throw e
-        }
-      newRuns += new NewRun(local, owner.upload(local))
-      val added = written.map(new LiveSection(local, _))
+      val added = write(CheckpointFiles.runName(version + 1), stores)
+      newRuns += new NewRun(added.head.local, owner.upload(added.head.local))
       sections = sections ++ added
       added
+    }
+  }
+
+  /** Writes rows, of which there must be some, into a local file beside the state, for this batch's own use. */
+  def scratch(rows: SortedRows): ScratchRun = {
+    requireUpdating()
+    new ScratchRun(write(s"scratch-${UUID.randomUUID}", Seq(rows)))
+  }
+
+  /** @return the new run's sections; the run is held by the caller */
+  private def write(name: String, stores: Seq[SortedRows]): Seq[LiveSection] = {
+    val local = new LocalRun(name, owner.localFile(name))
+    local.acquire()
+    try {
+      val writer = new RunWriter(local.file)
+      try {
+        stores.foreach(BatchRun.write(_, writer))
+        writer.finish()
+        writer.sections.map(new LiveSection(local, _))
+      } finally writer.close()
+    } catch {
+      case e: Throwable =>
+        local.release()
+        throw e
     }
   }
 
@@ -111,6 +131,38 @@ final class TailraceStateStore private[state] (
     dead.map(_.section.liveRows).sum
   }
 
+  /** Says how many rows of each section of `kind` don't count any more. One of which none does is dropped. */
+  def settle(kind: StoreKind, dead: LiveSection => Long): Unit = {
+    requireUpdating()
+    sections = sections.flatMap { live =>
+      if (live.section.store != kind.name) Some(live)
+      else {
+        val count = dead(live)
+        if (count >= live.section.rows) None
+        else if (count == live.section.expiredRows) Some(live)
+        else Some(new LiveSection(live.local, live.section.copy(expiredRows = count)))
+      }
+    }
+  }
+
+  /** Drops all sections of a run. */
+  def dropRun(run: LocalRun): Unit = {
+    requireUpdating()
+    sections = sections.filterNot(_.local eq run)
+  }
+
+  /** Says that rows of held-right up to `through` match nothing any more. */
+  def markRightExpired(through: Long): Unit = {
+    requireUpdating()
+    rightExpired = Math.max(rightExpired, through)
+  }
+
+  /** What the operator has kept in memory beside the base version; for one taker, who may change it. */
+  def takeKept(): Option[AnyRef] = base.takeKept()
+
+  /** What it keeps beside the version that `commit` makes: nobody else sees it, and it goes when that version does. */
+  def keep(value: AnyRef): Unit = toKeep = Some(value)
+
   override def commit(): Long = {
     requireUpdating()
     val alive = sections.groupMap(_.local)(_.section)
@@ -124,13 +176,20 @@ final class TailraceStateStore private[state] (
     val uploaded = newRuns.toSeq.map(run => run.local -> run.uploaded())
     val runs = (kept ++ uploaded).filter { case (local, _) => alive.contains(local) }
     val manifest =
-      Manifest(version + 1, expired, runs.map { case (local, run) => run.copy(sections = alive(local)) })
+      Manifest(
+        version + 1,
+        expired,
+        runs.map { case (local, run) => run.copy(sections = alive(local)) },
+        rightExpired
+      )
     val id = owner.newCheckpointId()
     owner.stateLog.writeManifest(manifest, id)
     state = TailraceStateStore.Committed
     checkpointId = id
     stateBytes = manifest.runs.map(_.length).sum
-    owner.committed(new LoadedState(manifest, runs.map(_._1), id, dropped))
+    val next = new LoadedState(manifest, runs.map(_._1), id, dropped)
+    toKeep.foreach(next.keep)
+    owner.committed(next)
     letGo()
     version + 1
   }
@@ -198,6 +257,11 @@ final class TailraceStateStore private[state] (
   override def remove(key: UnsafeRow, family: String): Unit = refuse("remove")
   override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse("merge")
   override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse("mergeList")
+}
+
+/** Sorted rows in a local file that isn't part of the state. */
+final class ScratchRun(val sections: Seq[LiveSection]) extends AutoCloseable {
+  override def close(): Unit = sections.head.local.release()
 }
 
 /** A run of this batch, on its way into the checkpoint. */

@@ -1,0 +1,129 @@
+package io.tailrace.join
+
+import java.util.concurrent.TimeUnit.NANOSECONDS
+
+import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StatefulOpStateStoreCheckpointInfo,
+  StatefulOperatorStateInfo
+}
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
+
+import io.tailrace.common.Errors
+import io.tailrace.state.{BufferedRows, RowMemory, StoreKind, TailraceStateStore}
+
+/** Where the tasks of a batch find their state, and what they report to: the same for all joins that keep rows. */
+final case class StoredJoinState(
+    info: StatefulOperatorStateInfo,
+    storeConf: StateStoreConf,
+    hadoopConf: Broadcast[SerializableConfiguration],
+    metrics: Map[String, SQLMetric],
+    checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]
+)
+
+/** The join of one partition in one micro-batch, on an executor: opens the store, runs the task, commits, reports.
+  *
+  * A function by inheritance: Spark would take a lambda for a closure to be cleaned, and read the byte code of the
+  * operator around it with each batch.
+  */
+abstract class StoredJoinPartition(state: StoredJoinState)
+    extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
+  import state.{info, metrics, storeConf}
+
+  protected def task(store: TailraceStateStore, memory: RowMemory): StoredJoinTask
+
+  /** After the commit: what the operator wants to know of the partition. */
+  protected def report(store: TailraceStateStore): Unit
+
+  protected def leftKinds: Seq[StoreKind]
+  protected def rightKind: StoreKind
+  protected def joinedKind: StoreKind
+
+  override def apply(
+      partition: Int,
+      left: Iterator[InternalRow],
+      right: Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val context = TaskContext.get()
+    val store = open(partition)
+    // First in, last out: the store goes after the join that reads from it.
+    context.addTaskCompletionListener[Unit](_ => store.abort())
+    val memory = new RowMemory(SparkState.taskMemoryManager(context))
+    val join = task(store, memory)
+    context.addTaskCompletionListener[Unit](_ => join.close())
+
+    var outputRows = 0L
+    val rows = join.output(left, right).map { row =>
+      outputRows += 1
+      row: InternalRow
+    }
+    SparkState.onCompletion(rows) {
+      metrics("numOutputRows") += outputRows
+      finish(join, store, memory)
+    }
+  }
+
+  private def open(partition: Int): TailraceStateStore = {
+    val id = StateStoreId(info.checkpointLocation, info.operatorId, partition)
+    val store = StateStore.get(
+      StateStoreProviderId(id, info.queryRunId),
+      BufferedRows.KeySchema,
+      BufferedRows.ValueSchema,
+      NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
+      info.storeVersion,
+      info.getStateStoreCkptId(partition).map(_.head),
+      info.stateSchemaMetadata,
+      useColumnFamilies = false,
+      storeConf,
+      state.hadoopConf.value.value
+    )
+    store match {
+      case own: TailraceStateStore => own
+      case _ => throw Errors.providerMissing(storeConf.providerClass)
+    }
+  }
+
+  private def finish(join: StoredJoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {
+    metrics("numUpdatedStateRows") += join.rowsKept
+    metrics("allUpdatesTimeMs") += NANOSECONDS.toMillis(join.updateNanos)
+    metrics("allRemovalsTimeMs") += NANOSECONDS.toMillis(join.expiryNanos) +
+      millis { metrics("numRemovedStateRows") += join.expire() }
+    metrics("stateMemory") += memory.peakBytes
+    // Cursors and buffers go before the commit may retire the runs under them.
+    join.close()
+    metrics("commitTimeMs") += millis(store.commit())
+    val now = store.metrics
+    metrics("numTotalStateRows") += now.numKeys
+    metrics(JoinMetrics.StateFileBytes) += now.memoryUsedBytes
+    metrics("numStateStoreInstances") += 1
+    report(store)
+    metrics(JoinMetrics.StateFiles) += store.files
+    metrics(JoinMetrics.LostVersions) += store.lostVersions
+    metrics(JoinMetrics.LeftStoreBytes) += leftKinds.map(store.bytesOf).sum
+    metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(rightKind)
+    metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(joinedKind)
+    state.checkpointIds.foreach { ids =>
+      val info = store.getStateStoreCheckpointInfo()
+      ids.add(
+        StatefulOpStateStoreCheckpointInfo(
+          info.partitionId,
+          info.batchVersion,
+          info.stateStoreCkptId.map(Array(_)),
+          info.baseStateStoreCkptId.map(Array(_))
+        )
+      )
+    }
+  }
+
+  private def millis(body: => Unit): Long = {
+    val started = System.nanoTime
+    body
+    NANOSECONDS.toMillis(System.nanoTime - started)
+  }
+}

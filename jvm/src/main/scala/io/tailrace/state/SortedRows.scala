@@ -1,0 +1,100 @@
+package io.tailrace.state
+
+import java.util.Arrays
+
+/** Rows of a buffer in the order of a store, a time bucket after the other: what a section is written from.
+  *
+  * @param order       row numbers; rows that aren't named are left out
+  * @param bucketWidth in the unit of the rows' times
+  */
+final class SortedRows private (
+    val kind: StoreKind,
+    val rows: RowBuffer,
+    val order: Array[Int],
+    val bucketWidth: Long
+) {
+  def isEmpty: Boolean = order.length == 0
+
+  def bucket(position: Int): Long = Math.floorDiv(rows.time(order(position)), bucketWidth)
+}
+
+object SortedRows {
+
+  /** Of one store in one run. */
+  private val MostBuckets = 64
+
+  /** All rows of a buffer.
+    *
+    * @param leastBucketWidth a batch that spans a long time (a backfill) gets wider buckets, so that the number of sections
+    *                         stays bounded. A bucket means nothing outside its run: what has expired is judged by the
+    *                         times of a section's rows.
+    * @param rowsPerBucket    few rows that span a long time get wider buckets too, so that one has that many on average
+    */
+  def all(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long, rowsPerBucket: Int = 1): SortedRows = {
+    val width =
+      if (rows.isEmpty) leastBucketWidth else bucketWidthFor(rows, null, leastBucketWidth, rowsPerBucket)
+    val order = kind match {
+      case StoreKind.LeftTimeSorted => RowSort.byTime(rows) // their sequence numbers go up as they come
+      case StoreKind.HeldLeft => RowSort.byTimeAndSeq(rows)
+      case StoreKind.JoinedIndicator | StoreKind.JoinedRight => RowSort.byTimeSeqAndKey(rows)
+      case StoreKind.LeftKeySorted | StoreKind.RightKeySorted => RowSort.byBucketAndKey(rows, width)
+      case StoreKind.HeldRight => RowSort.thenByBucket(rows, RowSort.byKeyTimeAndSeq(rows), width)
+    }
+    new SortedRows(kind, rows, order, width)
+  }
+
+  /** The rows of a buffer that `chosen` accepts by their number. */
+  def some(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long, chosen: Int => Boolean): SortedRows = {
+    val sorted = all(kind, rows, leastBucketWidth)
+    val order = sorted.order
+    var count = 0
+    var i = 0
+    while (i < order.length) {
+      if (chosen(order(i))) {
+        order(count) = order(i)
+        count += 1
+      }
+      i += 1
+    }
+    new SortedRows(kind, rows, Arrays.copyOf(order, count), sorted.bucketWidth)
+  }
+
+  /** Some rows of a key-sorted store, by key, time and sequence number. */
+  def ofSorted(
+      kind: StoreKind,
+      rows: RowBuffer,
+      byKey: Array[Int],
+      leastBucketWidth: Long,
+      rowsPerBucket: Int = 1
+  ): SortedRows = {
+    require(!kind.timeSorted, s"${kind.name} isn't sorted by key")
+    if (byKey.length == 0) new SortedRows(kind, rows, byKey, leastBucketWidth)
+    else {
+      val width = bucketWidthFor(rows, byKey, leastBucketWidth, rowsPerBucket)
+      new SortedRows(kind, rows, RowSort.thenByBucket(rows, byKey, width), width)
+    }
+  }
+
+  /** @param chosen null: all rows */
+  private def bucketWidthFor(
+      rows: RowBuffer,
+      chosen: Array[Int],
+      leastBucketWidth: Long,
+      rowsPerBucket: Int
+  ): Long = {
+    var earliest = Long.MaxValue
+    var latest = Long.MinValue
+    val count = if (chosen == null) rows.size else chosen.length
+    var i = 0
+    while (i < count) {
+      val time = rows.time(if (chosen == null) i else chosen(i))
+      earliest = Math.min(earliest, time)
+      latest = Math.max(latest, time)
+      i += 1
+    }
+    // A span of n widths touches n + 1 buckets, and times lie on both sides of zero.
+    val most = (if (rowsPerBucket <= 1) MostBuckets - 1
+                else Math.max(1, Math.min(MostBuckets - 1, count / rowsPerBucket))).toLong
+    Math.max(leastBucketWidth, Math.floorDiv(latest, most) - Math.floorDiv(earliest, most) + 1)
+  }
+}

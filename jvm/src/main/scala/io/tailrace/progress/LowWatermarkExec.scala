@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.execution.{CodegenSupport, LeafExecNode, SparkPlan}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
@@ -20,24 +20,16 @@ import org.apache.spark.unsafe.types.CalendarInterval
   */
 final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: CalendarInterval, child: SparkPlan)(
     val settings: ProgressSettings,
-    // Set before the parent's constructor runs, which registers it; so each copy needs its own.
-    override val eventTimeStats: EventTimeStatsAccum
-) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
+    stats: EventTimeStatsAccum
+) extends DriverWatermarkExec(nodeId, eventTime, delay, child)(stats)
     with CodegenSupport {
   override def nodeName: String = "LowWatermark"
-
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
 
   override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
   override protected def doProduce(ctx: CodegenContext): String =
     child.asInstanceOf[CodegenSupport].produce(ctx, this)
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String =
     consume(ctx, input)
-
-  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. All that is
-    * asked of this node there are its columns: operators find the event time among them.
-    */
-  protected def writeReplace(): AnyRef = ColumnsOfWatermark(output)
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, newStats)
   override def copy(
@@ -47,19 +39,7 @@ final class LowWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: Calendar
       child: SparkPlan
   ): LowWatermarkExec =
     new LowWatermarkExec(nodeId, eventTime, delay, child)(settings, newStats)
-  override protected def withNewChildInternal(newChild: SparkPlan): EventTimeWatermarkExec =
-    copy(nodeId, eventTime, delay, newChild)
   private def newStats: EventTimeStatsAccum = LowWatermarkExec.stats(session, settings)
-
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[LowWatermarkExec]
-  override def equals(other: Any): Boolean = super.equals(other)
-  override def hashCode: Int = super.hashCode
-}
-
-/** What executors see of a [[LowWatermarkExec]]. They never run it. */
-private[tailrace] final case class ColumnsOfWatermark(output: Seq[Attribute]) extends LeafExecNode {
-  override protected def doExecute(): RDD[InternalRow] =
-    throw new UnsupportedOperationException("the watermark node is run on the driver")
 }
 
 object LowWatermarkExec {

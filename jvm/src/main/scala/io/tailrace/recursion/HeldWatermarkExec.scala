@@ -2,31 +2,24 @@ package io.tailrace.recursion
 
 import java.util.UUID
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingRun}
+import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.progress.ColumnsOfWatermark
+import io.tailrace.progress.{DriverWatermarkExec, FollowsWatermarks, InputWatermarks}
 
 /** Spark's own node of a watermark, on the rows that come round: what it says at the end of a batch is as far as the other
   * watermarks of the query are, but not beyond the rows in flight. Of all watermarks Spark takes the least.
   */
 final class HeldWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: CalendarInterval, child: SparkPlan)(
     val recursion: String,
-    // Set before the parent's constructor runs, which registers it; so each copy needs its own.
-    override val eventTimeStats: EventTimeStatsAccum
-) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child) {
+    stats: EventTimeStatsAccum
+) extends DriverWatermarkExec(nodeId, eventTime, delay, child)(stats)
+    with FollowsWatermarks {
   override def nodeName: String = "HeldWatermark"
-
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
-
-  /** As of the watermark of hosts: executors ask for the columns only. */
-  protected def writeReplace(): AnyRef = ColumnsOfWatermark(output)
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(recursion, newStats)
   override def copy(
@@ -36,13 +29,7 @@ final class HeldWatermarkExec(nodeId: UUID, eventTime: Attribute, delay: Calenda
       child: SparkPlan
   ): HeldWatermarkExec =
     new HeldWatermarkExec(nodeId, eventTime, delay, child)(recursion, newStats)
-  override protected def withNewChildInternal(newChild: SparkPlan): EventTimeWatermarkExec =
-    copy(nodeId, eventTime, delay, newChild)
   private def newStats: EventTimeStatsAccum = HeldWatermarkExec.stats(session, recursion)
-
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[HeldWatermarkExec]
-  override def equals(other: Any): Boolean = super.equals(other)
-  override def hashCode: Int = super.hashCode
 }
 
 object HeldWatermarkExec {
@@ -59,22 +46,10 @@ private[recursion] final class HeldWatermarkStats(session: SparkSession, recursi
   private lazy val inFlight = RowsInFlight.of(session, recursion)
 
   override def value: EventTimeStats =
-    inFlight.watermark(batch.batchId, inputs) match {
+    inFlight.watermark(batch.batchId, InputWatermarks.of(session)) match {
       case Some(ms) => EventTimeStats(ms, ms, ms.toDouble, 1)
       case None => EventTimeStats.zero
     }
-
-  /** All watermarks but those that are held. */
-  private def inputs: Map[UUID, Option[Long]] =
-    StreamingRun
-      .current(session)
-      .watermarkNodes
-      .filterNot(_.isInstanceOf[HeldWatermarkExec])
-      .map { node =>
-        val stats = node.eventTimeStats.value
-        node.nodeId -> (if (stats.count > 0) Some(stats.max - node.delayMs) else None)
-      }
-      .toMap
 
   override def isZero: Boolean = currentStats == EventTimeStats.zero
   override def copy(): EventTimeStatsAccum = new HeldWatermarkStats(session, recursion)

@@ -7,6 +7,8 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.util.AccumulatorV2
 
+import io.tailrace.progress.InputWatermarks
+
 /** The rows that a recursion has going round, in one run of a query, on the driver: the oldest of those that the micro-batch
   * has fed back, and how far the query's other watermarks have come. Plans are made anew for each batch, so they can't keep
   * it.
@@ -14,7 +16,7 @@ import org.apache.spark.util.AccumulatorV2
 private[recursion] final class RowsInFlight {
   private var batch = -1L
   private var oldest = List.empty[OldestTime]
-  private var inputs = Map.empty[UUID, Option[Long]]
+  private val inputs = new InputWatermarks
 
   /** What tasks of the batch give the event times to that they feed back. A frame that is used twice in a query has two of
     * them a batch.
@@ -31,10 +33,7 @@ private[recursion] final class RowsInFlight {
     * @param seen of each input of the query, what its watermark is after the batch, if rows of it have come
     */
   def watermark(finished: Long, seen: Map[UUID, Option[Long]]): Option[Long] = synchronized {
-    seen.foreach { case (node, ms) =>
-      inputs += node -> (inputs.getOrElse(node, None) ++ ms).maxOption
-    }
-    HeldWatermark.after(inputs.values.toSeq, oldestOf(finished))
+    HeldWatermark.after(inputs.after(seen), oldestOf(finished))
   }
 
   /** The oldest event time that a batch has fed back, in microseconds. */

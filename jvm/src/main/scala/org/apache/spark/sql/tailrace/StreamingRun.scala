@@ -10,6 +10,10 @@ import org.apache.spark.util.Clock
 
 /** The streaming query that runs in this thread, from its start on: before its first micro-batch, too. */
 final class StreamingRun private (execution: StreamExecution) {
+
+  /** This start of the query. */
+  def runId: String = execution.runId.toString
+
   def checkpointRoot: String = execution.resolvedCheckpointRoot
 
   /** The last micro-batch that is done for good, of this start or an earlier one. */

@@ -90,6 +90,8 @@ lazy val jvm = (project in file("jvm"))
     Test / fork := true,
     Test / baseDirectory := (ThisBuild / baseDirectory).value,
     Test / parallelExecution := false,
+    // A simulation that failed, again.
+    Test / javaOptions ++= sys.props.get("tailrace.seed").map(seed => s"-Dtailrace.seed=$seed").toSeq,
     // The first compiler only: nothing runs long enough for what the second one costs.
     Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", "-XX:TieredStopAtLevel=1"),
     Test / testGrouping := testProcesses(

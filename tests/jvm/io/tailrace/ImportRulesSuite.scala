@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, landing, recursion -> progress -> state,
+/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, landing, recursion, sync -> progress -> state,
   * never back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
   */
 final class ImportRulesSuite extends AnyFunSuite {
@@ -57,7 +57,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("no package but the known ones") {
     val known =
-      (layers ++ Seq("inspect", "landing", "progress", "recursion", "replay"))
+      (layers ++ Seq("inspect", "landing", "progress", "recursion", "replay", "sync"))
         .map("io.tailrace." + _)
         .toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
@@ -67,7 +67,7 @@ final class ImportRulesSuite extends AnyFunSuite {
   private def below(i: Int): Seq[String] =
     layers.take(i) ++ (i - layers.indexOf("join") match {
       case 0 => Seq("progress")
-      case above if above > 0 => Seq("replay", "progress", "landing", "recursion")
+      case above if above > 0 => Seq("replay", "progress", "landing", "recursion", "sync")
       case _ => Nil
     })
 
@@ -103,9 +103,15 @@ final class ImportRulesSuite extends AnyFunSuite {
     )
   }
 
-  test("inspect uses join, state, common only, and nothing uses it") {
+  test("sync uses join, progress, state, common only") {
+    in("io.tailrace.sync").foreach(s =>
+      assert((s.ours -- Seq("common", "state", "join", "progress", "sync")).isEmpty, s.path)
+    )
+  }
+
+  test("inspect uses join, sync, state, common only, and nothing uses it") {
     in("io.tailrace.inspect").foreach { s =>
-      assert((s.ours -- Seq("common", "state", "join", "inspect")).isEmpty, s.path)
+      assert((s.ours -- Seq("common", "state", "join", "sync", "inspect")).isEmpty, s.path)
     }
     sources.filter(_.packageName != "io.tailrace.inspect").foreach(s => assert(!s.ours("inspect"), s.path))
   }
@@ -128,6 +134,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "landing/OpenWindows",
       "landing/WindowReport",
       "landing/Windows",
+      "progress/CheckedFile",
       "progress/Completeness",
       "progress/HostEntries",
       "progress/HostTable",
@@ -146,8 +153,19 @@ final class ImportRulesSuite extends AnyFunSuite {
       "replay/MarkTable",
       "replay/ProducerIds",
       "replay/RecordMetadata",
+      "sync/CarriedRuns",
+      "sync/RightIndex",
+      "sync/SyncRules",
+      "sync/SyncSettings",
+      "sync/SyncTimes",
       "state/RunKey",
-      "state/StoreKind"
+      "state/StoreKind",
+      "sync/PartitionCondition",
+      "sync/PartitionReading",
+      "sync/SidePartitions",
+      "sync/SourcePartition",
+      "sync/SyncFile",
+      "sync/SyncPartitions"
     )
     pure.foreach { name =>
       val source = sources.find(_.path == s"io/tailrace/$name.scala").getOrElse(fail(s"$name is gone"))

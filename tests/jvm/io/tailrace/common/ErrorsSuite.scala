@@ -73,6 +73,13 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_FILE_UNAVAILABLE" -> Errors.stateFileUnavailable("F", "read", cause),
     "TAILRACE_STATE_UNREADABLE" -> Errors.stateUnreadable("P", cause),
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put"),
+    "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED" -> SyncErrors.maxPendingUnsupported("left", "files"),
+    "TAILRACE_SYNC_NAME_EXISTS" -> SyncErrors.nameExists("N"),
+    "TAILRACE_SYNC_NOT_STREAMING" -> SyncErrors.notStreaming("left"),
+    "TAILRACE_SYNC_PARTITION_TYPE" -> SyncErrors.partitionType("left_partition", "C", "MAP"),
+    "TAILRACE_SYNC_STALL_AFTER_MISSING" -> SyncErrors.stallAfterMissing("exclude"),
+    "TAILRACE_SYNC_SUFFIX" -> SyncErrors.suffix("C", "left"),
+    "TAILRACE_SYNC_STALLED" -> SyncErrors.stalled("N", "left", "P", Some("T"), Some(7000), 9),
     "TAILRACE_WATERMARK_COLUMN" -> Errors.watermarkColumn("host", "C", 0, Seq("a", "b")),
     "TAILRACE_WATERMARK_COLUMN_EXISTS" -> Errors.watermarkColumnExists("C"),
     "TAILRACE_WATERMARK_COLUMN_TYPE" -> Errors.watermarkColumnType("host", "C", "INT", "STRING"),
@@ -92,7 +99,9 @@ final class ErrorsSuite extends AnyFunSuite {
 
   // Those that only a running query meets.
   private val stateConditions =
-    all.keySet.filter(_.startsWith("TAILRACE_STATE_")) + "TAILRACE_WATERMARK_FUTURE" ++
+    all.keySet.filter(
+      _.startsWith("TAILRACE_STATE_")
+    ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_SYNC_STALLED" ++
       Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT") ++
       Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
@@ -113,7 +122,7 @@ final class ErrorsSuite extends AnyFunSuite {
   }
 
   test("every public method that makes an error is tried here") {
-    val methods = Seq(Errors, RecursionErrors)
+    val methods = Seq(Errors, RecursionErrors, SyncErrors)
       .flatMap(_.getClass.getDeclaredMethods)
       // What makes errors for the methods of both.
       .filterNot(m => m.getName == "refuse" || m.getName == "stateError")

@@ -8,9 +8,9 @@ import io.tailrace.plan._
   *
   *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started;
-  *   1. [[LabelJoinStrategy]], [[ReplayFilterStrategy]], [[HostProgressStrategy]], [[StampWatermarkStrategy]],
-  *     [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan becomes physical. Extension strategies come before
-  *     Spark's own;
+  *   1. [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
+  *     [[HostProgressStrategy]], [[StampWatermarkStrategy]], [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan
+  *     becomes physical. Extension strategies come before Spark's own;
   *   1. [[TransformWithStateDelegation]], when the physical plan is complete.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
@@ -19,11 +19,13 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectFunction(WatermarkFunctions.parseStamp)
     extensions.injectHintResolutionRule(_ => StreamingWriteCheck)
     extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
+    extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
     extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
     extensions.injectPlannerStrategy(HostProgressStrategy)
     extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)
     extensions.injectPlannerStrategy(_ => LandWindowsStrategy)
     extensions.injectPlannerStrategy(RecursionStrategy)
+    extensions.injectPlannerStrategy(SyncProgressStrategy)
     extensions.injectColumnar(_ => TransformWithStateDelegation)
   }
 }

@@ -41,6 +41,44 @@ object PythonApi {
     )
   }
 
+  /** @param leftPartition empty: Kafka's
+    * @param options       by the names of [[SyncOptions]]; what is absent has its default
+    */
+  def syncJoin(
+      left: Dataset[_],
+      right: Dataset[_],
+      onLeft: java.util.List[String],
+      onRight: java.util.List[String],
+      leftPartition: java.util.List[String],
+      rightPartition: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataFrame = {
+    val named = options.asScala
+    val maxPending = named.get("maxPending").map { text =>
+      text.toLongOption.getOrElse(throw Errors.optionInvalid("max_pending", text, "a whole number"))
+    }
+    Tailrace.syncJoin(
+      left,
+      right,
+      onLeft.asScala.toSeq.zip(onRight.asScala),
+      SyncOptions(
+        leftTime = named("leftTime"),
+        rightTime = named("rightTime"),
+        window = named("window"),
+        syncDelay = named("syncDelay"),
+        leftPartition = leftPartition.asScala.toSeq,
+        rightPartition = rightPartition.asScala.toSeq,
+        onStall = named("onStall"),
+        stallAfter = named.get("stallAfter"),
+        duplicates = named("duplicates"),
+        unmatchedRight = named("unmatchedRight"),
+        maxPending = maxPending,
+        suffix = named("suffix"),
+        name = named("name")
+      )
+    )
+  }
+
   /** @param options by the names of [[ReplayOptions]] */
   def filterReplays(
       frame: Dataset[_],

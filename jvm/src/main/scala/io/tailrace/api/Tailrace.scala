@@ -43,6 +43,38 @@ object Tailrace {
     SparkPlans.toFrame(session, resolution.resolve(on, options))
   }
 
+  /** Joins two streams by a unique key, each left row with at most one right row, as early as the slowest right partition
+    * allows: a left row is held until all right partitions have been read past it by `syncDelay`, then it comes out with its
+    * right row, or without one. A partition that stalls holds the join, instead of losing its matches.
+    *
+    * {{{
+    *   val joined = Tailrace.syncJoin(bids, impressions, Seq("bid_id" -> "bid_id"),
+    *     SyncOptions(leftTime = "created", rightTime = "created", window = "10 minutes", syncDelay = "5 seconds"))
+    * }}}
+    *
+    * The result has the left columns, the right ones but the keys, null where unmatched and with a suffix where the left side
+    * has their name too, and `_duplicate` where duplicates are diverted. Its output mode is append.
+    *
+    * @param on pairs of key columns (left, right) of equal, orderable types
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
+    */
+  def syncJoin(
+      left: Dataset[_],
+      right: Dataset[_],
+      on: Seq[(String, String)],
+      options: SyncOptions
+  ): DataFrame = {
+    val session = SparkPlans.session(left)
+    SessionCheck.check(session)
+    val resolution =
+      new SyncResolution(
+        SparkPlans.analyzed(left),
+        SparkPlans.analyzed(right),
+        session.sessionState.conf.resolver
+      )
+    SparkPlans.toFrame(session, resolution.resolve(on, options))
+  }
+
   /** The records that are no replays: whose offset is above all of their producer and source partition before them. Over
     * restarts too, exactly: the marks are complete before a micro-batch is. A batch frame gives the rows that a stream of
     * the same records gives.

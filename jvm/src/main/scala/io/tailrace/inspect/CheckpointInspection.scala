@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, St
 import io.tailrace.common.Errors
 import io.tailrace.join.{JoinCheckpoint, LabelJoinExec}
 import io.tailrace.state.CheckpointFiles
+import io.tailrace.sync.SyncJoinExec
 
 /** Looks into a query's checkpoint from outside, while the query runs or not: manifests tell all, so no run is read. */
 final class CheckpointInspection(checkpoint: String, conf: Configuration) {
@@ -20,7 +21,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     val batches = spark.completedBatches.getOrElse(throw Errors.checkpointNotFound(checkpoint))
     val newest = batches.lastOption.getOrElse(throw Errors.checkpointWithoutBatch(checkpoint))
     val operators = spark.operators(newest)
-    val joins = operators.filter(_.operatorInfo.operatorName == LabelJoinExec.OperatorName)
+    val joins = operators.filter(o => CheckpointInspection.joins(o.operatorInfo.operatorName))
     if (joins.isEmpty) {
       throw Errors.checkpointWithoutJoin(checkpoint, operators.map(_.operatorInfo.operatorName))
     }
@@ -69,6 +70,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 }
 
 object CheckpointInspection {
+  private val joins = Set(LabelJoinExec.OperatorName, SyncJoinExec.OperatorName)
 
   /** "3 to 5, 8": numbers in ascending order, in few words. */
   private[inspect] def ranges(numbers: Seq[Long]): String = {

@@ -2,7 +2,10 @@ package io.tailrace.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, LogicalPlan, Project}
+import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+
+import io.tailrace.sync.HeldBackTable
 
 /** Whether records come as they stand in Kafka: each partition of a topic read by one task, in the order of its offsets.
   * Then nothing has to be shuffled and sorted to judge them in that order.
@@ -19,9 +22,14 @@ object KafkaOrder {
     case EventTimeWatermark(_, _, _, child) => isKept(child, order)
     case progress: HostProgress => isKept(progress.child, order)
     case scan: StreamingDataSourceV2ScanRelation =>
-      scan.relation.table.getClass.getName.startsWith("org.apache.spark.sql.kafka010.") &&
+      source(scan.relation.table).getClass.getName.startsWith("org.apache.spark.sql.kafka010.") &&
       !Splitting.exists(scan.relation.options.containsKey(_)) &&
       order.map(_.name) == Seq("topic", "partition", "offset") && AttributeSet(order).subsetOf(scan.outputSet)
     case _ => false
+  }
+
+  private def source(table: Table): Table = table match {
+    case heldBack: HeldBackTable => heldBack.source
+    case other => other
   }
 }

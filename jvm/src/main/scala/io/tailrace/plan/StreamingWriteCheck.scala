@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
 import org.apache.spark.sql.tailrace.SparkPlans
 
-import io.tailrace.common.{Errors, TailraceConf}
+import io.tailrace.common.{Errors, SyncErrors, TailraceConf}
 
 /** Refuses a streaming query that Tailrace can't run when it is started, in the caller's thread, instead of when its
   * first batch is planned. A hint rule, because those come first: the statement that still knows output mode and trigger
@@ -16,7 +16,8 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
       case write: WriteToStreamStatement =>
-        val joins = write.inputQuery.exists(_.isInstanceOf[LabelJoin])
+        val synced = write.inputQuery.collect { case j: SyncJoin => j.settings.name }
+        val joins = synced.nonEmpty || write.inputQuery.exists(_.isInstanceOf[LabelJoin])
         val filters = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
         val watermarks = write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings.name }
         val recursions = write.inputQuery.collect { case r: Recursion => r }
@@ -26,6 +27,7 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
         // A frame that is used twice is one source.
         val names = watermarks.distinct.map(_._2)
         names.diff(names.distinct).headOption.foreach(name => throw Errors.watermarkNameExists(name))
+        synced.diff(synced.distinct).headOption.foreach(name => throw SyncErrors.nameExists(name))
       case _ =>
     }
     plan

@@ -1,0 +1,128 @@
+package io.tailrace.api
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.connector.catalog.SupportsRead
+import org.apache.spark.sql.types.{ArrayType, BooleanType, MapType, StructType}
+
+import io.tailrace.common.{Errors, SyncErrors}
+import io.tailrace.join.JoinColumns
+import io.tailrace.plan.{SyncJoin, SyncProgress, Synced}
+import io.tailrace.sync.{Duplicates, HeldBackTable, SyncSettings, SyncSide}
+
+/** Finds the columns of a synced join that the user named, and gives right columns names of their own.
+  *
+  * @param sameName the session's rule for names, case-insensitive by default
+  */
+private[api] final class SyncResolution(
+    left: LogicalPlan,
+    unalignedRight: LogicalPlan,
+    sameName: (String, String) => Boolean
+) {
+  private val sides = new JoinSides(left, unalignedRight, sameName)
+
+  def resolve(on: Seq[(String, String)], options: SyncOptions): LogicalPlan = {
+    val settings = options.settings
+    SyncSide.values.map(_.name).foreach { side =>
+      if (!sides.side(side).isStreaming) throw SyncErrors.notStreaming(side)
+    }
+    val (leftKeys, rightKeys) = sides.keys(on)
+    val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
+    val leftSide = progress(SyncSide.Left, options.leftPartition, leftTime, settings)
+    val rightSide = progress(SyncSide.Right, options.rightPartition, rightTime, settings)
+    val names = newNames(rightKeys, options.suffix)
+    val join = SyncJoin(
+      Synced.of(leftSide),
+      rightSide,
+      leftKeys,
+      rightKeys,
+      leftTime,
+      rightTime,
+      settings,
+      duplicateColumn(settings, names.values)
+    )
+    if (names.isEmpty) join
+    else Project(join.output.map(a => names.get(a.exprId).fold[NamedExpression](a)(Alias(a, _)())), join)
+  }
+
+  private def progress(
+      side: SyncSide,
+      names: Seq[String],
+      time: Attribute,
+      settings: SyncSettings
+  ): SyncProgress = {
+    val columns = partition(side.name, names)
+    val plan = sides.side(side.name)
+    val read =
+      if (settings.maxPending.isEmpty) plan else SyncResolution.heldBack(plan, side, columns, settings)
+    SyncProgress(side, columns, time, settings, read)
+  }
+
+  /** By default Kafka's columns, as far as they are there. */
+  private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
+    val argument = s"${side}_partition"
+    val wanted =
+      if (names.nonEmpty) names
+      else SyncResolution.KafkaPartition.filter(name => name == "partition" || sides.has(side, name))
+    val found = wanted.map(sides.column(side, argument, _))
+    found.foreach { a =>
+      a.dataType match {
+        case _: ArrayType | _: MapType | _: StructType =>
+          throw SyncErrors.partitionType(argument, a.name, a.dataType.sql)
+        case _ =>
+      }
+    }
+    found
+  }
+
+  /** Nobody could tell columns of one name apart, and two streams have names in common: `created`, `partition`.
+    *
+    * @return what right columns are called in the result, if it isn't what they were called
+    */
+  private def newNames(keys: Seq[Attribute], suffix: String): Map[ExprId, String] = {
+    def isLeft(name: String) = left.output.exists(a => sameName(a.name, name))
+    val clashing = JoinColumns.payload(sides.right.output, keys).filter(a => isLeft(a.name))
+    clashing.map { a =>
+      val name = s"${a.name}$suffix"
+      if (isLeft(name)) throw SyncErrors.suffix(name, "left")
+      if (sides.has("right", name)) throw SyncErrors.suffix(name, "right")
+      a.exprId -> name
+    }.toMap
+  }
+
+  private def duplicateColumn(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
+    if (settings.duplicates != Duplicates.Divert) Nil
+    else {
+      val column = SyncSettings.DuplicateColumn
+      val cure = s"Rename `$column` with withColumnRenamed before the join."
+      SyncSide.values.map(_.name).foreach { side =>
+        if (sides.has(side, column)) throw Errors.columnExists(column, side, cure)
+      }
+      if (renamed.exists(sameName(_, column))) throw SyncErrors.suffix(column, "right")
+      Seq(AttributeReference(column, BooleanType, nullable = false)())
+    }
+}
+
+private object SyncResolution {
+  private val KafkaPartition = Seq("topic", "partition")
+
+  /** A side whose partitions can be held back. That the offsets are Kafka's is found out when there are some. */
+  private def heldBack(
+      plan: LogicalPlan,
+      side: SyncSide,
+      columns: Seq[Attribute],
+      settings: SyncSettings
+  ): LogicalPlan = {
+    def refuse(what: String) = throw SyncErrors.maxPendingUnsupported(side.name, what)
+    columns.find(c => !KafkaPartition.contains(c.name)).foreach(c => refuse(s"partitions by `${c.name}`"))
+    plan.transform {
+      case source: StreamingRelationV2 =>
+        source.table match {
+          case table: SupportsRead => source.copy(table = new HeldBackTable(table, settings, side))
+          case other => refuse(other.name)
+        }
+      case leaf: LeafNode if leaf.isStreaming => refuse(leaf.simpleString(100))
+    }
+  }
+}

@@ -1,0 +1,93 @@
+package io.tailrace.sync
+
+import java.util
+
+import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.read.streaming._
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory, Scan, ScanBuilder}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+import io.tailrace.common.SyncErrors
+
+/** A topic of a synced join whose partitions can be held back. Everything but the ends of batches is the source's own: its
+  * options, its offsets in the checkpoint, its readers; so a checkpoint serves with `max_pending` and without.
+  */
+final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSettings, side: SyncSide)
+    extends Table
+    with SupportsRead {
+  override def name(): String = source.name()
+  override def columns(): Array[Column] = source.columns()
+  override def partitioning(): Array[Transform] = source.partitioning()
+  override def properties(): util.Map[String, String] = source.properties()
+  override def capabilities(): util.Set[TableCapability] = source.capabilities()
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
+    new HeldBackScan(source.newScanBuilder(options).build(), settings, side)
+}
+
+private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, side: SyncSide) extends Scan {
+  override def readSchema(): StructType = source.readSchema()
+  override def description(): String = source.description()
+  override def supportedCustomMetrics(): Array[CustomMetric] = source.supportedCustomMetrics()
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = source.reportDriverMetrics()
+  override def columnarSupportMode(): Scan.ColumnarSupportMode = source.columnarSupportMode()
+
+  override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
+    source.toMicroBatchStream(checkpoint) match {
+      case stream: SupportsTriggerAvailableNow =>
+        new HeldBackStream(stream, () => SyncRuns.current(settings), side)
+      case _ => throw SyncErrors.maxPendingUnsupported(side.name, source.description())
+    }
+}
+
+/** @param run of the query whose thread asks */
+private[sync] final class HeldBackStream(
+    source: SupportsTriggerAvailableNow with MicroBatchStream,
+    run: () => SyncJoinRun,
+    side: SyncSide
+) extends MicroBatchStream
+    with SupportsTriggerAvailableNow
+    with ReportsSourceMetrics {
+
+  /** As far as the source would go, but for the partitions that are held back: they end where they begin. */
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
+    val end = source.latestOffset(start, limit)
+    // What can't be held back is found out before it has to be.
+    lazy val ends = offsets(end)
+    val heldBack = run().holdBack(side)
+    if (end == null || ends.isEmpty || start == null || heldBack.isEmpty) end
+    else {
+      val from = offsets(start)
+      val to = ends.map { case (partition, offset) =>
+        // One that is new has no beginning yet, and holds nobody up.
+        partition -> (if (KafkaOffsets.isAmong(partition, heldBack)) from.getOrElse(partition, offset)
+                      else offset)
+      }
+      source.deserializeOffset(KafkaOffsets.json(to))
+    }
+  }
+
+  private def offsets(offset: Offset): Map[KafkaPartition, Long] =
+    KafkaOffsets.parse(offset.json).getOrElse(throw SyncErrors.maxPendingUnsupported(side.name, offset.json))
+
+  override def prepareForTriggerAvailableNow(): Unit = source.prepareForTriggerAvailableNow()
+  override def getDefaultReadLimit: ReadLimit = source.getDefaultReadLimit
+  override def reportLatestOffset(): Offset = source.reportLatestOffset()
+  override def latestOffset(): Offset = source.latestOffset()
+  override def initialOffset(): Offset = source.initialOffset()
+  override def deserializeOffset(json: String): Offset = source.deserializeOffset(json)
+  override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] =
+    source.planInputPartitions(start, end)
+  override def createReaderFactory(): PartitionReaderFactory = source.createReaderFactory()
+  override def commit(end: Offset): Unit = source.commit(end)
+  override def stop(): Unit = source.stop()
+  override def toString: String = source.toString
+
+  override def metrics(latest: util.Optional[Offset]): util.Map[String, String] = source match {
+    case reports: ReportsSourceMetrics => reports.metrics(latest)
+    case _ => util.Collections.emptyMap()
+  }
+}

@@ -1,0 +1,248 @@
+package io.tailrace.sync
+
+import scala.collection.mutable.ArrayBuffer
+
+import io.tailrace.common.RowMemoryExhausted
+import io.tailrace.state._
+
+/** The right rows of the state in one batch: finds those of a key by the index, reads them where they are, and notes
+  * which have left.
+  *
+  * {{{
+  *   key ──> index ──> sections that have rows of it ──> cursors, forward once in a batch ──> rows
+  *                                                                      └─> marks: joined-right
+  * }}}
+  */
+private[sync] final class HeldRight(
+    store: TailraceStateStore,
+    hash: KeyHash,
+    rowMemory: RowMemory,
+    bufferBytes: Long
+) extends AutoCloseable {
+  import HeldRight.Held
+
+  private val kept: Option[RightMemory] = store.takeKept().collect { case found: RightMemory => found }
+  private val memory: RightMemory = kept.getOrElse(RightMemory.read(store, hash))
+  private val index = memory.index
+
+  // By number.
+  private val sections = new ArrayBuffer[Held]
+  store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
+
+  private val marks = new RowBuffer(rowMemory).prepare()
+  private var taken = 0L
+
+  /** Whether the index had to be made from the state. */
+  def wasRead: Boolean = kept.isEmpty
+
+  def indexBytes: Long = index.bytes
+
+  /** Rows that have left the state in this batch. */
+  def rowsGone: Long = taken
+
+  private def enter(live: LiveSection, number: Int): Held = {
+    while (sections.size <= number) sections += null
+    sections(number) = new Held(live, number)
+    sections(number)
+  }
+
+  private def all: Iterator[Held] = sections.iterator.filter(_ != null)
+
+  /** Takes rows in that have been written.
+    *
+    * @param added the sections of the run, of this store, in its order
+    */
+  def add(rows: SortedRows, added: Seq[LiveSection]): Unit = {
+    var position = 0
+    added.filter(_.section.kind == StoreKind.HeldRight).foreach { live =>
+      val number = index.newSection()
+      memory.numbers(RightMemory.key(live)) = number
+      enter(live, number)
+      val end = position + live.section.rows.toInt
+      while (position < end) {
+        val row = rows.order(position)
+        index.insert(hash.of(rows.rows.base(row), rows.rows.at(row)), number, rows.rows.seq(row))
+        position += 1
+      }
+    }
+  }
+
+  /** Has the rows of a key taken that `open` accepts; they leave the state. Keys must come in ascending order.
+    *
+    * @param base a row with the key
+    */
+  def take(base: AnyRef, at: Long, open: OpenRows, found: FoundRows): Unit = if (index.size > 0) {
+    val code = hash.of(base, at)
+    var entry = index.first(code)
+    while (entry >= 0) {
+      val held = sections(index.section(entry))
+      val cursor = held.to(base, at)
+      while (cursor.isValid && cursor.compareKey(base, at) == 0) {
+        if (index.has(entry, cursor.seq) && open.contains(cursor.time, cursor.seq)) {
+          found.add(cursor.base, cursor.at)
+          index.remove(entry, cursor.seq)
+          left(held, cursor.seq)
+        }
+        cursor.next()
+      }
+      entry = index.next(code, entry)
+    }
+  }
+
+  private def left(held: Held, seq: Long): Unit = {
+    held.gone += 1
+    taken += 1
+    mark(held.version, seq)
+  }
+
+  private def mark(version: Long, seq: Long): Unit = {
+    try append(version, seq)
+    catch {
+      case _: RowMemoryExhausted if !marks.isEmpty =>
+        writeMarks()
+        append(version, seq)
+    }
+    if (marks.bytes > bufferBytes) writeMarks()
+  }
+
+  private def append(version: Long, seq: Long): Unit = {
+    marks.append(HeldRight.Nothing, 0, version, seq, HeldRight.Nothing, 0L, 0)
+    ()
+  }
+
+  private def writeMarks(): Unit = {
+    store.addSorted(Seq(SortedRows.all(StoreKind.JoinedRight, marks, 1)))
+    marks.clear()
+  }
+
+  /** Hands out what is left of a run, with the marks that are in it, and forgets the run.
+    *
+    * @param keep takes the row that the cursor is at
+    */
+  def carry(run: LocalRun, keep: RunCursor => Unit): Unit = {
+    all.filter(_.live.local eq run).toSeq.foreach { held =>
+      readLive(held)(keep)
+      drop(held)
+    }
+    store.sectionsOf(StoreKind.JoinedRight).filter(_.local eq run).foreach { live =>
+      val cursor = live.cursor()
+      try {
+        cursor.first()
+        while (cursor.isValid) {
+          mark(cursor.time, cursor.seq)
+          cursor.next()
+        }
+      } finally cursor.close()
+    }
+  }
+
+  private def readLive(held: Held)(row: RunCursor => Unit): Unit = {
+    val cursor = held.live.cursor()
+    try {
+      cursor.first()
+      while (cursor.isValid) {
+        if (index.contains(hash.of(cursor.base, cursor.at), held.number, cursor.seq)) row(cursor)
+        cursor.next()
+      }
+    } finally cursor.close()
+  }
+
+  private def drop(held: Held): Unit = {
+    held.close()
+    index.dropSection(held.number)
+    memory.numbers -= RightMemory.key(held.live)
+    sections(held.number) = null
+  }
+
+  /** No more keys come. */
+  def endTaking(): Unit = all.foreach(_.close())
+
+  /** Has the rows up to `through` leave: sections as a whole where all of their rows do, else row by row. @return how many */
+  def expire(through: Long): Long = {
+    val (whole, parts) = reached(through).partition(_.live.section.maxTime <= through)
+    val rows = whole.map(_.rows).sum
+    whole.foreach(drop)
+    taken += rows
+    rows + parts.map(expireSome(_, through)).sum
+  }
+
+  /** Those that have rows which expire now. What has expired in earlier batches has left; this one may have written some. */
+  private def reached(through: Long): Seq[Held] = {
+    val isLater = through > store.rightExpiredThrough
+    all.filter(h => h.live.section.minTime <= through && (isLater || h.version > store.version)).toSeq
+  }
+
+  private def expireSome(held: Held, through: Long): Long = {
+    val before = held.gone
+    readLive(held) { cursor =>
+      if (cursor.time <= through) {
+        index.remove(hash.of(cursor.base, cursor.at), held.number, cursor.seq)
+        left(held, cursor.seq)
+      }
+    }
+    held.gone - before
+  }
+
+  /** Hands the rows out that `expire` will forget. */
+  def expiring(through: Long): ExpiringRight =
+    new ExpiringRight(reached(through).map(h => h.live -> h.number), through, index, hash)
+
+  /** The marks that are still about something, sorted, to be written with the batch's run. */
+  def marksLeft: SortedRows = {
+    forgetEmpty()
+    val versions = all.map(_.version).toSet
+    SortedRows.some(StoreKind.JoinedRight, marks, 1, row => versions(marks.time(row)))
+  }
+
+  private def forgetEmpty(): Unit = all.filter(_.rows == 0).toSeq.foreach(drop)
+
+  /** Tells the store what is left of its sections, and keeps the index for the next batch. */
+  def settle(): Unit = {
+    store.settle(
+      StoreKind.HeldRight,
+      live => memory.numbers.get(RightMemory.key(live)).fold(live.section.rows)(sections(_).gone)
+    )
+    val versions = all.map(_.version).toSet
+    store.settle(
+      StoreKind.JoinedRight,
+      live =>
+        if (versions.exists(v => v >= live.section.minTime && v <= live.section.maxTime)) 0L
+        else live.section.rows
+    )
+    store.keep(memory)
+  }
+
+  override def close(): Unit = {
+    endTaking()
+    marks.close()
+  }
+}
+
+private[sync] object HeldRight {
+  private val Nothing = new Array[Byte](0)
+
+  /** A section, and where the batch is in it. */
+  private final class Held(val live: LiveSection, val number: Int) extends AutoCloseable {
+    private var cursor: RunCursor = _
+
+    /** Rows of it that have left. */
+    var gone: Long = live.section.expiredRows
+
+    def rows: Long = live.section.rows - gone
+    def version: Long = live.local.version.get
+
+    /** At the first row with a key, or a greater one. Keys come in ascending order. */
+    def to(base: AnyRef, at: Long): RunCursor = {
+      if (cursor == null) {
+        cursor = live.cursor()
+        cursor.seekKey(base, at)
+      } else cursor.advanceTo(base, at)
+      cursor
+    }
+
+    override def close(): Unit = if (cursor != null) {
+      cursor.close()
+      cursor = null
+    }
+  }
+}

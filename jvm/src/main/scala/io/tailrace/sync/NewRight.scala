@@ -1,0 +1,62 @@
+package io.tailrace.sync
+
+import java.util.Arrays
+
+import io.tailrace.state.{RowBuffer, RowLayout, RowSort}
+
+/** The right rows that are in memory when a batch's left rows are decided: those that the batch has read, and those that
+  * it carries forward. Sorted by key once, for the matching and for the run that those which are left go into.
+  */
+private[sync] final class NewRight(rows: RowBuffer) {
+  private val order = RowSort.byKeyTimeAndSeq(rows)
+  private val gone = new Array[Boolean](order.length) // by row number
+  private var position = 0
+
+  /** Has the rows of a key taken that `open` accepts. Keys must come in ascending order.
+    *
+    * @param base a row with the key
+    */
+  def take(keyPrefix: Long, base: AnyRef, at: Long, open: OpenRows, found: FoundRows): Unit = {
+    while (position < order.length && compare(order(position), keyPrefix, base, at) < 0) position += 1
+    while (position < order.length && compare(order(position), keyPrefix, base, at) == 0) {
+      val row = order(position)
+      if (open.contains(rows.time(row), rows.seq(row))) {
+        found.add(rows.base(row), rows.at(row))
+        gone(row) = true
+      }
+      position += 1
+    }
+  }
+
+  private def compare(row: Int, keyPrefix: Long, base: AnyRef, at: Long): Int = {
+    val byPrefix = java.lang.Long.compareUnsigned(rows.keyPrefix(row), keyPrefix)
+    if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rows.base(row), rows.at(row), base, at)
+  }
+
+  /** The numbers of the rows that nobody has taken, up to `through` or after it, in the order of key, time and sequence
+    * number.
+    */
+  def rest(through: Long, after: Boolean): Array[Int] = {
+    val kept = new Array[Int](order.length)
+    var count = 0
+    var i = 0
+    while (i < order.length) {
+      val row = order(i)
+      if (!gone(row) && (rows.time(row) > through) == after) {
+        kept(count) = row
+        count += 1
+      }
+      i += 1
+    }
+    if (count == kept.length) kept else Arrays.copyOf(kept, count)
+  }
+}
+
+/** Which right rows may be joined: those that had not expired when the batch before ended, and those of this batch.
+  *
+  * @param expiredThrough see [[io.tailrace.state.TailraceStateStore.rightExpiredThrough]]
+  * @param firstSeq       of the batch
+  */
+private[sync] final class OpenRows(expiredThrough: Long, firstSeq: Long) {
+  def contains(time: Long, seq: Long): Boolean = time > expiredThrough || seq >= firstSeq
+}

@@ -1,0 +1,67 @@
+package io.tailrace.sync
+
+import java.io.{DataInputStream, DataOutputStream, EOFException}
+import java.nio.charset.StandardCharsets.UTF_8
+
+import io.tailrace.progress.CheckedFile
+
+/** What one batch has left of a synced join's progress: format 1, big-endian, see `jvm/docs/formats.md`.
+  *
+  * {{{
+  *   "TRSP"(4) format(4) release(8) left low(8)
+  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) excluded(1)
+  *   CRC-32C of all before(4)
+  * }}}
+  *
+  * @param times what the batch after it is judged by
+  */
+private[sync] final case class SyncFile(times: SyncTimes, left: SideState, right: SideState) {
+  def side(side: SyncSide): SideState = side match {
+    case SyncSide.Left => left
+    case SyncSide.Right => right
+  }
+}
+
+/** @param low all partitions that count have been read up to there, in microseconds */
+private[sync] final case class SideState(low: Long, partitions: Seq[PartitionState])
+
+private[sync] object SyncFile {
+  private val Layout = new CheckedFile(0x54525350, 1, "the progress of a synced join")
+
+  def encode(file: SyncFile): Array[Byte] = Layout.encode { out =>
+    out.writeLong(file.times.release)
+    out.writeLong(file.times.leftLow)
+    Seq(file.left, file.right).foreach(writeSide(out, _))
+  }
+
+  private def writeSide(out: DataOutputStream, side: SideState): Unit = {
+    out.writeLong(side.low)
+    out.writeInt(side.partitions.size)
+    side.partitions.foreach { p =>
+      val name = p.name.getBytes(UTF_8)
+      out.writeInt(name.length)
+      out.write(name)
+      out.writeLong(p.latest)
+      out.writeLong(p.silentMs)
+      out.writeBoolean(p.excluded)
+    }
+  }
+
+  /** @param name of the file, for errors
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
+    */
+  def decode(bytes: Array[Byte], name: String): SyncFile = Layout.decode(bytes, name) { in =>
+    SyncFile(SyncTimes(in.readLong(), in.readLong()), readSide(in), readSide(in))
+  }
+
+  private def readSide(in: DataInputStream): SideState = {
+    val low = in.readLong()
+    SideState(low, Seq.fill(in.readInt())(readPartition(in)))
+  }
+
+  private def readPartition(in: DataInputStream): PartitionState = {
+    val length = in.readInt()
+    if (length < 0 || length > in.available) throw new EOFException(s"a name of $length bytes")
+    PartitionState(new String(in.readNBytes(length), UTF_8), in.readLong(), in.readLong(), in.readBoolean())
+  }
+}

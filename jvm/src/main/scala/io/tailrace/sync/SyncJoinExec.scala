@@ -1,0 +1,179 @@
+package io.tailrace.sync
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join._
+import org.apache.spark.sql.streaming.OutputMode
+import org.apache.spark.sql.tailrace.StreamingBatch
+
+import io.tailrace.common.TailraceConf
+import io.tailrace.join._
+
+/** The synced join, as Spark plans and runs it. Per partition and micro-batch:
+  *
+  * {{{
+  *   left child ──┐ shuffled by key                     ┌─> rows that come out
+  *                ├──> SyncJoinTask ── TailraceStateStore┤
+  *   right child ─┘ shuffled by key                     └─> commit: next version of the partition's state
+  *                        └ SyncRun.times: what the batch is judged by
+  * }}}
+  *
+  * An example, sync_delay 5 seconds:
+  *
+  * {{{
+  *   batch 1   left (A, 12:00:00), right (A, 12:00:01)     right partitions read up to 12:00:04 and 12:00:06
+  *   batch 2   nothing is released: the slowest, less 5 seconds, is at 11:59:59; it gets as far as 12:00:10
+  *   batch 3   release time 12:00:05: (A, 12:00:00, 12:00:01) comes out
+  * }}}
+  */
+class SyncJoinExec(
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    joinType: JoinType,
+    condition: JoinConditionSplitPredicates,
+    stateInfo: Option[StatefulOperatorStateInfo],
+    eventTimeWatermarkForLateEvents: Option[Long],
+    eventTimeWatermarkForEviction: Option[Long],
+    stateWatermarkPredicates: JoinStateWatermarkPredicates,
+    stateFormatVersion: Int,
+    left: SparkPlan,
+    right: SparkPlan,
+    outputMode: Option[OutputMode]
+)(val columns: JoinColumns, val settings: SyncSettings, val joinOutput: Seq[Attribute])
+    extends StoredJoinExec(
+      leftKeys,
+      rightKeys,
+      joinType,
+      condition,
+      stateInfo,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      stateWatermarkPredicates,
+      stateFormatVersion,
+      left,
+      right,
+      outputMode
+    ) {
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(columns, settings, joinOutput)
+
+  override def copy(
+      leftKeys: Seq[Expression],
+      rightKeys: Seq[Expression],
+      joinType: JoinType,
+      condition: JoinConditionSplitPredicates,
+      stateInfo: Option[StatefulOperatorStateInfo],
+      eventTimeWatermarkForLateEvents: Option[Long],
+      eventTimeWatermarkForEviction: Option[Long],
+      stateWatermarkPredicates: JoinStateWatermarkPredicates,
+      stateFormatVersion: Int,
+      left: SparkPlan,
+      right: SparkPlan,
+      outputMode: Option[OutputMode]
+  ): StreamingSymmetricHashJoinExec =
+    new SyncJoinExec(
+      leftKeys,
+      rightKeys,
+      joinType,
+      condition,
+      stateInfo,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      stateWatermarkPredicates,
+      stateFormatVersion,
+      left,
+      right,
+      outputMode
+    )(columns, settings, joinOutput)
+
+  override def nodeName: String = "TailraceSyncJoin"
+  override def shortName: String = SyncJoinExec.OperatorName
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName ${settings.name}, keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}], " +
+      s"sync_delay=${settings.syncDelay} us, window=${settings.window} us, on_stall=${settings.onStall.name}"
+
+  /** The delay and what is done about stalls say when rows are decided, not what the state means: they may change. */
+  override protected def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
+    "how" -> SyncJoinExec.How,
+    "window" -> s"${settings.window} microseconds"
+  )
+
+  private lazy val batch: StreamingBatch = StreamingBatch.current(session)
+  private lazy val run: SyncRun = SyncRun.of(session, settings)
+  private lazy val times: SyncTimes = run.times(batch.batchId, batch.clockMs)
+  private lazy val held = run.held(batch.batchId, batch.clockMs)
+
+  private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
+
+  /** A batch without data is worth running when the next release or expiry takes a row out of the state. */
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
+    val next = run.next
+    val released = SyncRules.releasedThrough(next)
+    val expired = SyncRules.rightExpiry(next, settings.window)
+    val isFurther = released > SyncRules.releasedThrough(times) ||
+      expired > SyncRules.rightExpiry(times, settings.window)
+    isFurther && heldNow.values.exists { partition =>
+      partition.oldestLeft.exists(_ <= released) || partition.oldestRight.exists(_ <= expired)
+    }
+  }
+
+  /** Left rows that come out later are at the release time or after it. Spark asks for the batch before this one too, after
+    * a restart: what is true of that is true of this one.
+    */
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = {
+    val before = SyncRules.releasedThrough(run.timesBefore(batch.batchId, batch.clockMs))
+    Some(Math.max(0L, Math.min(inputWatermarkMs, Math.floorDiv(before, 1000L))))
+  }
+
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] =
+    Some(heldNow.map { case (partition, rows) => partition -> rows.oldestLeft })
+
+  override protected def ownMetrics: Map[String, SQLMetric] = SyncMetrics.create(sparkContext)
+
+  override protected def partitions(state: StoredJoinState): StoredJoinPartition =
+    new SyncJoinPartition(
+      columns,
+      settings,
+      state,
+      times,
+      TailraceConf.BatchBufferBytes.read(setting),
+      held
+    )
+}
+
+object SyncJoinExec {
+
+  /** What Spark's progress and its metadata in the checkpoint call the operator: never to be changed. */
+  val OperatorName = "tailraceSyncJoin"
+
+  /** What tells its checkpoints from those of a label join; not to be changed either. */
+  private val How = "sync"
+
+  def apply(
+      columns: JoinColumns,
+      settings: SyncSettings,
+      output: Seq[Attribute],
+      left: SparkPlan,
+      right: SparkPlan
+  ): SyncJoinExec =
+    new SyncJoinExec(
+      columns.leftKeys,
+      columns.rightKeys,
+      LeftOuter,
+      JoinConditionSplitPredicates(None, None, None, None),
+      None,
+      None,
+      None,
+      JoinStateWatermarkPredicates(),
+      2,
+      left,
+      right,
+      None
+    )(columns, settings, output)
+}

@@ -1,0 +1,78 @@
+package io.tailrace.sync
+
+import java.io.FileNotFoundException
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+
+import io.tailrace.common.Errors
+import io.tailrace.state.{DurableFile, LocalFileManager}
+
+/** The progress of one synced join in the query's checkpoint: `<batch>.progress`, all partitions of both sides after the
+  * batch.
+  *
+  * The driver writes a batch's file when its tasks have ended, before Spark's commit log says that the batch is done. A
+  * batch that runs again begins with the file of the one before it, and replaces its own.
+  */
+private[sync] final class SyncLog(directory: Path, hadoopConf: Configuration) extends Logging {
+  import SyncLog._
+
+  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
+  private var isPurged = false
+
+  /** What `batch` begins with.
+    *
+    * @return none if the join is new in the query
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED
+    */
+  def load(batch: Long): Option[SyncFile] =
+    if (batches().exists(_ < batch)) {
+      val path = file(batch - 1)
+      val bytes =
+        try DurableFile.read(files, path)
+        catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, batch, e) }
+      Some(SyncFile.decode(bytes, path.toString))
+    } else {
+      if (batch > 0) {
+        logWarning(
+          s"TAILRACE_SYNC_BEGINS: no progress of partitions in $directory before batch $batch: it counts from here"
+        )
+      }
+      None
+    }
+
+  /** What `batch` was judged by; none: it isn't known any more, or never was. */
+  def times(batch: Long): Option[SyncTimes] =
+    try {
+      val path = file(batch - 1)
+      Some(SyncFile.decode(DurableFile.read(files, path), path.toString).times)
+    } catch { case _: FileNotFoundException => None }
+
+  /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later. */
+  def write(batch: Long, progress: SyncFile, retainFrom: Long): Unit = {
+    DurableFile.write(files, file(batch))(_.write(SyncFile.encode(progress)))
+    // The file of the batch before is the one to go on from a batch.
+    val needed = retainFrom - 1
+    if (isPurged) {
+      if (needed > 0) files.delete(file(needed - 1))
+    } else {
+      batches().filter(_ < needed).foreach(b => files.delete(file(b)))
+      isPurged = true
+    }
+  }
+
+  private def file(batch: Long): Path = new Path(directory, s"$batch$Suffix")
+
+  private def batches(): Seq[Long] =
+    try files.list(directory).toSeq.map(_.getPath.getName).collect { case Name(batch) => batch.toLong }
+    catch { case _: FileNotFoundException => Nil }
+}
+
+private[sync] object SyncLog {
+  private val Suffix = ".progress"
+  private val Name = """(\d+)\.progress""".r
+
+  def directory(checkpoint: String, name: String): Path =
+    new Path(new Path(checkpoint, "tailrace-sync"), name)
+}

@@ -1,0 +1,136 @@
+package io.tailrace.sync
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.util.CollectionAccumulator
+
+/** Notes how far each source partition of a side has been read, and lets all rows pass.
+  *
+  * Not a part of Spark's generated code: above it is an exchange, which wants whole rows anyway.
+  *
+  * @param partitions columns whose values tell partitions apart
+  * @param time       the side's event time, in microseconds
+  */
+final case class SyncProgressExec(
+    side: SyncSide,
+    partitions: Seq[Attribute],
+    time: Attribute,
+    settings: SyncSettings,
+    child: SparkPlan
+) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "jumpedRows" -> SQLMetrics.createMetric(sparkContext, "rows further back than the sync delay"),
+    "lateRows" -> SQLMetrics.createMetric(sparkContext, "rows that came when they were decided")
+  )
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val batch = StreamingBatch.current(session)
+    val begun = SyncRuns.of(session, settings).read(side, batch.batchId)
+    rows.mapPartitions(new SyncProgressPartition(begun, partitions, time, child.output, metrics))
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): SyncProgressExec = copy(child = newChild)
+}
+
+/** What the tasks of a side begin a batch with.
+  *
+  * @param latest     the greatest time of each partition that is known
+  * @param lateBefore rows with a time before it are late
+  * @param read       where tasks leave what they have read
+  */
+private[sync] final case class SideTasks(
+    latest: Map[String, Long],
+    syncDelay: Long,
+    lateBefore: Long,
+    read: CollectionAccumulator[TaskRead]
+)
+
+/** One task. A function by inheritance: Spark need not look for closures in it. */
+private[sync] final class SyncProgressPartition(
+    begun: SideTasks,
+    partitions: Seq[Attribute],
+    time: Attribute,
+    columns: Seq[Attribute],
+    metrics: Map[String, SQLMetric]
+) extends (Iterator[InternalRow] => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val readings = new PartitionReadings(begun, partitions, columns)
+    val at = columns.indexWhere(_.exprId == time.exprId)
+    var passed = 0L
+    // However the task ends: a sink that takes no more rows, as a limit does, has taken those before.
+    TaskContext.get().addTaskCompletionListener[Unit] { context =>
+      val read = readings.read
+      if (read.nonEmpty) begun.read.add(TaskRead(context.partitionId(), read))
+      metrics("numOutputRows") += passed
+      metrics("jumpedRows") += read.map(_.jumps).sum
+      metrics("lateRows") += read.map(_.late).sum
+    }
+    rows.map { row =>
+      passed += 1
+      if (!row.isNullAt(at)) readings.of(row).see(row.getLong(at))
+      row
+    }
+  }
+}
+
+/** The partitions that one task reads. Rows of a partition mostly come one after the other. */
+private[sync] final class PartitionReadings(
+    begun: SideTasks,
+    partitions: Seq[Attribute],
+    columns: Seq[Attribute]
+) {
+  private val byKey = new java.util.HashMap[UnsafeRow, PartitionReading]
+  private val keyOf = UnsafeProjection.create(partitions, columns)
+  private val names = partitions.zipWithIndex.map { case (column, i) =>
+    Cast(
+      BoundReference(i, column.dataType, nullable = true),
+      org.apache.spark.sql.types.StringType,
+      Some("UTC")
+    )
+  }
+  private var lastKey: UnsafeRow = _
+  private var last: PartitionReading = _
+
+  def of(row: InternalRow): PartitionReading = {
+    val key = keyOf(row)
+    if (lastKey == null || key != lastKey) {
+      val own = key.copy()
+      last = byKey.computeIfAbsent(own, (k: UnsafeRow) => open(k))
+      lastKey = own
+    }
+    last
+  }
+
+  private def open(key: UnsafeRow): PartitionReading = {
+    val name = PartitionReadings.name(names.map(value => String.valueOf(value.eval(key))))
+    val before = begun.latest.getOrElse(name, SyncTimes.Unknown)
+    new PartitionReading(name, before, begun.syncDelay, begun.lateBefore)
+  }
+
+  /** Of all partitions so far. */
+  def read: Seq[PartitionRead] = {
+    val all = Seq.newBuilder[PartitionRead]
+    byKey.values.forEach(r => all += r.read: Unit)
+    all.result()
+  }
+}
+
+private[sync] object PartitionReadings {
+
+  /** As Kafka's tools name them: topic-partition. */
+  def name(values: Seq[String]): String = values.mkString("-")
+}

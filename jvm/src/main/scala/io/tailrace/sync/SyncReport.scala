@@ -1,0 +1,81 @@
+package io.tailrace.sync
+
+import java.sql.Timestamp
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.types._
+
+/** What a batch has come to, for the query's progress.
+  *
+  * @param times     what the next batch is judged by
+  * @param held      rows that wait
+  * @param jumps     rows that were further back than the sync delay
+  * @param late      rows that came when what would have joined them was decided, by side and partition
+  * @param waitsFor  who holds a side, where it is more than the ordinary
+  */
+private[sync] final case class SyncReport(
+    times: SyncTimes,
+    heldLeft: Long,
+    heldRight: Long,
+    jumps: Long,
+    late: Seq[(SyncSide, String, Long)],
+    waitsFor: Seq[(SyncSide, HeldBy)]
+) {
+  import SyncReport._
+
+  def row: Row = new GenericRowWithSchema(
+    Array(
+      timestamp(times.release),
+      timestamp(times.leftLow),
+      heldLeft,
+      heldRight,
+      jumps,
+      late.map { case (side, partition, rows) =>
+        new GenericRowWithSchema(Array(side.name, partition, rows), LateSchema)
+      },
+      waitsFor.map { case (side, by) =>
+        new GenericRowWithSchema(
+          Array(
+            side.name,
+            by.partition,
+            timestamp(by.latest),
+            by.lag.map(micros => Long.box(micros / 1000)).orNull,
+            by.silentMs,
+            by.condition.name
+          ),
+          HeldBySchema
+        )
+      }
+    ),
+    Schema
+  )
+}
+
+private[sync] object SyncReport {
+
+  /** In `observedMetrics`. */
+  def name(settings: SyncSettings): String = s"tailrace.${settings.name}"
+
+  private def timestamp(micros: Long): Timestamp =
+    if (micros == SyncTimes.Unknown) null else DateTimeUtils.toJavaTimestamp(micros)
+
+  private val LateSchema =
+    new StructType().add("side", StringType).add("partition", StringType).add("rows", LongType)
+  private val HeldBySchema = new StructType()
+    .add("side", StringType)
+    .add("partition", StringType)
+    .add("latest", TimestampType)
+    .add("lag_ms", LongType)
+    .add("for_ms", LongType)
+    .add("condition", StringType)
+  private val Schema = new StructType()
+    .add("sync_time", TimestampType)
+    .add("left_low", TimestampType)
+    .add("held_left", LongType)
+    .add("held_right", LongType)
+    .add("possibly_missed", LongType)
+    .add("late", ArrayType(LateSchema))
+    .add("waits_for", ArrayType(HeldBySchema))
+}

@@ -1,0 +1,29 @@
+package io.tailrace.sync
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.util.CollectionAccumulator
+
+/** The progress of a synced join in one start of its query, on the driver. */
+trait SyncRun {
+
+  /** What a batch is judged by. The same whenever the batch runs.
+    *
+    * @param clockMs the batch's clock
+    */
+  def times(batch: Long, clockMs: Long): SyncTimes
+
+  /** What the batch before it was judged by: what comes out later was not released by then. Unknown where nobody knows. */
+  def timesBefore(batch: Long, clockMs: Long): SyncTimes
+
+  /** What state partitions of the batch tell what they hold. */
+  def held(batch: Long, clockMs: Long): CollectionAccumulator[SyncHeld]
+
+  /** What the batch after the last one that has ended will be judged by. */
+  def next: SyncTimes
+}
+
+object SyncRun {
+
+  /** Of the run that is planned or executed in this thread. */
+  def of(session: SparkSession, settings: SyncSettings): SyncRun = SyncRuns.of(session, settings)
+}

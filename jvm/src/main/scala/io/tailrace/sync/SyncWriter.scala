@@ -1,0 +1,47 @@
+package io.tailrace.sync
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.types.{BooleanType, StructField, StructType}
+
+import io.tailrace.join.JoinColumns
+import io.tailrace.state.{KeyDecoder, RowLayout}
+
+/** Writes the rows that come out: the left columns, the right ones but the keys, then `_duplicate` where duplicates are
+  * diverted. Each is valid until the next one.
+  */
+private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSettings) {
+  private val marked = settings.duplicates == Duplicates.Divert
+  private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
+  private lazy val marker = GenerateUnsafeRowJoiner.create(
+    StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields),
+    StructType(Seq(StructField(SyncSettings.DuplicateColumn, BooleanType, nullable = false)))
+  )
+  private val noRight = nulls(columns.payload)
+  private val no = UnsafeProjection.create(Seq(Literal(false)))(InternalRow.empty).copy()
+  private val yes = UnsafeProjection.create(Seq(Literal(true)))(InternalRow.empty).copy()
+
+  private def nulls(attributes: Seq[Attribute]): UnsafeRow =
+    UnsafeProjection.create(attributes.map(a => Literal(null, a.dataType)))(InternalRow.empty).copy()
+
+  private def mark(row: UnsafeRow, duplicate: Boolean): UnsafeRow =
+    if (!marked) row else marker.join(row, if (duplicate) yes else no)
+
+  def joined(left: UnsafeRow, right: UnsafeRow): UnsafeRow = mark(joiner.join(left, right), false)
+
+  def leftAlone(left: UnsafeRow, duplicate: Boolean): UnsafeRow = mark(joiner.join(left, noRight), duplicate)
+
+  // A right row comes out alone seldom: its key is read from its encoding, and the left columns are projected.
+  private lazy val decoder = new KeyDecoder(columns.rightKeys.map(_.dataType).toArray)
+  private lazy val keyOrNulls = UnsafeProjection.create(columns.left.map { a =>
+    val key = columns.leftKeys.indexWhere(_.exprId == a.exprId)
+    if (key >= 0) BoundReference(key, a.dataType, nullable = false) else Literal(null, a.dataType)
+  })
+
+  /** @param base the right row in the bytes of [[io.tailrace.state.RowLayout]]
+    * @param right its value
+    */
+  def rightAlone(base: AnyRef, at: Long, right: UnsafeRow, duplicate: Boolean): UnsafeRow =
+    mark(joiner.join(keyOrNulls(decoder.decode(RowLayout.keyBytes(base, at))), right), duplicate)
+}

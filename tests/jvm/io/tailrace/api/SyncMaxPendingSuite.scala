@@ -1,0 +1,80 @@
+package io.tailrace.api
+
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.{DataFrame, Row}
+
+import io.tailrace.common.TailraceAnalysisException
+import io.tailrace.testkit.{FakeRecord, FakeTopics, SparkSuite, TempDirectory}
+
+/** `max_pending`: while a partition stalls, the others are not read beyond it. */
+final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
+  private val options =
+    SyncOptions("at", "at", window = "1 hour", syncDelay = "1 second", maxPending = Some(20))
+
+  private def rows(seconds: Range): Seq[FakeRecord] =
+    seconds.map(s => FakeRecord(s"k$s", s * 1000000L, s.toLong))
+
+  private def join(left: FakeTopics, right: FakeTopics): DataFrame =
+    Tailrace.syncJoin(left.frame(spark), right.frame(spark), Seq("k" -> "k"), options)
+
+  private def start(frame: DataFrame): StreamingQuery =
+    frame
+      .select("id", "id_right")
+      .writeStream
+      .format("memory")
+      .queryName("pending")
+      .option("checkpointLocation", s"$directory/checkpoint")
+      .start()
+
+  private def observed(query: StreamingQuery): Row =
+    query.lastProgress.observedMetrics.get("tailrace.sync_join")
+
+  private def read(query: StreamingQuery): Long =
+    query.lastProgress.sources
+      .flatMap(s => "[0-9]+(?=[,}])".r.findAllIn(s.endOffset).map(_.toLong))
+      .sum
+
+  test("what is held stays bounded, the partition that is waited for is read, and in the end all comes out") {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    bids.add("bids", 0, rows(0 until 5): _*)
+    impressions.add("impressions", 0, rows(0 until 5): _*)
+    impressions.add("impressions", 1, FakeRecord("other", 0, -1))
+    val query = start(join(bids, impressions))
+    try {
+      query.processAllAvailable()
+      (1 to 12).foreach { i =>
+        val more = rows(i * 5 until i * 5 + 5)
+        bids.add("bids", 0, more: _*)
+        impressions.add("impressions", 0, more: _*)
+        query.processAllAvailable()
+      }
+      val held = observed(query)
+      // Above twenty no batch of five is read any more.
+      assert(held.getAs[Long]("held_left") <= 25 && held.getAs[Long]("held_right") <= 26, held)
+      assert(read(query) < 2 * 65 + 1)
+      assert(spark.table("pending").count() == 0)
+      // The one that is waited for isn't held back, however much is held.
+      impressions.add("impressions", 1, FakeRecord("another", 1000L * 1000000, -2))
+      val deadline = System.nanoTime + 60L * 1000000000
+      while (spark.table("pending").count() < 63 && System.nanoTime < deadline) query.processAllAvailable()
+      // Up to a second before the last row of partition 0.
+      val out = spark.table("pending").collect().map(r => (r.getLong(0), r.getAs[Any](1))).toSet
+      assert(out == (0L until 63L).map(n => (n, n)).toSet)
+      assert(read(query) == 2 * 65 + 2)
+    } finally query.stop()
+  }
+
+  test("sources whose partitions can't be held back are refused by name") {
+    val bids = new FakeTopics("bids")
+    bids.add("bids", 0, rows(0 until 1): _*)
+    def refused(left: DataFrame, changed: SyncOptions): Unit = {
+      val error = intercept[TailraceAnalysisException] {
+        Tailrace.syncJoin(left, bids.frame(spark), Seq("k" -> "k"), changed)
+      }
+      assert(error.getCondition == "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED"): Unit
+    }
+    val files = spark.readStream.schema("k string, at timestamp, partition int").parquet(directory.getPath)
+    refused(files, options)
+    refused(bids.frame(spark), options.copy(leftPartition = Seq("id")))
+  }
+}

@@ -1,0 +1,36 @@
+package io.tailrace.sync
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Which partitions aren't read while too many rows are held. */
+final class HoldBackSuite extends AnyFunSuite {
+  import SyncTimes.Unknown
+
+  test("left partitions from the release time on are held back: their rows would only wait") {
+    assert(HoldBack.left(Map("0" -> 6, "1" -> 3, "2" -> 4), release = 4) == Set("0", "2"))
+    assert(HoldBack.left(Map("0" -> Unknown), release = Unknown).isEmpty)
+  }
+
+  test("right partitions that are ahead of the slowest one are held back, and it never is") {
+    assert(HoldBack.right(Map("0" -> 7, "1" -> 5, "2" -> 9), leftLow = None) == Set("0", "2"))
+    assert(HoldBack.right(Map("0" -> 7, "1" -> Unknown), leftLow = None) == Set("0"))
+    assert(HoldBack.right(Map("0" -> 7, "1" -> 7), leftLow = None).isEmpty)
+    assert(HoldBack.right(Map.empty, leftLow = None).isEmpty)
+  }
+
+  test("the slowest right one too while it is ahead of the left side, which is read on") {
+    assert(HoldBack.right(Map("0" -> 7, "1" -> 5), leftLow = Some(4)) == Set("0", "1"))
+    assert(HoldBack.right(Map("0" -> 7, "1" -> 5), leftLow = Some(5)) == Set("0"))
+    // Nothing is known of the left side, or of a right partition: whoever waits for it reads nothing new.
+    assert(HoldBack.right(Map("0" -> 7, "1" -> 5), leftLow = Some(Unknown)) == Set("0", "1"))
+    assert(HoldBack.right(Map("0" -> 7, "1" -> Unknown), leftLow = Some(Unknown)) == Set("0"))
+  }
+
+  test("offsets are written as Kafka's source does") {
+    val json = """{"a":{"0":1,"10":7},"b":{"2":0}}"""
+    assert(KafkaOffsets.json(KafkaOffsets.parse(json).get) == json)
+    assert(KafkaOffsets.isAmong(KafkaPartition("a", 3), Set("3")))
+    assert(KafkaOffsets.isAmong(KafkaPartition("a", 3), Set("a-3")))
+    assert(!KafkaOffsets.isAmong(KafkaPartition("a", 3), Set("b-3", "a-13")))
+  }
+}

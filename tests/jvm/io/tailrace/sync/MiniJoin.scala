@@ -1,0 +1,126 @@
+package io.tailrace.sync
+
+import scala.collection.mutable
+
+/** The synced join without all that makes it a Spark operator: the rules of its progress, and rows in memory. An id is a key:
+  * at most one row a side has it.
+  *
+  * {{{
+  *   read ... read ── end: judge by what was known before, release, expire; take in what was read; commit
+  *                └── crash: nothing of the batch has happened; read ... again
+  * }}}
+  */
+final class MiniJoin(val settings: SyncSettings, ids: Int) {
+  import MiniJoin._
+
+  private var rules = new SyncPartitions(settings)
+
+  // What the state holds, by id; Unknown: nothing.
+  private val lefts, rights = Array.fill(ids)(SyncTimes.Unknown)
+
+  private val read = mutable.ArrayBuffer.empty[(SyncSide, Int, Long)]
+  private val leftReadings, rightReadings = mutable.LinkedHashMap.empty[String, PartitionReading]
+
+  /** How often each left row has come out. */
+  val out: Array[Int] = new Array(ids)
+
+  /** Whether it came out with its right row. */
+  val matched: Array[Boolean] = new Array(ids)
+
+  /** Right rows that have gone without. */
+  val expired: Array[Boolean] = new Array(ids)
+
+  var jumps = 0L
+  var late = 0L
+
+  def partitions(side: SyncSide): SidePartitions = rules.side(side)
+
+  /** What the batch that is being read is judged by. */
+  def times: SyncTimes = rules.times
+
+  def read(side: SyncSide, partition: String, id: Int, time: Long): Unit = {
+    of(side, leftReadings, rightReadings)
+      .getOrElseUpdate(
+        partition,
+        new PartitionReading(
+          partition,
+          rules.side(side).latest(partition),
+          settings.syncDelay,
+          rules.lateBefore(side)
+        )
+      )
+      .see(time)
+    if (id != NoRow) read += ((side, id, time))
+  }
+
+  /** @param listed what the source says that it has, if it can say */
+  def end(clockMs: Long, listed: SyncSide => Option[Seq[ListedPartition]]): Unit = {
+    join(rules.times)
+    Array(leftReadings, rightReadings).foreach(_.valuesIterator.foreach { reading =>
+      val part = reading.read
+      jumps += part.jumps
+      late += part.late
+    })
+    advance(clockMs, listed)
+    forget()
+  }
+
+  private def join(judged: SyncTimes): Unit = {
+    read.foreach { case (side, id, time) => of(side, lefts, rights)(id) = time }
+    var id = 0
+    while (id < ids) {
+      if (lefts(id) != SyncTimes.Unknown && lefts(id) < judged.release) {
+        out(id) += 1
+        matched(id) = rights(id) != SyncTimes.Unknown
+        lefts(id) = SyncTimes.Unknown
+        rights(id) = SyncTimes.Unknown
+      }
+      if (rights(id) != SyncTimes.Unknown && rights(id) + settings.window < judged.leftLow) {
+        expired(id) = true
+        rights(id) = SyncTimes.Unknown
+      }
+      id += 1
+    }
+  }
+
+  /** The query ends, whatever it has read, and goes on from its checkpoint. */
+  def restart(): Unit = {
+    val committed = SyncFile.encode(rules.file)
+    forget()
+    rules = new SyncPartitions(settings)
+    rules.restore(SyncFile.decode(committed, "progress"))
+  }
+
+  /** The batch is written, and the query ends before it is committed: it goes on from the batch before. */
+  def crash(clockMs: Long, listed: SyncSide => Option[Seq[ListedPartition]]): Unit = {
+    val before = rules
+    val crashed = new SyncPartitions(settings)
+    crashed.restore(before.file)
+    rules = crashed
+    advance(clockMs, listed)
+    rules = before
+    restart()
+  }
+
+  private def advance(clockMs: Long, listed: SyncSide => Option[Seq[ListedPartition]]): Unit = {
+    def batch(side: SyncSide): SideBatch =
+      SideBatch(of(side, leftReadings, rightReadings).values.map(_.read).toSeq, listed(side))
+    rules.advance(batch(SyncSide.Left), batch(SyncSide.Right), clockMs)
+  }
+
+  private def forget(): Unit = {
+    read.clear()
+    leftReadings.clear()
+    rightReadings.clear()
+  }
+
+  private def of[T](side: SyncSide, left: T, right: T): T = if (side == SyncSide.Left) left else right
+
+  def heldRows(side: SyncSide): Int = of(side, lefts, rights).count(_ != SyncTimes.Unknown)
+}
+
+object MiniJoin {
+
+  /** A row that nobody follows. */
+  val NoRow: Int = -1
+}

@@ -1,0 +1,132 @@
+package io.tailrace.sync
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeRow}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.tailrace.TaskMemory
+import org.apache.spark.sql.types.{IntegerType, StringType, TimestampType}
+import org.apache.spark.unsafe.types.UTF8String
+import org.scalatest.Suite
+
+import io.tailrace.join.JoinColumns
+import io.tailrace.state._
+import io.tailrace.testkit._
+
+/** Tasks of a synced join on stores of a test, without a query. */
+private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
+
+  val columns: JoinColumns = {
+    val left = Seq(
+      AttributeReference("k", StringType)(),
+      AttributeReference("t", TimestampType)(),
+      AttributeReference("id", IntegerType)()
+    )
+    val right = Seq(
+      AttributeReference("rk", StringType)(),
+      AttributeReference("rt", TimestampType)(),
+      AttributeReference("rid", IntegerType)()
+    )
+    JoinColumns(left, right, left.take(1), right.take(1), left(1), right(1), Nil)
+  }
+
+  def settings(
+      window: Long = 10000000,
+      duplicates: Duplicates = Duplicates.Emit,
+      emitUnmatchedRight: Boolean = false
+  ): SyncSettings =
+    SyncSettings("test", 0, window, OnStall.Pause, 0, duplicates, emitUnmatchedRight, None)
+
+  def row(r: SyncRow): InternalRow =
+    InternalRow(r.key.map(UTF8String.fromString).orNull, r.time.map(Long.box).orNull, r.id)
+
+  def out(row: UnsafeRow): SyncOut = {
+    def unlessNull[T](i: Int)(value: => T): Option[T] = if (row.isNullAt(i)) None else Some(value)
+    SyncOut(
+      unlessNull(0)(row.getUTF8String(0).toString),
+      unlessNull(2)(row.getInt(2)),
+      unlessNull(4)(row.getInt(4)),
+      if (row.numFields > 5) Some(row.getBoolean(5)) else None
+    )
+  }
+
+  /** All metrics of a task, by name. */
+  def newMetrics(): Map[String, SQLMetric] =
+    SyncMetrics.names.map(n => n -> SQLMetrics.createMetric(LocalSpark.session.sparkContext, n)).toMap
+
+  /** What a batch has given.
+    *
+    * @param held  what the new version holds
+    * @param state rows that its state reader sees, by store
+    */
+  case class Done(
+      out: Seq[SyncOut],
+      metrics: Map[String, Long],
+      held: SyncHeld,
+      state: Map[String, Int],
+      files: Int
+  )
+
+  /** Keys of a few hashes only. */
+  object Colliding extends KeyHash {
+    override def of(base: AnyRef, at: Long): Long = (KeyHash.XX64.of(base, at) & 3) << 60
+  }
+
+  /** Runs a batch on a store.
+    *
+    * @param until how far it gets: what it gives is taken up to a row, or all; then its end; then the commit
+    */
+  def runBatch(
+      store: TailraceStateStore,
+      settings: SyncSettings,
+      times: SyncTimes,
+      left: Seq[SyncRow],
+      right: Seq[SyncRow],
+      bufferBytes: Long = 64L << 20,
+      memoryBytes: Long = 512L << 20,
+      hash: KeyHash = KeyHash.XX64,
+      layout: SyncLayout = SyncLayout(),
+      until: Int = Int.MaxValue
+  ): Option[Done] = {
+    val manager = TaskMemory.create(memoryBytes)
+    val metrics = newMetrics()
+    val task = new SyncJoinTask(
+      SyncTaskContext(
+        columns,
+        settings,
+        store,
+        new RowMemory(manager),
+        times,
+        bufferBytes,
+        metrics,
+        hash,
+        layout
+      )
+    )
+    try {
+      val rows = task.output(left.iterator.map(row), right.iterator.map(row)).map(out)
+      val taken = rows.take(until).toVector
+      if (rows.hasNext || until == taken.size) None
+      else {
+        task.expire()
+        task.close()
+        store.commit()
+        val state = store.iterator("default")
+        val found = state.map(_.key.getUTF8String(0).toString).toSeq.groupMapReduce(identity)(_ => 1)(_ + _)
+        state.close()
+        Some(
+          Done(
+            taken,
+            metrics.view.mapValues(_.value).toMap,
+            SyncJoinPartition.heldIn(store),
+            found,
+            store.files
+          )
+        )
+      }
+    } finally {
+      task.close()
+      store.abort()
+      assert(manager.getMemoryConsumptionForThisTask == 0, "bytes of task memory are still taken")
+    }
+  }
+}

@@ -1,0 +1,265 @@
+package io.tailrace.sync
+
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.state.TailraceStateStoreProvider
+import io.tailrace.testkit._
+
+/** A synced join of one partition against the oracle, batch by batch: random rows, times, layouts, restarts and failed
+  * attempts.
+  */
+final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
+  private val second = 1000000L
+
+  private def at(key: String, seconds: Double, id: Int): SyncRow =
+    SyncRow(Some(key), Some((seconds * second).round), id)
+
+  private def times(release: Double, leftLow: Double): SyncTimes =
+    SyncTimes((release * second).round, (leftLow * second).round)
+  private val unknown = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
+
+  private def pair(key: String, left: Int, right: Int) = SyncOut(Some(key), Some(left), Some(right), None)
+  private def alone(key: String, left: Int) = SyncOut(Some(key), Some(left), None, None)
+
+  /** Batches one after the other, on one executor. */
+  private final class Partition(settings: SyncSettings, layout: SyncLayout = SyncLayout()) {
+    var provider: TailraceStateStoreProvider = newProvider()
+    var version = 0L
+
+    def batch(times: SyncTimes, left: Seq[SyncRow], right: Seq[SyncRow]): Done = {
+      val done = runBatch(open(provider, version), settings, times, left, right, layout = layout).get
+      version += 1
+      done
+    }
+  }
+
+  test("a left row waits for the release time, then comes out with its right row; both leave the state") {
+    val p = new Partition(settings())
+    val first = p.batch(unknown, Seq(at("a", 10, 1), at("b", 11, 2)), Seq(at("a", 10.5, 3)))
+    assert(first.out.isEmpty && first.held.left == 2 && first.held.right == 1)
+    assert(first.held.oldestLeft.contains(10 * second) && first.held.oldestRight.contains(10500000L))
+    // A row at the release time waits.
+    assert(p.batch(times(10, 11), Nil, Nil).out.isEmpty)
+    val third = p.batch(SyncTimes(10 * second + 1, 11 * second), Nil, Nil)
+    assert(third.out == Seq(pair("a", 1, 3)))
+    assert(third.state == Map("held-left" -> 1) && third.held.right == 0 && third.held.left == 1)
+    val last = p.batch(times(12, 12), Nil, Seq(at("b", 12, 4)))
+    assert(last.out == Seq(pair("b", 2, 4)) && last.state.isEmpty && last.files == 0)
+  }
+
+  test("the first right row by time is taken, then by arrival; the others are duplicates") {
+    val p = new Partition(settings())
+    p.batch(unknown, Nil, Seq(at("a", 3, 1), at("a", 2, 2), at("a", 2, 3)))
+    val done = p.batch(times(5, 5), Seq(at("a", 1, 9)), Seq(at("a", 2, 4)))
+    assert(done.out == Seq(pair("a", 9, 2)) && done.metrics(SyncMetrics.DuplicateRight) == 3)
+    assert(done.state.isEmpty)
+  }
+
+  test("duplicates on the left: the first comes out with the match; the others as it is asked for") {
+    val lefts = Seq(at("a", 2, 1), at("a", 1, 2), at("a", 1, 3))
+    val rights = Seq(at("a", 5, 4), at("a", 6, 5))
+    Duplicates.values.foreach { duplicates =>
+      emptyDirectory()
+      val marked = duplicates == Duplicates.Divert
+      def mark(duplicate: Boolean) = Option.when(marked)(duplicate)
+      val done = new Partition(settings(duplicates = duplicates)).batch(times(9, 9), lefts, rights)
+      val joined = SyncOut(Some("a"), Some(2), Some(4), mark(false))
+      val others = Seq(3, 1).map(id => SyncOut(Some("a"), Some(id), None, mark(true)))
+      val diverted = SyncOut(Some("a"), None, Some(5), mark(true))
+      assert(done.out == (duplicates match {
+        case Duplicates.Emit => joined +: others
+        case Duplicates.Drop => Seq(joined)
+        case Duplicates.Divert => Seq(joined, diverted) ++ others
+      }))
+      assert(done.metrics(SyncMetrics.DuplicateLeft) == 2 && done.metrics(SyncMetrics.DuplicateRight) == 1)
+    }
+  }
+
+  test("left rows without a key or a time come out at once, right ones are dropped and counted") {
+    val p = new Partition(settings())
+    val done = p.batch(
+      unknown,
+      Seq(SyncRow(None, Some(1), 1), SyncRow(Some("a"), None, 2)),
+      Seq(SyncRow(None, Some(1), 3), SyncRow(Some("a"), None, 4))
+    )
+    assert(done.out == Seq(SyncOut(None, Some(1), None, None), alone("a", 2)))
+    assert(done.metrics("nullKeyRightRows") == 2 && done.metrics(SyncMetrics.UnmatchedLeft) == 2)
+    assert(done.state.isEmpty)
+  }
+
+  test("a right row goes when the left side is past its time and the window, and no left row waits behind") {
+    val p = new Partition(settings(window = 10 * second, emitUnmatchedRight = true))
+    val out = SyncOut(Some("a"), None, Some(1), None)
+    p.batch(unknown, Seq(at("b", 5, 2)), Seq(at("a", 1, 1)))
+    // The left side is far ahead, but the right one has stalled: left rows wait, so right rows do too.
+    assert(p.batch(times(4, 500), Nil, Nil).out.isEmpty)
+    assert(p.batch(times(11, 500), Nil, Nil).out == Seq(alone("b", 2)))
+    val done = p.batch(SyncTimes(11 * second + 1, 500 * second), Nil, Nil)
+    assert(done.out == Seq(out) && done.metrics(SyncMetrics.UnmatchedRight) == 1 && done.state.isEmpty)
+  }
+
+  test("a left row that finds its right row in the batch in which that expires gets it") {
+    val p = new Partition(settings(window = second))
+    p.batch(unknown, Seq(at("a", 1, 1)), Seq(at("a", 2, 2)))
+    assert(p.batch(times(100, 100), Nil, Nil).out == Seq(pair("a", 1, 2)))
+  }
+
+  test("a right row that has expired leaves a file that it shares with others") {
+    val p = new Partition(settings(window = second), SyncLayout(bucketWidth = 1000 * second))
+    p.batch(unknown, Nil, Seq(at("a", 1, 1), at("b", 50, 2)))
+    val first = p.batch(times(10, 10), Nil, Nil)
+    assert(first.out.isEmpty && first.metrics(SyncMetrics.UnmatchedRight) == 1)
+    assert(first.state == Map("held-right" -> 1))
+    assert(p.batch(times(11, 11), Seq(at("a", 0, 3)), Nil).out == Seq(alone("a", 3)))
+    val done = p.batch(times(100, 100), Nil, Nil)
+    assert(done.metrics(SyncMetrics.UnmatchedRight) == 1 && done.state.isEmpty)
+  }
+
+  test(
+    "the index is kept from batch to batch, and made again from the state by a new executor or after a failure"
+  ) {
+    val p = new Partition(settings())
+    def read(done: Done) = done.metrics(SyncMetrics.IndexesRead)
+    assert(read(p.batch(unknown, Nil, (1 to 9).map(i => at(s"k$i", i.toDouble, i)))) == 1)
+    assert(read(p.batch(times(2, 2), Seq(at("k1", 1, 1)), Nil)) == 0)
+    assert(runBatch(open(p.provider, 2), settings(), unknown, Seq(at("k2", 1, 2)), Nil, until = 0).isEmpty)
+    val again = p.batch(times(3, 3), Seq(at("k1", 1, 4), at("k2", 1, 2)), Nil)
+    assert(read(again) == 1 && again.out.toSet == Set(alone("k1", 4), pair("k2", 2, 2)))
+    p.provider = newProvider()
+    val other = p.batch(times(4, 4), Seq(at("k1", 1, 5), at("k2", 1, 6), at("k3", 1, 7)), Nil)
+    assert(read(other) == 1 && other.out.toSet == Set(alone("k1", 5), alone("k2", 6), pair("k3", 7, 3)))
+  }
+
+  test(
+    "files: mostly dead ones and those beyond the limit are carried forward, and rows stay what they are"
+  ) {
+    val p = new Partition(settings(window = 1000 * second), SyncLayout(mostRuns = 4))
+    val dones = (1 to 30).map { i =>
+      val fresh = (0 until 10).map(n => at(s"k$i-$n", i.toDouble, i * 100 + n))
+      val due = (0 until 8).map(n => at(s"k${i - 1}-$n", i - 0.5, i * 100 + n))
+      p.batch(times(i.toDouble, i.toDouble), due, fresh)
+    }
+    assert(dones.forall(_.files <= 4) && dones.map(_.metrics(SyncMetrics.CarriedRows)).sum > 0)
+    assert(dones.drop(1).forall(_.out.forall(o => o.right.isDefined)))
+    val lefts = for (i <- 1 to 29; n <- 8 to 9) yield at(s"k$i-$n", 30, i * 100 + n)
+    val done = p.batch(times(31, 31), lefts, Nil)
+    assert(done.out.map(o => o.left -> o.right).forall { case (l, r) => l == r })
+    assert(done.out.size == 58)
+  }
+
+  test("a task with little memory gives what one with much gives") {
+    val random = new Random(5)
+    def rows(n: Int) = (0 until n).map(i => at(s"key ${random.nextInt(n)}", random.nextInt(50).toDouble, i))
+    val batches = Seq.fill(3)((rows(9000), rows(9000))) :+ ((Nil, Nil))
+    def run(memoryBytes: Long, bufferBytes: Long): Seq[Seq[SyncOut]] = {
+      emptyDirectory()
+      val provider = newProvider()
+      batches.zipWithIndex.map { case ((left, right), i) =>
+        runBatch(
+          open(provider, i.toLong),
+          settings(duplicates = Duplicates.Drop),
+          times(i * 20.0, i * 20.0),
+          left,
+          right,
+          bufferBytes,
+          memoryBytes
+        ).get.out.sortBy(_.toString)
+      }
+    }
+    val much = run(512L << 20, 64L << 20)
+    assert(much.flatten.size > 5000)
+    assert(run(4L << 20, 64L << 20) == much)
+    assert(run(512L << 20, 100000) == much)
+  }
+
+  // Each a scenario of its own; TAILRACE_FAULTS=<seeds> makes it long.
+  test("random batches, layouts, restarts and failed attempts: as the oracle says") {
+    val only = Option(System.getProperty("tailrace.seed")).map(_.toInt)
+    only.fold[Seq[Int]](Campaign.seeds(short = 30))(Seq(_)).foreach { seed =>
+      withClue(s"-Dtailrace.seed=$seed: ") {
+        emptyDirectory()
+        scenario(new Random(seed))
+      }
+    }
+  }
+
+  private def scenario(random: Random): Unit = {
+    def oneOf[T](values: T*): T = values(random.nextInt(values.size))
+    val window = oneOf(0L, 3L, 20L) * second
+    val duplicates = oneOf(Duplicates.values: _*)
+    val emitRight = random.nextBoolean()
+    val chosen = settings(window, duplicates, emitRight)
+    val oracle = new SyncOracle(window, duplicates.name, emitRight)
+    val keys = oneOf(3, 40, 1000)
+    val layout = SyncLayout(oneOf(1L, second, 1000 * second), oneOf(1, 5, 2048), oneOf(2, 5, 64))
+    val hash = if (random.nextInt(3) == 0) Colliding else KeyHash.XX64
+    var provider = newProvider()
+    var now, release, leftLow = 0L
+    var ids = 0
+    var total = Map.empty[String, Long].withDefaultValue(0L)
+
+    def rows(): Seq[SyncRow] = Seq.fill(random.nextInt(oneOf(1, 5, 60))) {
+      ids += 1
+      SyncRow(
+        if (random.nextInt(40) == 0) None else Some(s"key ${random.nextInt(keys)}"),
+        if (random.nextInt(40) == 0) None else Some(now + random.nextInt(9000000) - 4000000),
+        ids
+      )
+    }
+
+    val count = 3 + random.nextInt(40)
+    (0 to count).foreach { i =>
+      val last = i == count
+      now += random.nextInt(2000000)
+      if (random.nextInt(4) != 0) release = Math.max(release, now - random.nextInt(6000000))
+      if (random.nextInt(4) != 0) leftLow = Math.max(leftLow, now - random.nextInt(6000000))
+      if (last) {
+        release = Long.MaxValue
+        leftLow = Long.MaxValue
+      }
+      val known = i > 2
+      val (left, right) = (rows(), rows())
+      val times = if (known) SyncTimes(release, leftLow) else unknown
+      def attempt(until: Int): Option[Done] = runBatch(
+        open(provider, i.toLong),
+        chosen,
+        times,
+        left,
+        right,
+        oneOf(4000L, 1L << 26, 1L << 26),
+        hash = hash,
+        layout = layout,
+        until = until
+      )
+      if (random.nextInt(6) == 0) provider = newProvider()
+      if (random.nextInt(6) == 0) attempt(random.nextInt(3))
+      // A version that Spark doesn't get to know of: the batch runs again.
+      if (random.nextInt(8) == 0) attempt(Int.MaxValue)
+      val done = attempt(Int.MaxValue).get
+      val (expected, expectedRight) =
+        oracle.batch(Option.when(known)(release), Option.when(known)(leftLow), left, right)
+      val (rightOut, leftOut) =
+        done.out.partition(o => o.left.isEmpty && !o.duplicate.contains(true))
+      assert(leftOut.sortBy(_.toString) == expected.sortBy(_.toString), s"batch $i")
+      assert(rightOut.sortBy(_.toString) == expectedRight.sortBy(_.toString), s"batch $i")
+      done.metrics.foreach { case (name, value) => total = total.updated(name, total(name) + value) }
+      assert(done.held.left == oracle.heldLeft.size, s"batch $i")
+      assert(done.held.right == oracle.heldRight.size, s"batch $i")
+      assert(done.state.getOrElse("held-left", 0) == done.held.left, s"batch $i")
+      assert(done.state.getOrElse("held-right", 0) == done.held.right, s"batch $i")
+      assert(done.state.keySet.subsetOf(Set("held-left", "held-right")))
+      assert(done.held.oldestLeft.isDefined == oracle.heldLeft.nonEmpty)
+      assert(done.held.oldestLeft.forall(t => oracle.heldLeft.forall(_.time.get >= t)), s"batch $i")
+      if (last) assert(done.state.isEmpty && done.files == 0)
+    }
+    assert(total(SyncMetrics.Matched) == oracle.matched)
+    assert(total(SyncMetrics.UnmatchedLeft) == oracle.unmatchedLeft)
+    assert(total(SyncMetrics.UnmatchedRight) == oracle.unmatchedRight)
+    assert(total(SyncMetrics.DuplicateLeft) == oracle.duplicateLeft)
+    assert(total(SyncMetrics.DuplicateRight) == oracle.duplicateRight)
+    assert(total(SyncMetrics.LateLeft) == oracle.lateLeft)
+    assert(total("nullKeyRightRows") == oracle.nullRight)
+  }
+}

@@ -1,0 +1,89 @@
+package io.tailrace.sync
+
+import java.io.File
+import java.nio.file.Files
+import java.util.HexFormat
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.common.TailraceStateException
+import io.tailrace.testkit.TempDirectory
+
+final class SyncLogSuite extends AnyFunSuite with TempDirectory {
+  private def log: SyncLog = new SyncLog(new Path(directory.toURI), new Configuration)
+
+  private def file(release: Long): SyncFile = SyncFile(
+    SyncTimes(release, release - 5),
+    SideState(release + 1, Seq(PartitionState("clicks-0", release + 2, -1, excluded = false))),
+    SideState(
+      release + 3,
+      Seq(
+        PartitionState("views-0", SyncTimes.Unknown, 7, excluded = false),
+        PartitionState("", 8, 9, excluded = true)
+      )
+    )
+  )
+
+  private def refused(condition: String)(body: => Any): Unit =
+    assert(intercept[TailraceStateException](body).getCondition == condition)
+
+  test("a join that is new in the query begins with nothing") {
+    assert(log.load(0).isEmpty)
+    assert(log.load(7).isEmpty)
+  }
+
+  test("each batch begins with what the one before it has left, in whichever start") {
+    val writer = log
+    (0L until 20L).foreach { batch =>
+      assert(log.load(batch) == Option.when(batch > 0)(file(batch - 1)))
+      writer.write(batch, file(batch), batch - 3)
+    }
+    // The query may go on from any of the batches that are kept.
+    (17L to 20L).foreach(batch => assert(log.load(batch).contains(file(batch - 1))))
+  }
+
+  test("a batch that runs again replaces what it has left") {
+    log.write(0, file(1), 0)
+    log.write(1, file(2), 0)
+    assert(log.load(1).contains(file(1)))
+    log.write(1, file(3), 0)
+    assert(log.load(2).contains(file(3)))
+  }
+
+  test("what nobody needs is deleted, whoever has left it") {
+    (0L until 50L).foreach(batch => log.write(batch, file(batch), batch - 2))
+    val writer = log
+    (50L until 100L).foreach(batch => writer.write(batch, file(batch), batch - 2))
+    assert(directory.list.toSet == (96 to 99).map(b => s"$b.progress").toSet)
+  }
+
+  test("a file that is gone, cut or changed is an error that names it, not a join that begins anew") {
+    log.write(0, file(1), 0)
+    log.write(1, file(2), 0)
+    val path = new File(directory, "1.progress").toPath
+    val bytes = Files.readAllBytes(path)
+    bytes.indices.foreach { i =>
+      Files.write(path, bytes.updated(i, (bytes(i) ^ 0x10).toByte))
+      refused(if (i >= 4 && i < 8) "TAILRACE_STATE_FORMAT_UNSUPPORTED" else "TAILRACE_STATE_FILE_CORRUPT")(
+        log.load(2)
+      )
+      Files.write(path, bytes.take(i))
+      refused("TAILRACE_STATE_FILE_CORRUPT")(log.load(2))
+    }
+    Files.delete(path)
+    refused("TAILRACE_STATE_FILE_MISSING")(log.load(2))
+  }
+
+  test("the bytes of format 1") {
+    val bytes = SyncFile.encode(file(0x1000))
+    val expected = "54525350" + "00000001" + "0000000000001000" + "0000000000000ffb" +
+      "0000000000001001" + "00000001" + "00000008" + "636c69636b732d30" + "0000000000001002" + "ffffffffffffffff" + "00" +
+      "0000000000001003" + "00000002" +
+      "00000007" + "76696577732d30" + "8000000000000000" + "0000000000000007" + "00" +
+      "00000000" + "0000000000000008" + "0000000000000009" + "01"
+    assert(HexFormat.of.formatHex(bytes.dropRight(4)) == expected)
+    assert(SyncFile.decode(bytes, "file") == file(0x1000))
+  }
+}

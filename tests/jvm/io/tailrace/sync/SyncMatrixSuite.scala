@@ -1,0 +1,141 @@
+package io.tailrace.sync
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.sync.MiniJoin.NoRow
+import io.tailrace.sync.SyncSide.{Left, Right}
+
+/** What a partition may do, on either side, with the query started anew in the middle and without: what it is called, how far
+  * the join has come then, and that all comes out right when it moves, or leaves.
+  *
+  * In batch k of four the other partitions are read up to 100 (k + 1). Pairs 1 to 4, a left row at 100 k + 10 and a right one
+  * at 100 k + 15, are in partition 1 of the side in question as far as it has something to give, else in partition 0.
+  */
+final class SyncMatrixSuite extends AnyFunSuite {
+  import SyncMatrixSuite._
+
+  private val rows = Seq(
+    Row("running", gives = 1 to 4, read = Seq(1, 2, 3, 4), Always, "running", low = 500),
+    Row("slow", gives = 1 to 4, read = Seq(0, 1, 1, 2), Always, "slow", low = 300),
+    Row("stalled", gives = 1 to 4, read = Seq(0, 0, 0, 0), Always, "stalled", low = 100),
+    Row("idle", gives = Nil, read = Seq(0, 0, 0, 0), Always, "idle", low = 100),
+    Row("finished", gives = 1 to 2, read = Seq(1, 2, 2, 2), _ < 3, "gone", low = 500),
+    Row("new", gives = 3 to 4, read = Seq(0, 0, 3, 4), _ >= 2, "running", low = 500),
+    Row("new and silent", gives = Nil, read = Seq(0, 0, 0, 0), _ >= 2, "waiting", low = 200),
+    Row("removed", gives = 1 to 4, read = Seq(1, 1, 1, 1), _ < 3, "gone", low = 500)
+  )
+
+  for {
+    row <- rows
+    side <- SyncSide.values
+    restarts <- Seq(false, true)
+  } test(s"${row.name}, ${side.name}${if (restarts) ", with a restart" else ""}") {
+    val world = new World(row, side)
+    (1 to 4).foreach { k =>
+      if (restarts && k == 3) world.join.restart()
+      world.batch(k)
+    }
+    val partitions = world.join.partitions(side)
+    assert(partitions.condition("1").fold("gone")(_.name) == row.condition)
+    assert(partitions.condition("0").contains(PartitionCondition.Running))
+    val times = world.join.times
+    side match {
+      case Right => assert(times == SyncTimes(row.low - SyncDelay, row.low - SyncDelay))
+      case Left => assert(times == SyncTimes(500 - SyncDelay, Math.min(row.low, 500 - SyncDelay)))
+    }
+
+    world.finish()
+    (1 to 4).foreach { id =>
+      val both = SyncSide.values.forall(s => world.wasRead(s -> id))
+      assert(world.join.out(id) == (if (world.wasRead(Left -> id)) 1 else 0), id)
+      assert(world.join.matched(id) == both, id)
+    }
+    assert(SyncSide.values.forall(world.join.heldRows(_) == 0))
+    assert(world.join.late == 0 && world.join.jumps == 0)
+  }
+
+  private final class World(row: Row, side: SyncSide) {
+    val join = new MiniJoin(settings.copy(stallAfterMs = 1000), 5)
+    var wasRead = Set.empty[(SyncSide, Int)]
+    private var pairsRead = 0
+
+    def batch(k: Int): Unit = {
+      SyncSide.values.foreach { s =>
+        if (s != side || !row.gives.contains(k)) read(s, "0", k)
+        join.read(s, "0", NoRow, (k + 1) * 100L)
+        if (s != side) join.read(s, "1", NoRow, (k + 1) * 100L)
+      }
+      val until = row.read(k - 1)
+      if (k == 1 && row.listed(1)) join.read(side, "1", NoRow, 100)
+      readOwn(until)
+      end(k, k)
+    }
+
+    private def readOwn(until: Int): Unit = {
+      (pairsRead + 1 to until).filter(row.gives.contains).foreach { id =>
+        read(side, "1", id)
+        join.read(side, "1", NoRow, (id + 1) * 100L)
+      }
+      pairsRead = until
+    }
+
+    private def read(side: SyncSide, partition: String, id: Int): Unit = {
+      wasRead += side -> id
+      join.read(side, partition, id, id * 100L + (if (side == Left) 10 else 15))
+    }
+
+    private def end(clock: Int, k: Int): Unit = join.end(
+      clock * 1000L,
+      s => {
+        val own = ListedPartition("1", Some(row.gives.count(_ > row.read(k - 1)).toLong))
+        val others = Seq("0", "1").map(ListedPartition(_, Some(0L)))
+        Some(if (s != side) others else if (row.listed(k)) Seq(others.head, own) else Seq(others.head))
+      }
+    )
+
+    /** What is there is read, and all partitions that are listed go on. */
+    def finish(): Unit = {
+      if (row.listed(4)) {
+        readOwn(4)
+        join.read(side, "1", NoRow, Far)
+      }
+      SyncSide.values.foreach { s =>
+        join.read(s, "0", NoRow, Far)
+        if (s != side) join.read(s, "1", NoRow, Far)
+      }
+      end(5, 4)
+      end(6, 4)
+    }
+  }
+}
+
+object SyncMatrixSuite {
+  private val SyncDelay = 10L
+  private val Far = 100000L
+  private val Always: Int => Boolean = _ => true
+
+  /** @param gives  the pairs whose row the partition has
+    * @param read   up to which pair it has been read after each batch
+    * @param listed whether the source has it in a batch
+    * @param low    how far its side is after the fourth batch
+    */
+  private final case class Row(
+      name: String,
+      gives: Seq[Int],
+      read: Seq[Int],
+      listed: Int => Boolean,
+      condition: String,
+      low: Long
+  )
+
+  val settings: SyncSettings = SyncSettings(
+    name = "sync",
+    syncDelay = SyncDelay,
+    window = 100,
+    onStall = OnStall.Pause,
+    stallAfterMs = 2000,
+    duplicates = Duplicates.Emit,
+    emitUnmatchedRight = false,
+    maxPending = None
+  )
+}

@@ -1,0 +1,177 @@
+package io.tailrace.sync
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.sync.SyncTimes.Unknown
+
+final class SyncPartitionsSuite extends AnyFunSuite {
+  private val settings = SyncMatrixSuite.settings
+  private val excluding = settings.copy(onStall = OnStall.Exclude)
+  private var clock = 0L
+
+  private def reads(times: (String, Long)*): Seq[PartitionRead] =
+    times.map { case (name, time) => PartitionRead(name, time, 1, 0, 0) }
+
+  private implicit class Batches(partitions: SyncPartitions) {
+    def batch(left: (String, Long)*)(right: (String, Long)*): SyncTimes = listed(None, left: _*)(right: _*)
+
+    def listed(
+        all: Option[Seq[ListedPartition]],
+        left: (String, Long)*
+    )(right: (String, Long)*): SyncTimes = {
+      clock += 1000
+      partitions.advance(SideBatch(reads(left: _*), None), SideBatch(reads(right: _*), all), clock)
+      partitions.times
+    }
+  }
+
+  test("nothing is released before each partition that the source has has given a row") {
+    val partitions = new SyncPartitions(settings)
+    val both = Some(Seq("a", "b").map(ListedPartition(_)))
+    assert(partitions.times == SyncTimes(Unknown, Unknown))
+    assert(partitions.listed(both, "l" -> 50)("a" -> 100).release == Unknown)
+    assert(partitions.right.holder.get.condition == PartitionCondition.Waiting)
+    assert(partitions.listed(both)("b" -> 80) == SyncTimes(70, 50))
+  }
+
+  test("a source that can't say which partitions it has is waited for as far as it was seen") {
+    val partitions = new SyncPartitions(settings)
+    assert(partitions.batch()("a" -> 100).release == 90)
+    assert(partitions.batch()("b" -> 50).release == 90)
+    assert(partitions.batch()("a" -> 200).release == 90)
+    assert(partitions.batch()("b" -> 150).release == 140)
+  }
+
+  test("no time goes back when a partition comes late, or a longer delay is set") {
+    val partitions = new SyncPartitions(settings)
+    partitions.batch("l" -> 300)("a" -> 200): Unit
+    assert(partitions.times == SyncTimes(190, 190))
+    val longer = new SyncPartitions(settings.copy(syncDelay = 100))
+    longer.restore(partitions.file)
+    assert(longer.times == SyncTimes(190, 190))
+    assert(longer.batch()("a" -> 210) == SyncTimes(190, 190))
+    assert(longer.batch()("a" -> 300) == SyncTimes(200, 200))
+  }
+
+  test("right rows don't expire while the left rows that may be theirs aren't released") {
+    val partitions = new SyncPartitions(settings)
+    partitions.batch("l" -> 100)("a" -> 100, "b" -> 100): Unit
+    // b stands still; left rows after 90 wait, and so do right rows of a for them.
+    assert(partitions.batch("l" -> 5000)("a" -> 5000) == SyncTimes(90, 90))
+    assert(partitions.batch()("b" -> 5000) == SyncTimes(4990, 4990))
+  }
+
+  test("a window shorter than the sync delay still lets left rows jump back by the delay") {
+    val partitions = new SyncPartitions(settings.copy(window = 3))
+    assert(partitions.batch("l" -> 100)("a" -> 500) == SyncTimes(490, 93))
+  }
+
+  test("a partition is silent from the first batch on that others had without it") {
+    val partitions = new SyncPartitions(settings)
+    partitions.batch()("a" -> 100, "b" -> 100): Unit
+    // Nothing came for an hour: nobody was silent while others spoke.
+    clock += 3600000
+    partitions.batch()("a" -> 200): Unit
+    assert(partitions.right.stalled.isEmpty && partitions.right.holder.get.silentMs == 0)
+    partitions.batch()("a" -> 210): Unit
+    assert(partitions.right.stalled.isEmpty)
+    partitions.batch()("a" -> 220): Unit
+    assert(
+      partitions.right.stalled.contains(HeldBy("b", 100, Some(120), 2000, PartitionCondition.Stalled))
+    )
+    partitions.batch()("b" -> 220): Unit
+    assert(partitions.right.stalled.isEmpty)
+  }
+
+  test(
+    "the time in which the query is down isn't a partition's silence, and a start doesn't forget what was"
+  ) {
+    val first = new SyncPartitions(settings)
+    first.batch()("a" -> 100, "b" -> 100): Unit
+    first.batch()("a" -> 200): Unit
+    first.batch()("a" -> 300): Unit
+    clock += 3600000
+    val second = new SyncPartitions(settings)
+    second.restore(SyncFile.decode(SyncFile.encode(first.file), "file"))
+    second.batch()("a" -> 400): Unit
+    assert(second.right.stalled.isEmpty && second.right.holder.get.silentMs == 1000)
+    second.batch()("a" -> 500): Unit
+    assert(second.right.stalled.exists(_.partition == "b"))
+  }
+
+  test("nobody has stalled who isn't behind another one") {
+    val partitions = new SyncPartitions(settings)
+    partitions.batch()("a" -> 100, "b" -> 100): Unit
+    (1 to 5).foreach(_ => partitions.batch("l" -> 1)())
+    assert(partitions.right.stalled.isEmpty)
+  }
+
+  test("a partition that the query holds back isn't silent") {
+    val partitions = new SyncPartitions(excluding)
+    val all = Some(Seq(ListedPartition("a"), ListedPartition("b", Some(7), isHeldBack = true)))
+    partitions.batch()("a" -> 100, "b" -> 100): Unit
+    (1 to 5).foreach(i => partitions.listed(all)("a" -> (100L + i)))
+    assert(partitions.right.condition("b").get == PartitionCondition.Paused)
+    assert(partitions.right.holder.exists(_.partition == "b"))
+    // Nor is it when it may be read again, and hasn't been yet.
+    partitions.listed(Some(Seq("a", "b").map(ListedPartition(_))))("a" -> 110): Unit
+    assert(partitions.right.condition("b").get != PartitionCondition.Excluded)
+    assert(partitions.right.holder.exists(_.silentMs == 1000))
+  }
+
+  test("an excluded partition isn't waited for until it is back in time") {
+    val partitions = new SyncPartitions(excluding)
+    partitions.batch()("a" -> 100, "b" -> 100): Unit
+    partitions.batch()("a" -> 200): Unit
+    partitions.batch()("a" -> 300): Unit
+    assert(partitions.batch()("a" -> 400).release == 390)
+    assert(partitions.right.condition("b").get == PartitionCondition.Excluded)
+    // It comes, and is behind: its rows are late, and nobody waits.
+    assert(partitions.batch()("a" -> 500, "b" -> 150).release == 490)
+    assert(partitions.batch()("a" -> 600, "b" -> 489).release == 590)
+    assert(partitions.right.condition("b").get == PartitionCondition.Excluded)
+    // No further behind than rows may be.
+    assert(partitions.batch()("b" -> 590).release == 590)
+    assert(partitions.right.condition("b").get == PartitionCondition.Running)
+    assert(partitions.batch()("a" -> 700).release == 590)
+  }
+
+  test("a partition stays excluded when the query is started anew") {
+    val first = new SyncPartitions(excluding)
+    first.batch()("a" -> 100, "b" -> 100): Unit
+    (2 to 4).foreach(i => first.batch()("a" -> i * 100L))
+    val second = new SyncPartitions(excluding)
+    first.batch()("a" -> 450, "b" -> 110): Unit
+    second.restore(first.file)
+    assert(second.batch()("a" -> 500).release == 490)
+  }
+
+  test("when all are silent, the join comes as far as the furthest has been read") {
+    val partitions = new SyncPartitions(excluding)
+    partitions.batch()("a" -> 100, "b" -> 150, "c" -> 120): Unit
+    (1 to 5).foreach(i => partitions.batch("l" -> i.toLong)())
+    assert(partitions.times.release == 140)
+  }
+
+  test("the left side's partitions stall, are excluded and come back as the right side's do") {
+    val partitions = new SyncPartitions(excluding)
+    partitions.batch("a" -> 100, "b" -> 100)("r" -> 100000): Unit
+    (2 to 4).foreach(i => partitions.batch("a" -> i * 1000L)())
+    assert(partitions.times == SyncTimes(99990, 4000))
+    assert(partitions.lateBefore(SyncSide.Left) == 3900)
+    assert(partitions.left.condition("b").get == PartitionCondition.Excluded)
+    partitions.batch("b" -> 3899)(): Unit
+    assert(partitions.left.condition("b").get == PartitionCondition.Excluded)
+    partitions.batch("b" -> 3900)(): Unit
+    assert(partitions.left.condition("b").get == PartitionCondition.Running)
+  }
+
+  test("rows that jump further back than the sync delay are counted, and those that are late") {
+    val reading = new PartitionReading("a", 100, 10, 95)
+    Seq(90L, 89, 94, 95, 120, 110, 109, 121).foreach(reading.see)
+    assert(reading.read == PartitionRead("a", 121, rows = 8, jumps = 2, late = 3))
+    val first = new PartitionReading("b", Unknown, 10, Unknown)
+    Seq(5L, -6).foreach(first.see)
+    assert(first.read == PartitionRead("b", 5, 2, 1, 0))
+  }
+}

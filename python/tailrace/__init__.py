@@ -2,7 +2,8 @@
 
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
 once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are
-complete, `recursively` feeds results back, and every refusal is a `TailraceError`.
+complete, `recursively` feeds results back, `sync_join` joins topics within seconds, and every refusal is a
+`TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -31,6 +32,7 @@ from tailrace.replay import (
     source_partition,
     stream_metadata,
 )
+from tailrace.sync import sync_join
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 from tailrace.windows import window_report, write_windows
 
@@ -59,6 +61,7 @@ __all__ = [
     "stamp_watermark",
     "stamped_watermark",
     "stream_metadata",
+    "sync_join",
     "window_report",
     "write_windows",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyspark
@@ -20,7 +21,7 @@ from tailrace._versions import check_versions
 from tailrace.errors import TailraceSessionError, from_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -101,17 +102,28 @@ def join(
     Raises:
         TailraceError: the JVM refuses it; see `tailrace.join`.
     """
-    session = left.sparkSession
-    check_session(session)
-    planned = _call(
-        _entry().join,
-        left._jdf,
-        right._jdf,
-        _java(ListConverter(), list(on_left)),
-        _java(ListConverter(), list(on_right)),
-        _java(MapConverter(), dict(options)),
-    )
-    return ClassicDataFrame(planned, session)
+    return _planned(left, "join", left, right, on_left, on_right, options)
+
+
+def sync_join(
+    sides: tuple[DataFrame, DataFrame],
+    on: tuple[Sequence[str], Sequence[str]],
+    partitions: tuple[Sequence[str], Sequence[str]],
+    options: Mapping[str, str],
+) -> DataFrame:
+    """Plans a synced join on the JVM.
+
+    Args:
+        sides: left and right, classic frames of the same session.
+        on: key columns of both sides, in the same order.
+        partitions: the columns that name a row's partition, of both sides; none: Kafka's.
+        options: by the JVM's names: leftTime, rightTime, window, syncDelay, onStall, duplicates,
+            unmatchedRight, suffix, name; stallAfter and maxPending if given.
+
+    Raises:
+        TailraceError: the JVM refuses it; see `tailrace.sync_join`.
+    """
+    return _planned(sides[0], "syncJoin", *sides, *on, *partitions, options)
 
 
 def filter_replays(
@@ -128,16 +140,7 @@ def filter_replays(
     Raises:
         TailraceError: the JVM refuses it; see `tailrace.filter_replays`.
     """
-    session = frame.sparkSession
-    check_session(session)
-    planned = _call(
-        _entry().filterReplays,
-        frame._jdf,
-        _java(ListConverter(), list(metadata)),
-        _java(ListConverter(), list(order)),
-        _java(MapConverter(), dict(options)),
-    )
-    return ClassicDataFrame(planned, session)
+    return _planned(frame, "filterReplays", frame, metadata, order, options)
 
 
 def accurate_watermark(
@@ -155,13 +158,7 @@ def accurate_watermark(
     Raises:
         TailraceError: the JVM refuses it; see `tailrace.accurate_watermark`.
     """
-    session = frame.sparkSession
-    check_session(session)
-    roster = None if hosts is None else _java(ListConverter(), list(hosts))
-    planned = _call(
-        _entry().accurateWatermark, frame._jdf, *columns, roster, _java(MapConverter(), dict(options))
-    )
-    return ClassicDataFrame(planned, session)
+    return _planned(frame, "accurateWatermark", frame, *columns, hosts, options)
 
 
 def stamp_watermark(frame: DataFrame, into: str) -> DataFrame:
@@ -174,9 +171,7 @@ def stamp_watermark(frame: DataFrame, into: str) -> DataFrame:
     Raises:
         TailraceError: the JVM refuses it; see `tailrace.stamp_watermark`.
     """
-    session = frame.sparkSession
-    check_session(session)
-    return ClassicDataFrame(_call(_entry().stampWatermark, frame._jdf, into), session)
+    return _planned(frame, "stampWatermark", frame, into)
 
 
 def stamped_watermark(
@@ -198,17 +193,7 @@ def stamped_watermark(
     Raises:
         TailraceError: the JVM refuses it; see `tailrace.stamped_watermark`.
     """
-    session = frame.sparkSession
-    check_session(session)
-    planned = _call(
-        _entry().stampedWatermark,
-        frame._jdf,
-        *columns,
-        _java(ListConverter(), list(partition)),
-        None if partitions is None else _java(ListConverter(), list(partitions)),
-        _java(MapConverter(), dict(options)),
-    )
-    return ClassicDataFrame(planned, session)
+    return _planned(frame, "stampedWatermark", frame, *columns, partition, partitions, options)
 
 
 def write_windows(
@@ -226,19 +211,10 @@ def write_windows(
     Raises:
         TailraceError: the JVM refuses it; see `tailrace.write_windows`.
     """
-    session = frame.sparkSession
-    check_session(session)
-    planned = _call(
-        _entry().writeWindows,
-        frame._jdf,
-        path,
-        event_time,
-        None if upstreams is None else _java(ListConverter(), list(upstreams)),
-        _java(MapConverter(), dict(options)),
-    )
+    check_session(frame.sparkSession)
     # A writer of the frame, but for what it writes to.
     writer = frame.writeStream
-    writer._jwrite = planned
+    writer._jwrite = _call(_entry().writeWindows, *map(_java, (frame, path, event_time, upstreams, options)))
     return writer
 
 
@@ -276,8 +252,7 @@ def recursively(
     """
     session = frame.sparkSession
     check_session(session)
-    keys = _java(ListConverter(), list(path_columns))
-    call = _call(_entry().beginRecursion, frame._jdf, keys, _java(MapConverter(), dict(options)))
+    call = _call(_entry().beginRecursion, *map(_java, (frame, path_columns, options)))
     result = op(ClassicDataFrame(_call(call.argument), session))
     _convert.frame(result, "result of op")
     return ClassicDataFrame(_call(call.result, result._jdf), session)
@@ -309,9 +284,26 @@ def missing_jar() -> str:
     )
 
 
-def _java(converter: Any, value: object) -> Any:
+def _planned(frame: DataFrame, method: str, *arguments: object) -> DataFrame:
+    """A frame of the session of another one, planned by a method of the entry point."""
+    session = frame.sparkSession
+    check_session(session)
+    return ClassicDataFrame(_call(getattr(_entry(), method), *map(_java, arguments)), session)
+
+
+def _java(value: object) -> Any:
+    """Frames, lists and dictionaries as the JVM has them; texts and None are the same there."""
     gateway: Any = SparkContext._gateway
-    return converter.convert(value, gateway._gateway_client)
+    match value:
+        case ClassicDataFrame():
+            return value._jdf
+        case Mapping():
+            return MapConverter().convert(dict(value), gateway._gateway_client)
+        case str() | None:
+            return value
+        case Sequence():
+            return ListConverter().convert(list(value), gateway._gateway_client)
+    raise TypeError(f"no argument of the JVM: {type(value).__name__}")
 
 
 def _call(method: Callable[..., Any], *arguments: Any) -> Any:

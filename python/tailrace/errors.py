@@ -65,7 +65,7 @@ class TailraceVersionError(TailraceError):
 
 
 class TailraceJoinError(TailraceError):
-    """A join that can't be planned (`TAILRACE_JOIN_*`, and modes that a join doesn't support)."""
+    """A join that can't be planned (`TAILRACE_{JOIN,SYNC}_*`), or one that a partition has stalled."""
 
 
 class TailraceReplayError(TailraceError):
@@ -98,6 +98,7 @@ _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_MEMORY_", TailraceMemoryError),
     ("TAILRACE_SPARK_VERSION_", TailraceVersionError),
     ("TAILRACE_JOIN_", TailraceJoinError),
+    ("TAILRACE_SYNC_", TailraceJoinError),
     ("TAILRACE_OUTPUT_MODE_", TailraceJoinError),
     ("TAILRACE_REAL_TIME_MODE_", TailraceJoinError),
     ("TAILRACE_FUNCTION_", TailraceReplayError),

@@ -35,6 +35,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "stamp_watermark",
         "stamped_watermark",
         "stream_metadata",
+        "sync_join",
         "window_report",
         "write_windows",
     }

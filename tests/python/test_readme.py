@@ -39,6 +39,14 @@ def test_the_recursion_example_counts_descendants(
     assert spark.range(1).count() == 1
 
 
+def test_the_sync_example_shows_the_pause_and_the_end_of_it(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = _example(repository, "sync")
+    exec(code.replace("parquet(topic)", f'parquet("{tmp_path}/" + topic)'), {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+
+
 def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
     code, shown = _example(repository, "replays")
     script = tmp_path / "example.py"

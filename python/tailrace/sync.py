@@ -1,0 +1,130 @@
+"""The synced join: each left row with at most one right row, as early as the slowest partition allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from tailrace._convert import Duration, Key
+
+
+def sync_join(
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    on: str | Sequence[Key],
+    left_time: str,
+    right_time: str,
+    window: Duration,
+    sync_delay: Duration,
+    left_partition: str | Sequence[str] | None = None,
+    right_partition: str | Sequence[str] | None = None,
+    on_stall: Literal["pause", "exclude", "fail"] = "pause",
+    stall_after: Duration | None = None,
+    duplicates: Literal["emit", "drop", "divert"] = "emit",
+    unmatched_right: Literal["drop", "emit"] = "drop",
+    max_pending: int | None = None,
+    suffix: str = "_right",
+    name: str = "sync_join",
+) -> DataFrame:
+    """Joins two streams by a unique key, each left row with at most one right row, within seconds.
+
+        joined = tailrace.sync_join(
+            bids, impressions, on="bid_id", left_time="created", right_time="created",
+            window="10 minutes", sync_delay="5 seconds",
+        )
+
+    The sync time is how far the slowest right partition has been read, in event time, less `sync_delay`. A
+    left row is held until the sync time has passed it; then it comes out, with the right row of its key if
+    one has been read, else with nulls. So no match is lost to a partition that lags or stalls: the join waits
+    for it. A right row is held until it is joined, or until the slowest left partition is `window` past it.
+    What a micro-batch has read counts for the next one. Rows match by key alone, whatever their times, as
+    long as both are held.
+
+    `sync_delay` has to cover how long after its left row a right row is made, and how far records jump back
+    in time within a partition, together. Records that jump further are counted as `possibly_missed`.
+
+    Progress is in the query's `observedMetrics["tailrace.sync_join"]` (with another `name`: that name): how
+    far the join is, what it holds, and which partition it waits for, how far behind that is and for how long.
+
+    Args:
+        left: a stream of the rows that are made first, for instance bids.
+        right: a stream of the same classic session, for instance impressions.
+        on: the key columns: names that both sides have, or pairs (left name, right name). Any orderable
+            type, the same on both sides. A row without a key matches nothing.
+        left_time: name of the left side's event time, a timestamp (with or without a time zone).
+        right_time: name of the right side's event time, of the same type.
+        window: how long a right row may wait for its left one. A string as Spark reads durations
+            ("10 minutes"; no months or years) or a `timedelta`; zero or more.
+        sync_delay: how far the right stream has to be past a left row before that is released; likewise.
+        left_partition: the columns that say which source partition a left row was read from, one or more.
+            None: Kafka's `topic` and `partition`, as far as the frame has them.
+        right_partition: likewise. Of Kafka all partitions of the topic count, those that have sent
+            nothing too; of other sources those of which a row has been read.
+        on_stall: what is done when the partition that the join waits for has given no row for `stall_after`.
+            "pause": it is said, and waited for. "exclude": it doesn't count until it is back at the sync
+            time; rows of it behind that are late. "fail": the query stops with its name.
+        stall_after: after how long; needed for "exclude" and "fail". None: a minute, for a warning.
+        duplicates: what becomes of further rows of a key, of those that are held together. The first by
+            event time, then by arrival, is the row. "emit": left ones come out without a match, right ones
+            are dropped; "drop": both are dropped; "divert": both come out, marked. They are always counted.
+        unmatched_right: what becomes of right rows that nobody has joined: "drop" counts them, "emit" lets
+            them come out with nulls in the left columns but the keys.
+        max_pending: rows held of a side, above which its partitions that are ahead aren't read any more;
+            for Kafka. None: any number.
+        suffix: what is put behind the name of a right column that the left side has too.
+        name: of the join in the checkpoint and in the query's progress; never change it.
+
+    Returns:
+        A stream: the left columns; the right columns but the keys, null where unmatched; `_duplicate` boolean
+        if duplicates are diverted. Its output mode is append.
+
+    Raises:
+        TailraceJoinError: the join can't be planned: a batch frame, a column that is unknown, ambiguous, of a
+            wrong type or exists already, a duration that is negative or can't be read, options that don't go
+            together. `condition` says which.
+        TailraceSessionError: the session lacks the jar, the extension or the state store provider, or it is a
+            Spark Connect session. `tailrace.configure` makes one that fits.
+        TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
+        TypeError: an argument of a wrong Python type.
+
+    Source:
+        The operator is `io.tailrace.sync` in the jar; `jvm/docs/architecture.md` follows a row through it.
+    """
+    _convert.frame(left, "left")
+    _convert.frame(right, "right")
+    options = {
+        "leftTime": _convert.text(left_time, "left_time"),
+        "rightTime": _convert.text(right_time, "right_time"),
+        "window": _convert.duration(window, "window"),
+        "syncDelay": _convert.duration(sync_delay, "sync_delay"),
+        "onStall": _convert.text(on_stall, "on_stall"),
+        "duplicates": _convert.text(duplicates, "duplicates"),
+        "unmatchedRight": _convert.text(unmatched_right, "unmatched_right"),
+        "suffix": _convert.text(suffix, "suffix"),
+        "name": _convert.text(name, "name"),
+    }
+    if stall_after is not None:
+        options["stallAfter"] = _convert.duration(stall_after, "stall_after")
+    if max_pending is not None:
+        options["maxPending"] = _convert.count(max_pending, "max_pending")
+    return _jvm.sync_join(
+        (left, right),
+        _convert.keys(on),
+        (_names(left_partition, "left_partition"), _names(right_partition, "right_partition")),
+        options,
+    )
+
+
+def _names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
+    if columns is None:
+        return []
+    return [
+        _convert.text(column, argument) for column in ([columns] if isinstance(columns, str) else columns)
+    ]

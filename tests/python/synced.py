@@ -1,0 +1,149 @@
+"""Two partitioned streams that tests feed by hand, the query that joins them, and what has to come out of it.
+
+Rows are `(id, partition, second)`: `second` counts from noon. Each file is one micro-batch; where that lets
+left rows go, one without data follows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tailrace
+from streams import Query, at, second
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "id long, partition int, created timestamp"
+NEVER = -(10**9)
+
+
+class Row(NamedTuple):
+    """A row of either side."""
+
+    id: int | None
+    partition: int
+    second: int | None
+
+
+class Synced:
+    """Two folders of files as streams, and their join."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.root = root
+        self._numbers = itertools.count()
+        for side in ("left", "right"):
+            (root / side).mkdir()
+
+    def add(self, left: Iterable[Row] = (), right: Iterable[Row] = ()) -> None:
+        for side, rows in (("left", left), ("right", right)):
+            write(self.root / side, next(self._numbers), rows)
+
+    def frame(self, side: str) -> DataFrame:
+        return self.spark.readStream.schema(SCHEMA).parquet(str(self.root / side))
+
+    def join(self, **options: Any) -> DataFrame:  # noqa: ANN401 - the options of tailrace.sync_join
+        given = {"on": "id", "left_time": "created", "right_time": "created"}
+        given |= {"window": "60 seconds", "sync_delay": "5 seconds"}
+        return tailrace.sync_join(self.frame("left"), self.frame("right"), **given | options)
+
+    def query(self, name: str = "query", **options: Any) -> Query:  # noqa: ANN401
+        return Query(self.spark, self.join(**options), self.root / name)
+
+
+def write(folder: Path, number: int, rows: Iterable[Row]) -> None:
+    table = [
+        {"id": r.id, "partition": r.partition, "created": None if r.second is None else at(r.second)}
+        for r in rows
+    ]
+    if not table:
+        return
+    types = {"id": pa.int64(), "partition": pa.int32(), "created": pa.timestamp("us", "UTC")}
+    # Spark lists a folder and takes what it finds: a file appears whole or not at all.
+    hidden = folder / f".{number:05d}.tmp"
+    pq.write_table(pa.Table.from_pylist(table, schema=pa.schema(types)), hidden)
+    hidden.rename(hidden.with_name(f"{number:05d}.parquet"))
+
+
+def shown(row: dict[str, Any]) -> tuple[Any, ...]:
+    """(id, left second, right second), None where there is none."""
+    left, right = row["created"], row["created_right"]
+    return (row["id"], None if left is None else second(left), None if right is None else second(right))
+
+
+class Model:
+    """What the synced join has to give, batch by batch, by plain reckoning."""
+
+    def __init__(self, sync_delay: int = 5, window: int = 60, *, emit: bool = False) -> None:
+        self._emit = emit
+        self._delay = sync_delay
+        self._window = window
+        self._latest: dict[str, dict[int, int]] = {"left": {}, "right": {}}
+        self._release = self._left_low = NEVER
+        self._left: list[Row] = []
+        self._right: list[Row] = []
+        self.unmatched_right = 0
+        self.duplicates = 0
+
+    def run(self, left: Iterable[Row], right: Iterable[Row]) -> Counter[tuple[Any, ...]]:
+        """What comes out of a batch with these rows, and of those without data that follow."""
+        out = self._batch(list(left), list(right))
+        while any(r.second is not None and r.second < self._release for r in self._left) or any(
+            self._is_over(r) for r in self._right
+        ):
+            out += self._batch([], [])
+        return out
+
+    def _is_over(self, row: Row) -> bool:
+        # Left rows wait from the release time on, so that counts as well.
+        low = min(self._release, self._left_low)
+        return row.second is not None and row.second + self._window < low
+
+    def _batch(self, left: list[Row], right: list[Row]) -> Counter[tuple[Any, ...]]:
+        out: Counter[tuple[Any, ...]] = Counter()
+        self._right += [r for r in right if r.id is not None and r.second is not None]
+        waiting = self._left + left
+        self._left = []
+        released: dict[int, list[Row]] = {}
+        for row in waiting:
+            if row.id is None or row.second is None:
+                out[row.id, row.second, None] += 1
+            elif row.second < self._release:
+                released.setdefault(row.id, []).append(row)
+            else:
+                self._left.append(row)
+        for key, rows in released.items():
+            first, *others = sorted(rows, key=lambda r: r.second or 0)
+            matches = sorted((r for r in self._right if r.id == key), key=lambda r: r.second or 0)
+            out[key, first.second, matches[0].second if matches else None] += 1
+            for row in others:
+                out[key, row.second, None] += 1
+            self.duplicates += len(others) + len(matches[1:])
+            self._right = [r for r in self._right if r.id != key]
+        for row in filter(self._is_over, self._right):
+            self.unmatched_right += 1
+            if self._emit:
+                out[row.id, None, row.second] += 1
+        self._right = [r for r in self._right if not self._is_over(r)]
+        self._look("left", left)
+        self._look("right", right)
+        return out
+
+    def _look(self, side: str, rows: list[Row]) -> None:
+        latest = self._latest[side]
+        for row in rows:
+            if row.second is not None:
+                latest[row.partition] = max(latest.get(row.partition, NEVER), row.second)
+        if latest and side == "right":
+            self._release = max(self._release, min(latest.values()) - self._delay)
+        elif latest:
+            self._left_low = max(self._left_low, min(latest.values()))

@@ -1,0 +1,213 @@
+"""The synced join, end to end: what comes out and when, by hand and against plain reckoning."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import tailrace
+from synced import Model, Row, Synced, shown
+from tailrace import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from streams import Query
+
+
+@pytest.fixture
+def streams(spark: SparkSession, tmp_path: Path) -> Synced:
+    return Synced(spark, tmp_path)
+
+
+def new(query: Query, seen: Counter[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """What has come out since the last call; `seen` is kept by the caller."""
+    query.run()
+    now = Counter(shown(row) for row in query.rows())
+    fresh = now - seen
+    seen.clear()
+    seen.update(now)
+    return sorted(fresh.elements(), key=repr)
+
+
+def test_a_left_row_waits_for_the_slowest_right_partition(streams: Synced) -> None:
+    seen: Counter[tuple[Any, ...]] = Counter()
+    streams.add(left=[Row(1, 0, 0), Row(2, 0, 1)], right=[Row(1, 0, 1), Row(90, 0, 8), Row(91, 1, 3)])
+    with streams.query() as query:
+        # Partition 0 is at 8, partition 1 at 3: less 5 seconds that is before both.
+        assert new(query, seen) == []
+        streams.add(right=[Row(2, 1, 4), Row(92, 1, 6)])
+        assert new(query, seen) == [(1, 0, 1)]
+        # Partition 0 is at 8, and 1 at 10: what is before 3.
+        streams.add(right=[Row(93, 1, 10)])
+        assert new(query, seen) == [(2, 1, 4)]
+
+
+def test_a_row_without_a_match_comes_out_when_it_is_sure(streams: Synced) -> None:
+    seen: Counter[tuple[Any, ...]] = Counter()
+    streams.add(left=[Row(1, 0, 0), Row(2, 0, 1)], right=[Row(90, 0, 5)])
+    with streams.query() as query:
+        assert new(query, seen) == []
+        streams.add(right=[Row(91, 0, 6), Row(2, 0, 2)])
+        # Exactly 5 seconds past 1 is not past it.
+        assert new(query, seen) == [(1, 0, None)]
+        streams.add(right=[Row(92, 0, 7)])
+        assert new(query, seen) == [(2, 1, 2)]
+
+
+def test_rows_without_a_key_or_a_time(streams: Synced) -> None:
+    seen: Counter[tuple[Any, ...]] = Counter()
+    streams.add(
+        left=[Row(None, 0, 0), Row(3, 0, None)], right=[Row(None, 0, 9), Row(3, 0, None), Row(90, 0, 2)]
+    )
+    with streams.query() as query:
+        assert new(query, seen) == [(3, None, None), (None, 0, None)]
+
+
+def test_duplicates(streams: Synced) -> None:
+    left = [Row(1, 0, 0), Row(1, 0, 2), Row(2, 0, 1)]
+    right = [Row(1, 0, 3), Row(1, 0, 2), Row(2, 0, 4), Row(90, 0, 20)]
+    expected: dict[str, list[tuple[Any, ...]]] = {
+        "emit": [(1, 0, 2), (1, 2, None), (2, 1, 4)],
+        "drop": [(1, 0, 2), (2, 1, 4)],
+        "divert": [(1, 0, 2), (1, 2, None), (1, None, 3), (2, 1, 4)],
+    }
+    streams.add(left, right)
+    for duplicates in ("emit", "drop", "divert"):
+        rows = expected[duplicates]
+        with streams.query(duplicates, duplicates=duplicates) as query:
+            assert new(query, Counter()) == sorted(rows, key=repr), duplicates
+            assert query.total("duplicateLeft") == query.total("duplicateRight") == 1
+            marked = [shown(r) for r in query.rows() if r.get("_duplicate")]
+            assert sorted(marked, key=repr) == (
+                [(1, 2, None), (1, None, 3)] if duplicates == "divert" else []
+            )
+
+
+@pytest.mark.parametrize("emit", [False, True])
+def test_a_right_row_waits_for_the_slowest_left_partition(streams: Synced, emit: bool) -> None:
+    seen: Counter[tuple[Any, ...]] = Counter()
+    options = {"unmatched_right": "emit"} if emit else {}
+    streams.add(left=[Row(80, 0, 0), Row(81, 1, 0)], right=[Row(7, 0, 3)])
+    with streams.query(**options) as query:
+        assert new(query, seen) == []
+        streams.add(left=[Row(82, 0, 70)], right=[Row(90, 0, 80)])
+        # Left partition 0 is a minute past it, partition 1 isn't.
+        assert new(query, seen) == [(80, 0, None), (81, 0, None), (82, 70, None)]
+        streams.add(left=[Row(83, 1, 64)])
+        assert new(query, seen) == sorted([(83, 64, None), *([(7, None, 3)] if emit else [])], key=repr)
+        assert query.total("unmatchedRight") == 1
+
+
+def test_names_that_both_sides_have(streams: Synced) -> None:
+    assert streams.join().columns == ["id", "partition", "created", "partition_right", "created_right"]
+    assert streams.join(suffix="_2").columns == ["id", "partition", "created", "partition_2", "created_2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ({"on": []}, "TAILRACE_JOIN_KEYS_MISSING"),
+        ({"on": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND"),
+        ({"left_time": "id"}, "TAILRACE_JOIN_TIME_TYPE"),
+        ({"left_partition": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND"),
+        ({"window": "soon"}, "TAILRACE_JOIN_DURATION_INVALID"),
+        ({"sync_delay": "-1 second"}, "TAILRACE_JOIN_DURATION_NEGATIVE"),
+        ({"on_stall": "hope"}, "TAILRACE_JOIN_OPTION_INVALID"),
+        ({"on_stall": "exclude"}, "TAILRACE_SYNC_STALL_AFTER_MISSING"),
+        ({"duplicates": "all"}, "TAILRACE_JOIN_OPTION_INVALID"),
+        ({"unmatched_right": "divert"}, "TAILRACE_JOIN_OPTION_INVALID"),
+        ({"max_pending": 0}, "TAILRACE_JOIN_OPTION_INVALID"),
+        ({"name": "a/b"}, "TAILRACE_JOIN_OPTION_INVALID"),
+        ({"suffix": ""}, "TAILRACE_JOIN_OPTION_INVALID"),
+    ],
+)
+def test_what_is_refused_at_once(streams: Synced, options: dict[str, Any], condition: str) -> None:
+    with pytest.raises(tailrace.TailraceJoinError) as caught:
+        streams.join(**options)
+    assert caught.value.condition == condition
+    assert "py4j" not in str(caught.value)
+
+
+def test_batch_frames_and_clashing_names(streams: Synced) -> None:
+    left = streams.frame("left")
+    batch = streams.spark.createDataFrame([], left.schema)
+    arguments = {"on": "id", "left_time": "created", "right_time": "created"}
+    arguments |= {"window": "1 minute", "sync_delay": "1 second"}
+    with pytest.raises(tailrace.TailraceJoinError) as caught:
+        tailrace.sync_join(left, batch, **arguments)  # type: ignore[arg-type]
+    assert caught.value.condition == "TAILRACE_SYNC_NOT_STREAMING"
+    with pytest.raises(tailrace.TailraceJoinError) as caught:
+        tailrace.sync_join(left.selectExpr("*", "1 AS created_right"), left, **arguments)  # type: ignore[arg-type]
+    assert caught.value.condition == "TAILRACE_SYNC_SUFFIX"
+
+
+def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
+    joined = streams.join()
+    with pytest.raises(Exception, match="TAILRACE_OUTPUT_MODE") as caught:
+        joined.writeStream.format("noop").outputMode("update").option(
+            "checkpointLocation", str(streams.root / "c")
+        ).start()
+    assert errors.from_spark(caught.value) is not None
+    both = joined.select("id").union(streams.join().select("id"))
+    with pytest.raises(Exception, match="TAILRACE_SYNC_NAME_EXISTS"):
+        both.writeStream.format("noop").option("checkpointLocation", str(streams.root / "c")).start()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_rows_against_plain_reckoning(streams: Synced, seed: int) -> None:
+    """Rows of any partition and order, restarts in between: what comes out, batch by batch."""
+    rng = random.Random(seed)
+    model, seen = Model(window=20, emit=True), Counter[tuple[Any, ...]]()
+    query = streams.query(window="20 seconds", unmatched_right="emit")
+    clock = 0
+    try:
+        for step in range(14):
+            clock += rng.randrange(12)
+            rows = {
+                side: [
+                    Row(rng.randrange(25), rng.randrange(3), max(0, clock - rng.randrange(15)))
+                    for _ in range(rng.randrange(9))
+                ]
+                for side in ("left", "right")
+            }
+            if not rows["left"] and not rows["right"]:
+                continue
+            streams.add(**rows)
+            expected = model.run(**rows)
+            assert new(query, seen) == sorted(expected.elements(), key=repr), step
+            if rng.random() < 0.3:
+                query.restart()
+    finally:
+        query.query.stop()
+
+
+def test_a_partition_that_stalls_ends_the_query(streams: Synced) -> None:
+    streams.add(left=[Row(1, 0, 0)], right=[Row(90, 0, 1), Row(91, 1, 1)])
+    with streams.query(on_stall="fail", stall_after="1 second") as query:
+        query.run()
+        with pytest.raises(StreamingQueryException) as caught:  # noqa: PT012
+            for step in range(60):
+                streams.add(right=[Row(100 + step, 0, 10 + step)])
+                query.run()
+        error = errors.from_spark(caught.value)
+        assert isinstance(error, tailrace.TailraceJoinError)
+        assert "1" in str(error)
+
+
+def test_a_partition_that_stalls_is_left_out(streams: Synced) -> None:
+    streams.add(left=[Row(1, 0, 0)], right=[Row(90, 0, 1), Row(91, 1, 1)])
+    with streams.query(on_stall="exclude", stall_after="1 second") as query:
+        query.run()
+        for step in range(60):
+            streams.add(right=[Row(100 + step, 0, 10 + step)])
+            query.run()
+            if query.rows():
+                break
+        assert [shown(row) for row in query.rows()] == [(1, 0, None)]

@@ -1,0 +1,36 @@
+"""The process that the synced join's campaign kills: joins two partitioned streams of a folder.
+
+sync_worker.py ROOT
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import worker_session
+
+import tailrace
+
+SCHEMA = "id long, partition int, created timestamp"
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    spark = worker_session.start()
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    joined = tailrace.sync_join(
+        reader.parquet(str(root / "left")),
+        reader.parquet(str(root / "right")),
+        on="id",
+        left_time="created",
+        right_time="created",
+        window="20 seconds",
+        sync_delay="4 seconds",
+        unmatched_right="emit",
+    )
+    worker_session.run(worker_session.into_files(joined, root), root / "checkpoint")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""kill -9 of the synced join, at random moments: each left row comes out once, with its right row.
+
+`TAILRACE_KILLS` sets the number of kills; two by default, for other campaigns run too.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from killing import KILLS, SEED, committed_files, run_to_the_end
+
+from synced import Row, write
+
+_WORKER = Path(__file__).with_name("sync_worker.py")
+_FILES_PER_KILL = 6
+_ROWS_PER_FILE = 30
+_PARTITIONS = 3
+# In seconds: event time of a file; how far rows jump back; how long after its left row a right one is made.
+_FILE, _JUMP, _DISTANCE, _DELAY, _WINDOW = 3, 2, 2, 4, 20
+# Files by which the last right partition is behind.
+_LAG = 4
+
+
+def _make(root: Path, files: int, rng: random.Random) -> Counter[tuple[Any, ...]]:
+    """Writes both sides; returns what comes out of them."""
+    arrivals: dict[str, dict[int, list[Row]]] = {"left": {}, "right": {}}
+
+    def arrive(side: str, row: Row, lag: int = 0) -> None:
+        assert row.second is not None
+        at = max(0, (row.second + rng.randrange(_JUMP + 1)) // _FILE + lag)
+        if at < files:
+            arrivals[side].setdefault(at, []).append(row)
+
+    # Of a folder those partitions count of which a row has been read.
+    arrive("right", Row(-(10**6), _PARTITIONS - 1, 0), -1)
+    for i in range(files * _ROWS_PER_FILE):
+        second = i * _FILE // _ROWS_PER_FILE
+        arrive("left", Row(i, rng.randrange(_PARTITIONS), second))
+        if rng.random() < 0.8:
+            partition = rng.randrange(_PARTITIONS)
+            made = second + rng.randrange(_DISTANCE + 1)
+            # Some have an id that no left row has.
+            row = Row(i if rng.random() < 0.9 else -i - 1, partition, made)
+            arrive("right", row, _LAG if partition == _PARTITIONS - 1 else 0)
+    for side, by_file in arrivals.items():
+        (root / side).mkdir()
+        for number in range(files):
+            rows = by_file.get(number, [])
+            write(root / side, number, rows)
+            path = root / side / f"{number:05d}.parquet"
+            if rows:
+                os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+    return _expected(arrivals)
+
+
+def _expected(arrivals: dict[str, dict[int, list[Row]]]) -> Counter[tuple[Any, ...]]:
+    left, right = ([row for rows in by_file.values() for row in rows] for by_file in arrivals.values())
+
+    def low(rows: list[Row]) -> int:
+        latest: dict[int, int] = {}
+        for row in rows:
+            assert row.second is not None
+            latest[row.partition] = max(latest.get(row.partition, 0), row.second)
+        return min(latest.values())
+
+    release, left_low = low(right) - _DELAY, low(left)
+    matches = {row.id: row.second for row in right}
+    expected: Counter[tuple[Any, ...]] = Counter()
+    for row in left:
+        assert row.second is not None
+        if row.second < release:
+            expected[row.id, row.second, matches.get(row.id)] += 1
+    joined = {row.id for row in left}
+    over = min(release, left_low) - _WINDOW
+    for row in right:
+        assert row.second is not None
+        if row.id not in joined and row.second < over:
+            expected[row.id, None, row.second] += 1
+    return expected
+
+
+def _seconds(column: pa.ChunkedArray[Any]) -> list[int | None]:
+    noon = 1767268800  # as `streams.NOON`
+    return [None if value is None else round(value.timestamp()) - noon for value in column.to_pylist()]
+
+
+def test_each_left_row_comes_out_once_with_its_right_row(tmp_path: Path) -> None:
+    kills = KILLS if "TAILRACE_KILLS" in os.environ else 2
+    rng = random.Random(SEED)
+    expected = _make(tmp_path, max(14, kills * _FILES_PER_KILL), rng)
+    assert sum(1 for _, left, _ in expected if left is None) > 0
+    run_to_the_end(_WORKER, tmp_path, kills, rng)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for path in committed_files(tmp_path):
+        table = pq.read_table(path)
+        times = (_seconds(table[name]) for name in ("created", "created_right"))
+        found.update(zip(table["id"].to_pylist(), *times, strict=True))
+    assert found == expected

@@ -59,3 +59,21 @@ def test_a_watermark_travels_through_a_topic(kafka_broker: KafkaBroker, tmp_path
     assert found["b lags"] == found["stamped in one partition"] == []
     assert found["stamped in both"] == [[0, 2]]
     assert found["headers"] == [["trace", "watermark"]], "behind the headers that were there"
+
+
+def test_a_synced_join_waits_for_a_partition_that_has_sent_nothing(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic("bids", 1)
+    kafka_broker.create_topic("impressions", 2)
+    found = _run(kafka_broker, tmp_path, "synced")
+    silent, held_back, back = found["silent"], found["held back"], found["back"]
+    assert silent["waits for"][0] == held_back["waits for"][0] == ["right", "impressions-1", "waiting"]
+    assert silent["rows"] == held_back["rows"] == []
+    # Thirty were read when none was too many, and the second thirty of each weren't.
+    assert held_back["read"] == {"bids-0": 32, "impressions-0": 31, "impressions-1": 0}
+    assert back["read"] == {"bids-0": 62, "impressions-0": 61, "impressions-1": 2}
+    assert ["a", 1] in back["rows"]
+    assert ["b", None] in back["rows"]
+    # All bids of ten seconds past noon: the slowest partition is at thirty.
+    assert len(back["rows"]) == 62

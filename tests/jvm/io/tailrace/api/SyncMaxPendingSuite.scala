@@ -14,8 +14,8 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
   private def rows(seconds: Range): Seq[FakeRecord] =
     seconds.map(s => FakeRecord(s"k$s", s * 1000000L, s.toLong))
 
-  private def join(left: FakeTopics, right: FakeTopics): DataFrame =
-    Tailrace.syncJoin(left.frame(spark), right.frame(spark), Seq("k" -> "k"), options)
+  private def join(left: FakeTopics, right: FakeTopics, more: SyncOptions = options): DataFrame =
+    Tailrace.syncJoin(left.frame(spark), right.frame(spark), Seq("k" -> "k"), more)
 
   private def start(frame: DataFrame): StreamingQuery =
     frame
@@ -61,6 +61,25 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
       val out = spark.table("pending").collect().map(r => (r.getLong(0), r.getAs[Any](1))).toSet
       assert(out == (0L until 63L).map(n => (n, n)).toSet)
       assert(read(query) == 2 * 65 + 2)
+    } finally query.stop()
+  }
+
+  test("a partition that stalls while all others are held back is left out all the same") {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    impressions.add("impressions", 1, FakeRecord("other", 0, -1))
+    bids.add("bids", 0, rows(0 until 30): _*)
+    impressions.add("impressions", 0, rows(0 until 30): _*)
+    val excluding = options.copy(onStall = "exclude", stallAfter = Some("2 seconds"))
+    val query = start(join(bids, impressions, excluding))
+    try {
+      query.processAllAvailable()
+      assert(spark.table("pending").count() == 0)
+      bids.add("bids", 0, rows(30 until 60): _*)
+      impressions.add("impressions", 0, rows(30 until 60): _*)
+      // No row comes that would make a batch.
+      val deadline = System.nanoTime + 60L * 1000000000
+      while (spark.table("pending").count() < 58 && System.nanoTime < deadline) Thread.sleep(100)
+      assert(spark.table("pending").count() == 58)
     } finally query.stop()
   }
 

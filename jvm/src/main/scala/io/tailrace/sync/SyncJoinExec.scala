@@ -112,8 +112,10 @@ class SyncJoinExec(
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
   /** A batch without data is worth running when the next release or expiry takes a row out of the state. */
-  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
-    val next = run.next
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
+    takesOut(run.next) || run.needsBatch(System.currentTimeMillis)
+
+  private def takesOut(next: SyncTimes): Boolean = {
     val released = SyncRules.releasedThrough(next)
     val expired = SyncRules.rightExpiry(next, settings.window)
     val isFurther = released > SyncRules.releasedThrough(times) ||

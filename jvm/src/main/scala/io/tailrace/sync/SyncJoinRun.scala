@@ -37,6 +37,7 @@ private[sync] final class SyncJoinRun(
   private var reads = Map.empty[SyncSide, List[CollectionAccumulator[TaskRead]]].withDefaultValue(Nil)
   private var holds = List.empty[CollectionAccumulator[SyncHeld]]
   private var ended = -1L
+  private var endedMs = 0L
   private var report = SyncReport(judged, 0, 0, 0, Nil, Nil)
   private var warned = Option.empty[(SyncSide, String, PartitionCondition)]
 
@@ -78,6 +79,11 @@ private[sync] final class SyncJoinRun(
     }
     heldBack += side -> names
     names
+  }
+
+  override def needsBatch(clockMs: Long): Boolean = synchronized {
+    settings.onStall != OnStall.Pause && heldBack.values.exists(_.nonEmpty) &&
+    clockMs - endedMs >= settings.stallAfterMs
   }
 
   override def next: SyncTimes = synchronized(partitions.times)
@@ -128,6 +134,7 @@ private[sync] final class SyncJoinRun(
         log.write(finished, partitions.file, finished - retain)
         report = reportOf(read)
         ended = finished
+        endedMs = clockMs
       }
     }
 

@@ -15,6 +15,11 @@ trait SyncRun {
   /** What the batch before it was judged by: what comes out later was not released by then. Unknown where nobody knows. */
   def timesBefore(batch: Long, clockMs: Long): SyncTimes
 
+  /** Whether a batch without data is needed to find out that a partition has stalled: while all others are held back, none
+    * has data.
+    */
+  def needsBatch(clockMs: Long): Boolean
+
   /** What state partitions of the batch tell what they hold. */
   def held(batch: Long, clockMs: Long): CollectionAccumulator[SyncHeld]
 

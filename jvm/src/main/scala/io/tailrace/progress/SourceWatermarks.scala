@@ -1,25 +1,18 @@
 package io.tailrace.progress
 
-import java.util.concurrent.ConcurrentHashMap
-
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.util.CollectionAccumulator
 
-/** The sources of the queries that run in this driver. Plans are made anew for each batch, so they can't keep them. */
+/** The sources of the queries that run in this driver. */
 private[progress] object SourceWatermarks {
-  private val sources = new ConcurrentHashMap[(String, String), SourceWatermark]
+  private val sources = new PerRun[SourceWatermark]
 
   /** The source of that name in the run that is being planned or executed in this thread. */
   def of(session: SparkSession, settings: ProgressSettings): SourceWatermark = {
     val batch = StreamingBatch.current(session)
-    val key = (batch.runId, settings.name)
-    if (!sources.containsKey(key)) {
-      val active = StreamingBatch.activeRuns(session)
-      sources.keySet.removeIf { case (run, _) => !active(run) }
-    }
-    sources.computeIfAbsent(key, _ => open(session, settings, batch))
+    sources.get(session, batch.runId, settings.name)(open(session, settings, batch))
   }
 
   private def open(

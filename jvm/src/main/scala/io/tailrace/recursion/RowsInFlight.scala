@@ -1,13 +1,12 @@
 package io.tailrace.recursion
 
 import java.util.UUID
-import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.util.AccumulatorV2
 
-import io.tailrace.progress.InputWatermarks
+import io.tailrace.progress.{InputWatermarks, PerRun}
 
 /** The rows that a recursion has going round, in one run of a query, on the driver: the oldest of those that the micro-batch
   * has fed back, and how far the query's other watermarks have come. Plans are made anew for each batch, so they can't keep
@@ -43,17 +42,11 @@ private[recursion] final class RowsInFlight {
 }
 
 private[recursion] object RowsInFlight {
-  private val all = new ConcurrentHashMap[(String, String), RowsInFlight]
+  private val all = new PerRun[RowsInFlight]
 
   /** Of the run that is being planned or executed in this thread. */
-  def of(session: SparkSession, recursion: String): RowsInFlight = {
-    val key = (StreamingBatch.current(session).runId, recursion)
-    if (!all.containsKey(key)) {
-      val active = StreamingBatch.activeRuns(session)
-      all.keySet.removeIf { case (run, _) => !active(run) }
-    }
-    all.computeIfAbsent(key, _ => new RowsInFlight)
-  }
+  def of(session: SparkSession, recursion: String): RowsInFlight =
+    all.get(session, StreamingBatch.current(session).runId, recursion)(new RowsInFlight)
 }
 
 /** The least of the event times that tasks have seen, in microseconds. */

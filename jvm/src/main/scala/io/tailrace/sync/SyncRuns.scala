@@ -1,24 +1,19 @@
 package io.tailrace.sync
 
-import java.util.concurrent.ConcurrentHashMap
-
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingRun}
+import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.util.CollectionAccumulator
 
-/** The synced joins of the queries that run in this driver. Plans are made anew for each batch, so they can't keep them. */
+import io.tailrace.progress.PerRun
+
+/** The synced joins of the queries that run in this driver. */
 private[sync] object SyncRuns {
-  private val runs = new ConcurrentHashMap[(String, String), SyncJoinRun]
+  private val runs = new PerRun[SyncJoinRun]
 
   /** The join of that name in the run that is planned or executed in this thread. */
   def of(session: SparkSession, settings: SyncSettings): SyncJoinRun = {
     val run = StreamingRun.current(session)
-    val key = (run.runId, settings.name)
-    if (!runs.containsKey(key)) {
-      val active = StreamingBatch.activeRuns(session)
-      runs.keySet.removeIf { case (id, _) => !active(id) }
-    }
-    runs.computeIfAbsent(key, _ => open(session, settings, run))
+    runs.get(session, run.runId, settings.name)(open(session, settings, run))
   }
 
   /** That of the query whose thread asks. */

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from streams import Query, second
 from synced import Model, Row, Synced, shown
 from tailrace import errors
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-    from streams import Query
 
 
 @pytest.fixture
@@ -103,6 +103,32 @@ def test_a_right_row_waits_for_the_slowest_left_partition(streams: Synced, emit:
         streams.add(left=[Row(83, 1, 64)])
         assert new(query, seen) == sorted([(83, 64, None), *([(7, None, 3)] if emit else [])], key=repr)
         assert query.total("unmatchedRight") == 1
+
+
+def test_windows_after_it_lose_nothing(streams: Synced) -> None:
+    sides = (streams.frame(side).withWatermark("created", "1 second") for side in ("left", "right"))
+    joined = tailrace.sync_join(
+        *sides, on="id", left_time="created", right_time="created", window="1 minute", sync_delay="5 seconds"
+    )
+    has_watermark = {f.name for f in joined.schema if "spark.watermarkDelayMs" in f.metadata}
+    assert has_watermark == {"created"}, "right rows may be older than left ones that wait"
+    windows = joined.groupBy(F.window("created", "10 seconds")).count()
+    streams.add(left=[Row(n, 0, n) for n in range(10)], right=[Row(0, 0, 30), Row(91, 1, 1)])
+    with Query(streams.spark, windows.select("window.start", "count"), streams.root / "query") as query:
+        query.run()
+        # The watermark is far beyond what partition 1 holds.
+        streams.add(left=[Row(50, 0, 40)], right=[Row(92, 0, 40)])
+        query.run()
+        assert query.rows() == []
+        streams.add(right=[Row(93, 1, 45)])
+        query.run()
+        streams.add(left=[Row(51, 0, 80)], right=[Row(94, 0, 80), Row(95, 1, 80)])
+        query.run()
+        assert [(second(row["start"]), row["count"]) for row in query.rows()] == [(0, 10)]
+        dropped = [
+            o["numRowsDroppedByWatermark"] for p in query.query.recentProgress for o in p["stateOperators"]
+        ]
+        assert sum(dropped) == 0
 
 
 def test_names_that_both_sides_have(streams: Synced) -> None:

@@ -1,8 +1,9 @@
 package io.tailrace.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types.MetadataBuilder
 
 import io.tailrace.join.JoinColumns
 import io.tailrace.sync.{Duplicates, SyncJoinExec, SyncSettings}
@@ -26,7 +27,7 @@ case class SyncJoin(
     // Right rows that come out by themselves have nulls on the left.
     val alone = settings.emitUnmatchedRight || settings.duplicates == Duplicates.Divert
     (if (alone) columns.left.map(_.withNullability(true)) else columns.left) ++
-      columns.payload.map(_.withNullability(true)) ++ added
+      columns.payload.map(a => SyncJoin.untimed(a).withNullability(true)) ++ added
   }
 
   def columns: JoinColumns =
@@ -39,6 +40,16 @@ case class SyncJoin(
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): SyncJoin =
     copy(left = newLeft, right = newRight)
+}
+
+object SyncJoin {
+
+  /** The watermark after the join is of left times: a right row may be older than the left ones that wait. */
+  private def untimed(column: Attribute): Attribute = {
+    val key = EventTimeWatermark.delayKey
+    if (!column.metadata.contains(key)) column
+    else column.withMetadata(new MetadataBuilder().withMetadata(column.metadata).remove(key).build())
+  }
 }
 
 /** Keeps no state: a stream under AQE plans the same node again and again. */

@@ -104,10 +104,11 @@ class SyncJoinExec(
     "window" -> s"${settings.window} microseconds"
   )
 
-  private lazy val batch: StreamingBatch = StreamingBatch.current(session)
-  private lazy val run: SyncRun = SyncRun.of(session, settings)
-  private lazy val times: SyncTimes = run.times(batch.batchId, batch.clockMs)
-  private lazy val held = run.held(batch.batchId, batch.clockMs)
+  // The driver's own: nodes go to executors along with others'.
+  @transient private lazy val batch: StreamingBatch = StreamingBatch.current(session)
+  @transient private lazy val run: SyncRun = SyncRun.of(session, settings)
+  @transient private lazy val times: SyncTimes = run.times(batch.batchId, batch.clockMs)
+  @transient private lazy val held = run.held(batch.batchId, batch.clockMs)
 
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 

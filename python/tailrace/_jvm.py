@@ -212,9 +212,10 @@ def write_windows(
         TailraceError: the JVM refuses it; see `tailrace.write_windows`.
     """
     check_session(frame.sparkSession)
+    planned = _call(_entry().writeWindows, *map(_java, (frame, path, event_time, upstreams, options)))
     # A writer of the frame, but for what it writes to.
     writer = frame.writeStream
-    writer._jwrite = _call(_entry().writeWindows, *map(_java, (frame, path, event_time, upstreams, options)))
+    writer._jwrite = planned
     return writer
 
 

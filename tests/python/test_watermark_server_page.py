@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from selenium.common.exceptions import StaleElementReferenceException
 
 from tailrace.server.chart import lag_chart
 from tailrace.server.drawing import topology
@@ -60,8 +61,15 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def texts(browser: Chrome, selector: str) -> list[str]:
-    found: list[Any] = browser.find_elements("css selector", selector)
-    return [element.text for element in found]
+    end = time.monotonic() + 15
+    while True:
+        try:
+            found: list[Any] = browser.find_elements("css selector", selector)
+            return [element.text for element in found]
+        except StaleElementReferenceException:
+            # The page has shown what is new between the two, and is read again.
+            if time.monotonic() > end:
+                raise
 
 
 def test_the_page_shows_who_holds_the_watermark_and_follows(

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,13 +34,12 @@ import tailrace
 from tailrace.kafka import connector_jars, run_kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
 _ENGINES = ("tailrace", "kafka-loop", "kafka-streams", "batch")
 _ON_KAFKA = ("kafka-loop", "kafka-streams")
-_RESULTS = Path(__file__).with_name("results")
 
 
 def _session() -> SparkSession:
@@ -185,22 +182,12 @@ def _check_kafka_streams() -> bool:
         return kafka_streams.check(Path(scratch), broker.servers, str(total))
 
 
-def _launch(arguments: Sequence[str]) -> Any:  # noqa: ANN401
-    line = [sys.executable, __file__, *arguments]
-    done = subprocess.run(
-        line, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def _compare(a: argparse.Namespace) -> int:
-    header = [f"{name:15}{value}" for name, value in report.machine().items()]
-    header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
     sizes = f"{a.nodes} nodes, {a.batch} a batch, at most {forest.DEEPEST} deep, runs {a.runs}, local[2], 4g"
-    header.append(f"{'parameters':15}{sizes}")
+    header = report.heading(sizes)
     seconds: dict[str, list[float]] = {engine: [] for engine in a.engines}
     with tempfile.TemporaryDirectory() as scratch:
-        correct = _launch(["--check", "--root", scratch])
+        correct = session.launch(__file__, ["--check", "--root", scratch])
     if "kafka-streams" in a.engines:
         correct = _check_kafka_streams() and correct
     header.append(f"{'check':15}{'counts of 1000 nodes as reckoned' if correct else 'WRONG'}")
@@ -213,19 +200,17 @@ def _compare(a: argparse.Namespace) -> int:
                 total = forest.make(Path(scratch), a.nodes, a.batch)
                 broker.create_topic("updates", 2)
                 more = ["--servers", broker.servers, "--total", str(total)]
-                found = _launch(["--once", engine, "--root", scratch, *more])
+                found = session.launch(__file__, ["--once", engine, "--root", scratch, *more])
                 seconds[engine].append(found)
                 print(f"run {n + 1} of {engine}: {found:.1f} s for {total} counts", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        loops = _launch(["--loops", str(a.depth), "--root", scratch])
+        loops = session.launch(__file__, ["--loops", str(a.depth), "--root", scratch])
     table = ["engine            seconds   times tailrace's"]
     base = statistics.median(seconds[a.engines[0]])
     medians = {engine: statistics.median(seconds[engine]) for engine in a.engines}
     table += [f"{engine:15}{median:10.1f}{median / base:19.2f}" for engine, median in medians.items()]
     table += ["", *(f"{name:40}{value:10.2f}" for name, value in loops.items())]
-    text = "\n".join([*header, "", *table, "", json.dumps(seconds)])
-    print(text)
-    (_RESULTS / f"{a.name or f'recursion-{a.nodes}'}.txt").write_text(text + "\n")
+    report.save(a.name or f"recursion-{a.nodes}", [*header, "", *table, "", json.dumps(seconds)])
     return 0
 
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,18 +22,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 import report
+import session
 import tailrace
 from tailrace.kafka import connector_jars, run_kafka
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
 _TOPIC = "records"
 _PARTITIONS = 8
 _ENGINES = ("no-filter", "tailrace", "tailrace-shuffled", "drop-duplicates", "drop-duplicates-changelog")
-_RESULTS = Path(__file__).with_name("results")
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -122,41 +118,22 @@ def run_once(engine: str, servers: str, batch: int, checkpoint: Path, out: Path 
     return found
 
 
-def _launch(arguments: Sequence[str]) -> dict[str, Any]:
-    line = [sys.executable, __file__, *arguments]
-    done = subprocess.run(
-        line, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
-    return found
-
-
 def _compare(a: argparse.Namespace) -> int:
-    header = [f"{name:15}{value}" for name, value in report.machine().items()]
-    header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
-    sizes = f"{a.records} records of 200 bytes, {_PARTITIONS} partitions, {a.producers} producers"
-    header.append(
-        f"{'parameters':15}{sizes}, every eleventh a replay, {a.batch} a batch, runs {a.runs}, local[2], 4g"
+    kind = f"{a.records} records of 200 bytes, {_PARTITIONS} partitions, {a.producers} producers"
+    header = report.heading(
+        f"{kind}, every eleventh a replay, {a.batch} a batch, runs {a.runs}, local[2], 4g"
     )
     runs: list[dict[str, Any]] = []
     with run_kafka() as broker, tempfile.TemporaryDirectory() as scratch:
         broker.create_topic(_TOPIC, _PARTITIONS)
-        _launch(
-            [
-                "--load",
-                "--servers",
-                broker.servers,
-                "--records",
-                str(a.records),
-                "--producers",
-                str(a.producers),
-            ]
-        )
+        sizes = ["--records", str(a.records), "--producers", str(a.producers)]
+        session.launch(__file__, ["--load", "--servers", broker.servers, *sizes])
 
         def once(engine: str, name: str, *more: str) -> dict[str, Any]:
             checkpoint = str(Path(scratch) / name)
             base = ["--once", engine, "--servers", broker.servers, "--batch", str(a.batch)]
-            return _launch([*base, "--checkpoint", checkpoint, *more])
+            found: dict[str, Any] = session.launch(__file__, [*base, "--checkpoint", checkpoint, *more])
+            return found
 
         for engine in [e for e in a.engines if e.startswith("tailrace")]:
             found = once(engine, f"check-{engine}", "--out", str(Path(scratch) / f"out-{engine}"))
@@ -179,11 +156,8 @@ def _compare(a: argparse.Namespace) -> int:
         ratio = rate[engine] / rate[a.engines[0]]
         over = 1e6 / rate[engine] - 1e6 / rate[a.engines[0]]
         table.append(f"{engine:27}{rate[engine]:10,.0f}{ratio:15.2f}{over:19.2f}{state:14,.0f}")
-    text = "\n".join([*header, "", *table, "", *(json.dumps(r) for r in runs)])
-    print(text)
-    (_RESULTS / f"{a.name or f'replay-filter-{a.records}-{a.producers}-producers'}.txt").write_text(
-        text + "\n"
-    )
+    name = a.name or f"replay-filter-{a.records}-{a.producers}-producers"
+    report.save(name, [*header, "", *table, "", *(json.dumps(r) for r in runs)])
     return 0
 
 
@@ -207,6 +181,7 @@ def main() -> int:
     a = parser.parse_args()
     if a.load:
         load(a.servers, a.records, a.producers)
+        print(json.dumps(a.records))
         return 0
     if a.once:
         print(json.dumps(run_once(a.once, a.servers, a.batch, a.checkpoint, a.out)))

@@ -13,6 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+import tailrace
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -109,6 +111,23 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
         "load at start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
     }
+
+
+def heading(parameters: str) -> list[str]:
+    """The lines that a benchmark with a table of its own begins with: machine, version, parameters."""
+    entries = {
+        **machine(),
+        "tailrace": f"{tailrace.__version__}, {commit()}",
+        "parameters": parameters,
+    }
+    return [f"{name:15}{value}" for name, value in entries.items()]
+
+
+def save(name: str, lines: Sequence[str]) -> None:
+    """Prints the lines and writes them to benchmarks/results/NAME.txt."""
+    whole = "\n".join(lines)
+    print(whole)
+    (Path(__file__).with_name("results") / f"{name}.txt").write_text(whole + "\n")
 
 
 def commit() -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ import sync_streams
 import tailrace
 from measure import Jvm, StateSampler
 from queries import session
+from session import launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 # Spark's own with the same delay, and with one that the partition that lags fits into.
 _ENGINES = ("tailrace", "spark-format-4", "spark-format-4-waiting", "floor")
-_RESULTS = Path(__file__).with_name("results")
 _DELAY = f"{sync_streams.JUMP_S + sync_streams.DISTANCE_S} seconds"
 _DELAY_US = (sync_streams.JUMP_S + sync_streams.DISTANCE_S) * 1_000_000
 _WAITING = f"{sync_streams.LAG_S + sync_streams.JUMP_S + sync_streams.DISTANCE_S} seconds"
@@ -187,12 +186,8 @@ def _committed(out: Path) -> list[tuple[int, str]]:
 
 def _launch(engine: str, data: Path, scratch: Path, cores: int, *more: str) -> dict[str, Any]:
     scratch.mkdir()
-    line = [sys.executable, __file__, "--once", engine, "--data", str(data)]
-    line += ["--scratch", str(scratch), "--cores", str(cores), *more]
-    os.sync()
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True, env=environment)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    where = ["--data", str(data), "--scratch", str(scratch), "--cores", str(cores)]
+    found: dict[str, Any] = launch(__file__, ["--once", engine, *where, *more])
     return found
 
 
@@ -217,14 +212,12 @@ def _check(streams: Streams, engines: Sequence[str], scratch: Path) -> tuple[lis
 
 
 def _compare(a: argparse.Namespace) -> int:
-    header = [f"{name:15}{value}" for name, value in report.machine().items()]
-    header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         streams = sync_streams.write(scratch, a.left, a.slices, a.seconds)
-        header.append(
-            f"{'parameters':15}{a.left} left rows of {a.seconds:.0f} s, {streams.rows} in all, slices of "
+        header = report.heading(
+            f"{a.left} left rows of {a.seconds:.0f} s, {streams.rows} in all, slices of "
             f"{streams.slice_s:.1f} s, delay {_DELAY}, runs {a.runs}"
         )
         print("\n".join(header), flush=True)
@@ -241,9 +234,10 @@ def _compare(a: argparse.Namespace) -> int:
                     raise RuntimeError(f"{engine} has read {found['rows']} rows of {streams.rows}")
                 runs.append(found)
                 print(f"run {n + 1} of {engine}, {cores} cores: {found['seconds']:.1f} s", flush=True)
-    text = "\n".join([*header, "", *verdict, "", *_table(runs, a.engines), "", *map(json.dumps, runs)])
-    print(text)
-    (_RESULTS / f"{a.name or f'sync-join-{a.left}'}.txt").write_text(text + "\n")
+    table = _table(runs, a.engines)
+    report.save(
+        a.name or f"sync-join-{a.left}", [*header, "", *verdict, "", *table, "", *map(json.dumps, runs)]
+    )
     return 0
 
 

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from simulated_logs import Longs
 
-_RESULTS = Path(__file__).parents[1] / "results"
 _COMPLETENESS = "99.9%"
 _LAGGING = 1_000  # one host of so many may lag
 _IDLE_AFTER = MINUTE
@@ -239,18 +238,15 @@ def main() -> int:
     a = parser.parse_args()
     if a.hosts <= 0 or a.hosts % _LAGGING:
         parser.error("--hosts must be a multiple of 1,000")
-    header = [f"{name:15}{value}" for name, value in report.machine().items()]
-    header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
-    header.append(
-        f"{'parameters':15}{a.hosts} hosts, {a.rows_per_window} rows of a host in a window of "
+    header = report.heading(
+        f"{a.hosts} hosts, {a.rows_per_window} rows of a host in a window of "
         f"{WINDOW // MINUTE} minutes on average, a micro-batch a minute, {RACK} hosts a partition, seed "
         f"{a.seed}"
     )
     lines, met = _compare(a)
     bars = "at most 1 in 100,000 rows lost, 1 in 1,000, and 1.2 in 1,000, all windows closed"
-    text = "\n".join([*header, "", *lines, f"bars: {bars}: {'met' if met else 'NOT met'} by tailrace"])
-    print(text)
-    (_RESULTS / f"{a.name}.txt").write_text(text + "\n")
+    verdict = f"bars: {bars}: {'met' if met else 'NOT met'} by tailrace"
+    report.save(a.name, [*header, "", *lines, verdict])
     return 0 if met else 1
 
 

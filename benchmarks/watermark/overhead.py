@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,7 +36,6 @@ from measure import Jvm
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_RESULTS = Path(__file__).parents[1] / "results"
 _ENGINES = ("spark", "tailrace", "spark-host-unread", "tailrace-host-unread")
 _FILES = 4  # of a micro-batch; a host is in one of them, as a host's log is in one partition of a topic
 _SCHEMA = "event_time timestamp, hostname string, bytes long"
@@ -105,11 +103,8 @@ def run_once(engine: str, data: Path, checkpoint: Path) -> dict[str, Any]:
 
 
 def _launch(engine: str, data: Path, checkpoint: Path) -> dict[str, Any]:
-    line = [sys.executable, __file__, "--once", engine, "--data", str(data), "--checkpoint", str(checkpoint)]
-    os.sync()
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True, env=environment)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    where = ["--data", str(data), "--checkpoint", str(checkpoint)]
+    found: dict[str, Any] = session.launch(__file__, ["--once", engine, *where])
     return found
 
 
@@ -138,10 +133,8 @@ def _table(runs: list[dict[str, Any]], engines: list[str]) -> tuple[list[str], b
 
 
 def _compare(a: argparse.Namespace) -> int:
-    header = [f"{name:15}{value}" for name, value in report.machine().items()]
-    header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
-    header.append(
-        f"{'parameters':15}{a.rows} rows of {a.hosts} hosts in {a.batches} micro-batches, runs {a.runs}, "
+    header = report.heading(
+        f"{a.rows} rows of {a.hosts} hosts in {a.batches} micro-batches, runs {a.runs}, "
         f"local[2], 3g, Parquet to the noop sink"
     )
     runs: list[dict[str, Any]] = []
@@ -160,9 +153,7 @@ def _compare(a: argparse.Namespace) -> int:
                 print(f"run {n + 1} of {engine}: {found['seconds']:.2f} s", flush=True)
     table, met = _table(runs, a.engines)
     bar = f"bar: at most {_MOST:.0%} over spark, in all and a warm batch: {'met' if met else 'NOT met'}"
-    text = "\n".join([*header, "", *table, "", bar, "", *(json.dumps(run) for run in runs)])
-    print(text)
-    (_RESULTS / f"{a.name}.txt").write_text(text + "\n")
+    report.save(a.name, [*header, "", *table, "", bar, "", *(json.dumps(run) for run in runs)])
     return 0 if met else 1
 
 

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import report
-import tailrace
 from tailrace.server import protocol
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
@@ -37,7 +36,6 @@ from tailrace.server.store import Store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RESULTS = Path(__file__).parents[1] / "results"
 _APP = "load"
 _SOURCES = 10
 _START = 1_763_700_000_000_000
@@ -189,10 +187,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=30, help="of each load (default: %(default)s)")
     parser.add_argument("--name", default="watermark-server")
     a = parser.parse_args()
-    header = [f"{name:15}{value}" for name, value in report.machine().items()]
-    header.append(f"{'tailrace':15}{tailrace.__version__}, {report.commit()}")
-    header.append(
-        f"{'parameters':15}{_SOURCES} sources, a report a second of each, {a.seconds} s, SQLite in WAL mode"
+    header = report.heading(
+        f"{_SOURCES} sources, a report a second of each, {a.seconds} s, SQLite in WAL mode"
     )
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -210,18 +206,9 @@ def main() -> int:
         f"with 10,000 hosts at most {_MAX_CPU:.0%} of a core and p99 under {_MAX_P99_MS:.0f} ms, cold start "
         f"under {_MAX_COLD_SECONDS:.0f} s"
     )
-    text = "\n".join(
-        [
-            *header,
-            "",
-            *table,
-            "",
-            f"cold start with {rows:,} hosts, to the first acknowledged report: {cold:.2f} s, {rss:.0f} MB",
-            f"bars: {bars}: {'met' if met else 'NOT met'}",
-        ]
-    )
-    print(text)
-    (_RESULTS / f"{a.name}.txt").write_text(text + "\n")
+    start = f"cold start with {rows:,} hosts, to the first acknowledged report: {cold:.2f} s, {rss:.0f} MB"
+    verdict = f"bars: {bars}: {'met' if met else 'NOT met'}"
+    report.save(a.name, [*header, "", *table, "", start, verdict])
     return 0 if met else 1
 
 

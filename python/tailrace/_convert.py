@@ -49,6 +49,31 @@ def text(value: str, argument: str) -> str:
     return value
 
 
+def texts(**values: str | None) -> dict[str, str]:
+    """Those of the values that are given, once they are known to be strings.
+
+    Args:
+        values: each under the name of its public argument, which is that of its option too.
+
+    Raises:
+        TypeError: one is neither a string nor None.
+    """
+    return {name: text(value, name) for name, value in values.items() if value is not None}
+
+
+def names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
+    """Names of columns as a list.
+
+    Args:
+        columns: names, or one alone without its list, or None for no column.
+        argument: the name of the public argument, for the error.
+
+    Raises:
+        TypeError: one isn't a string, for instance a Column.
+    """
+    return [text(column, argument) for column in ([columns] if isinstance(columns, str) else columns or ())]
+
+
 def keys(on: str | Sequence[Key]) -> tuple[list[str], list[str]]:
     """The key columns as two lists of the same length: names on the left side, names on the right side.
 

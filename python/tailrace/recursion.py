@@ -99,6 +99,4 @@ def recursively(
         options["maxRows"] = _convert.count(max_rows, "max_rows")
     if depth_column is not None:
         options["depthColumn"] = _convert.text(depth_column, "depth_column")
-    names = [path_columns] if isinstance(path_columns, str) else path_columns or ()
-    keys = [_convert.text(column, "path_columns") for column in names]
-    return _jvm.recursively(frame, op, keys, options)
+    return _jvm.recursively(frame, op, _convert.names(path_columns, "path_columns"), options)

@@ -117,14 +117,9 @@ def sync_join(
     return _jvm.sync_join(
         (left, right),
         _convert.keys(on),
-        (_names(left_partition, "left_partition"), _names(right_partition, "right_partition")),
+        (
+            _convert.names(left_partition, "left_partition"),
+            _convert.names(right_partition, "right_partition"),
+        ),
         options,
     )
-
-
-def _names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
-    if columns is None:
-        return []
-    return [
-        _convert.text(column, argument) for column in ([columns] if isinstance(columns, str) else columns)
-    ]

@@ -103,7 +103,7 @@ def accurate_watermark(
     }
     durations = {"idleAfter": (idle_after, "idle_after"), "futureLimit": (future_limit, "future_limit")}
     options |= {key: _convert.duration(v, n) for key, (v, n) in durations.items() if v is not None}
-    options |= _server_options(server, app, operator, token)
+    options |= _convert.texts(server=server, app=app, operator=operator, token=token)
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
     columns = (_convert.text(event_time, "event_time"), _convert.text(host, "host"))
     return _jvm.accurate_watermark(frame, columns, roster, options)
@@ -199,7 +199,7 @@ def stamped_watermark(
         "delay": _convert.duration(delay, "delay"),
         "name": _convert.text(name, "name"),
     }
-    options |= _server_options(server, app, operator, token)
+    options |= _convert.texts(server=server, app=app, operator=operator, token=token)
     roster = None if partitions is None else [_convert.text(p, "partitions") for p in partitions]
     columns = (_convert.text(event_time, "event_time"), _convert.text(stamp, "stamp"))
     origin = [_convert.text(column, "partition") for column in partition]
@@ -208,11 +208,6 @@ def stamped_watermark(
     last = F.expr(f"try_element_at(filter(`{stamp}`, h -> h.key = '{_HEADER}'), -1).value")
     taken = frame.withColumn(_STAMP, last)
     return _jvm.stamped_watermark(taken, (columns[0], _STAMP), origin, roster, options).drop(_STAMP)
-
-
-def _server_options(server: str | None, app: str | None, operator: str, token: str | None) -> dict[str, str]:
-    texts = {"server": server, "app": app, "operator": operator, "token": token}
-    return {name: _convert.text(value, name) for name, value in texts.items() if value is not None}
 
 
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:

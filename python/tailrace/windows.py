@@ -92,10 +92,8 @@ def write_windows(
         "offset": _convert.duration(offset, "offset"),
         "into": _convert.text(into, "into"),
         "missing": _convert.count(missing, "missing"),
-        "operator": _convert.text(operator, "operator"),
     }
-    texts = {"server": (server, "server"), "app": (app, "app"), "token": (token, "token")}
-    options |= {key: _convert.text(v, n) for key, (v, n) in texts.items() if v is not None}
+    options |= _convert.texts(server=server, app=app, operator=operator, token=token)
     named = None if upstreams is None else [_convert.text(name, "upstreams") for name in upstreams]
     time = _convert.text(event_time, "event_time")
     return _jvm.write_windows(frame, os.fspath(path), time, named, options)

@@ -11,9 +11,9 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import tailrace
+from arrivals import arrive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,10 +86,7 @@ class Streams:
                 self.write(side, table)
 
     def write(self, side: str, table: pa.Table) -> None:
-        # Spark lists a folder and takes what it finds: a file appears whole or not at all.
-        hidden = self.root / side / f".{next(self._numbers):05d}.tmp"
-        pq.write_table(table, hidden)
-        hidden.rename(hidden.with_name(f"{hidden.stem[1:]}.parquet"))
+        arrive(self.root / side, next(self._numbers), table)
 
     def join(self, **options: Any) -> DataFrame:  # noqa: ANN401 - the options of tailrace.join, as they are there
         return join(self.frame("left"), self.frame("right"), **options)

@@ -11,9 +11,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import tailrace
+from arrivals import arrive
 from streams import Query, at, second
 
 if TYPE_CHECKING:
@@ -68,10 +68,7 @@ def write(folder: Path, number: int, rows: Iterable[Row]) -> None:
     if not table:
         return
     types = {"id": pa.int64(), "partition": pa.int32(), "created": pa.timestamp("us", "UTC")}
-    # Spark lists a folder and takes what it finds: a file appears whole or not at all.
-    hidden = folder / f".{number:05d}.tmp"
-    pq.write_table(pa.Table.from_pylist(table, schema=pa.schema(types)), hidden)
-    hidden.rename(hidden.with_name(f"{number:05d}.parquet"))
+    arrive(folder, number, pa.Table.from_pylist(table, schema=pa.schema(types)))
 
 
 def shown(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from arrivals import arrive
 
 if TYPE_CHECKING:
     import random
@@ -36,12 +36,7 @@ class Trees:
         (self.root / name).mkdir(exist_ok=True)
         for edges in files:
             table = pa.table(list(zip(*edges, strict=True)), ["node", "parent"])
-            number = next(_numbers)
-            hidden = self.root / name / f".{number:06d}.tmp"
-            pq.write_table(table, hidden)
-            # A folder is read in the order of its files' times.
-            os.utime(hidden, (1_600_000_000 + number, 1_600_000_000 + number))
-            hidden.rename(hidden.with_name(f"{hidden.stem[1:]}.parquet"))
+            arrive(self.root / name, next(_numbers), table)
 
     def stream(self, name: str) -> DataFrame:
         reader = self.spark.readStream.schema(NODE).option("maxFilesPerTrigger", 1)

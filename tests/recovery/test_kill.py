@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from killing import KILLS, SEED, committed_files, run_to_the_end
 
+from arrivals import arrive
 from join_oracle import Oracle
 from streams import SCHEMA, Row, arrow
 
@@ -34,10 +34,8 @@ def _make(root: Path, slices: int, rng: random.Random) -> dict[int, list[int]]:
                 # At most 9 seconds late, with a delay of 10: no row is behind the watermark.
                 rows.append(Row(number, rng.randrange(12), i * 20 + rng.randrange(20) - rng.randrange(10)))
             sides[side] = rows if i < slices else [Row(10**6, 99, i * 20 + 1000)]
-            path = root / side / f"{i:05d}.parquet"
-            path.parent.mkdir(exist_ok=True)
-            pq.write_table(arrow(sides[side]), path)
-            os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
+            (root / side).mkdir(exist_ok=True)
+            arrive(root / side, i, arrow(sides[side]))
         groups, _ = oracle.step(sides["left"], sides["right"])
         expected.update(groups)
     assert not oracle.late

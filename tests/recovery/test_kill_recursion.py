@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from killing import KILLS, SEED, committed_files, run_to_the_end
 
+from arrivals import arrive
 from trees import ancestors
 
 _WORKER = Path(__file__).with_name("recursion_worker.py")
@@ -28,9 +29,7 @@ def _make(root: Path, files: int, rng: random.Random) -> list[tuple[int, int]]:
     (root / "nodes").mkdir()
     for i in range(files):
         part = order[i * _NODES_PER_FILE : (i + 1) * _NODES_PER_FILE]
-        path = root / "nodes" / f"{i:05d}.parquet"
-        pq.write_table(pa.table(list(zip(*part, strict=True)), ["node", "parent"]), path)
-        os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
+        arrive(root / "nodes", i, pa.table(list(zip(*part, strict=True)), ["node", "parent"]))
     return edges
 
 

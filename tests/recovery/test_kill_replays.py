@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from killing import KILLS, SEED, committed_files, run_to_the_end
 
+from arrivals import arrive
+
 _WORKER = Path(__file__).with_name("replay_worker.py")
 _FILES_PER_KILL = 6
 _COLUMNS = ("topic", "partition", "offset", "pid", "source", "position")
@@ -45,9 +47,7 @@ def _make(root: Path, files: int, rng: random.Random) -> set[tuple[int, int, int
             name: pa.array([row[c] for row in rows], dtype)
             for c, (name, dtype) in enumerate(zip(_COLUMNS, _TYPES, strict=True))
         }
-        path = root / "topic" / f"{i:05d}.parquet"
-        pq.write_table(pa.table(columns), path)
-        os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
+        arrive(root / "topic", i, pa.table(columns))
     return written
 
 

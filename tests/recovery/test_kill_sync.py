@@ -51,11 +51,7 @@ def _make(root: Path, files: int, rng: random.Random) -> Counter[tuple[Any, ...]
     for side, by_file in arrivals.items():
         (root / side).mkdir()
         for number in range(files):
-            rows = by_file.get(number, [])
-            write(root / side, number, rows)
-            path = root / side / f"{number:05d}.parquet"
-            if rows:
-                os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+            write(root / side, number, by_file.get(number, []))
     return _expected(arrivals)
 
 

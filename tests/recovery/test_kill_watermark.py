@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from killing import KILLS, SEED, committed_files, run_to_the_end
 
+from arrivals import arrive
+
 _WORKER = Path(__file__).with_name("watermark_worker.py")
 _FILES_PER_KILL = 6
 _HOSTS = 12
@@ -26,9 +28,7 @@ def _write(root: Path, number: int, rows: list[tuple[str, int]]) -> None:
         "host": pa.array([host for host, _ in rows], pa.string()),
         "at": pa.array([(_START + second) * _SECOND for _, second in rows], pa.timestamp("us", "UTC")),
     }
-    path = root / "logs" / f"{number:05d}.parquet"
-    pq.write_table(pa.table(columns), path)
-    os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+    arrive(root / "logs", number, pa.table(columns))
 
 
 def _make(root: Path, files: int, rng: random.Random) -> Counter[int]:

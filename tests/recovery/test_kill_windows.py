@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from killing import KILLS, SEED, run_to_the_end
 
+from arrivals import arrive
+
 _WORKER = Path(__file__).with_name("windows_worker.py")
 _KILLS = KILLS if "TAILRACE_KILLS" in os.environ else 2
 _FILES_PER_KILL = 10
@@ -69,9 +71,7 @@ class Logs:
             "at": pa.array([at for _, at, _ in table], pa.timestamp("us", "UTC")),
             "id": pa.array([id_ for _, _, id_ in table], pa.int64()),
         }
-        path = self._root / "logs" / f"{number:05d}.parquet"
-        pq.write_table(pa.table(columns), path)
-        os.utime(path, (1_600_000_000 + number, 1_600_000_000 + number))
+        arrive(self._root / "logs", number, pa.table(columns))
 
 
 def _ids(folder: Path) -> list[int]:

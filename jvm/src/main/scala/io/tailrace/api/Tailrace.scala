@@ -1,5 +1,6 @@
 package io.tailrace.api
 
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
@@ -31,16 +32,8 @@ object Tailrace {
       right: Dataset[_],
       on: Seq[(String, String)],
       options: JoinOptions
-  ): DataFrame = {
-    val session = SparkPlans.session(left)
-    SessionCheck.check(session)
-    val resolution =
-      new JoinResolution(
-        SparkPlans.analyzed(left),
-        SparkPlans.analyzed(right),
-        session.sessionState.conf.resolver
-      )
-    SparkPlans.toFrame(session, resolution.resolve(on, options))
+  ): DataFrame = planned(left) { same =>
+    new JoinResolution(SparkPlans.analyzed(left), SparkPlans.analyzed(right), same).resolve(on, options)
   }
 
   /** Joins two streams by a unique key, each left row with at most one right row, as early as the slowest right partition
@@ -63,16 +56,8 @@ object Tailrace {
       right: Dataset[_],
       on: Seq[(String, String)],
       options: SyncOptions
-  ): DataFrame = {
-    val session = SparkPlans.session(left)
-    SessionCheck.check(session)
-    val resolution =
-      new SyncResolution(
-        SparkPlans.analyzed(left),
-        SparkPlans.analyzed(right),
-        session.sessionState.conf.resolver
-      )
-    SparkPlans.toFrame(session, resolution.resolve(on, options))
+  ): DataFrame = planned(left) { same =>
+    new SyncResolution(SparkPlans.analyzed(left), SparkPlans.analyzed(right), same).resolve(on, options)
   }
 
   /** The records that are no replays: whose offset is above all of their producer and source partition before them. Over
@@ -87,11 +72,8 @@ object Tailrace {
     *
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
     */
-  def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame = {
-    val session = SparkPlans.session(frame)
-    SessionCheck.check(session)
-    val resolution = new ReplayResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
-    SparkPlans.toFrame(session, resolution.resolve(options))
+  def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame = planned(frame) { same =>
+    new ReplayResolution(SparkPlans.analyzed(frame), same).resolve(options)
   }
 
   /** A frame whose event-time watermark is how far its log hosts have been read, but for the share of them that may lag:
@@ -113,11 +95,8 @@ object Tailrace {
       eventTime: String,
       host: String,
       options: WatermarkOptions
-  ): DataFrame = {
-    val session = SparkPlans.session(frame)
-    SessionCheck.check(session)
-    val resolution = new WatermarkResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
-    SparkPlans.toFrame(session, resolution.resolve(eventTime, host, options))
+  ): DataFrame = planned(frame) { same =>
+    new WatermarkResolution(SparkPlans.analyzed(frame), same).resolve(eventTime, host, options)
   }
 
   /** Adds a binary column with the low watermark of the micro-batch and its completeness: what [[stampedWatermark]] reads
@@ -127,11 +106,8 @@ object Tailrace {
     * @param into  the column
     * @throws io.tailrace.common.TailraceAnalysisException if the frame has another watermark or none, or such a column
     */
-  def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame = {
-    val session = SparkPlans.session(frame)
-    SessionCheck.check(session)
-    val resolution = new StampResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
-    SparkPlans.toFrame(session, resolution.resolve(into))
+  def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame = planned(frame) { same =>
+    new StampResolution(SparkPlans.analyzed(frame), same).resolve(into)
   }
 
   /** A frame whose event-time watermark is what its records' stamps say: of each partition that they were read from the
@@ -149,19 +125,18 @@ object Tailrace {
       partition: Seq[String],
       options: WatermarkOptions
   ): DataFrame = {
-    val session = SparkPlans.session(frame)
-    SessionCheck.check(session)
-    val same = session.sessionState.conf.resolver
-    StampColumns.check(SparkPlans.analyzed(frame), stamp, partition, same)
-    val prepared = StampColumns.add(frame.toDF(), stamp, partition)
-    val plan = new WatermarkResolution(SparkPlans.analyzed(prepared), same).resolveStamps(
-      eventTime,
-      StampColumns.Partition,
-      StampColumns.Low,
-      StampColumns.Share,
-      options
-    )
-    SparkPlans.toFrame(session, plan).drop(StampColumns.all: _*)
+    val watermarked = planned(frame) { same =>
+      StampColumns.check(SparkPlans.analyzed(frame), stamp, partition, same)
+      val prepared = StampColumns.add(frame.toDF(), stamp, partition)
+      new WatermarkResolution(SparkPlans.analyzed(prepared), same).resolveStamps(
+        eventTime,
+        StampColumns.Partition,
+        StampColumns.Low,
+        StampColumns.Share,
+        options
+      )
+    }
+    watermarked.drop(StampColumns.all: _*)
   }
 
   /** A writer that lands a stream as Parquet in a directory for each event-time window, each row once, and puts a
@@ -216,6 +191,16 @@ object Tailrace {
   def recursively(frame: Dataset[_], options: RecursionOptions)(op: DataFrame => Dataset[_]): DataFrame = {
     val call = beginRecursion(frame, options)
     call.result(op(call.argument))
+  }
+
+  /** A frame of the same session, which must have what Tailrace needs.
+    *
+    * @param resolve gets the session's rule for names
+    */
+  private def planned(frame: Dataset[_])(resolve: ((String, String) => Boolean) => LogicalPlan): DataFrame = {
+    val session = SparkPlans.session(frame)
+    SessionCheck.check(session)
+    SparkPlans.toFrame(session, resolve(session.sessionState.conf.resolver))
   }
 
   private[api] def beginRecursion(frame: Dataset[_], options: RecursionOptions): RecursionCall = {

@@ -1,12 +1,11 @@
 package org.apache.spark.sql.tailrace
 
-import java.util.UUID
-
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 
 /** The micro-batch that is being planned or run in this thread.
   *
@@ -33,21 +32,16 @@ final case class RunningBatch(plan: SparkPlan, sink: Table)
 
 object StreamingBatch {
 
-  /** Spark keeps query and batch in the thread's local properties, and hands them on to threads that plan for it. */
+  /** Spark keeps the batch in the thread's local properties, beside the query. */
   def current(session: SparkSession): StreamingBatch = {
-    def property(name: String): String = {
-      val value = session.sparkContext.getLocalProperty(name)
-      require(value != null, s"no streaming query runs in this thread: $name is not set")
-      value
-    }
-    val query = UUID.fromString(property("sql.streaming.queryId"))
-    val execution = session.sharedState.activeStreamingQueries.get(query)
-    require(execution != null, s"the query $query isn't active")
-    val batchId = property("streaming.sql.batchId").toLong
+    val execution = StreamingRun.execution(session)
+    val id = session.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)
+    require(id != null, s"no micro-batch runs in this thread: ${MicroBatchExecution.BATCH_ID_KEY} is not set")
+    val batchId = id.toLong
     val running = execution.lastExecution
     require(running.currentBatchId == batchId, s"$batchId is planned, and ${running.currentBatchId} runs")
     StreamingBatch(
-      query.toString,
+      execution.id.toString,
       execution.runId.toString,
       batchId,
       execution.resolvedCheckpointRoot,
@@ -59,8 +53,7 @@ object StreamingBatch {
 
   /** What the query of this thread runs, or has just run, in its micro-batch. */
   def running(session: SparkSession): RunningBatch = {
-    val query = UUID.fromString(session.sparkContext.getLocalProperty("sql.streaming.queryId"))
-    val execution = session.sharedState.activeStreamingQueries.get(query)
+    val execution = StreamingRun.execution(session)
     RunningBatch(execution.lastExecution.executedPlan, execution.sink)
   }
 

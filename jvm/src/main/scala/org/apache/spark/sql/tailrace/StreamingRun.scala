@@ -43,11 +43,20 @@ final class StreamingRun private (execution: StreamExecution) {
 
 object StreamingRun {
   def current(session: SparkSession): StreamingRun = {
+    new StreamingRun(execution(session))
+  }
+
+  /** Spark keeps the query in the thread's local properties, and hands them on to threads that plan for it. */
+  private[tailrace] def execution(session: SparkSession): StreamExecution = {
     val id = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)
-    require(id != null, "no streaming query runs in this thread")
-    val execution = session.sharedState.activeStreamingQueries.get(UUID.fromString(id))
-    require(execution != null, s"the query $id isn't active")
-    new StreamingRun(execution)
+    require(id != null, s"no streaming query runs in this thread: ${StreamExecution.QUERY_ID_KEY} is not set")
+    execution(session, id)
+  }
+
+  private[tailrace] def execution(session: SparkSession, id: String): StreamExecution = {
+    val found = session.sharedState.activeStreamingQueries.get(UUID.fromString(id))
+    require(found != null, s"the query $id isn't active")
+    found
   }
 }
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.tailrace
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
-import java.util.{HexFormat, UUID}
+import java.util.HexFormat
 
 import scala.jdk.CollectionConverters._
 
@@ -18,8 +18,7 @@ object StreamingSinks {
 
   /** What a batch is made of, in short: the digest of the ends of its sources' offsets. */
   def offsets(session: SparkSession, queryId: String, batchId: Long): String = {
-    val execution = session.sharedState.activeStreamingQueries.get(UUID.fromString(queryId))
-    val text = execution.offsetLog.get(batchId).map(_.toString)
+    val text = StreamingRun.execution(session, queryId).offsetLog.get(batchId).map(_.toString)
     require(text.isDefined, s"the offset log has no batch $batchId")
     HexFormat.of.formatHex(MessageDigest.getInstance("SHA-256").digest(text.get.getBytes(UTF_8)))
   }

@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamAccess, StreamingBatch}
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.plan.{SyncEnd, SyncProgress, Synced}
@@ -56,7 +56,7 @@ final class SyncProgressStreamSuite extends SparkSuite {
         .foreachBatch { (batch: Dataset[Row], id: Long) =>
           rows.put(id, batch.collect().toSeq)
           val run = SyncRun.of(spark, settings)
-          times.put(id, run.times(id, StreamingBatch.current(spark).clockMs))
+          times.put(id, run.times(id))
           if (failing) {
             failing = false
             throw new IllegalStateException("as the test wants it")

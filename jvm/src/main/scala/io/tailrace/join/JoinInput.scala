@@ -111,32 +111,15 @@ final class JoinInput(
       time: Long,
       value: UnsafeRow
   ): Unit = {
-    try append(buffer, key, keyLength, time, value)
+    try buffer.append(key, keyLength, time, store.newSeq(), value)
     catch {
       case _: RowMemoryExhausted if !left.isEmpty || !right.isEmpty =>
         flush()
-        append(buffer, key, keyLength, time, value)
+        buffer.append(key, keyLength, time, store.newSeq(), value)
     }
     kept += 1
     if (buffer.bytes > bufferBytes) flush()
   }
-
-  private def append(
-      buffer: RowBuffer,
-      key: Array[Byte],
-      keyLength: Int,
-      time: Long,
-      value: UnsafeRow
-  ): Unit =
-    buffer.append(
-      key,
-      keyLength,
-      time,
-      store.newSeq(),
-      value.getBaseObject,
-      value.getBaseOffset,
-      value.getSizeInBytes
-    )
 
   private def countLate(name: String, rows: Long): Unit = {
     metric(name) += rows

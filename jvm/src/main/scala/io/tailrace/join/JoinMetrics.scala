@@ -43,7 +43,16 @@ object JoinMetrics {
 
   val names: Seq[String] = (counts ++ sizes).map(_._1)
 
-  def create(context: SparkContext): Map[String, SQLMetric] =
+  def create(context: SparkContext): Map[String, SQLMetric] = create(context, counts, sizes)
+
+  /** @param counts names, and what Spark's UI says of them
+    * @param sizes  likewise, in bytes
+    */
+  def create(
+      context: SparkContext,
+      counts: Seq[(String, String)],
+      sizes: Seq[(String, String)]
+  ): Map[String, SQLMetric] =
     counts.map { case (name, text) => name -> SQLMetrics.createMetric(context, text) }.toMap ++
       sizes.map { case (name, text) => name -> SQLMetrics.createSizeMetric(context, text) }
 }

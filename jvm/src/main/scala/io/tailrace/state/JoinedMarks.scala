@@ -15,15 +15,10 @@ object JoinedMarks {
     val seqs = new Array[Long](Math.toIntExact(marks.map(_.section.rows).sum))
     var count = 0
     marks.foreach { live =>
-      val cursor = live.cursor()
-      try {
-        cursor.first()
-        while (cursor.isValid) {
-          seqs(count) = cursor.seq
-          count += 1
-          cursor.next()
-        }
-      } finally cursor.close()
+      live.foreachRow { cursor =>
+        seqs(count) = cursor.seq
+        count += 1
+      }
     }
     Arrays.sort(seqs)
     new JoinedMarks(seqs)

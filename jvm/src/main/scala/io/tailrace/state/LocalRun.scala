@@ -65,4 +65,16 @@ final class LocalRun(val name: String, val file: File) {
 /** A section together with the run it is in. */
 final class LiveSection(val local: LocalRun, val section: Section) {
   def cursor(): RunCursor = new RunCursor(local, section)
+
+  /** @param row is called with the cursor at each row, in the order of the section */
+  def foreachRow(row: RunCursor => Unit): Unit = {
+    val at = cursor()
+    try {
+      at.first()
+      while (at.isValid) {
+        row(at)
+        at.next()
+      }
+    } finally at.close()
+  }
 }

@@ -41,7 +41,7 @@ final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Sec
 /** One version of a partition's state: everything that is needed to load it, and nothing else. The runs are the log.
   *
   * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
-  * @param rightExpiredThrough rows of held-right up to this time match nothing any more, though they may still be there
+  * @param rightExpiredThrough rows of held-right up to this time have left
   */
 final case class Manifest(
     version: Long,

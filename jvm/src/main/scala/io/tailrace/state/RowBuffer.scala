@@ -4,6 +4,7 @@ import java.util.Arrays
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
@@ -58,6 +59,10 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
 
   private[state] def timesOf: Array[Long] = times
   private[state] def prefixesOf: Array[Long] = prefixes
+
+  /** Appends a row whose value is one of Spark's. @return its number */
+  def append(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Int =
+    append(key, keyLength, time, seq, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
 
   /** Appends a row made of its parts. @return its number */
   def append(

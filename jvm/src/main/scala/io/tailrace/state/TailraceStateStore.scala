@@ -40,7 +40,7 @@ final class TailraceStateStore private[state] (
   private var checkpointId: Option[String] = None
   private var dropped =
     StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
-  private var nextSeq = firstSeq
+  private var nextSeq = (version + 1) << TailraceStateStore.SeqBitsInBatch
 
   base.acquire()
 
@@ -50,11 +50,8 @@ final class TailraceStateStore private[state] (
   /** Results of left rows up to this time (microseconds, included) have come out. */
   def expiredThrough: Long = expired
 
-  /** Rows of held-right up to this time (microseconds, included) match nothing any more. */
+  /** Rows of held-right up to this time (microseconds, included) have left. */
   def rightExpiredThrough: Long = rightExpired
-
-  /** The first of this batch's sequence numbers: all earlier ones are below. */
-  def firstSeq: Long = (version + 1) << TailraceStateStore.SeqBitsInBatch
 
   /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
   def newSeq(): Long = {
@@ -151,7 +148,7 @@ final class TailraceStateStore private[state] (
     sections = sections.filterNot(_.local eq run)
   }
 
-  /** Says that rows of held-right up to `through` match nothing any more. */
+  /** Says that rows of held-right up to `through` have left. */
   def markRightExpired(through: Long): Unit = {
     requireUpdating()
     rightExpired = Math.max(rightExpired, through)

@@ -55,13 +55,13 @@ private[sync] final class HeldBackStream(
   /** As far as the source would go, but for the partitions that are held back: they end where they begin. */
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val end = source.latestOffset(start, limit)
-    // What can't be held back is found out before it has to be.
-    lazy val ends = offsets(end)
     val heldBack = run().holdBack(side)
-    if (end == null || ends.isEmpty || start == null || heldBack.isEmpty) end
+    // What can't be held back is found out before it has to be.
+    val ends = Option(end).map(offsets)
+    if (ends.isEmpty || start == null || heldBack.isEmpty) end
     else {
       val from = offsets(start)
-      val to = ends.map { case (partition, offset) =>
+      val to = ends.get.map { case (partition, offset) =>
         // One that is new has no beginning yet, and holds nobody up.
         partition -> (if (KafkaOffsets.isAmong(partition, heldBack)) from.getOrElse(partition, offset)
                       else offset)

@@ -67,18 +67,18 @@ private[sync] final class HeldRight(
     }
   }
 
-  /** Has the rows of a key taken that `open` accepts; they leave the state. Keys must come in ascending order.
+  /** Has the rows of a key taken; they leave the state. Keys must come in ascending order.
     *
     * @param base a row with the key
     */
-  def take(base: AnyRef, at: Long, open: OpenRows, found: FoundRows): Unit = if (index.size > 0) {
+  def take(base: AnyRef, at: Long, found: FoundRows): Unit = if (index.size > 0) {
     val code = hash.of(base, at)
     var entry = index.first(code)
     while (entry >= 0) {
       val held = sections(index.section(entry))
       val cursor = held.to(base, at)
       while (cursor.isValid && cursor.compareKey(base, at) == 0) {
-        if (index.has(entry, cursor.seq) && open.contains(cursor.time, cursor.seq)) {
+        if (index.has(entry, cursor.seq)) {
           found.add(cursor.base, cursor.at)
           index.remove(entry, cursor.seq)
           left(held, cursor.seq)
@@ -124,27 +124,14 @@ private[sync] final class HeldRight(
       readLive(held)(keep)
       drop(held)
     }
-    store.sectionsOf(StoreKind.JoinedRight).filter(_.local eq run).foreach { live =>
-      val cursor = live.cursor()
-      try {
-        cursor.first()
-        while (cursor.isValid) {
-          mark(cursor.time, cursor.seq)
-          cursor.next()
-        }
-      } finally cursor.close()
-    }
+    store
+      .sectionsOf(StoreKind.JoinedRight)
+      .filter(_.local eq run)
+      .foreach(_.foreachRow(cursor => mark(cursor.time, cursor.seq)))
   }
 
-  private def readLive(held: Held)(row: RunCursor => Unit): Unit = {
-    val cursor = held.live.cursor()
-    try {
-      cursor.first()
-      while (cursor.isValid) {
-        if (index.contains(hash.of(cursor.base, cursor.at), held.number, cursor.seq)) row(cursor)
-        cursor.next()
-      }
-    } finally cursor.close()
+  private def readLive(held: Held)(row: RunCursor => Unit): Unit = held.live.foreachRow { cursor =>
+    if (index.contains(hash.of(cursor.base, cursor.at), held.number, cursor.seq)) row(cursor)
   }
 
   private def drop(held: Held): Unit = {

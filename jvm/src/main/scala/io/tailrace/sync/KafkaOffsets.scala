@@ -41,5 +41,7 @@ private[sync] object KafkaOffsets {
 
   /** Whether a partition is one of those that are known by Kafka's columns, `partition` alone or `topic` too. */
   def isAmong(partition: KafkaPartition, names: Set[String]): Boolean =
-    names(partition.number.toString) || names(s"${partition.topic}-${partition.number}")
+    names(partition.number.toString) || names(
+      PartitionReadings.name(Seq(partition.topic, partition.number.toString))
+    )
 }

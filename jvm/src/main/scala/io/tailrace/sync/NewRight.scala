@@ -12,18 +12,16 @@ private[sync] final class NewRight(rows: RowBuffer) {
   private val gone = new Array[Boolean](order.length) // by row number
   private var position = 0
 
-  /** Has the rows of a key taken that `open` accepts. Keys must come in ascending order.
+  /** Has the rows of a key taken. Keys must come in ascending order.
     *
     * @param base a row with the key
     */
-  def take(keyPrefix: Long, base: AnyRef, at: Long, open: OpenRows, found: FoundRows): Unit = {
+  def take(keyPrefix: Long, base: AnyRef, at: Long, found: FoundRows): Unit = {
     while (position < order.length && compare(order(position), keyPrefix, base, at) < 0) position += 1
     while (position < order.length && compare(order(position), keyPrefix, base, at) == 0) {
       val row = order(position)
-      if (open.contains(rows.time(row), rows.seq(row))) {
-        found.add(rows.base(row), rows.at(row))
-        gone(row) = true
-      }
+      found.add(rows.base(row), rows.at(row))
+      gone(row) = true
       position += 1
     }
   }
@@ -50,13 +48,4 @@ private[sync] final class NewRight(rows: RowBuffer) {
     }
     if (count == kept.length) kept else Arrays.copyOf(kept, count)
   }
-}
-
-/** Which right rows may be joined: those that had not expired when the batch before ended, and those of this batch.
-  *
-  * @param expiredThrough see [[io.tailrace.state.TailraceStateStore.rightExpiredThrough]]
-  * @param firstSeq       of the batch
-  */
-private[sync] final class OpenRows(expiredThrough: Long, firstSeq: Long) {
-  def contains(time: Long, seq: Long): Boolean = time > expiredThrough || seq >= firstSeq
 }

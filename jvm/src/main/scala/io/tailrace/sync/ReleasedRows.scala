@@ -34,18 +34,13 @@ private[sync] final class ReleasedRows(store: TailraceStateStore, memory: RowMem
   private var first = false
 
   def append(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Unit = {
-    try add(key, keyLength, time, seq, value)
+    try rows.append(key, keyLength, time, seq, value)
     catch {
       case _: RowMemoryExhausted if !rows.isEmpty =>
         spill()
-        add(key, keyLength, time, seq, value)
+        rows.append(key, keyLength, time, seq, value)
     }
     if (rows.bytes > bufferBytes) spill()
-  }
-
-  private def add(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Unit = {
-    rows.append(key, keyLength, time, seq, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
-    ()
   }
 
   /** @param base see [[io.tailrace.state.RowLayout]] */

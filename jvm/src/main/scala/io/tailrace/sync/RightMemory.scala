@@ -24,16 +24,11 @@ private[sync] object RightMemory {
     store.sectionsOf(StoreKind.HeldRight).foreach { live =>
       val number = memory.index.newSection()
       memory.numbers(key(live)) = number
-      val cursor = live.cursor()
-      try {
-        cursor.first()
-        while (cursor.isValid) {
-          if (!joined.contains(cursor.seq)) {
-            memory.index.insert(hash.of(cursor.base, cursor.at), number, cursor.seq)
-          }
-          cursor.next()
+      live.foreachRow { cursor =>
+        if (!joined.contains(cursor.seq)) {
+          memory.index.insert(hash.of(cursor.base, cursor.at), number, cursor.seq)
         }
-      } finally cursor.close()
+      }
     }
     memory
   }

@@ -31,7 +31,7 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, stal
   /** How far a partition has been read. */
   def latest(name: String): Long = byName.get(name).fold(SyncTimes.Unknown)(_.latest)
 
-  /** The same of those that count. */
+  /** How far each partition that counts has been read. */
   def counted: Map[String, Long] =
     byName.values.iterator.filterNot(_.excluded).map(p => p.name -> p.latest).toMap
 

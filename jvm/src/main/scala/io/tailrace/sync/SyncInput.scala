@@ -87,25 +87,13 @@ private[sync] final class SyncInput(
       value: UnsafeRow
   ): Unit = {
     val seq = store.newSeq()
-    try append(buffer, key, keyLength, time, seq, value)
+    try buffer.append(key, keyLength, time, seq, value)
     catch {
       case _: RowMemoryExhausted if holdsRows =>
         makeRoom()
-        append(buffer, key, keyLength, time, seq, value)
+        buffer.append(key, keyLength, time, seq, value)
     }
     if (buffer.bytes > bufferBytes) flush()
-  }
-
-  private def append(
-      buffer: RowBuffer,
-      key: Array[Byte],
-      keyLength: Int,
-      time: Long,
-      seq: Long,
-      value: UnsafeRow
-  ): Unit = {
-    buffer.append(key, keyLength, time, seq, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
-    ()
   }
 
   /** Keeps a row of the state, which is written again, and stays what it is.

@@ -107,8 +107,8 @@ class SyncJoinExec(
   // The driver's own: nodes go to executors along with others'.
   @transient private lazy val batch: StreamingBatch = StreamingBatch.current(session)
   @transient private lazy val run: SyncRun = SyncRun.of(session, settings)
-  @transient private lazy val times: SyncTimes = run.times(batch.batchId, batch.clockMs)
-  @transient private lazy val held = run.held(batch.batchId, batch.clockMs)
+  @transient private lazy val times: SyncTimes = run.times(batch.batchId)
+  @transient private lazy val held = run.held(batch.batchId)
 
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
@@ -130,7 +130,7 @@ class SyncJoinExec(
     * a restart: what is true of that is true of this one.
     */
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = {
-    val before = SyncRules.releasedThrough(run.timesBefore(batch.batchId, batch.clockMs))
+    val before = SyncRules.releasedThrough(run.timesBefore(batch.batchId))
     Some(Math.max(0L, Math.min(inputWatermarkMs, Math.floorDiv(before, 1000L))))
   }
 

@@ -54,12 +54,12 @@ private[sync] final class SyncJoinRun(
     holds = Nil
   }
 
-  override def times(batch: Long, clockMs: Long): SyncTimes = synchronized {
+  override def times(batch: Long): SyncTimes = synchronized {
     begin(batch)
     judged
   }
 
-  override def timesBefore(batch: Long, clockMs: Long): SyncTimes = synchronized {
+  override def timesBefore(batch: Long): SyncTimes = synchronized {
     begin(batch)
     judgedBefore
   }
@@ -88,7 +88,7 @@ private[sync] final class SyncJoinRun(
 
   override def next: SyncTimes = synchronized(partitions.times)
 
-  override def held(batch: Long, clockMs: Long): CollectionAccumulator[SyncHeld] = synchronized {
+  override def held(batch: Long): CollectionAccumulator[SyncHeld] = synchronized {
     begin(batch)
     val accumulator = accumulators.make[SyncHeld]()
     holds ::= accumulator

@@ -57,7 +57,6 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   import context._
 
   private val expiredBefore = store.rightExpiredThrough
-  private val open = new OpenRows(expiredBefore, store.firstSeq)
   private val through = Math.max(store.expiredThrough, SyncRules.releasedThrough(times))
   private val expiry = Math.max(expiredBefore, SyncRules.rightExpiry(times, settings.window))
 
@@ -172,8 +171,8 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
       leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
       if (released.isFirst) {
         found.clear()
-        newRight.take(released.keyPrefix, base, at, open, found)
-        heldRight.take(base, at, open, found)
+        newRight.take(released.keyPrefix, base, at, found)
+        heldRight.take(base, at, found)
         out = if (found.count == 0) {
           unmatched += 1
           writer.leftAlone(leftRow, duplicate = false)
@@ -213,19 +212,21 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private def rightAlone(rows: RowBuffer, i: Int, row: UnsafeRow, duplicate: Boolean): UnsafeRow =
     writer.rightAlone(rows.base(i), rows.at(i), pointTo(row, rows, i), duplicate)
 
+  /** Of the right rows in memory, those that nobody has joined and that expire. When the left rows are decided. */
+  private lazy val expiredInMemory = newRight.rest(expiry, after = false)
+
   /** The right rows that nobody has joined, where they come out. */
   private def unjoined: Iterator[UnsafeRow] =
     if (!settings.emitUnmatchedRight) Iterator.empty
     else {
       val row = new UnsafeRow(columns.payload.size)
-      lazy val fresh = newRight.rest(expiry, after = false)
       lazy val old = {
         val rows = heldRight.expiring(expiry)
         expiring = Some(rows)
         rows
       }
       Iterator.empty[UnsafeRow] ++
-        fresh.iterator.map(rightAlone(input.right, _, row, duplicate = false)) ++
+        expiredInMemory.iterator.map(rightAlone(input.right, _, row, duplicate = false)) ++
         Iterator.continually(old.next()).takeWhile(identity).map { _ =>
           val (base, at) = (old.cursor.base, old.cursor.at)
           row.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
@@ -237,7 +238,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   override def expire(): Long = {
     expiring.foreach(_.close())
     val old = heldRight.expire(expiry)
-    metric(SyncMetrics.UnmatchedRight) += old + newRight.rest(expiry, after = false).length
+    metric(SyncMetrics.UnmatchedRight) += old + expiredInMemory.length
     val started = System.nanoTime
     val rest = newRight.rest(expiry, after = true)
     val right =

@@ -1,7 +1,7 @@
 package io.tailrace.sync
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.join.JoinMetrics
 
@@ -46,7 +46,5 @@ object SyncMetrics {
 
   val names: Seq[String] = (counts ++ sizes).map(_._1)
 
-  def create(context: SparkContext): Map[String, SQLMetric] =
-    counts.map { case (name, text) => name -> SQLMetrics.createMetric(context, text) }.toMap ++
-      sizes.map { case (name, text) => name -> SQLMetrics.createSizeMetric(context, text) }
+  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }

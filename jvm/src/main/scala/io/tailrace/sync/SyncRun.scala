@@ -6,22 +6,21 @@ import org.apache.spark.util.CollectionAccumulator
 /** The progress of a synced join in one start of its query, on the driver. */
 trait SyncRun {
 
-  /** What a batch is judged by. The same whenever the batch runs.
-    *
-    * @param clockMs the batch's clock
-    */
-  def times(batch: Long, clockMs: Long): SyncTimes
+  /** What a batch is judged by. The same whenever the batch runs. */
+  def times(batch: Long): SyncTimes
 
   /** What the batch before it was judged by: what comes out later was not released by then. Unknown where nobody knows. */
-  def timesBefore(batch: Long, clockMs: Long): SyncTimes
+  def timesBefore(batch: Long): SyncTimes
 
   /** Whether a batch without data is needed to find out that a partition has stalled: while all others are held back, none
     * has data.
+    *
+    * @param clockMs now
     */
   def needsBatch(clockMs: Long): Boolean
 
   /** What state partitions of the batch tell what they hold. */
-  def held(batch: Long, clockMs: Long): CollectionAccumulator[SyncHeld]
+  def held(batch: Long): CollectionAccumulator[SyncHeld]
 
   /** What the batch after the last one that has ended will be judged by. */
   def next: SyncTimes

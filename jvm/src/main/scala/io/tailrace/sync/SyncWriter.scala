@@ -3,8 +3,8 @@ package io.tailrace.sync
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
-import org.apache.spark.sql.types.{BooleanType, StructField, StructType}
 
+import io.tailrace.common.FlaggedRows
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{KeyDecoder, RowLayout}
 
@@ -14,19 +14,14 @@ import io.tailrace.state.{KeyDecoder, RowLayout}
 private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSettings) {
   private val marked = settings.duplicates == Duplicates.Divert
   private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
-  private lazy val marker = GenerateUnsafeRowJoiner.create(
-    StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields),
-    StructType(Seq(StructField(SyncSettings.DuplicateColumn, BooleanType, nullable = false)))
-  )
+  private lazy val marker = new FlaggedRows(columns.left ++ columns.payload)
   private val noRight = nulls(columns.payload)
-  private val no = UnsafeProjection.create(Seq(Literal(false)))(InternalRow.empty).copy()
-  private val yes = UnsafeProjection.create(Seq(Literal(true)))(InternalRow.empty).copy()
 
   private def nulls(attributes: Seq[Attribute]): UnsafeRow =
     UnsafeProjection.create(attributes.map(a => Literal(null, a.dataType)))(InternalRow.empty).copy()
 
   private def mark(row: UnsafeRow, duplicate: Boolean): UnsafeRow =
-    if (!marked) row else marker.join(row, if (duplicate) yes else no)
+    if (!marked) row else marker(row, duplicate)
 
   def joined(left: UnsafeRow, right: UnsafeRow): UnsafeRow = mark(joiner.join(left, right), false)
 

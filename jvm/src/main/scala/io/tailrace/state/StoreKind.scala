@@ -12,23 +12,28 @@ package io.tailrace.state
   * @param compacts whether background compaction may merge its sections
   * @param hasRows  whether what it holds are rows, and not marks about rows of another store
   */
+// No default arguments: they are the companion's, which lists the kinds. Whichever kind is asked for first would have it made
+// while that kind isn't there yet.
 sealed abstract class StoreKind(
     val id: Byte,
     val name: String,
     val timeSorted: Boolean,
-    val compacts: Boolean = true,
-    val hasRows: Boolean = true
+    val compacts: Boolean,
+    val hasRows: Boolean
 )
 
 object StoreKind {
-  case object LeftTimeSorted extends StoreKind(1, "left-time-sorted", timeSorted = true)
-  case object LeftKeySorted extends StoreKind(2, "left-key-sorted", timeSorted = false)
-  case object RightKeySorted extends StoreKind(3, "right-key-sorted", timeSorted = false)
-
-  case object JoinedIndicator extends StoreKind(4, "joined-indicator", timeSorted = true)
-
-  case object HeldLeft extends StoreKind(5, "held-left", timeSorted = true, compacts = false)
-  case object HeldRight extends StoreKind(6, "held-right", timeSorted = false, compacts = false)
+  case object LeftTimeSorted
+      extends StoreKind(1, "left-time-sorted", timeSorted = true, compacts = true, hasRows = true)
+  case object LeftKeySorted
+      extends StoreKind(2, "left-key-sorted", timeSorted = false, compacts = true, hasRows = true)
+  case object RightKeySorted
+      extends StoreKind(3, "right-key-sorted", timeSorted = false, compacts = true, hasRows = true)
+  case object JoinedIndicator
+      extends StoreKind(4, "joined-indicator", timeSorted = true, compacts = true, hasRows = true)
+  case object HeldLeft extends StoreKind(5, "held-left", timeSorted = true, compacts = false, hasRows = true)
+  case object HeldRight
+      extends StoreKind(6, "held-right", timeSorted = false, compacts = false, hasRows = true)
 
   /** The sequence numbers of rows that have left held-right; their time is the version whose run the row is in. */
   case object JoinedRight

@@ -42,10 +42,14 @@ val sparkJavaOptions = Seq(
   "-Dio.netty.tryReflectionSetAccessible=true"
 )
 
+val firstCompilerOnly = "-XX:TieredStopAtLevel=1"
+
 // Spark's suites stop the Spark of their JVM and start their own: they get a process to themselves, set up as Spark's own
-// build sets it up.
+// build sets it up. A simulation reckons for long enough for the second compiler: that one makes it four times as fast.
 def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File): Seq[Tests.Group] = {
-  val (sparks, ours) = suites.partition(_.name.startsWith("org.apache.spark."))
+  val (sparks, others) = suites.partition(_.name.startsWith("org.apache.spark."))
+  val (simulations, ours) = others.partition(_.name.endsWith("SimulationSuite"))
+  val simulationsFork = fork.withRunJVMOptions(fork.runJVMOptions.filterNot(_ == firstCompilerOnly))
   val directory = target / "spark-suites"
   IO.createDirectory(directory)
   val sparksFork = fork
@@ -63,6 +67,7 @@ def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File):
     .withEnvVars(fork.envVars ++ Map("SPARK_TESTING" -> "1", "SPARK_LOCAL_IP" -> "127.0.0.1"))
   Seq(
     Tests.Group("tailrace", ours, Tests.SubProcess(fork)),
+    Tests.Group("simulations", simulations, Tests.SubProcess(simulationsFork)),
     Tests.Group("spark", sparks, Tests.SubProcess(sparksFork))
   ).filter(_.tests.nonEmpty)
 }
@@ -93,7 +98,7 @@ lazy val jvm = (project in file("jvm"))
     // A simulation that failed, again.
     Test / javaOptions ++= sys.props.get("tailrace.seed").map(seed => s"-Dtailrace.seed=$seed").toSeq,
     // The first compiler only: nothing runs long enough for what the second one costs.
-    Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", "-XX:TieredStopAtLevel=1"),
+    Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", firstCompilerOnly),
     Test / testGrouping := testProcesses(
       (Test / definedTests).value,
       (Test / forkOptions).value,

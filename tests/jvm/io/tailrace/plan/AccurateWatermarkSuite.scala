@@ -15,12 +15,6 @@ import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStu
 
 /** The watermark of hosts as Spark's operators see it. */
 final class AccurateWatermarkSuite extends SparkSuite {
-  // The checkpoint as users have it, without a process for each of its files.
-  override protected def withDirectory[T](body: File => T): T =
-    withConf(
-      "spark.sql.streaming.checkpointFileManagerClass" -> "io.tailrace.state.TailraceFileManager"
-    )(super.withDirectory(body))
-
   private def watermark(options: WatermarkOptions)(logs: DataFrame): DataFrame =
     Tailrace.accurateWatermark(logs, "at", "host", options)
 

@@ -25,10 +25,7 @@ final class QueryTopologySuite extends SparkSuite {
 
   private def withServer(body: (WatermarkServerStub, File) => Unit): Unit = withDirectory { directory =>
     val server = new WatermarkServerStub().start()
-    try
-      withConf(
-        "spark.sql.streaming.checkpointFileManagerClass" -> "io.tailrace.state.TailraceFileManager"
-      )(body(server, directory))
+    try body(server, directory)
     finally server.close()
   }
 

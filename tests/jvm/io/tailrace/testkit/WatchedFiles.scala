@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCh
   * too.
   */
 final class WatchedFiles(path: Path, conf: Configuration)
-    extends FileContextBasedCheckpointFileManager(path, conf) {
+    extends FileContextBasedCheckpointFileManager(path, LocalFsInProcess.in(conf)) {
   import FileStep._
   import WatchedFiles._
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 
+import class_archive
 import tailrace
 from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
@@ -29,6 +31,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 _JVM_SUITES = pytest.StashKey[JvmSuites]()
+_ARCHIVE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def _is_jvm_suites(item: pytest.Item) -> bool:
@@ -41,13 +44,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    # A run of all tests: it starts some fifty JVMs with a Spark in them.
     if not session.config.option.collectonly and any(map(_is_jvm_suites, session.items)):
         session.config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY)
+        session.config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()
+        archive = Path(session.config.stash[_ARCHIVE].name, "spark.jsa")
+        os.environ["SPARK_SUBMIT_OPTS"] = class_archive.make(archive)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _JVM_SUITES in config.stash:
         config.stash[_JVM_SUITES].stop()
+    if _ARCHIVE in config.stash:
+        config.stash[_ARCHIVE].cleanup()
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Po
         stderr=log,
         # A group of its own: the JVM is a child of the Python process, and both die at the same moment.
         start_new_session=True,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"},
+        env={"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", **os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
 
 

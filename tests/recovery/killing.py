@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-KILLS = int(os.environ.get("TAILRACE_KILLS", "6"))
+KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
 # Another one makes another campaign: other data, other moments.
 SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
 _LONGEST_SECONDS = 30

@@ -1,6 +1,6 @@
 """kill -9 of the whole process at random moments; then the output is the oracle's, row for row.
 
-`TAILRACE_KILLS` sets the number of kills: six by default, a campaign has 200.
+`TAILRACE_KILLS` sets the number of kills: four by default, a campaign has 200.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
+import local_spark
 import tailrace
 
 # A JVM with other jars on its class path can't use it, and is as slow as without.
@@ -50,16 +51,7 @@ def _use(spark: SparkSession, root: Path) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        builder = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.driver.memory", "1g")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "ERROR")
-            .config("spark.sql.shuffle.partitions", "2")
-        )
-        spark = tailrace.configure(builder).getOrCreate()
+        spark = local_spark.start("1g")
         _use(spark, Path(folder))
         gateway = SparkContext._gateway
         assert gateway is not None

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 import class_archive
+import local_spark
 import tailrace
 from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
@@ -22,6 +22,8 @@ from tailrace import _jar, _jvm
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
+
+    from pyspark.sql import SparkSession
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -75,18 +77,7 @@ def spark() -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     # Python's workers are to have what the tests have, not what the first python3 of the PATH has.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("tailrace tests")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-    )
-    session = tailrace.configure(builder).getOrCreate()
+    session = local_spark.start("2g")
     yield session
     session.stop()
 

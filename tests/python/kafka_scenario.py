@@ -14,9 +14,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
+import local_spark
 import tailrace
 from tailrace.kafka import connector_jars
 
@@ -30,19 +30,7 @@ RECORDS = 1000
 
 class Scenario:
     def __init__(self, servers: str, root: Path) -> None:
-        builder = SparkSession.builder.master("local[2]")
-        for key, value in {
-            "spark.jars": connector_jars(),
-            "spark.driver.memory": "1g",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.log.level": "ERROR",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.session.timeZone": "UTC",
-        }.items():
-            builder = builder.config(key, value)
-        self.spark = tailrace.configure(builder).getOrCreate()
+        self.spark = local_spark.start("1g", {"spark.jars": connector_jars()})
         self.servers = servers
         self.root = root
 

@@ -34,7 +34,7 @@ private[recursion] final class FeedbackLog(directory: Path, hadoopConf: Configur
 
   /** A task's file that comes into being while the task goes on. */
   def create(batch: Long, name: FeedbackName): CheckpointFileManager.CancellableFSDataOutputStream =
-    manager.createAtomic(new Path(batchDirectory(batch), name.toString), overwriteIfPossible = true)
+    DurableFile.open(manager, new Path(batchDirectory(batch), name.toString), overwrite = true)
 
   /** What a batch that is done has fed back.
     *

@@ -27,10 +27,24 @@ object DurableFile {
       case e: IOException => throw Errors.stateFileUnavailable(path.toString, "written", e)
     }
 
+  /** A file that comes into being while its writer goes on; it appears when the stream is closed. */
+  def open(
+      files: CheckpointFileManager,
+      path: Path,
+      overwrite: Boolean
+  ): CheckpointFileManager.CancellableFSDataOutputStream =
+    try files.createAtomic(path, overwriteIfPossible = overwrite)
+    catch {
+      // HDFS and object stores want the directory of a file to be there.
+      case _: FileNotFoundException =>
+        files.mkdirs(path.getParent)
+        files.createAtomic(path, overwriteIfPossible = overwrite)
+    }
+
   private def put[T](files: CheckpointFileManager, path: Path, overwrite: Boolean)(
       body: OutputStream => T
   ): T = {
-    val out = files.createAtomic(path, overwriteIfPossible = overwrite)
+    val out = open(files, path, overwrite)
     try {
       val result = body(out)
       out.hsync()

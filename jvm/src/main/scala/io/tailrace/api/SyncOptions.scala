@@ -70,7 +70,7 @@ final case class SyncOptions(
   private def quoted(values: Seq[String]): String = values.map(v => s"\"$v\"").mkString(" or ")
 }
 
-private object SyncOptions {
+object SyncOptions {
 
   /** A minute, in microseconds. */
   private val StallAfter = 60L * 1000 * 1000

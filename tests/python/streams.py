@@ -130,13 +130,17 @@ class Query:
     def run(self) -> None:
         self.query.processAllAvailable()
 
-    def total(self, metric: str) -> int:
-        """A custom metric of the join, summed over the batches of this run."""
-        # A query that is idle for ten seconds reports its last batch once more.
+    def operators(self) -> list[dict[str, Any]]:
+        """What the join has reported of each batch of this run."""
+        # A query that is idle reports, too: at its start, and its last batch once more after ten seconds.
         batches = {
             p["batchId"]: p["stateOperators"] for p in self.query.recentProgress if p["stateOperators"]
         }
-        return sum(operators[0]["customMetrics"][metric] for operators in batches.values())
+        return [operators[0] for operators in batches.values()]
+
+    def total(self, metric: str) -> int:
+        """A custom metric of the join, summed over the batches of this run."""
+        return sum(operator["customMetrics"][metric] for operator in self.operators())
 
     def state(self) -> list[dict[str, Any]]:
         """The buffered rows, as Spark's own state reader sees them."""

@@ -145,8 +145,7 @@ def test_late_rows_are_counted_per_side(streams: Streams) -> None:
         streams.add([Row(2, 1, 90), Row(3, 1, 91)], [Row(12, 1, 89), Row(13, 1, 90), Row(14, 1, 91)])
         query.run()
         assert (query.total("lateLeftRows"), query.total("lateRightRows")) == (1, 2)
-        dropped = [p["stateOperators"][0]["numRowsDroppedByWatermark"] for p in query.query.recentProgress]
-        assert sum(dropped) == 3
+        assert sum(operator["numRowsDroppedByWatermark"] for operator in query.operators()) == 3
         streams.add([END], [END])
         query.run()
         assert groups(query.rows()) == [(1, [11]), (3, [14, 11])]

@@ -117,9 +117,12 @@ class LabelJoinExec(
     accumulator
   }
 
-  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped) {
+  private def waitingNow: Map[Int, Option[Long]] =
     waiting.value.asScala.map(one => one.partition -> one.oldest).toMap
-  }
+
+  override def hasTold: Boolean = !settings.isGrouped || waitingNow.size == getStateInfo.numPartitions
+
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waitingNow)
 
   override protected def ownMetrics: Map[String, SQLMetric] = JoinMetrics.create(sparkContext)
 

@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
 
-import io.tailrace.progress.HeldWork
+import io.tailrace.progress.{HeldWork, TellsDriver}
 import io.tailrace.state.BufferedRows
 
 /** A streaming join whose state is in [[io.tailrace.state.TailraceStateStore]], as Spark plans and runs it.
@@ -54,7 +54,8 @@ abstract class StoredJoinExec(
       right,
       outputMode
     )
-    with HeldWork {
+    with HeldWork
+    with TellsDriver {
 
   /** The columns that come out. */
   def joinOutput: Seq[Attribute]

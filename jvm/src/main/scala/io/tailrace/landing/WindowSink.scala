@@ -70,7 +70,8 @@ final class WindowSink(
     val offsets = StreamingSinks.offsets(session, batch.queryId, batchId)
     val landed = folder.landed(batchId, offsets) match {
       case Some(known) =>
-        runThrough(query)
+        // Its operators have to do their part again.
+        StreamingBatch.runThrough(session)
         known
       case None =>
         val staging = folder.newStaging(batchId)
@@ -82,10 +83,6 @@ final class WindowSink(
 
   private def progressOf(query: QueryExecution, batch: StreamingBatch): QueryProgress =
     QueryProgress.after(session, query.executedPlan, batch.watermarkMs, settings.server.map(_.settings))
-
-  /** Its rows have landed, but its operators have to do their part again. */
-  private def runThrough(query: QueryExecution): Unit =
-    query.toRdd.foreachPartition((rows: Iterator[_]) => rows.foreach(_ => ()))
 
   private def write(query: QueryExecution, staging: Path, batchId: Long): Seq[StagedFile] = {
     val output = query.analyzed.output

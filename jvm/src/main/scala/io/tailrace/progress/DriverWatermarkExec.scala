@@ -5,8 +5,10 @@ import java.util.UUID
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
+import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /** Spark's own node of a watermark, through which rows just pass: what it says at the end of a batch is found out on the
@@ -35,6 +37,21 @@ abstract class DriverWatermarkExec(
   override def canEqual(other: Any): Boolean = other.getClass == getClass
   override def equals(other: Any): Boolean = super.equals(other)
   override def hashCode: Int = super.hashCode
+}
+
+/** What Spark takes for the event times of a batch: one, which is as far as the watermark may go. */
+abstract class DriverWatermarkStats(session: SparkSession) extends EventTimeStatsAccum {
+  protected final lazy val batch: StreamingBatch = StreamingBatch.current(session)
+
+  /** The watermark after the batch, in milliseconds; none: there is none yet. */
+  protected def watermarkMs: Option[Long]
+
+  final override def value: EventTimeStats = {
+    SkippedBatch.runIfSkipped(session)
+    watermarkMs.fold(EventTimeStats.zero)(ms => EventTimeStats(ms, ms, ms.toDouble, 1))
+  }
+
+  override def isZero: Boolean = currentStats == EventTimeStats.zero
 }
 
 /** What executors see of a [[DriverWatermarkExec]]. They never run it. */

@@ -27,7 +27,8 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
     @transient val settings: ProgressSettings,
     val flag: Option[Attribute]
 ) extends CollectMetricsExec(name, columns, child)
-    with CodegenSupport {
+    with CodegenSupport
+    with TellsDriver {
   private def host: NamedExpression = columns.head
   private def time: NamedExpression = columns(1)
   private def eventTime: NamedExpression = columns(2)
@@ -51,6 +52,8 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
   override def collectedMetrics: Row = source.metrics
   override def resetMetrics(): Unit = metrics.values.foreach(_.reset())
 
+  override def hasTold: Boolean = source.hasRead(StreamingBatch.current(session).batchId)
+
   private def begin(): HostProgressTasks = {
     val batch = StreamingBatch.current(session)
     new HostProgressTasks(
@@ -63,13 +66,24 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
+    noteTasks(rows.getNumPartitions)
     val in = ProgressColumns(at(host), at(time), at(eventTime), share.map(at))
     rows.mapPartitions(new HostProgressPartition(begin(), in, child.output, flag.isDefined))
   }
 
   private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
 
-  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+  // Asked for when the generated code is about to run.
+  override def inputRDDs(): Seq[RDD[InternalRow]] = {
+    val inputs = child.asInstanceOf[CodegenSupport].inputRDDs()
+    noteTasks(inputs.map(_.getNumPartitions).maxOption.getOrElse(0))
+    inputs
+  }
+
+  private def noteTasks(tasks: Int): Unit = {
+    val batch = StreamingBatch.current(session)
+    source.noteTasks(batch.batchId, batch.clockMs, tasks)
+  }
 
   override protected def doProduce(ctx: CodegenContext): String =
     child.asInstanceOf[CodegenSupport].produce(ctx, this)

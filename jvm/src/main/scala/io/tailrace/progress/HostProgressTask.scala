@@ -36,7 +36,8 @@ private[progress] final class HostProgressTasks(
   def open(): HostProgressTask = {
     val task = new HostProgressTask(future, lateThrough)
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      if (task.passed > 0) progress.add(task.maxima.toBytes)
+      // Of no rows too: the driver is to know that the task has run.
+      progress.add(task.maxima.toBytes)
       metrics("numOutputRows") += task.passed
       metrics("lateRows") += task.maxima.late
       metrics("futureRows") += task.maxima.future

@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
-import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /** Spark's own node of a watermark, but what it says at the end of a batch is the low watermark of a source's hosts.
@@ -54,22 +53,14 @@ object LowWatermarkExec {
   * A row exactly at the low watermark is on time, and one at Spark's watermark is late: Spark's, in whole milliseconds, is
   * the last one before ours.
   */
-private[progress] final class LowWatermarkStats(
-    session: SparkSession,
-    settings: ProgressSettings
-) extends EventTimeStatsAccum {
+private[progress] final class LowWatermarkStats(session: SparkSession, settings: ProgressSettings)
+    extends DriverWatermarkStats(session) {
   private lazy val source = SourceWatermarks.of(session, settings)
-  private lazy val batch = StreamingBatch.current(session)
 
-  override def value: EventTimeStats = {
+  override protected def watermarkMs: Option[Long] = {
     val low = source.end(batch.batchId, batch.clockMs, QueryTopology.of(session, batch, _))
-    if (low == HostTable.Never) EventTimeStats.zero
-    else {
-      val spark = SparkWatermark.before(low)
-      EventTimeStats(spark, spark, spark.toDouble, 1)
-    }
+    Option.when(low != HostTable.Never)(SparkWatermark.before(low))
   }
 
-  override def isZero: Boolean = currentStats == EventTimeStats.zero
   override def copy(): EventTimeStatsAccum = new LowWatermarkStats(session, settings)
 }

@@ -38,6 +38,7 @@ private[progress] final class SourceWatermark(
 
   private var batch = -1L
   private var collected = List.empty[CollectionAccumulator[Array[Byte]]]
+  private var hasNoTasks = false
   private var ended = -1L
   private var lateRows = 0L
 
@@ -56,6 +57,7 @@ private[progress] final class SourceWatermark(
     }
     batch = next
     collected = Nil
+    hasNoTasks = false
   }
 
   /** What tasks of the batch give their tables to. A frame that is used twice in a query has two of them a batch. */
@@ -64,6 +66,17 @@ private[progress] final class SourceWatermark(
     val accumulator = newAccumulator()
     collected ::= accumulator
     accumulator
+  }
+
+  /** Takes note of the number of tasks that a batch has. */
+  def noteTasks(next: Long, clockMs: Long, tasks: Int): Unit = synchronized {
+    begin(next, clockMs)
+    hasNoTasks ||= tasks == 0
+  }
+
+  /** Whether tasks of a batch have run, if it has any. Not all of them need have: a sink may take the first rows only. */
+  def hasRead(finished: Long): Boolean = synchronized {
+    batch == finished && (hasNoTasks || collected.exists(!_.isZero))
   }
 
   /** Rows of this time and before are late in the batch: what the batch before it could close is closed. In microseconds. */

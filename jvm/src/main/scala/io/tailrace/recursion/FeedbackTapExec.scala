@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.progress.HeldWork
+import io.tailrace.progress.{HeldWork, TellsDriver}
 
 /** Lets the results of op pass, and writes them for the next micro-batch, which gives them to op again.
   *
@@ -32,7 +32,8 @@ final case class FeedbackTapExec(
     child: SparkPlan
 ) extends UnaryExecNode
     with CountsHops
-    with HeldWork {
+    with HeldWork
+    with TellsDriver {
   override def output: Seq[Attribute] = child.output
   override def mode: RecursionMode = RecursionMode.Feedback
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -60,11 +61,14 @@ final case class FeedbackTapExec(
       batch.batchId,
       name,
       written.json,
-      RowsInFlight.of(session, settings.name).collect(batch.batchId, oldest)
+      RowsInFlight.of(session, settings.name).collect(batch.batchId, oldest, name.tasks)
     )
     val rules = new FixpointRules(settings, columns, addsDepth = false, conf.sessionLocalTimeZone, hopSink)
     rows.mapPartitionsWithIndex(new FeedbackTask(run, rules, columns, times))
   }
+
+  override def hasTold: Boolean =
+    RowsInFlight.of(session, settings.name).isComplete(StreamingBatch.current(session).batchId)
 
   override def workName: String = s"tailraceRecursion-${settings.name}"
 

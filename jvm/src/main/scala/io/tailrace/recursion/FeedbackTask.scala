@@ -111,6 +111,7 @@ private[recursion] final class FeedbackRows(
   private def finish(): Unit = {
     writer.end()
     if (file == null) log.writeEmpty(run.batch, name) else file.close()
+    run.oldest.end(name.task)
     end()
     val nanos = System.nanoTime - startedNanos
     val hops = byDepth.toVector.map(rows => Hop(rows, if (rows > 0) nanos else 0))

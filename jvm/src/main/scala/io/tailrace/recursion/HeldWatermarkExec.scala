@@ -6,10 +6,9 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.progress.{DriverWatermarkExec, FollowsWatermarks, InputWatermarks}
+import io.tailrace.progress.{DriverWatermarkExec, DriverWatermarkStats, FollowsWatermarks, InputWatermarks}
 
 /** Spark's own node of a watermark, on the rows that come round: what it says at the end of a batch is as far as the other
   * watermarks of the query are, but not beyond the rows in flight. Of all watermarks Spark takes the least.
@@ -41,16 +40,11 @@ object HeldWatermarkExec {
 
 /** What Spark takes for the event times of a batch. */
 private[recursion] final class HeldWatermarkStats(session: SparkSession, recursion: String)
-    extends EventTimeStatsAccum {
-  private lazy val batch = StreamingBatch.current(session)
+    extends DriverWatermarkStats(session) {
   private lazy val inFlight = RowsInFlight.of(session, recursion)
 
-  override def value: EventTimeStats =
-    inFlight.watermark(batch.batchId, InputWatermarks.of(session)) match {
-      case Some(ms) => EventTimeStats(ms, ms, ms.toDouble, 1)
-      case None => EventTimeStats.zero
-    }
+  override protected def watermarkMs: Option[Long] =
+    inFlight.watermark(batch.batchId, InputWatermarks.of(session))
 
-  override def isZero: Boolean = currentStats == EventTimeStats.zero
   override def copy(): EventTimeStatsAccum = new HeldWatermarkStats(session, recursion)
 }

@@ -15,16 +15,28 @@ import io.tailrace.progress.{InputWatermarks, PerRun}
 private[recursion] final class RowsInFlight {
   private var batch = -1L
   private var oldest = List.empty[OldestTime]
+  private var tasks = List.empty[Int]
   private val inputs = new InputWatermarks
 
   /** What tasks of the batch give the event times to that they feed back. A frame that is used twice in a query has two of
     * them a batch.
+    *
+    * @param expected how many tasks these are
     */
-  def collect(next: Long, made: OldestTime): OldestTime = synchronized {
-    if (next != batch) oldest = Nil
+  def collect(next: Long, made: OldestTime, expected: Int): OldestTime = synchronized {
+    if (next != batch) {
+      oldest = Nil
+      tasks = Nil
+    }
     batch = next
     oldest ::= made
+    tasks ::= expected
     made
+  }
+
+  /** Whether all tasks of a batch have fed back what they had to. */
+  def isComplete(finished: Long): Boolean = synchronized {
+    batch == finished && oldest.zip(tasks).exists { case (made, expected) => made.tasks >= expected }
   }
 
   /** The watermark after a batch, in milliseconds.
@@ -49,19 +61,37 @@ private[recursion] object RowsInFlight {
     all.get(session, StreamingBatch.current(session).runId, recursion)(new RowsInFlight)
 }
 
-/** The least of the event times that tasks have seen, in microseconds. */
+/** The least of the event times that tasks have seen, in microseconds, and which tasks have come to their end: a sink may run
+  * a batch's tasks several times.
+  */
 private[recursion] final class OldestTime extends AccumulatorV2[Long, Option[Long]] {
   private var least = Long.MaxValue
+  private var ended = Set.empty[Int]
 
-  override def isZero: Boolean = least == Long.MaxValue
-  override def reset(): Unit = least = Long.MaxValue
+  /** How many tasks have seen all that they have. */
+  def tasks: Int = ended.size
+
+  /** In a task: it has seen all. */
+  def end(task: Int): Unit = ended += task
+
+  override def isZero: Boolean = least == Long.MaxValue && ended.isEmpty
+  override def reset(): Unit = {
+    least = Long.MaxValue
+    ended = Set.empty
+  }
   override def add(micros: Long): Unit = least = Math.min(least, micros)
-  override def merge(other: AccumulatorV2[Long, Option[Long]]): Unit = other.value.foreach(add)
-  override def value: Option[Long] = if (isZero) None else Some(least)
+  override def merge(other: AccumulatorV2[Long, Option[Long]]): Unit = other match {
+    case times: OldestTime =>
+      least = Math.min(least, times.least)
+      ended ++= times.ended
+    case _ => throw new IllegalArgumentException(s"not the times of a task: $other")
+  }
+  override def value: Option[Long] = Option.when(least != Long.MaxValue)(least)
 
   override def copy(): OldestTime = {
     val same = new OldestTime
     same.least = least
+    same.ended = ended
     same
   }
 }

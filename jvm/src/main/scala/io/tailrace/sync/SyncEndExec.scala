@@ -10,10 +10,9 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{BinaryExecNode, CollectMetricsExec, SparkPlan}
-import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.progress.{ColumnsOfWatermark, DriverWatermarkExec, FollowsWatermarks, InputWatermarks}
+import io.tailrace.progress._
 
 /** Where a batch of a synced join ends: on the driver, after its tasks and before Spark commits it. Nothing but the watermark
   * nodes of a query is asked then, so it is one, over no rows; the watermark that it tells is the other inputs'.
@@ -58,19 +57,14 @@ object SyncEndExec {
 
 /** What Spark takes for the event times of a batch, and asks for when the batch's tasks have ended. */
 private[sync] final class SyncEndStats(session: SparkSession, settings: SyncSettings)
-    extends EventTimeStatsAccum {
-  private lazy val batch = StreamingBatch.current(session)
+    extends DriverWatermarkStats(session) {
   private lazy val run = SyncRuns.of(session, settings)
 
-  override def value: EventTimeStats = {
+  override protected def watermarkMs: Option[Long] = {
     run.end(batch.batchId, batch.clockMs, SourcePartitions.of(session, settings.name))
-    run.watermark(InputWatermarks.of(session)) match {
-      case Some(ms) => EventTimeStats(ms, ms, ms.toDouble, 1)
-      case None => EventTimeStats.zero
-    }
+    run.watermark(InputWatermarks.of(session))
   }
 
-  override def isZero: Boolean = currentStats == EventTimeStats.zero
   override def copy(): EventTimeStatsAccum = new SyncEndStats(session, settings)
 }
 

@@ -110,6 +110,8 @@ class SyncJoinExec(
   @transient private lazy val times: SyncTimes = run.times(batch.batchId)
   @transient private lazy val held = run.held(batch.batchId)
 
+  override def hasTold: Boolean = heldNow.size == getStateInfo.numPartitions
+
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
   /** A batch without data is worth running when the next release or expiry takes a row out of the state. */

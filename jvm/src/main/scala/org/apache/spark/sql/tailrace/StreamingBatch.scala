@@ -2,10 +2,12 @@ package org.apache.spark.sql.tailrace
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
 
 /** The micro-batch that is being planned or run in this thread.
   *
@@ -28,7 +30,11 @@ final case class StreamingBatch(
 /** @param plan with the nodes whose tasks have run
   * @param sink where its rows went
   */
-final case class RunningBatch(plan: SparkPlan, sink: Table)
+final case class RunningBatch(plan: SparkPlan, sink: Table) {
+
+  /** Whether the sink is one that Spark hands the batch to. With others the plan ends in what they write, and always runs. */
+  def sinkMaySkip: Boolean = sink.isInstanceOf[Sink]
+}
 
 object StreamingBatch {
 
@@ -55,6 +61,14 @@ object StreamingBatch {
   def running(session: SparkSession): RunningBatch = {
     val execution = StreamingRun.execution(session)
     RunningBatch(execution.lastExecution.executedPlan, execution.sink)
+  }
+
+  /** Has the operators of the batch of this thread do their part; its rows go nowhere. */
+  def runThrough(session: SparkSession): Unit = {
+    val batch = StreamingRun.execution(session).lastExecution
+    SQLExecution.withNewExecutionId(batch) {
+      batch.toRdd.foreachPartition((rows: Iterator[InternalRow]) => rows.foreach(_ => ()))
+    }
   }
 
   /** The starts of queries that are running. */

@@ -1,0 +1,49 @@
+package io.tailrace.progress
+
+import java.util.concurrent.atomic.AtomicLong
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan}
+
+/** An operator whose tasks tell the driver what they have seen of a micro-batch. */
+trait TellsDriver extends SparkPlan {
+
+  /** On the driver, when the sink is done with a batch: whether the operator's tasks have run. */
+  def hasTold: Boolean
+}
+
+/** A micro-batch whose tasks its sink has not run.
+  *
+  * What tasks have seen is in the checkpoint only when the batch has ended, and the sink may have the batch for good before
+  * that. When it runs again after a crash in between, the sink takes it for done and asks for none of its rows: Spark's sink of
+  * files does so, Delta Lake's, and each function of `foreachBatch` that compares batch numbers. Without its tasks the driver
+  * would know nothing of the batch, and forget the partitions and hosts that have come in it.
+  *
+  * {{{
+  *   12:00:00   batch 7: tasks ── sink has it ── killed before 7.progress and commit log 7
+  *   12:01:00   batch 7: sink has it already ── tasks, whose rows go nowhere ── 7.progress ── commit log 7
+  * }}}
+  */
+private[progress] object SkippedBatch extends Logging {
+  private val judged = new PerRun[AtomicLong]
+
+  /** To be called when the sink is done with a batch, in the thread of the query, before anything is asked of its tasks. */
+  def runIfSkipped(session: SparkSession): Unit = {
+    val batch = StreamingBatch.current(session)
+    val last = judged.get(session, batch.runId, batch.queryId)(new AtomicLong(-1))
+    if (last.getAndSet(batch.batchId) != batch.batchId) {
+      val running = StreamingBatch.running(session)
+      val silent =
+        StreamingPlan.nodes(running.plan).collect { case node: TellsDriver if !node.hasTold => node }
+      if (running.sinkMaySkip && silent.nonEmpty) {
+        logInfo(
+          s"The sink has not asked for the rows of batch ${batch.batchId}: its tasks run nevertheless, for " +
+            silent.map(_.nodeName).distinct.mkString(", ")
+        )
+        StreamingBatch.runThrough(session)
+      }
+    }
+  }
+}

@@ -1,0 +1,141 @@
+"""A sink has a batch, the query dies before Spark knows, and then the sink asks for none of its rows.
+
+So does the function of `foreachBatch` here, which compares batch numbers, and Spark's own sink of files.
+What the batch's tasks would have told the driver must be known nevertheless.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import tailrace
+from synced import Row, Synced, shown
+from trees import Trees
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class OnceOnly:
+    """A function of `foreachBatch` that takes each batch once, and dies when it has taken one of them."""
+
+    def __init__(self, dies_after: int, *, looks_first: bool = False) -> None:
+        self.rows: list[Any] = []
+        self._looks_first = looks_first
+        self._taken: set[int] = set()
+        self._dies_after = dies_after
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        if self._looks_first:
+            frame.isEmpty()
+        if batch in self._taken:
+            return
+        self.rows += frame.collect()
+        self._taken.add(batch)
+        if batch == self._dies_after:
+            raise RuntimeError("dies")
+
+    def drain(self, result: DataFrame, checkpoint: Path) -> None:
+        """Runs the query until all is read, or it dies."""
+        writer = result.writeStream.foreachBatch(self).option("checkpointLocation", str(checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+
+
+def _die(sink: OnceOnly, result: DataFrame, checkpoint: Path) -> None:
+    with pytest.raises(StreamingQueryException, match="dies"):
+        sink.drain(result, checkpoint)
+
+
+def _undo(streams: Synced, batch: int) -> None:
+    """As a kill leaves it between the commit of the sink and the end of the batch."""
+    checkpoint = streams.root / "query" / "checkpoint"
+    for name in (f"commits/{batch}", f"tailrace-sync/sync_join/{batch}.progress"):
+        (checkpoint / name).unlink()
+
+
+@pytest.mark.parametrize("kind", ["files", "function", "function that looks first"])
+def test_a_partition_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    streams = Synced(spark, tmp_path)
+    sink = OnceOnly(0, looks_first=kind != "function")
+
+    def run() -> list[tuple[Any, ...]]:
+        if kind != "files":
+            sink.drain(streams.join(), tmp_path / "checkpoint")
+            return sorted((shown(row.asDict()) for row in sink.rows), key=repr, reverse=True)
+        with streams.query() as query:
+            query.run()
+            return sorted(map(shown, query.rows()), key=repr, reverse=True)
+
+    # The row without a key comes out at once, of the first partition: to look for one row no other task runs.
+    streams.add(left=[Row(1, 0, 0), Row(None, 0, 0)], right=[Row(90, 0, 8), Row(91, 1, 0)])
+    at_once = [(None, 0, None)]
+    if kind == "files":
+        assert run() == at_once
+        _undo(streams, 0)
+    else:
+        _die(sink, streams.join(), tmp_path / "checkpoint")
+    streams.add(right=[Row(92, 0, 20)])
+    assert run() == at_once, "partition 1 isn't waited for"
+    streams.add(right=[Row(1, 1, 3), Row(93, 1, 9)])
+    assert run() == [*at_once, (1, 0, 3)]
+
+
+def test_rows_that_it_has_made_due_come_out_without_more(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Synced(spark, tmp_path)
+    sink = OnceOnly(0)
+    streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 8)])
+    _die(sink, streams.join(), tmp_path / "checkpoint")
+    sink.drain(streams.join(), tmp_path / "checkpoint")
+    assert [shown(row.asDict()) for row in sink.rows] == [(1, 0, 1)]
+
+
+def _minute(minute: int) -> int:
+    return 12 * 60 + minute
+
+
+def _timed(trees: Trees) -> DataFrame:
+    """The node, a host, and the time that stands for its parent in minutes of a day."""
+    columns = ("node", "cast(node AS string) AS host", "timestamp_micros(parent * 60000000) AS at")
+    return trees.stream("nodes").selectExpr(*columns)
+
+
+def test_a_host_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+    trees = Trees(spark, tmp_path)
+
+    def counts() -> DataFrame:
+        return tailrace.accurate_watermark(_timed(trees), "at", host="host").groupBy("at").count()
+
+    sink = OnceOnly(1)
+    trees.add("nodes", [(1, _minute(0))], [(2, _minute(0))])
+    _die(sink, counts(), tmp_path / "query")
+    later = [[(1, _minute(30))], [(1, _minute(31))], [(2, _minute(0)), (2, _minute(40))], [(1, _minute(40))]]
+    trees.add("nodes", *later)
+    sink.drain(counts(), tmp_path / "query")
+    by_minute = {row["at"].strftime("%H:%M"): row["count"] for row in sink.rows}
+    assert by_minute["12:00"] == 3, "12:00 was over before host 2 had passed it"
+
+
+def test_rows_that_it_has_sent_round_hold_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
+    def down(u: DataFrame) -> DataFrame:
+        return u.where("node > 0").selectExpr("node - 1 AS node", *u.columns[1:])
+
+    trees = Trees(spark, tmp_path)
+
+    def counts() -> DataFrame:
+        accurate = tailrace.accurate_watermark(_timed(trees), "at", host="host").drop("host")
+        return tailrace.recursively(accurate, down, mode="feedback").groupBy("at").count()
+
+    trees.add("nodes", [(5, _minute(0))], [(5, _minute(30))])
+    # In batch 2 nothing is read, and 5 from 12:00 goes round for the third time.
+    sink = OnceOnly(2)
+    _die(sink, counts(), tmp_path / "query")
+    trees.add("nodes", [(5, _minute(31))], [(5, _minute(32))])
+    sink.drain(counts(), tmp_path / "query")
+    by_minute = {row["at"].strftime("%H:%M"): row["count"] for row in sink.rows}
+    assert by_minute["12:00"] == by_minute["12:30"] == 5, "rows that went round were taken for late"

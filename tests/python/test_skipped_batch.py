@@ -95,6 +95,25 @@ def test_rows_that_it_has_made_due_come_out_without_more(spark: SparkSession, tm
     assert [shown(row.asDict()) for row in sink.rows] == [(1, 0, 1)]
 
 
+def test_a_function_that_skips_a_batch_it_has_never_had_is_found_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    streams = Synced(spark, tmp_path)
+    streams.add(left=[Row(1, 0, 0)], right=[Row(90, 0, 2)])
+
+    def first_only(frame: DataFrame, batch: int) -> None:
+        if batch == 0:
+            frame.collect()
+
+    writer = streams.join().writeStream.foreachBatch(first_only)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    streams.add(right=[Row(91, 0, 20)])
+    # Of Spark's STATE_STORE_COMMIT_VALIDATION_FAILED the message has the state only.
+    with pytest.raises(StreamingQueryException, match="SQLSTATE: XXKST"):
+        query.processAllAvailable()
+
+
 def _minute(minute: int) -> int:
     return 12 * 60 + minute
 

@@ -19,7 +19,9 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
   private def newFiles(conf: Configuration = new Configuration) =
     new CheckpointFiles(new Path(checkpoint.toURI), conf)
   private def stored(name: String) = new File(checkpoint, name)
-  private def names: Set[String] = checkpoint.list.toSet.filterNot(_.startsWith("."))
+  // None, if nobody has got as far as to make the directory.
+  private def names: Set[String] =
+    Option(checkpoint.list).toSet.flatten.filterNot((name: String) => name.startsWith("."))
 
   private def local(name: String, bytes: Array[Byte] = content): File = {
     val file = new File(directory, name)

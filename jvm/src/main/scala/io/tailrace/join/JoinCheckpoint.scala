@@ -74,10 +74,8 @@ object JoinCheckpoint {
     }
   }
 
-  private def write(files: CheckpointFileManager, path: Path, content: JoinCheckpoint): Unit = {
-    files.mkdirs(path.getParent)
+  private def write(files: CheckpointFileManager, path: Path, content: JoinCheckpoint): Unit =
     DurableFile.write(files, path)(_.write(Serialization.write(content).getBytes(UTF_8)))
-  }
 
   /** @param batchId that needs it
     * @throws io.tailrace.common.TailraceStateException if it isn't there, or damaged

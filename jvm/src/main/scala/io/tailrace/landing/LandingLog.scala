@@ -48,10 +48,7 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
   /** Says that a window is closed, unless that has been said. */
   def mark(window: ClosedWindow): Unit = {
     val marker = paths.marker(window.start)
-    if (!files.exists(marker)) {
-      files.mkdirs(marker.getParent)
-      DurableFile.write(files, marker)(_.write(window.report.getBytes("UTF-8")))
-    }
+    if (!files.exists(marker)) DurableFile.write(files, marker)(_.write(window.report.getBytes("UTF-8")))
   }
 
   /** Deletes what a writer that died may have left beside a window's mark. */
@@ -68,11 +65,9 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     try WindowReport.decode(new String(DurableFile.read(files, paths.marker(start)), "UTF-8"))
     catch { case _: FileNotFoundException => None }
 
-  private def create(path: Path, bytes: Array[Byte]): Unit = {
-    files.mkdirs(path.getParent)
+  private def create(path: Path, bytes: Array[Byte]): Unit =
     try DurableFile.create(files, path)(_.write(bytes))
     catch { case e: FileAlreadyExistsException => throw Errors.windowsTwoWriters(path.toString, e) }
-  }
 
   private def names(directory: Path): Seq[String] =
     try files.list(directory).toSeq.map(_.getPath.getName)

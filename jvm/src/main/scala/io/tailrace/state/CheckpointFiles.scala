@@ -25,12 +25,6 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
 
   private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
 
-  // Who only reads leaves no directory behind.
-  private lazy val writable = {
-    files.mkdirs(directory)
-    files
-  }
-
   // Operator and partition: they stay when a checkpoint is moved.
   private val place = {
     // A path that was made of a URI may end in a slash, and has no name then.
@@ -46,7 +40,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override def upload(local: File, name: String): Run = {
     val in = new FileInputStream(local)
     try
-      DurableFile.write(writable, new Path(directory, name)) { out =>
+      DurableFile.write(files, new Path(directory, name)) { out =>
         val (length, crc) = copy(in, out, new Array[Byte](BufferBytes))
         Run(name, length, crc, Nil)
       }
@@ -54,7 +48,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   override def writeManifest(manifest: Manifest, id: Option[String]): Unit =
-    DurableFile.write(writable, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest, place)))
+    DurableFile.write(files, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest, place)))
 
   override def hasManifest(version: Long, id: Option[String]): Boolean =
     files.exists(manifestPath(version, id))

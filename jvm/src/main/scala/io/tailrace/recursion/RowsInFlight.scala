@@ -15,28 +15,21 @@ import io.tailrace.progress.{InputWatermarks, PerRun}
 private[recursion] final class RowsInFlight {
   private var batch = -1L
   private var oldest = List.empty[OldestTime]
-  private var tasks = List.empty[Int]
   private val inputs = new InputWatermarks
 
   /** What tasks of the batch give the event times to that they feed back. A frame that is used twice in a query has two of
     * them a batch.
-    *
-    * @param expected how many tasks these are
     */
-  def collect(next: Long, made: OldestTime, expected: Int): OldestTime = synchronized {
-    if (next != batch) {
-      oldest = Nil
-      tasks = Nil
-    }
+  def collect(next: Long, made: OldestTime): OldestTime = synchronized {
+    if (next != batch) oldest = Nil
     batch = next
     oldest ::= made
-    tasks ::= expected
     made
   }
 
   /** Whether all tasks of a batch have fed back what they had to. */
   def isComplete(finished: Long): Boolean = synchronized {
-    batch == finished && oldest.zip(tasks).exists { case (made, expected) => made.tasks >= expected }
+    batch == finished && oldest.exists(_.isComplete)
   }
 
   /** The watermark after a batch, in milliseconds.
@@ -63,13 +56,14 @@ private[recursion] object RowsInFlight {
 
 /** The least of the event times that tasks have seen, in microseconds, and which tasks have come to their end: a sink may run
   * a batch's tasks several times.
+  *
+  * @param tasks how many there are
   */
-private[recursion] final class OldestTime extends AccumulatorV2[Long, Option[Long]] {
+private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long, Option[Long]] {
   private var least = Long.MaxValue
   private var ended = Set.empty[Int]
 
-  /** How many tasks have seen all that they have. */
-  def tasks: Int = ended.size
+  def isComplete: Boolean = ended.size == tasks
 
   /** In a task: it has seen all. */
   def end(task: Int): Unit = ended += task
@@ -89,7 +83,7 @@ private[recursion] final class OldestTime extends AccumulatorV2[Long, Option[Lon
   override def value: Option[Long] = Option.when(least != Long.MaxValue)(least)
 
   override def copy(): OldestTime = {
-    val same = new OldestTime
+    val same = new OldestTime(tasks)
     same.least = least
     same.ended = ended
     same

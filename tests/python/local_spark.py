@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -19,8 +19,7 @@ def start(memory: str, more: Mapping[str, str] | None = None) -> SparkSession:
         memory: of the driver: "1g".
         more: further settings.
     """
-    builder: SparkSession.Builder = SparkSession.builder
-    settings = {
+    settings: dict[str, Any] = {
         "spark.master": "local[2]",
         "spark.app.name": "tailrace tests",
         "spark.driver.memory": memory,
@@ -32,6 +31,4 @@ def start(memory: str, more: Mapping[str, str] | None = None) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         **(more or {}),
     }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return tailrace.configure(builder).getOrCreate()
+    return tailrace.configure(SparkSession.builder.config(map=settings)).getOrCreate()

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
-from trees import Trees
+from trees import Trees, down
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def trees(spark: SparkSession, tmp_path: Path) -> Trees:
     return Trees(spark, tmp_path)
-
-
-def down(u: DataFrame) -> DataFrame:
-    return u.where("node > 0").selectExpr("node - 1 AS node", *u.columns[1:])
 
 
 def test_rows_that_go_round_hold_the_watermark(trees: Trees) -> None:

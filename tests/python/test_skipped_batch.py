@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 import tailrace
 from synced import Row, Synced, shown
-from trees import Trees
+from trees import Trees, down
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,9 +141,6 @@ def test_a_host_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path: Pat
 
 
 def test_rows_that_it_has_sent_round_hold_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
-    def down(u: DataFrame) -> DataFrame:
-        return u.where("node > 0").selectExpr("node - 1 AS node", *u.columns[1:])
-
     trees = Trees(spark, tmp_path)
 
     def counts() -> DataFrame:

@@ -79,6 +79,11 @@ class Rows(list[tuple[Any, ...]]):
         return [row.asDict(recursive=True) for row in observed]
 
 
+def down(u: DataFrame) -> DataFrame:
+    """An operation that gives the node below, until there is none."""
+    return u.where("node > 0").selectExpr("node - 1 AS node", *u.columns[1:])
+
+
 def forest(nodes: int, rng: random.Random) -> list[Edge]:
     """Node 1 is a root, and any node after it may be another; parents have smaller numbers."""
     return [(n, rng.randrange(1, n)) for n in range(2, nodes + 1) if rng.random() < 0.95]

@@ -46,7 +46,7 @@ def _read(spark: SparkSession, servers: str, batch: int, root: Path) -> DataStre
 
 def main() -> None:
     root, pipeline, until, servers = Path(sys.argv[1]), *sys.argv[2:]
-    spark = worker_session.start(spark_jars=connector_jars())
+    spark = worker_session.start({"spark.jars": connector_jars()})
     batch = 10_000 if until == "drain" else 100
     writer = _copy(spark, servers, batch) if pipeline == "copy" else _read(spark, servers, 2 * batch, root)
     worker_session.run(writer, root / f"{pipeline}-checkpoint", drain=until == "drain")

@@ -9,17 +9,18 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
-    from pathlib import Path
 
 KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
 # Another one makes another campaign: other data, other moments.
 SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
 _LONGEST_SECONDS = 30
+_SHARED = Path(__file__).parents[1] / "python"
 
 
 def run_to_the_end(
@@ -89,7 +90,10 @@ def committed_files(root: Path) -> list[str]:
 
 
 def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Starts `worker ROOT MORE...`, which makes its Spark and waits for `begin`."""
+    """Starts `worker ROOT MORE...`, which makes the tests' Spark and waits for `begin`."""
+    paths = [str(_SHARED), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", **os.environ}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.Popen(
         [sys.executable, str(worker), str(root), *more],
         stdin=subprocess.PIPE,
@@ -97,7 +101,7 @@ def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Po
         stderr=log,
         # A group of its own: the JVM is a child of the Python process, and both die at the same moment.
         start_new_session=True,
-        env={"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", **os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env=environment,
     )
 
 

@@ -7,37 +7,25 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-import tailrace
+import local_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-def start(**more: str) -> SparkSession:
-    """Starts it and waits until the test says BEGIN.
-
-    Args:
-        more: settings, by their names with _ for the dots.
-    """
-    builder = SparkSession.builder.master("local[2]")
+def start(more: Mapping[str, str] | None = None) -> SparkSession:
+    """Starts it, with further settings, and waits until the test says BEGIN."""
     settings = {
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "2",
         # Often, so that purging is killed too.
         "spark.sql.streaming.stateStore.maintenanceInterval": "300ms",
         "spark.sql.streaming.minBatchesToRetain": "3",
-        **{name.replace("_", "."): value for name, value in more.items()},
+        **(more or {}),
     }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = tailrace.configure(builder).getOrCreate()
+    session = local_spark.start("1g", settings)
     if sys.stdin.readline() != "BEGIN\n":
         raise SystemExit("the test has ended")
     return session

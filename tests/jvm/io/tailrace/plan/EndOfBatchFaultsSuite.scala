@@ -25,10 +25,10 @@ final class EndOfBatchFaultsSuite extends SparkSuite {
 
   test("a synced join waits for all partitions that have come") {
     same("run$", "manifest$", "/tailrace-sync/") { (served, logs) =>
-      val options =
-        SyncOptions("at", "at", window = "1 hour", syncDelay = "1 second", rightPartition = Seq("host"))
+      val host = Seq("host")
+      val options = SyncOptions("at", "at", "1 hour", "1 second", leftPartition = host, rightPartition = host)
       Tailrace
-        .syncJoin(served, logs, Seq("id" -> "id"), options.copy(leftPartition = Seq("host")))
+        .syncJoin(served, logs, Seq("id" -> "id"), options)
         .select("id", "at", "at_right")
     }
   }
@@ -96,6 +96,7 @@ final class EndOfBatchFaultsSuite extends SparkSuite {
     private val logs = MemoryStream[Arrived](spark)
     private val result = query(served.toDF(), logs.toDF())
     private var running: Option[StreamingQuery] = None
+    private var added = Option.empty[Arrivals]
 
     /** @param faults one in each batch, after the first ones
       * @return all rows that have come out
@@ -112,8 +113,6 @@ final class EndOfBatchFaultsSuite extends SparkSuite {
       val rows = spark.read.schema(result.schema).parquet(new File(d, "out").getPath).collect()
       rows.map(_.toString).sorted.toSeq
     }
-
-    private var added = Option.empty[Arrivals]
 
     private def attempt(d: File, batch: Arrivals): Option[Throwable] =
       try {

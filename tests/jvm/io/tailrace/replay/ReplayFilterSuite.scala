@@ -39,6 +39,7 @@ final class ReplayFilterSuite extends SparkSuite {
     private var running: StreamingQuery = _
     @volatile var failNext = false
     @volatile var taking = Int.MaxValue
+    @volatile var actions: Dataset[Row] => Unit = _ => ()
 
     def start(): Pipeline = {
       running = filter(source.toDF()).writeStream
@@ -47,6 +48,7 @@ final class ReplayFilterSuite extends SparkSuite {
         .foreachBatch { (rows: Dataset[Row], batch: Long) =>
           val part = if (taking < Int.MaxValue) rows.limit(taking) else rows
           batches.put(batch, part.collect().map(_.getAs[String]("value")).toSeq)
+          actions(rows)
           if (failNext) {
             failNext = false
             throw new IllegalStateException("as the test wants it")
@@ -242,6 +244,26 @@ final class ReplayFilterSuite extends SparkSuite {
       batch(100, (1L, 2L), (1L, 2L), (1L, 5L))
       assert(pipeline.counts.getAs[Long]("gaps") == -1 && pipeline.counts.getAs[Long]("replays") == 1)
       assert(pipeline.counts.getSeq[Row](6) == Seq(Row(1L, 0, 2L)))
+    }
+  }
+
+  test("what was counted is counted once, however many actions a batch has") {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byKey).start()
+      pipeline.actions = rows => {
+        rows.limit(1).collect()
+        rows.count()
+        rows.repartition(3).collect()
+        rows.unionAll(rows).coalesce(1).collect()
+        ()
+      }
+      pipeline.add(
+        (0L to 9L).map(i => written((i % 2).toInt, i, i % 2, 0, i / 2 * 2)) :+ written(0, 10, 0, 0, 8)
+      )
+      assert(
+        pipeline.counts.getValuesMap[Long](Seq("passed", "replays", "unprotected", "gaps")) ==
+          Map("passed" -> 10, "replays" -> 1, "unprotected" -> 0, "gaps" -> 8)
+      )
     }
   }
 

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 
-import io.tailrace.common.SumAccumulator
+import io.tailrace.common.PartitionAccumulator
 
 /** Drops replays: records at or below the high-water mark of their producer and source partition.
   *
@@ -61,14 +61,14 @@ final case class ReplayFilterExec(
     "returned" -> SQLMetrics.createMetric(sparkContext, "forgotten origins that are back")
   )
 
-  @transient private lazy val counter: SumAccumulator[ReplayCounts] = {
-    val made = new SumAccumulator(ReplayCounts())
+  @transient private lazy val counter: PartitionAccumulator[ReplayCounts] = {
+    val made = new PartitionAccumulator[ReplayCounts]
     sparkContext.register(made)
     made
   }
 
-  /** Of the batch that has run. */
-  def counts: ReplayCounts = counter.value
+  /** Of the batch that has run, however many actions have. */
+  def counts: ReplayCounts = counter.value.values.foldLeft(ReplayCounts())(_ + _)
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
@@ -91,7 +91,7 @@ final case class ReplayFilterExec(
     if (forgottenBefore != Long.MinValue) {
       val forgotten = new ForgottenOrigins(marks, MarkCache.forget(filter, forgottenBefore), forgottenBefore)
       forgotten.report(directory.toString, settings)
-      counter.add(ReplayCounts(forgotten = forgotten.count))
+      counter.add(PartitionAccumulator.Driver -> ReplayCounts(forgotten = forgotten.count))
     }
     val next =
       if (files.deltas.size < ReplayFilterExec.DeltasPerSnapshot) files

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.{FlaggedRows, StepwiseRows, SumAccumulator, UnsafeRows}
+import io.tailrace.common.{FlaggedRows, PartitionAccumulator, StepwiseRows, UnsafeRows}
 
 /** What the tasks of a micro-batch need to know.
   *
@@ -46,7 +46,7 @@ private[replay] final class ReplayPartition(
     settings: ReplaySettings,
     batch: Option[ReplayBatch],
     metrics: Map[String, SQLMetric],
-    counter: SumAccumulator[ReplayCounts]
+    counter: PartitionAccumulator[ReplayCounts]
 ) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
@@ -70,14 +70,14 @@ private[replay] final class ReplayPartition(
         } else {
           end()
           for { b <- batch; l <- log } l.write(b.files.batch, b.attempt, index, b.tasks, task.moved)
-          show(task.counts)
+          show(index, task.counts)
           null
         }
     }
   }
 
-  private def show(counts: ReplayCounts): Unit = {
-    counter.add(counts)
+  private def show(index: Int, counts: ReplayCounts): Unit = {
+    counter.add(index -> counts)
     metrics(
       "numOutputRows"
     ) += counts.passed + counts.unprotected + (if (settings.divert) counts.replays else 0L)

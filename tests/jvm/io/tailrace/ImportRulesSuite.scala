@@ -139,6 +139,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "progress/HostEntries",
       "progress/HostTable",
       "progress/ProgressFile",
+      "progress/Silence",
       "progress/Smallest",
       "progress/SourceProgress",
       "progress/WatermarkStamp",

@@ -43,8 +43,8 @@ def write_windows(
     and who reads it may see a part of a micro-batch. Windows are closed that no row came for, too, from
     the first one that has rows.
 
-    Rows for a window that is closed go to `path/_late/window_start=.../`, rows without an event time to
-    `path/_untimed/`; neither is lost, and both are counted in the query's progress,
+    Rows for a window that is closed go to `path/_late/window_start=.../`, rows without an event time, or
+    with one before the year 2 or after 9998, to `path/_untimed/`; neither is lost, and both are counted in the query's progress,
     `observedMetrics["tailrace.windows"]`: `rows`, `late_rows` and `untimed_rows` of the last micro-batch,
     `open_windows`, `closed_through`, `low_watermark`. A row at exactly a window's end is of the next
     window.

@@ -130,6 +130,36 @@ def test_a_window_is_marked_when_its_last_host_has_passed(spark: SparkSession, t
     assert not list((logs.out / "_tailrace" / "staging").glob("*"))
 
 
+def test_absurd_times_break_neither_the_landing_nor_the_report(spark: SparkSession, tmp_path: Path) -> None:
+    logs = Logs(spark, tmp_path)
+    centuries = [
+        (dt.datetime(year, 1, 1, tzinfo=dt.UTC) - NOON).total_seconds() for year in (1, 2, 1500, 9999)
+    ]
+    metrics = logs.land(("a", centuries[0]), ("a", centuries[1]), ("b", 1), ("a", centuries[2]), ("a", 2))
+    assert (metrics["rows"], metrics["untimed_rows"]) == (5, 1)
+    assert logs.rows("_untimed") == 1
+    metrics = logs.land(("a", 15), ("b", 16), ("c", centuries[3]))
+    assert metrics["untimed_rows"] == 1
+    reports = tailrace.window_report(spark, logs.out).collect()
+    assert [r["rows"] for r in reports] == [1, 1, 2]
+    assert [r["window_start"].astimezone(dt.UTC).year for r in reports] == [2, 1500, 2026]
+    assert logs.rows(name(0)) == 2
+
+
+def test_another_reader_of_partitioned_tables_sees_the_windows_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    logs = Logs(spark, tmp_path)
+    logs.land(("a", 1), ("b", 2), ("a", 60), ("b", 61), ("a", None))
+    logs.land(("a", 3))
+    assert (logs.rows("_untimed"), logs.rows(f"_late/{name(0)}")) == (1, 1)
+    table = pq.read_table(logs.out)
+    assert Counter(table.column("window_start").to_pylist()) == {name(0)[13:]: 2, name(60)[13:]: 2}
+    for aside in ("_late", "_untimed"):
+        assert pq.read_table(logs.out / aside).num_rows == 1
+        assert spark.read.parquet(str(logs.out / aside)).count() == 1
+
+
 def test_the_hosts_that_lag_are_named(spark: SparkSession, tmp_path: Path) -> None:
     hosts = {"completeness": "40%", "hosts": ["a", "b", "c", "d", "e"]}
     logs = Logs(spark, tmp_path, source=hosts, missing=2)

@@ -23,6 +23,19 @@ final class WindowReportSuite extends AnyFunSuite {
     Seq("", "[]", "{", "{\"format\":2}", "null").foreach(t => assert(WindowReport.decode(t).isEmpty, t))
   }
 
+  test("times before 1678 and after 2262, to the ends of what a column can have") {
+    Seq(Long.MinValue + 1, -62135596800000000L, 253402300799999999L, Long.MaxValue).foreach { time =>
+      val odd = report.copy(
+        start = -62135596800000000L,
+        end = 253402300799999999L,
+        missing = Seq(MissingHost("logs", "a", Some(time))),
+        low = time
+      )
+      assert(WindowReport.decode(WindowReport.encode(odd)).contains(odd), time)
+      assert(Math.signum(odd.missing.head.lagSeconds(odd.end).get) == Math.signum(odd.end - time.toDouble))
+    }
+  }
+
   test("its layout") {
     assert(
       WindowReport.encode(report) == "{\"format\":1,\"window_start\":\"2026-01-01T12:00:00Z\"," +

@@ -1,5 +1,9 @@
 package io.tailrace.landing
 
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateMutableProjection
+import org.apache.spark.sql.types.{LongType, TimestampType}
 import org.scalatest.funsuite.AnyFunSuite
 
 final class WindowsSuite extends AnyFunSuite {
@@ -25,6 +29,22 @@ final class WindowsSuite extends AnyFunSuite {
     val last = windows.start(Long.MaxValue)
     assert(last <= Long.MaxValue && windows.end(last) == Long.MaxValue)
     intercept[ArithmeticException](windows.start(Long.MinValue))
+  }
+
+  test("times without a window are those before the year 2 and after 9998, for Spark's expression as well") {
+    val windows = Windows(hour, 0)
+    val (first, end) = (micros("0002-01-01T00:00:00Z"), micros("9999-01-01T00:00:00Z"))
+    Seq(Long.MinValue -> false, (first - 1) -> false, first -> true, (end - 1) -> true, end -> false)
+      .foreach { case (time, lands) =>
+        assert(windows.lands(time) == lands)
+        val start = WindowStart(Literal(time, TimestampType), windows)
+        assert(start.eval() == (if (lands) windows.start(time) else null))
+        assert(
+          GenerateMutableProjection.generate(Seq(start))(InternalRow.empty).get(0, LongType) == start.eval()
+        )
+      }
+    assert(windows.closedBy(first - 1).isEmpty && windows.closedBy(Long.MinValue).isEmpty)
+    assert(windows.closedBy(Long.MaxValue).contains(end))
   }
 
   test("what is no window is refused") {

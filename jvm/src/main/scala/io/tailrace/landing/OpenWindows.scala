@@ -33,8 +33,10 @@ final case class OpenWindows(windows: Windows, through: Option[Long], rows: Tree
     * @return none if that closes nothing
     */
   def close(low: Long): Option[Closing] = {
-    val until = windows.start(low)
-    through.orElse(rows.headOption.map(_._1)).filter(_ < until).map { from =>
+    for {
+      until <- windows.closedBy(low)
+      from <- through.orElse(rows.headOption.map(_._1)) if from < until
+    } yield {
       val (complete, open) = (rows.rangeUntil(until), rows.rangeFrom(until))
       val empty = (until - from) / windows.width - complete.size
       val closed =

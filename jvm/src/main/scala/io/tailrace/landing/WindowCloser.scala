@@ -80,7 +80,7 @@ private[landing] final class WindowCloser(folder: LandingFolder, settings: Landi
   private def closeThrough(low: Long): Unit = {
     closing = Math.max(closing, low)
     if (low != HostTable.Never && folder.closes(low)) {
-      hosts(settings.windows.start(low)).foreach { behind =>
+      hosts(settings.windows.closedBy(low).getOrElse(Windows.Earliest)).foreach { behind =>
         val reports = folder.close(low, _.map { case (start, rows) => report(start, rows, low, behind) })
         if (client.isDefined) tellOf(reports.map(_ -> 0L))
       }

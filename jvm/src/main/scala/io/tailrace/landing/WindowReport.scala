@@ -31,14 +31,22 @@ final case class WindowReport(
 )
 
 /** @param progress how far its log has been read; none: nothing of it */
-final case class MissingHost(source: String, host: String, progress: Option[Long])
+final case class MissingHost(source: String, host: String, progress: Option[Long]) {
+
+  /** @param end of the window */
+  def lagSeconds(end: Long): Option[Double] = progress.map { p =>
+    val lag = end - p
+    val overflows = ((end ^ p) & (end ^ lag)) < 0
+    (if (overflows) end.toDouble - p.toDouble else lag.toDouble) / 1e6
+  }
+}
 
 /** One source's share of a report. */
 final case class SourcePart(source: String, completeness: String, expected: Long, passed: Long)
 
 object WindowReport {
   private val Format = 1
-  private val MicrosPerSecond = 1e6
+  private val MicrosPerSecond = 1000000L
   private val json = new ObjectMapper
 
   def encode(report: WindowReport): String = {
@@ -49,7 +57,7 @@ object WindowReport {
     report.missing.foreach { host =>
       val one = missing.addObject().put("source", host.source).put("host", host.host)
       one.put("progress", host.progress.map(time).orNull)
-      host.progress.foreach(p => one.put("lag_seconds", (report.end - p) / MicrosPerSecond))
+      host.lagSeconds(report.end).foreach(one.put("lag_seconds", _))
     }
     root.put("completeness", report.completeness).put("low_watermark", time(report.low))
     root.put("closed_at", time(report.closedAt))
@@ -92,6 +100,13 @@ object WindowReport {
 
   private def time(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
 
-  private def micros(node: JsonNode): Long =
-    ChronoUnit.MICROS.between(Instant.EPOCH, Instant.parse(node.asText))
+  /** All times that [[time]] has written: an instant counts nanoseconds in its differences, which end in 1677 and 2262. */
+  private def micros(node: JsonNode): Long = {
+    val instant = Instant.parse(node.asText)
+    // The least long is in a second that has none itself.
+    val (second, nanos) =
+      if (instant.getEpochSecond < 0) (instant.getEpochSecond + 1, instant.getNano - 1000000000)
+      else (instant.getEpochSecond, instant.getNano)
+    Math.addExact(Math.multiplyExact(second, MicrosPerSecond), (nanos / 1000).toLong)
+  }
 }

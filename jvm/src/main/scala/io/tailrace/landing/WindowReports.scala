@@ -2,6 +2,7 @@ package io.tailrace.landing
 
 import java.io.FileNotFoundException
 import java.nio.charset.StandardCharsets.UTF_8
+import java.time.Instant
 
 import scala.jdk.CollectionConverters._
 
@@ -99,7 +100,7 @@ object WindowReports {
     report.expected,
     report.passed,
     report.missing.map { host =>
-      val lag = host.progress.map(p => Double.box((report.end - p) / 1e6)).orNull
+      val lag = host.lagSeconds(report.end).map(Double.box).orNull
       Row(host.source, host.host, host.progress.map(timestamp).orNull, lag)
     },
     new java.math.BigDecimal(report.completeness),
@@ -136,5 +137,6 @@ object WindowReports {
         .hasNext
     catch { case _: FileNotFoundException => false }
 
-  private def timestamp(micros: Long) = DateTimeUtils.toJavaTimestamp(micros)
+  // Spark's encoder takes both; java.sql.Timestamp hasn't the first and last of its times.
+  private def timestamp(micros: Long): Instant = DateTimeUtils.microsToInstant(micros)
 }

@@ -1,7 +1,7 @@
 package io.tailrace.landing
 
 import java.time.format.DateTimeFormatter
-import java.time.{DateTimeException, LocalDateTime, ZoneOffset}
+import java.time.{DateTimeException, Instant, LocalDateTime, ZoneOffset}
 
 /** Windows of one width that follow on each other, as Spark's `window` makes them: [start, start + width), so that a row at
   * a window's end is the next window's. Times are microseconds since 1970-01-01 UTC.
@@ -17,6 +17,24 @@ final case class Windows(width: Long, offset: Long) {
 
   /** The last window that a long can tell of has no end. */
   def end(start: Long): Long = if (start > Long.MaxValue - width) Long.MaxValue else start + width
+
+  /** Whether rows of a time land in a window. Others are as rows without a time: sums of such times have no numbers, and
+    * other tools no dates.
+    */
+  def lands(time: Long): Boolean = time >= Windows.Earliest && time < Windows.End
+
+  /** The greatest end of a window that a low watermark closes; none before the first that there can be. */
+  def closedBy(low: Long): Option[Long] =
+    Option.when(low >= Windows.Earliest)(start(Math.min(low, Windows.End)))
+}
+
+object Windows {
+
+  /** The years from 2 to 9998: wherever a window begins, and in whichever time zone, it has a date. */
+  val Earliest: Long = micros("0002-01-01T00:00:00Z")
+  val End: Long = micros("9999-01-01T00:00:00Z")
+
+  private def micros(time: String): Long = Instant.parse(time).getEpochSecond * 1000000
 }
 
 /** A window's start as the name of a directory: ISO 8601 in UTC, of characters that no file system minds, for instance

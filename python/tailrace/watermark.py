@@ -63,10 +63,14 @@ def accurate_watermark(
             of a text file with one name a line (a `pathlib.Path`, or a string with a slash in it); a frame,
             or the name of a table, whose first column is names. It is read now, once. None: those hosts count
             that have been seen so far.
-        idle_after: a host of which no row has come for so long, by the clock of the micro-batches, stops
-            counting, with a warning TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when
-            it is back. Silence before the query was started doesn't count. With `server`, it judges by its
-            own clock, of all queries' rows. None: all are waited for.
+        idle_after: a host that has been silent for so long stops counting, with a warning
+            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. Silent means
+            that others' rows have come, in eight micro-batches at least, none of this host's, and none were
+            left unread: time in which nobody gave anything, in which the query was down, paused or behind,
+            counts for nobody, nor do jumps of the clock. Of a source that is read a part at a time
+            (maxBytesPerTrigger and the like) and doesn't say what is left, all is taken for unread; Kafka and
+            files do say. With `server`, it judges by its own clock, of all queries' rows. None: all are
+            waited for.
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
             is.
         on_future: what is done about rows further ahead. "clamp": they come out as they are, and their host
@@ -152,6 +156,8 @@ def stamped_watermark(
     partition: Sequence[str] = ("topic", "partition"),
     partitions: Sequence[str] | None = None,
     completeness: str = "100%",
+    future_limit: Duration | None = None,
+    on_future: str = "clamp",
     delay: Duration = "0 seconds",
     server: str | None = None,
     app: str | None = None,
@@ -173,10 +179,14 @@ def stamped_watermark(
         stamp: the binary column with the stamps, or a column of Kafka's headers, of which the last one with
             the key "watermark" is taken. A record without a valid stamp doesn't move its partition.
         partition: the columns that say which partition a record was read from. Their values, joined by "-",
-            are its name.
+            are its name; in all but the first of them "-" is written %2D, and "%" is written %25. A record
+            of which one is null doesn't count.
         partitions: the partitions that are waited for, by name, whether records of theirs have come or not.
             None: those that have been seen so far.
         completeness: the share of the partitions that must have passed.
+        future_limit: how far ahead of the micro-batch's clock a stamp is believed; one that is wrong would
+            keep the watermark there for good. None: as far as it is.
+        on_future: what is done about records whose stamp is further ahead, as in `accurate_watermark`.
         delay: how far the watermark stays behind.
         server: a watermark server that hears of the stamps, and whose word counts; as `app`, `operator` and
             `token` in `accurate_watermark`.
@@ -186,7 +196,7 @@ def stamped_watermark(
         name: as there.
 
     Returns:
-        A frame with the same columns.
+        A frame with the same columns, and `future` if records are diverted.
 
     Raises:
         TailraceWatermarkError: a column is unknown or of a wrong type, or an option makes no sense.
@@ -196,9 +206,12 @@ def stamped_watermark(
     _convert.frame(frame, "frame")
     options = {
         "completeness": _convert.text(completeness, "completeness"),
+        "onFuture": _convert.text(on_future, "on_future"),
         "delay": _convert.duration(delay, "delay"),
         "name": _convert.text(name, "name"),
     }
+    if future_limit is not None:
+        options["futureLimit"] = _convert.duration(future_limit, "future_limit")
     options |= _convert.texts(server=server, app=app, operator=operator, token=token)
     roster = None if partitions is None else [_convert.text(p, "partitions") for p in partitions]
     columns = (_convert.text(event_time, "event_time"), _convert.text(stamp, "stamp"))

@@ -111,6 +111,21 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
     with pytest.raises(tailrace.TailraceWatermarkError, match="app"):
         tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171")
+    for url in (
+        "http://a b",
+        "http://127.0.0.1:99999",
+        "http://dana:secret@127.0.0.1:7171",
+        "127.0.0.1:7171",
+    ):
+        with pytest.raises(tailrace.TailraceWatermarkError, match="http://host:port") as refused:
+            tailrace.accurate_watermark(frame, "at", host="host", server=url, app="clicks")
+        assert "secret" not in str(refused.value)
+    for given in ({"operator": ""}, {"operator": "a\nb"}, {"operator": "o" * 300}, {"token": "secret\n"}):
+        with pytest.raises(tailrace.TailraceWatermarkError, match=next(iter(given))) as refused:
+            tailrace.accurate_watermark(
+                frame, "at", host="host", server="http://127.0.0.1:7171", app="clicks", **given
+            )
+        assert "secret" not in str(refused.value)
     for app in ("a/b", ""):
         with pytest.raises(tailrace.TailraceWatermarkError, match="no / among them"):
             tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171", app=app)

@@ -23,8 +23,11 @@ final class AccurateWatermarkSuite extends SparkSuite {
   private def counts(logs: DataFrame): DataFrame =
     logs.groupBy(window(col("at"), "10 seconds")).count().select("window.start", "count")
 
-  private def counting(directory: File, options: WatermarkOptions): LoggedStream =
-    new LoggedStream(spark, directory)(in => counts(watermark(options)(in.head))).start()
+  private def counting(directory: File, options: WatermarkOptions, flat: Boolean = false): LoggedStream =
+    new LoggedStream(spark, directory)({ in =>
+      val logs = watermark(options)(in.head)
+      if (flat) logs else counts(logs)
+    }).start()
 
   private def window(start: Double, count: Long): Row = Row(at(start), count)
   private def window(column: org.apache.spark.sql.Column, length: String) =
@@ -235,14 +238,58 @@ final class AccurateWatermarkSuite extends SparkSuite {
     }
   }
 
+  test("late and future rows are counted once a batch, however often foreachBatch reads it") {
+    withDirectory { directory =>
+      val options = whole.copy(futureLimit = Some("1 hour"))
+      val stream = counting(directory, options, flat = true)
+      stream.before = { rows =>
+        rows.limit(1).collect()
+        rows.count(): Unit
+        rows.union(rows).collect(): Unit
+      }
+      stream.add(logged("a" -> 10, "b" -> 10))
+      stream.add(logged("a" -> 11, "b" -> 11))
+      stream.add(logged("a" -> 1, "b" -> 2, "a" -> 3e10))
+      assert(stream.metrics().getAs[Long]("late_rows") == 2)
+      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+      stream.restart()
+      stream.add(logged("a" -> 12))
+      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+    }
+  }
+
+  test("rows of a frame that is used twice in a query are counted once") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val logs = watermark(whole.copy(futureLimit = Some("1 hour")))(in.head)
+        logs.filter("id % 2 = 0").select("id").union(logs.select("id"))
+      }).start()
+      stream.add(logged("a" -> 10, "b" -> 10))
+      stream.add(logged("a" -> 11, "b" -> 11))
+      stream.add(logged("a" -> 1, "b" -> 2, "a" -> 3e10))
+      assert(stream.metrics().getAs[Long]("late_rows") == 2)
+      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+    }
+  }
+
   test("a host that is silent for too long isn't waited for") {
     withDirectory { directory =>
-      val stream = counting(directory, whole.copy(idleAfter = Some("2 seconds")))
+      val stream = counting(directory, whole.copy(idleAfter = Some("800 milliseconds")))
       assert(stream.add(logged("a" -> 1, "b" -> 1)) == Nil)
       assert(stream.add(logged("a" -> 20)) == Nil)
-      Thread.sleep(2100)
-      assert(stream.add(logged("a" -> 21)) == Seq(window(0, 2)))
-      assert(stream.metrics().getAs[Long]("idle") == 1)
+      // Nobody gives anything: a quiet night.
+      Thread.sleep(1000)
+      assert(stream.add(logged("a" -> 21)) == Nil)
+      (1 to 3).foreach { _ =>
+        Thread.sleep(110)
+        assert(stream.add(logged("a" -> 22)) == Nil)
+      }
+      assert(stream.metrics().getAs[Long]("idle") == 0)
+      val closed = (1 to 8).flatMap { _ =>
+        Thread.sleep(110)
+        stream.add(logged("a" -> 23))
+      }
+      assert(closed == Seq(window(0, 2)) && stream.metrics().getAs[Long]("idle") == 1)
       stream.add(logged("b" -> 2))
       assert(stream.metrics().getAs[Long]("idle") == 0 && stream.metrics().getAs[Long]("passed") == 1)
     }
@@ -313,6 +360,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
 
   test("what is wrong with an argument is said when the frame is made") {
     val frame = spark.createDataFrame(logged("a" -> 1))
+    def served(url: String) = whole.copy(server = Some(url), app = Some("my app"))
     def condition(
         options: WatermarkOptions = whole,
         of: DataFrame = frame,
@@ -339,7 +387,17 @@ final class AccurateWatermarkSuite extends SparkSuite {
       whole.copy(idleAfter = Some("0 seconds")),
       whole.copy(futureLimit = Some("soon")),
       whole.copy(server = Some("localhost:7171"), app = Some("clicks")),
-      whole.copy(server = Some("http://127.0.0.1:7171"))
+      whole.copy(server = Some("http://127.0.0.1:7171")),
+      served("http://a b"),
+      served("http://127.0.0.1:99999"),
+      served("http://127.0.0.1:0"),
+      served("http://user:password@127.0.0.1:7171"),
+      served("http://my_host:7171"),
+      served("http://127.0.0.1:7171").copy(operator = ""),
+      served("http://127.0.0.1:7171").copy(operator = "a\nb"),
+      served("http://127.0.0.1:7171").copy(operator = "o" * 201),
+      served("http://127.0.0.1:7171").copy(app = Some("a\u0085b")),
+      served("http://127.0.0.1:7171").copy(token = Some("a\nb"))
     ).foreach(options => assert(condition(options) == "TAILRACE_WATERMARK_OPTION_INVALID", options))
   }
 
@@ -434,6 +492,49 @@ final class AccurateWatermarkSuite extends SparkSuite {
       val composed = new java.math.BigDecimal("0.9").setScale(18)
       assert(stream.add(Seq(row("b", 50, 11), row("b", 50, 3))) == Seq(Row(at(0), 4L, composed)))
       assert(stream.metrics().getAs[Long]("hosts") == 2)
+    }
+  }
+
+  test("a stamp ahead of the clock: clamped, marked, or an error; and names of partitions are theirs alone") {
+    def stream(directory: File, action: String): LoggedStream = {
+      val stamp = udf { (id: Long) =>
+        WatermarkStamp.encode((LoggedStream.Noon + id) * 1000000, WatermarkStamp.WholeShare)
+      }
+      val options =
+        WatermarkOptions(completeness = "100%", futureLimit = Some("1 hour"), onFuture = action)
+      new LoggedStream(spark, directory)({ in =>
+        val topic = in.head.withColumn("w", stamp(col("id"))).withColumn("p", lit("1"))
+        val parts = Seq(0, 1).map(i => get(split(col("host"), ","), lit(i)))
+        val down = topic.withColumn("t", parts.head).withColumn("q", parts.last)
+        val marked = Tailrace.stampedWatermark(down, "at", "w", Seq("t", "q"), options)
+        marked.select((col("id") +: marked.columns.toSeq.filter(_ == "future").map(col)): _*)
+      }).start()
+    }
+    val rows = Seq(Logged("t,0", at(1), 5), Logged("t,1", at(1), 30000000000L))
+    withDirectory { directory =>
+      val clamped = stream(directory, "clamp")
+      def low = clamped.metrics().getAs[java.sql.Timestamp]("low_watermark")
+      clamped.add(rows)
+      assert(low == at(5) && clamped.metrics().getAs[Long]("future_rows") == 1)
+      clamped.add(Seq(Logged("t,0", at(1), 30000000000L)))
+      assert(Math.abs(low.getTime - System.currentTimeMillis - 3600000) < 60000)
+      clamped.add(Seq(Logged("a-b,c", at(1), 5), Logged("a,b-c", at(1), 6), Logged("a", at(1), 6)))
+      val slowest = clamped.metrics().getSeq[Row](clamped.metrics().fieldIndex("slowest")).map(_.getString(0))
+      assert(slowest.take(2) == Seq("a-b-c", "a-b%2Dc") && clamped.metrics().getAs[Long]("hosts") == 4)
+    }
+    withDirectory { directory =>
+      val diverted = stream(directory, "divert")
+      assert(diverted.add(rows).map(_.getBoolean(1)) == Seq(false, true))
+      assert(
+        diverted.metrics().getAs[java.sql.Timestamp]("low_watermark") == null,
+        "a partition without a stamp"
+      )
+    }
+    withDirectory { directory =>
+      val failed = stream(directory, "fail")
+      intercept[Exception](failed.add(rows))
+      val (condition, parameters) = failureOf(failed.streaming)
+      assert(condition == "TAILRACE_WATERMARK_FUTURE" && parameters("host") == "t-1")
     }
   }
 

@@ -46,7 +46,7 @@ final class ServerClientSuite extends AnyFunSuite {
   test("the whole table and the roster first, then what has moved") {
     withServer { server =>
       val told = client(server, roster = Some(Seq("a", "b", "c")))
-      val hosts = table("a" -> 10, "b" -> 20, "c" -> HostTable.Never, "d" -> -5)
+      val hosts = table("a" -> 10, "b" -> 20, "c" -> HostTable.Never)
       assert(told.report(hosts, Array(1)).isEmpty)
       server.low = Some(15)
       hosts.raise(0, 30)
@@ -106,6 +106,34 @@ final class ServerClientSuite extends AnyFunSuite {
       server.status = 200
       eventually(patient, often)(assert(told.report(table("a" -> 1), Array()).contains(1)))
       assert(server.progress(server.reports.last) == Map("a" -> 1L))
+    }
+  }
+
+  test("a server that stops in the middle of its answer is away, too") {
+    withServer { server =>
+      server.stopsHalfway = true
+      val started = System.nanoTime()
+      val asked = scala.concurrent.Future(client(server).report(table("a" -> 1), Array(0)))(
+        scala.concurrent.ExecutionContext.global
+      )
+      assert(scala.concurrent.Await.result(asked, scala.concurrent.duration.Duration(10, "s")).isEmpty)
+      assert(System.nanoTime() - started < 5e9)
+    }
+  }
+
+  test(
+    "names of hosts that no server takes are encoded; times before 1970 and after 2255 are at those ends"
+  ) {
+    withServer { server =>
+      val long = "h" * 201
+      val hosts = table("" -> 1, "a\nb" -> 2, "50%" -> 3, long -> 4, "old" -> -5, "odd" -> Long.MaxValue)
+      client(server, roster = Some(Seq("", "c\u0000"))).report(hosts, Array())
+      val told = server.progress(server.reports.head)
+      assert(told.keySet.forall(name => name.length <= 200 && name.nonEmpty && !name.exists(_.isControl)))
+      assert(Seq("%", "a%0Ab", "50%25", "old", "odd").map(told) == Seq(1, 2, 3, 0, (1L << 53) - 1))
+      assert(told.keySet.exists(name => name.startsWith("h" * 183 + "~") && name.length == 200))
+      val roster = server.reports.head.at("/operators/0/roster").elements.asScala.map(_.asText).toSeq
+      assert(roster == Seq("%", "c%00"))
     }
   }
 

@@ -10,25 +10,28 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
 
   private def share(text: String): Completeness = Completeness.parse(text).get
 
-  private def seen(times: (String, Long)*): Seq[HostTable] = times.map { case (name, time) =>
+  private def seen(times: (String, Long)*): HostTable = {
     val table = new HostTable
-    table.raise(table.add(name), time)
+    times.foreach { case (name, time) => table.raise(table.add(name), time) }
     table
   }
+
+  private def read(askedMs: Long, hasNew: Boolean = true): BatchInput =
+    BatchInput(askedMs, hasNew, hasUnread = false)
 
   private def source(
       completeness: String = "100%",
       roster: Option[Seq[String]] = None,
       idleAfterMs: Option[Long] = None
-  ): SourceProgress = new SourceProgress(share(completeness), roster, idleAfterMs, startedMs = 0)
+  ): SourceProgress = new SourceProgress(share(completeness), roster, idleAfterMs)
 
   test("the example of the header") {
     val progress = source("75%", Some(Seq("a", "b", "c", "d")))
-    progress.advance(seen("a" -> 1207, "b" -> 1205), 0)
+    progress.advance(seen("a" -> 1207, "b" -> 1205), read(0))
     assert(progress.low == HostTable.Never)
-    progress.advance(seen("c" -> 1209), 0)
+    progress.advance(seen("c" -> 1209), read(0))
     assert(progress.low == 1205)
-    progress.advance(seen("d" -> 1100), 0)
+    progress.advance(seen("d" -> 1100), read(0))
     assert(progress.low == 1205)
   }
 
@@ -46,7 +49,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
       var known = roster.fold(Map.empty[String, Long])(_.map(_ -> HostTable.Never).toMap)
       var expected = HostTable.Never
       input.grouped(3).foreach { batch =>
-        progress.advance(seen(batch: _*), 0)
+        progress.advance(seen(batch: _*), read(0))
         batch.filter(s => roster.forall(_.contains(s._1))).foreach { case (name, time) =>
           known += name -> Math.max(time, known.getOrElse(name, HostTable.Never))
         }
@@ -62,39 +65,62 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
   test("reports may come in any order and any number of times") {
     forAll(steps, Gen.choose(0, 1000)) { (input, seed) =>
       val once = source("90%")
-      once.advance(seen(input: _*), 0)
+      once.advance(seen(input: _*), read(0))
       val again = source("90%")
       val shuffled = new scala.util.Random(seed).shuffle(input ++ input)
-      again.advance(seen(shuffled: _*), 0)
+      again.advance(seen(shuffled: _*), read(0))
       assert(again.low == once.low)
     }
   }
 
   test("a silent host stops counting, by name, and counts again when it is back") {
-    val progress = source(roster = Some(Seq("a", "b")), idleAfterMs = Some(100))
-    progress.advance(seen("a" -> 10), 50)
+    val progress = source(roster = Some(Seq("a", "b")), idleAfterMs = Some(80))
+    progress.advance(seen("a" -> 10), read(0))
+    (1 to 7).foreach(i => assert(progress.advance(seen("a" -> 10), read(i * 10L)).silent == Nil))
     assert(progress.low == HostTable.Never)
-    val advance = progress.advance(seen("a" -> 20), 100)
+    val advance = progress.advance(seen("a" -> 20), read(80))
     assert(advance.silent == Seq("b") && progress.low == 20)
-    assert(progress.advance(seen("a" -> 30), 150).silent == Nil)
+    assert(progress.advance(seen("a" -> 30), read(90)).silent == Nil)
     assert(progress.low == 30)
     assert(progress.report(5).expected == 1 && progress.report(5).idle == 1)
-    val back = progress.advance(seen("b" -> 5, "a" -> 40), 160)
+    val back = progress.advance(seen("b" -> 5, "a" -> 40), read(95))
     assert(back.back == Seq("b") && progress.low == 30)
-    progress.advance(seen("b" -> 35), 170)
+    progress.advance(seen("b" -> 35), read(100))
     assert(progress.low == 35)
   }
 
-  test("when nobody is heard of any more, it stays") {
-    val progress = source(idleAfterMs = Some(100))
-    progress.advance(seen("a" -> 10, "b" -> 5), 0)
-    assert(progress.advance(Nil, 500).silent.toSet == Set("a", "b"))
+  test("when nobody is heard of any more, nobody is silent: however long, and whatever the clock does") {
+    val progress = source(idleAfterMs = Some(80))
+    progress.advance(seen("a" -> 10, "b" -> 5), read(0))
+    (1 to 100).foreach { i =>
+      assert(progress.advance(seen(), read(i * 1000L, hasNew = false)).silent == Nil)
+    }
+    // The night is over, and a is the first to speak.
+    assert(progress.advance(seen("a" -> 20), read(200000)).silent == Nil)
     assert(progress.low == 5)
+  }
+
+  test("while rows are unread nobody is silent whose they may be") {
+    val progress = source(idleAfterMs = Some(80))
+    progress.advance(seen("a" -> 10, "b" -> 5), read(0))
+    (1 to 50).foreach { i =>
+      val backlog = BatchInput(i * 10L, hasNew = true, hasUnread = true)
+      assert(progress.advance(seen("a" -> (10L + i)), backlog).silent == Nil)
+    }
+    assert(progress.low == 5)
+    val silent = (51 to 60).flatMap(i => progress.advance(seen("a" -> (10L + i)), read(i * 10L)).silent)
+    assert(silent == Seq("b"))
+  }
+
+  test("rows of another source count as somebody's") {
+    val progress = source(roster = Some(Seq("a")), idleAfterMs = Some(80))
+    val silent = (0 to 10).flatMap(i => progress.advance(seen(), read(i * 10L)).silent)
+    assert(silent == Seq("a"))
   }
 
   test("the report: who counts, who has passed, who is last") {
     val progress = source("60%", Some((1 to 5).map(i => s"h$i")))
-    progress.advance(seen("h1" -> 50, "h2" -> 40, "h3" -> 30, "h4" -> 20, "other" -> 1), 0)
+    progress.advance(seen("h1" -> 50, "h2" -> 40, "h3" -> 30, "h4" -> 20, "other" -> 1), read(0))
     assert(progress.low == 30)
     val report = progress.report(3)
     assert(report.expected == 5 && report.passed == 3)
@@ -108,7 +134,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(table.size == 1000000 && table.time(table.find("log-777777.dc1")) == 777777)
     assert(table.find("log-1000000.dc1") == -1)
     val progress = source("99.9%")
-    progress.advance(Seq(table), 0)
+    progress.advance(table, read(0))
     assert(progress.low == 1000)
     assert(progress.report(2).slowest == Seq("log-0.dc1" -> 0, "log-1.dc1" -> 1))
   }

@@ -30,11 +30,15 @@ final class LoggedStream(spark: SparkSession, checkpoint: File, sources: Int = 1
   private var running: StreamingQuery = _
   @volatile private var failing = false
 
+  /** What the function of foreachBatch does with a batch before it keeps its rows. */
+  @volatile var before: Dataset[Row] => Unit = _ => ()
+
   def start(mode: OutputMode = OutputMode.Append): LoggedStream = {
     running = query(inputs.map(_.toDF())).writeStream
       .outputMode(mode)
       .option("checkpointLocation", checkpoint.getPath)
       .foreachBatch { (rows: Dataset[Row], batch: Long) =>
+        before(rows)
         batches.put(batch, rows.collect().toSeq)
         if (failing) {
           failing = false

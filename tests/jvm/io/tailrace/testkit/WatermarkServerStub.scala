@@ -20,6 +20,9 @@ final class WatermarkServerStub extends AutoCloseable {
   @volatile var needRoster = false
   @volatile var token: String = _
 
+  /** Sends the headers and half of an answer, and never the rest. */
+  @volatile var stopsHalfway = false
+
   /** Of the source that asks, in microseconds. */
   @volatile var low: Option[Long] = None
 
@@ -63,8 +66,13 @@ final class WatermarkServerStub extends AutoCloseable {
     globalLow.foreach(root.put("global_low_watermark", _))
     val bytes = if (code == 200) json.writeValueAsBytes(root) else "the reason".getBytes
     exchange.sendResponseHeaders(code, bytes.length.toLong)
-    exchange.getResponseBody.write(bytes)
-    exchange.close()
+    if (stopsHalfway) {
+      exchange.getResponseBody.write(bytes, 0, bytes.length / 2)
+      exchange.getResponseBody.flush()
+    } else {
+      exchange.getResponseBody.write(bytes)
+      exchange.close()
+    }
   }
 
   override def close(): Unit = server.stop(0)

@@ -1,7 +1,9 @@
 package io.tailrace.api
 
+import java.net.{URI, URISyntaxException}
+
 import io.tailrace.common.Errors
-import io.tailrace.progress.ServerSettings
+import io.tailrace.progress.{ServerSettings, WireName}
 
 /** A watermark server as options name it. */
 private[api] final case class ServerOptions(
@@ -13,13 +15,41 @@ private[api] final case class ServerOptions(
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   def settings: Option[ServerSettings] = server.map { url =>
-    if (!url.matches("https?://[^/?#]+/?"))
-      throw Errors.watermarkOptionInvalid("server", url, "http://host:port")
+    checkAddress(url)
     val application =
       app.getOrElse(throw Errors.watermarkOptionInvalid("app", "missing", "a name beside server"))
     // It is a part of the address, where servers take an encoded slash for a slash.
-    if (!application.matches("[^/\\p{Cntrl}]{1,200}"))
+    if (!WireName.isName(application) || application.contains('/'))
       throw Errors.watermarkOptionInvalid("app", application, "1 to 200 characters, no / among them")
+    ServerOptions.checkName("operator", operator)
+    // It isn't shown, and would be by the HTTP client that refuses it.
+    if (token.exists(t => !t.matches("[!-~]([ -~]*[!-~])?")))
+      throw Errors.watermarkOptionInvalid(
+        "token",
+        "not shown here",
+        "printable ASCII without spaces around it"
+      )
     ServerSettings(url, application, operator, token)
   }
+
+  private def checkAddress(url: String): Unit = {
+    val parsed =
+      try new URI(url)
+      catch { case _: URISyntaxException => new URI("") }
+    val shown = if (url.contains('@')) "not shown here" else url
+    val isAddress = Seq("http", "https").contains(parsed.getScheme) && parsed.getHost != null &&
+      parsed.getUserInfo == null && Seq("", "/").contains(parsed.getRawPath) && parsed.getRawQuery == null &&
+      parsed.getRawFragment == null && (parsed.getPort == -1 || parsed.getPort > 0 && parsed.getPort < 65536)
+    if (!isAddress) throw Errors.watermarkOptionInvalid("server", shown, "http://host:port")
+  }
+}
+
+private[api] object ServerOptions {
+
+  /** A server refuses a report with another name as a whole, again and again. */
+  def checkName(argument: String, name: String): Unit =
+    if (!WireName.isName(name)) {
+      val allowed = s"1 to ${WireName.Longest} characters without control characters"
+      throw Errors.watermarkOptionInvalid(argument, name, allowed)
+    }
 }

@@ -1,9 +1,9 @@
 package io.tailrace.api
 
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.functions.{call_function, col, concat_ws, lit}
+import org.apache.spark.sql.functions.{call_function, col, concat, lit, replace}
 import org.apache.spark.sql.types.BinaryType
+import org.apache.spark.sql.{Column, DataFrame}
 
 import io.tailrace.common.Errors
 import io.tailrace.progress.WatermarkStamp
@@ -32,11 +32,19 @@ private[api] object StampColumns {
     }
   }
 
+  /** Values joined by "-", and no two partitions by one name: but for the first value, which topics have to themselves, "-"
+    * is written %2D and "%" is written %25. Null if a value is null: nobody knows which partition that is.
+    */
+  private def name(values: Seq[Column]): Column = {
+    val others = values.tail.map(value => replace(replace(value, lit("%"), lit("%25")), lit("-"), lit("%2D")))
+    concat(values.head +: others.flatMap(Seq(lit("-"), _)): _*)
+  }
+
   def add(frame: DataFrame, stamp: String, partition: Seq[String]): DataFrame = {
     def quoted(name: String) = col(s"`${name.replace("`", "``")}`")
     val parsed = call_function("parse_watermark_stamp", quoted(stamp))
     frame
-      .withColumn(Partition, concat_ws("-", partition.map(quoted(_).cast("string")): _*))
+      .withColumn(Partition, name(partition.map(quoted(_).cast("string"))))
       .withColumn(Low, parsed.getField("low_watermark"))
       .withColumn(
         Share,

@@ -28,9 +28,12 @@ private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (Stri
     val flag = flagColumn(settings)
     if (child.isStreaming)
       watermark(settings, time, HostProgress(UUID.randomUUID, hosts, time, time, None, settings, flag, child))
-    else if (flag.isEmpty) child
-    else Project(child.output :+ Alias(Literal(false), ProgressSettings.FlagColumn)(), child)
+    else unmarked(flag)
   }
+
+  private def unmarked(flag: Option[Attribute]): LogicalPlan =
+    if (flag.isEmpty) child
+    else Project(child.output :+ Alias(Literal(false), ProgressSettings.FlagColumn)(), child)
 
   /** The watermark of a stream whose records are stamped: of columns that are of the right types.
     *
@@ -47,6 +50,7 @@ private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (Stri
   ): LogicalPlan = {
     val settings = options.settings.copy(isStamped = true)
     val time = timeColumn(eventTime)
+    val flag = flagColumn(settings)
     val progress = HostProgress(
       UUID.randomUUID,
       column("partition", partition),
@@ -54,10 +58,10 @@ private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (Stri
       time,
       Some(column("stamp", share)),
       settings,
-      None,
+      flag,
       child
     )
-    if (child.isStreaming) watermark(settings, time, progress) else child
+    if (child.isStreaming) watermark(settings, time, progress) else unmarked(flag)
   }
 
   private def watermark(settings: ProgressSettings, time: Attribute, progress: HostProgress): LogicalPlan =

@@ -56,6 +56,7 @@ final case class WindowOptions(
     val settings = ServerOptions(server, app, operator, token).settings.get
     val own = sources.flatMap(_.server.filter(settings.isBeside)).map(_.operator).distinct
     val named = upstreams.getOrElse(own)
+    named.foreach(ServerOptions.checkName("upstreams", _))
     val all = own.nonEmpty && sources.forall(_.server.exists(settings.isBeside))
     if (named.isEmpty || (upstreams.isEmpty && !all)) {
       val allowed =

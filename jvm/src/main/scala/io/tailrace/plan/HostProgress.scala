@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-import io.tailrace.progress.{HostProgressExec, LowWatermarkExec, ProgressSettings}
+import io.tailrace.progress.{HostProgressExec, LowWatermarkExec, OfSource, ProgressSettings}
 
 /** Half of `tailrace.accurate_watermark`, resolved; the other half is a watermark node of Spark's somewhere above it, with
   * the same `nodeId`: the optimizer may move filters and projections in between.
@@ -27,7 +27,8 @@ case class HostProgress(
     settings: ProgressSettings,
     flag: Option[Attribute],
     child: LogicalPlan
-) extends UnaryNode {
+) extends UnaryNode
+    with OfSource {
   override def output: Seq[Attribute] = child.output ++ flag
 
   override def producedAttributes: AttributeSet = AttributeSet(flag)

@@ -155,3 +155,34 @@ private[progress] object HostMaxima {
   * @param share the least completeness of a stamp, in its units
   */
 private[progress] final case class SeenByTask(late: Long, share: Long, table: HostTable)
+
+private[progress] object SeenByTask {
+
+  /** All of a batch.
+    *
+    * @param parts of each node of the source. A frame that is used twice in a query has two, and the same rows pass through
+    *              both: they are counted where more of them have come through
+    */
+  def inBatch(parts: Iterable[Iterable[SeenByTask]]): SeenByTask =
+    parts
+      .filter(_.nonEmpty)
+      .map(ofNode)
+      .reduceOption { (all, node) =>
+        fold(all.table, node.table)(all.table.raiseFuture)
+        SeenByTask(Math.max(all.late, node.late), Math.min(all.share, node.share), all.table)
+      }
+      .getOrElse(SeenByTask(0, WatermarkStamp.WholeShare, new HostTable))
+
+  private def ofNode(parts: Iterable[SeenByTask]): SeenByTask = {
+    val table = parts.head.table
+    parts.tail.foreach(part => fold(table, part.table)(table.addFuture))
+    SeenByTask(parts.map(_.late).sum, parts.map(_.share).min, table)
+  }
+
+  private def fold(into: HostTable, from: HostTable)(future: (Int, Long) => Unit): Unit =
+    (0 until from.size).foreach { i =>
+      val host = into.add(from.name(i))
+      into.raise(host, from.time(i)): Unit
+      future(host, from.future(i))
+    }
+}

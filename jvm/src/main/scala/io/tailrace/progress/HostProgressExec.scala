@@ -58,8 +58,8 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
     val batch = StreamingBatch.current(session)
     new HostProgressTasks(
       FutureRule(settings, batch.clockMs),
-      source.lateThrough(batch.batchId, batch.clockMs),
-      source.collect(batch.batchId, batch.clockMs),
+      source.lateThrough(batch.batchId),
+      source.collect(batch.batchId),
       metrics
     )
   }
@@ -68,7 +68,7 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
     val rows = child.execute()
     noteTasks(rows.getNumPartitions)
     val in = ProgressColumns(at(host), at(time), at(eventTime), share.map(at))
-    rows.mapPartitions(new HostProgressPartition(begin(), in, child.output, flag.isDefined))
+    rows.mapPartitionsWithIndex(new HostProgressPartition(begin(), in, child.output, flag.isDefined))
   }
 
   private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
@@ -82,7 +82,7 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
 
   private def noteTasks(tasks: Int): Unit = {
     val batch = StreamingBatch.current(session)
-    source.noteTasks(batch.batchId, batch.clockMs, tasks)
+    source.noteTasks(batch.batchId, tasks)
   }
 
   override protected def doProduce(ctx: CodegenContext): String =
@@ -91,7 +91,11 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val tasks = ctx.addReferenceObj("hostProgress", begin())
     val task =
-      ctx.addMutableState(classOf[HostProgressTask].getName, "progress", v => s"$v = $tasks.open();")
+      ctx.addMutableState(
+        classOf[HostProgressTask].getName,
+        "progress",
+        v => s"$v = $tasks.open(partitionIndex);"
+      )
     def value(column: NamedExpression): ExprCode = input(at(column))
     def or(column: NamedExpression, none: String): String =
       s"(${value(column).isNull} ? $none : ${value(column).value})"
@@ -100,7 +104,7 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
       case Some(s) =>
         val arguments = s"${or(host, "null")}, ${or(time, s"${HostTable.Never}L")}, " +
           or(s, s"${WatermarkStamp.WholeShare}L")
-        s"$task.stamp($arguments);\nboolean $isFuture = false;"
+        s"boolean $isFuture = $task.stamp($arguments);"
       case None =>
         s"boolean $isFuture = !${value(time).isNull} && " +
           s"$task.read(${or(host, "null")}, ${value(time).value});"

@@ -5,9 +5,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.types.UTF8String
-import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.{Errors, FlaggedRows, UnsafeRows}
+import io.tailrace.common.{Errors, FlaggedRows, PartitionAccumulator, PartitionValue, UnsafeRows}
 
 /** @param limit  the furthest event time that is believed, in microseconds */
 private[progress] final case class FutureRule(limit: Long, action: OnFuture)
@@ -28,22 +27,34 @@ private[progress] object FutureRule {
 private[progress] final class HostProgressTasks(
     future: FutureRule,
     lateThrough: Long,
-    progress: CollectionAccumulator[Array[Byte]],
+    progress: PartitionAccumulator[TaskProgress],
     metrics: Map[String, SQLMetric]
 ) extends Serializable {
 
-  /** In a task. However it ends: a sink that takes no more rows, as a limit does, has taken those before. */
-  def open(): HostProgressTask = {
+  /** In a task. However it ends: a sink that takes no more rows, as a limit does, has taken those before.
+    *
+    * @param partition of the node
+    */
+  def open(partition: Int): HostProgressTask = {
     val task = new HostProgressTask(future, lateThrough)
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       // Of no rows too: the driver is to know that the task has run.
-      progress.add(task.maxima.toBytes)
+      progress.add(partition -> TaskProgress(task.passed, task.maxima.toBytes))
       metrics("numOutputRows") += task.passed
       metrics("lateRows") += task.maxima.late
       metrics("futureRows") += task.maxima.future
     }
     task
   }
+}
+
+/** What a task has seen, on its way to the driver. Of two runs over a partition the one of fewer rows has stopped sooner.
+  *
+  * @param bytes of a [[HostMaxima]]
+  */
+private[progress] final case class TaskProgress(rows: Long, bytes: Array[Byte])
+    extends PartitionValue[TaskProgress] {
+  override def max(other: TaskProgress): TaskProgress = if (other.rows > rows) other else this
 }
 
 /** One task, called for each row by generated code, or by [[HostProgressPartition]]. */
@@ -91,12 +102,12 @@ private[progress] final class HostProgressTask(future: FutureRule, lateThrough: 
     * @param partition null if the row doesn't say
     * @param low       of its stamp, [[HostTable.Never]] if it has none
     * @param share     of its stamp, the whole if it has none
+    * @return whether the stamp is ahead of the clock
     */
-  def stamp(partition: UTF8String, low: Long, share: Long): Unit =
-    if (partition != null) {
-      maxima.see(partition, low)
-      if (share < maxima.share) maxima.share = share
-    }
+  def stamp(partition: UTF8String, low: Long, share: Long): Boolean = {
+    if (partition != null && share < maxima.share) maxima.share = share
+    read(partition, low)
+  }
 }
 
 /** Where a row has what is noted of it.
@@ -117,11 +128,11 @@ private[progress] final class HostProgressPartition(
     in: ProgressColumns,
     columns: Seq[Attribute],
     flagged: Boolean
-) extends (Iterator[InternalRow] => Iterator[InternalRow])
+) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
-  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    val task = tasks.open()
+  override def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val task = tasks.open(partition)
     val mark = marker()
     rows.map(row => mark(row, note(row, task)))
   }
@@ -133,7 +144,6 @@ private[progress] final class HostProgressPartition(
     in.share match {
       case Some(share) =>
         task.stamp(host, or(in.time, HostTable.Never), or(share, WatermarkStamp.WholeShare))
-        false
       case None => !row.isNullAt(in.time) && task.read(host, row.getLong(in.time))
     }
   }

@@ -58,7 +58,7 @@ private[progress] final class LowWatermarkStats(session: SparkSession, settings:
   private lazy val source = SourceWatermarks.of(session, settings)
 
   override protected def watermarkMs: Option[Long] = {
-    val low = source.end(batch.batchId, batch.clockMs, QueryTopology.of(session, batch, _))
+    val low = source.end(batch.batchId, QueryTopology.of(session, batch, _))
     Option.when(low != HostTable.Never)(SparkWatermark.before(low))
   }
 

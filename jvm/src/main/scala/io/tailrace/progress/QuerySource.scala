@@ -39,7 +39,7 @@ object QuerySource {
         node.settings,
         watermark,
         if (low == HostTable.Never) low else low - node.settings.delayMs * 1000,
-        watermark.completeness(batch.batchId, batch.clockMs)
+        watermark.completeness(batch.batchId)
       )
     }
   }

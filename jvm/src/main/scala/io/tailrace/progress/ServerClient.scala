@@ -86,7 +86,7 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
   private def micros(time: JsonNode): Option[Long] = Option.when(time.isIntegralNumber)(time.asLong)
 
   private def learnIdle(hosts: JsonNode): Unit = {
-    val now = hosts.elements.asScala.map(_.asText).toSet
+    val now = hosts.elements.asScala.map(host => WireName.decode(host.asText)).toSet
     val silent = now -- idle
     if (silent.nonEmpty) {
       logWarning(
@@ -112,12 +112,14 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
     settings.idleAfterMs.foreach(ms => operator.put("idle_after", ms * 1000))
     if (rosterNeeded) {
       val roster = operator.putArray("roster")
-      settings.roster.foreach(_.foreach(roster.add))
+      settings.roster.foreach(_.foreach(host => roster.add(WireName.encode(host))))
     }
     val progress = operator.putObject("progress")
     sending.foreach { host =>
       val time = table.time(host)
-      if (isTime(time)) progress.put(table.name(host), time)
+      // A host whose rows are all of 1960 has to be known, too: it is waited for.
+      if (time != HostTable.Never)
+        progress.put(WireName.encode(table.name(host)), ServerConnection.nearest(time))
     }
     input.filter(isTime).foreach(operator.put("input_low_watermark", _))
     operators.foreach { report =>

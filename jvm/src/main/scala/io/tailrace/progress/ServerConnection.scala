@@ -5,6 +5,7 @@ import java.net.URI
 import java.net.http.{HttpClient, HttpRequest, HttpResponse}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Duration
+import java.util.concurrent.{ExecutionException, TimeUnit, TimeoutException}
 
 import org.apache.spark.internal.Logging
 
@@ -67,10 +68,24 @@ private[progress] final class ServerConnection(server: ServerSettings) extends L
   }
 
   private def send(request: HttpRequest.Builder): JsonNode = {
-    val response = http.send(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
+    val response = exchange(request)
     if (response.statusCode != 200)
       throw new IOException(s"status ${response.statusCode}: ${response.body.take(MostOfAnAnswer)}")
     json.readTree(response.body)
+  }
+
+  /** The timeout of a request ends with the headers of its answer: here it is that of the whole exchange. */
+  private def exchange(request: HttpRequest.Builder): HttpResponse[String] = {
+    val answer = http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
+    try answer.get(Timeout.toMillis, TimeUnit.MILLISECONDS)
+    catch {
+      case e: TimeoutException => throw new IOException(s"no whole answer within ${Timeout.toMillis} ms", e)
+      case e: ExecutionException =>
+        throw (e.getCause match {
+          case failed: IOException => failed
+          case other => new IOException(other)
+        })
+    } finally answer.cancel(true): Unit
   }
 }
 
@@ -84,6 +99,9 @@ private[progress] object ServerConnection {
 
   /** Whether the protocol has a number for a time, in microseconds. */
   def isTime(micros: Long): Boolean = micros >= 0 && micros <= LatestTime
+
+  /** The nearest time that the protocol has a number for. */
+  def nearest(micros: Long): Long = Math.max(0L, Math.min(micros, LatestTime))
 
   private val FirstPause = Duration.ofMillis(500).toNanos
   private val LongestPause = Duration.ofSeconds(30).toNanos

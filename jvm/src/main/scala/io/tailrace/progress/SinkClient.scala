@@ -59,14 +59,14 @@ final class SinkClient(server: ServerSettings, client: String) {
     val operator = root.putArray("operators").addObject().put("operator", server.operator).put("kind", "sink")
     val above = operator.putArray("upstreams")
     upstreams.foreach(name => above.add(name))
-    operator.putObject("low_watermarks").put("0", Math.max(0L, Math.min(low, ServerConnection.LatestTime)))
+    operator.putObject("low_watermarks").put("0", ServerConnection.nearest(low))
     val told = root.putArray("windows")
     windows.filter(w => isTime(w.start) && isTime(w.end)).foreach { w =>
       val one = told.addObject().put("operator", server.operator).put("start", w.start).put("end", w.end)
       one.put("expected", w.expected).put("passed", w.passed).put("late_rows", w.lateRows)
       val missing = one.putArray("missing")
       w.missing.take(MostMissing).foreach { case (host, progress) =>
-        val entry = missing.addObject().put("host", host)
+        val entry = missing.addObject().put("host", WireName.encode(host))
         progress.filter(isTime).fold(entry.putNull("progress"))(entry.put("progress", _))
       }
     }
@@ -93,7 +93,7 @@ final class SinkClient(server: ServerSettings, client: String) {
     val before = hosts.filter(h => h.path("progress").isNull || h.path("progress").asLong < through)
     val counting = before.filterNot(h => NotCounting(h.path("state").asText)).map { h =>
       val progress = h.path("progress")
-      h.path("host").asText -> (if (progress.isNull) HostTable.Never else progress.asLong)
+      WireName.decode(h.path("host").asText) -> (if (progress.isNull) HostTable.Never else progress.asLong)
     }
     // The slowest come first.
     val isLast = before.size < PageLength || offset + PageLength > LastOffset

@@ -11,17 +11,16 @@ import java.util.Arrays
   *   a 12:07   b 12:05   c -       d -       ->   it stays where it is
   * }}}
   *
-  * It never goes back, whoever comes back late. Times are microseconds; the clock is the batch's, in milliseconds.
+  * It never goes back, whoever comes back late. Times are microseconds.
   *
   * @param roster    the hosts that count; none: all that have been seen
-  * @param idleAfterMs a host of which no row has come for so long doesn't count until it is back
-  * @param startedMs when the run of the query began: silence is counted from there
+  * @param idleAfterMs a host that has been silent for so long ([[Silence]]), since the query was started, doesn't count until
+  *                  it is back
   */
 final class SourceProgress(
     completeness: Completeness,
     roster: Option[Seq[String]],
-    idleAfterMs: Option[Long],
-    startedMs: Long
+    idleAfterMs: Option[Long]
 ) {
   val table = new HostTable
   roster.foreach(_.foreach(table.add))
@@ -29,7 +28,8 @@ final class SourceProgress(
   // The hosts of the roster have the first numbers.
   private val rostered = if (roster.isEmpty) Int.MaxValue else table.size
 
-  private var lastSeenMs = new Array[Long](0)
+  private val silence = idleAfterMs.map(new Silence(_))
+  private var marks = new Array[Long](0)
   private var idle = new Array[Boolean](0)
   private var lowWatermark = HostTable.Never
 
@@ -41,43 +41,46 @@ final class SourceProgress(
 
   private def counts(host: Int): Boolean = host < rostered && !idle(host)
 
-  /** Takes in what tasks have seen.
+  /** Takes in what the tasks of a batch have seen.
     *
     * @param moving whether the low watermark is to follow; a server that knows more than this query may be the one who says
     */
-  def advance(seen: Seq[HostTable], clockMs: Long, moving: Boolean = true): Advance = {
+  def advance(seen: HostTable, input: BatchInput, moving: Boolean = true): Advance = {
     track()
     val moved = new java.util.BitSet
-    seen.foreach { part =>
-      (0 until part.size).foreach { i =>
-        val host = table.add(part.name(i))
-        track()
-        if (table.raise(host, part.time(i)) || part.future(i) > 0) moved.set(host)
-        table.addFuture(host, part.future(i))
-        lastSeenMs(host) = Math.max(lastSeenMs(host), clockMs)
-      }
+    val heard = new java.util.BitSet
+    (0 until seen.size).foreach { i =>
+      val host = table.add(seen.name(i))
+      track()
+      if (table.raise(host, seen.time(i)) || seen.future(i) > 0) moved.set(host)
+      table.addFuture(host, seen.future(i))
+      heard.set(host)
     }
-    val (silent, back) = judgeSilence(clockMs)
+    val (silent, back) = judgeSilence(heard, input)
     if (moving) follow()
     Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name))
   }
 
   /** Room for what is known of each host besides the table. */
   private def track(): Unit = {
-    val known = lastSeenMs.length
+    val known = marks.length
     if (table.size > known) {
       val capacity = Math.max(table.size, known * 2)
-      lastSeenMs = Arrays.copyOf(lastSeenMs, capacity)
-      Arrays.fill(lastSeenMs, known, capacity, startedMs)
+      marks = Arrays.copyOf(marks, capacity)
+      Arrays.fill(marks, known, capacity, silence.fold(0L)(_.clockMs))
       idle = Arrays.copyOf(idle, capacity)
     }
   }
 
-  private def judgeSilence(clockMs: Long): (Seq[Int], Seq[Int]) = idleAfterMs match {
+  private def judgeSilence(heard: java.util.BitSet, input: BatchInput): (Seq[Int], Seq[Int]) = silence match {
     case None => (Nil, Nil)
-    case Some(limit) =>
+    case Some(rule) =>
+      val passed = rule.advance(input.askedMs, input.hasNew)
+      // Whose rows are unread nobody can say: it may be anybody's.
+      val unheard = if (input.hasUnread) Heard.Unknown else Heard.No
       val changed = (0 until Math.min(table.size, rostered)).filter { host =>
-        val silent = clockMs - lastSeenMs(host) >= limit
+        marks(host) = rule.mark(marks(host), passed, if (heard.get(host)) Heard.Yes else unheard)
+        val silent = rule.isTooLong(marks(host))
         val changes = silent != idle(host)
         idle(host) = silent
         changes
@@ -134,6 +137,14 @@ final class SourceProgress(
     )
   }
 }
+
+/** What a query has read when a batch ends.
+  *
+  * @param askedMs   when the batch's input was asked for, by a clock that doesn't jump
+  * @param hasNew    whether the batch has rows that are new to the query, of this source or another one
+  * @param hasUnread whether there were rows of this source that the batch leaves for later ones
+  */
+final case class BatchInput(askedMs: Long, hasNew: Boolean, hasUnread: Boolean)
 
 /** What a batch has changed.
   *

@@ -2,14 +2,13 @@ package io.tailrace.progress
 
 import java.sql.Timestamp
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
-import org.apache.spark.util.CollectionAccumulator
+
+import io.tailrace.common.PartitionAccumulator
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -20,12 +19,14 @@ import org.apache.spark.util.CollectionAccumulator
   * Spark may ask for the end of a batch several times and gets the same answer.
   *
   * @param newAccumulator registered with Spark
+  * @param input          what the batch that ends has read, whose input was asked for then
   * @param retain         batches that the query must be able to go back by
   */
 private[progress] final class SourceWatermark(
     settings: ProgressSettings,
     log: ProgressLog,
-    newAccumulator: () => CollectionAccumulator[Array[Byte]],
+    newAccumulator: () => PartitionAccumulator[TaskProgress],
+    input: Long => BatchInput,
     retain: Int,
     server: Option[ServerClient]
 ) extends Logging {
@@ -37,17 +38,18 @@ private[progress] final class SourceWatermark(
   private var upstream = Completeness.Whole
 
   private var batch = -1L
-  private var collected = List.empty[CollectionAccumulator[Array[Byte]]]
+  private var askedMs = 0L
+  private var collected = List.empty[PartitionAccumulator[TaskProgress]]
   private var hasNoTasks = false
   private var ended = -1L
   private var lateRows = 0L
 
   /** Readies for a batch: what it begins with is read from the checkpoint, if it isn't known. */
-  private def begin(next: Long, clockMs: Long): Unit = if (next != batch) {
+  private def begin(next: Long): Unit = if (next != batch) {
     if (progress == null) {
       // A server hears of hosts from other queries too: who is silent it says.
       val idleAfterMs = settings.idleAfterMs.filter(_ => server.isEmpty)
-      progress = new SourceProgress(settings.completeness, settings.roster, idleAfterMs, clockMs)
+      progress = new SourceProgress(settings.completeness, settings.roster, idleAfterMs)
       log.load(next, progress.table).foreach { file =>
         progress.restore(file.low)
         lowBefore = file.lowBefore
@@ -56,21 +58,22 @@ private[progress] final class SourceWatermark(
       }
     }
     batch = next
+    askedMs = Silence.nowMs
     collected = Nil
     hasNoTasks = false
   }
 
   /** What tasks of the batch give their tables to. A frame that is used twice in a query has two of them a batch. */
-  def collect(next: Long, clockMs: Long): CollectionAccumulator[Array[Byte]] = synchronized {
-    begin(next, clockMs)
+  def collect(next: Long): PartitionAccumulator[TaskProgress] = synchronized {
+    begin(next)
     val accumulator = newAccumulator()
     collected ::= accumulator
     accumulator
   }
 
   /** Takes note of the number of tasks that a batch has. */
-  def noteTasks(next: Long, clockMs: Long, tasks: Int): Unit = synchronized {
-    begin(next, clockMs)
+  def noteTasks(next: Long, tasks: Int): Unit = synchronized {
+    begin(next)
     hasNoTasks ||= tasks == 0
   }
 
@@ -80,10 +83,10 @@ private[progress] final class SourceWatermark(
   }
 
   /** Rows of this time and before are late in the batch: what the batch before it could close is closed. In microseconds. */
-  def lateThrough(next: Long, clockMs: Long): Long = synchronized {
-    begin(next, clockMs)
+  def lateThrough(next: Long): Long = synchronized {
+    begin(next)
     if (lowBefore == HostTable.Never) Long.MinValue
-    else (SparkWatermark.before(lowBefore) - settings.delayMs) * 1000
+    else Math.max(SparkWatermark.before(lowBefore) - settings.delayMs, Long.MinValue / 1000) * 1000
   }
 
   /** The low watermark after a batch, in microseconds: [[HostTable.Never]] while too few hosts have been seen. When it is
@@ -91,15 +94,15 @@ private[progress] final class SourceWatermark(
     *
     * @param operators what the query has made of its sources, for the server
     */
-  def end(finished: Long, clockMs: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
+  def end(finished: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
     synchronized {
-      begin(finished, clockMs)
+      begin(finished)
       if (ended != finished) {
-        val seen = collected.reverse.flatMap(_.value.asScala).map(HostMaxima.fromBytes)
-        lateRows = seen.map(_.late).sum
-        upstream = seen.map(part => Completeness.ofUnits(part.share)).foldLeft(upstream)(_ min _)
+        val seen = SeenByTask.inBatch(collected.map(_.value.values.map(p => HostMaxima.fromBytes(p.bytes))))
+        lateRows = seen.late
+        upstream = upstream.min(Completeness.ofUnits(seen.share))
         val before = progress.low
-        val advance = progress.advance(seen.map(_.table), clockMs, moving = server.isEmpty)
+        val advance = progress.advance(seen.table, input(askedMs), moving = server.isEmpty)
         server.zip(settings.server).foreach { case (client, at) =>
           val input = Option.when(settings.isStamped)(progress.computed)
           client.report(progress.table, advance.moved, input, operators(at)).foreach(progress.restore)
@@ -117,8 +120,8 @@ private[progress] final class SourceWatermark(
   /** With a server: how far all sinks of the application were before the batch, in microseconds; [[HostTable.Never]] while
     * nobody knows.
     */
-  def globalLow(next: Long, clockMs: Long): Option[Long] = synchronized {
-    begin(next, clockMs)
+  def globalLow(next: Long): Option[Long] = synchronized {
+    begin(next)
     server.map { client =>
       // A start that has told nothing yet has heard nothing either. The source's own word is for the end of a batch.
       if (client.global.isEmpty) client.report(progress.table, Array.empty): Unit
@@ -127,8 +130,8 @@ private[progress] final class SourceWatermark(
   }
 
   /** Of the rows of a batch: what stamps have said of the upstream's data, and the share of hosts that this source asks for. */
-  def completeness(next: Long, clockMs: Long): Completeness = synchronized {
-    begin(next, clockMs)
+  def completeness(next: Long): Completeness = synchronized {
+    begin(next)
     upstream.andThen(settings.completeness)
   }
 

@@ -1,9 +1,23 @@
 package io.tailrace.progress
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.StreamingBatch
-import org.apache.spark.util.CollectionAccumulator
+import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch}
+
+import io.tailrace.common.PartitionAccumulator
+
+/** The node of a plan that a source stands for. */
+trait OfSource extends LogicalPlan {
+  def settings: ProgressSettings
+}
+
+object OfSource {
+  private[progress] def is(name: String)(plan: LogicalPlan): Boolean = plan match {
+    case source: OfSource => source.settings.name == name
+    case _ => false
+  }
+}
 
 /** The sources of the queries that run in this driver. */
 private[progress] object SourceWatermarks {
@@ -25,10 +39,16 @@ private[progress] object SourceWatermarks {
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf()),
       () => {
-        val accumulator = new CollectionAccumulator[Array[Byte]]
+        val accumulator = new PartitionAccumulator[TaskProgress]
         session.sparkContext.register(accumulator)
         accumulator
       },
+      askedMs =>
+        BatchInput(
+          askedMs,
+          StreamInputs.all(session).hasNew,
+          StreamInputs.below(session, OfSource.is(settings.name)).hasUnread
+        ),
       session.sessionState.conf.minBatchesToRetain,
       settings.server.map(s => new ServerClient(s, settings, batch.queryId))
     )

@@ -45,9 +45,9 @@ final case class StampWatermarkExec(
       case _ => HostTable.Never
     }
     val watermarks = sources.map(SourceWatermarks.of(session, _))
-    val completeness = watermarks.map(_.completeness(batch.batchId, batch.clockMs))
+    val completeness = watermarks.map(_.completeness(batch.batchId))
     // Other queries may write the same topic: what they have not written yet isn't complete either.
-    val global = watermarks.flatMap(_.globalLow(batch.batchId, batch.clockMs))
+    val global = watermarks.flatMap(_.globalLow(batch.batchId))
     WatermarkStamp.encode((low +: global).min, completeness.foldLeft(Completeness.Whole)(_ andThen _).units)
   }
 

@@ -1,0 +1,145 @@
+package org.apache.spark.sql.tailrace
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.read.streaming.{
+  ReadAllAvailable,
+  ReadMaxFiles,
+  SparkDataStream,
+  SupportsAdmissionControl
+}
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.streaming.runtime.{
+  FileStreamSource,
+  StreamExecution,
+  StreamingExecutionRelation
+}
+import org.json4s.JsonAST.{JArray, JInt, JObject}
+import org.json4s.jackson.JsonMethods
+
+/** What a part of a query reads: the sources below a node of its plan. In the thread of the query. */
+final class StreamInputs private (execution: StreamExecution, relations: Seq[LogicalPlan]) {
+
+  private def streams: Seq[SparkDataStream] = relations.collect {
+    case v1: StreamingExecutionRelation => v1.source
+    case v2: StreamingDataSourceV2ScanRelation => v2.stream
+  }
+
+  /** Names of what is read: two queries that read the same have a name in common. */
+  def names: Seq[String] = relations.flatMap {
+    case v1: StreamingExecutionRelation => Seq(StreamInputs.name(v1.source))
+    case v2: StreamingDataSourceV2ScanRelation =>
+      val options = v2.relation.options.asCaseSensitiveMap.asScala.map { case (k, v) => k.toLowerCase -> v }
+      options.get("kafka.bootstrap.servers") match {
+        case Some(servers) =>
+          topics(options.toMap, v2.stream).map(t => s"kafka:${StreamInputs.sorted(servers)}/$t")
+        case None => Seq(StreamInputs.name(v2.stream))
+      }
+    case _ => Nil // a table that is read anew with each batch
+  }.distinct
+
+  /** Topics as Kafka's source takes them, with a partition where it names them. */
+  private def topics(options: Map[String, String], stream: SparkDataStream): Seq[String] = {
+    val assigned = options.get("assign").map(StreamInputs.partitions)
+    val subscribed = options.get("subscribe").map(_.split(",").toSeq.map(_.trim))
+    // Of a pattern nobody knows which topics it is until there are offsets.
+    def found =
+      execution.availableOffsets.get(stream).toSeq.flatMap(o => StreamInputs.fields(o.json).map(_._1))
+    assigned.orElse(subscribed).getOrElse(found)
+  }
+
+  /** Whether the batch that runs has rows that the one before it had not. */
+  def hasNew: Boolean = {
+    val context = execution.getLatestExecutionContext()
+    streams.exists { stream =>
+      val end = context.endOffsets.get(stream).map(_.json)
+      end.isDefined && end != context.startOffsets.get(stream).map(_.json)
+    }
+  }
+
+  /** Whether there were rows when the batch was made that it leaves for later ones. A source that reads a part of what there
+    * is and doesn't say what is left may always have some.
+    */
+  def hasUnread: Boolean = streams.exists(isUnread)
+
+  private def isUnread(stream: SparkDataStream): Boolean = {
+    val context = execution.getLatestExecutionContext()
+    val latest = context.latestOffsets.get(stream).filter(_ != null).map(_.json)
+    val end = context.endOffsets.get(stream).filter(_ != null).map(_.json)
+    stream match {
+      case _ if latest.isDefined => latest != end
+      case limited: SupportsAdmissionControl =>
+        limited.getDefaultReadLimit match {
+          case _: ReadAllAvailable => false
+          case most: ReadMaxFiles => StreamInputs.files(context.newData.get(stream)) >= most.maxFiles
+          case _ =>
+            stream match {
+              case files: FileStreamSource => StreamInputs.leftOver(files)
+              case _ => true
+            }
+        }
+      case _ => false
+    }
+  }
+}
+
+object StreamInputs {
+
+  /** @param isNode whether it is the node; a frame that is used twice has several, of the same sources */
+  def below(session: SparkSession, isNode: LogicalPlan => Boolean): StreamInputs = {
+    val execution = StreamingRun.execution(session)
+    new StreamInputs(
+      execution,
+      execution.logicalPlan.collect { case n if isNode(n) => n.collectLeaves() }.flatten
+    )
+  }
+
+  /** All that the query reads. */
+  def all(session: SparkSession): StreamInputs = {
+    val execution = StreamingRun.execution(session)
+    new StreamInputs(execution, execution.logicalPlan.collectLeaves())
+  }
+
+  private val FileSource = """FileStreamSource\[(.*)\]""".r
+
+  private def name(stream: SparkDataStream): String = stream.toString match {
+    case FileSource(path) => s"file:$path"
+    case other => other
+  }
+
+  private def sorted(servers: String): String =
+    servers.split(",").map(_.trim.toLowerCase).filter(_.nonEmpty).sorted.mkString(",")
+
+  private def fields(json: String) =
+    try
+      JsonMethods.parse(json) match {
+        case JObject(topics) => topics
+        case _ => Nil
+      }
+    catch { case NonFatal(_) => Nil } // the source refuses it, in its own words
+
+  private def partitions(assign: String): Seq[String] = fields(assign).flatMap {
+    case (topic, JArray(numbers)) => numbers.collect { case JInt(number) => s"$topic/$number" }
+    case (topic, _) => Seq(topic)
+  }
+
+  private def files(newData: Option[LogicalPlan]): Int =
+    newData.toSeq
+      .flatMap(_.collect { case LogicalRelation(files: HadoopFsRelation, _, _, _, _) => files })
+      .map(_.location.inputFiles.length)
+      .sum
+
+  /** Files that are listed and not taken. The source keeps them to itself. */
+  private def leftOver(source: FileStreamSource): Boolean = {
+    val field = classOf[FileStreamSource].getDeclaredField("unreadFiles")
+    field.setAccessible(true)
+    field.get(source) match {
+      case files: Seq[_] => files.nonEmpty
+      case _ => false
+    }
+  }
+}

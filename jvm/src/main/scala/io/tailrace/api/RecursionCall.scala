@@ -8,7 +8,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{DataFrame, Dataset}
 
 import io.tailrace.common.RecursionErrors
-import io.tailrace.plan.OpRules
+import io.tailrace.plan.{Obstacle, OpRules}
 import io.tailrace.recursion.{RecursionArgument, RecursionMode}
 
 /** One call of `recursively`, in the two halves between which op is called: Python calls it itself. */
@@ -44,7 +44,9 @@ final class RecursionCall private[api] (frame: Dataset[_], options: RecursionOpt
     val resolution = new RecursionResolution(input, op, leaf, rules, settings, keys, options.depthColumn)
     val plan = chosen(op) match {
       case RecursionMode.Fixpoint => resolution.fixpoint()
-      case RecursionMode.Feedback => resolution.feedback()
+      case RecursionMode.Feedback =>
+        rules.refusedByMicroBatch(op).foreach(refuse)
+        resolution.feedback()
     }
     SparkPlans.toFrame(session, plan)
   }
@@ -60,7 +62,7 @@ final class RecursionCall private[api] (frame: Dataset[_], options: RecursionOpt
     }
     if (!rules.usesArgument(op)) throw RecursionErrors.argumentUnused(settings.name)
     if (rules.isNested(op)) throw RecursionErrors.nested(settings.name)
-    rules.refused(op).foreach(o => throw RecursionErrors.operator(settings.name, o.operator, o.reason))
+    rules.refused(op).foreach(refuse)
     val optimized = SparkPlans.optimized(session, op)
     if (rules.isIdentity(op) || rules.isIdentity(optimized)) throw RecursionErrors.identity(settings.name)
     // The optimizer may see that op gives nothing at all: it ends.
@@ -68,6 +70,9 @@ final class RecursionCall private[api] (frame: Dataset[_], options: RecursionOpt
       throw RecursionErrors.endless(settings.name)
     }
   }
+
+  private def refuse(obstacle: Obstacle): Nothing =
+    throw RecursionErrors.operator(settings.name, obstacle.operator, obstacle.reason)
 
   private def checkSchema(op: LogicalPlan): Unit = {
     val expected = leaf.output

@@ -1,6 +1,6 @@
 package io.tailrace.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Literal, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.types.BooleanType
@@ -135,7 +135,28 @@ final class OpRules(argument: Long) {
     case _: CollectMetrics => Obstacle("observe", "its metrics would be of each hop")
     case _: StampWatermark => Obstacle("stamp_watermark", "a row that goes round would keep an old stamp")
     case _: FilterReplays => Obstacle("filter_replays", "a row that comes round would be taken for a replay")
+    case sample: Sample if sample.withReplacement =>
+      Obstacle("a sample with replacement", "it would draw the same rows at each hop")
+    case node if numbersRows(node).isDefined => numbersRows(node).get
   }
+
+  /** A sample's seed is the same in each micro-batch, so in each hop of a recursion that takes a micro-batch a hop. */
+  def refusedByMicroBatch(plan: LogicalPlan): Option[Obstacle] = way(plan).collectFirst { case _: Sample =>
+    Obstacle("a sample", "it would draw the same rows at each hop; where(rand() < fraction) doesn't")
+  }
+
+  private def numbersRows(node: LogicalPlan): Option[Obstacle] =
+    node.expressions
+      .flatMap(_.collect {
+        case _: MonotonicallyIncreasingID =>
+          Obstacle(
+            "monotonically_increasing_id()",
+            "it begins anew at each hop; uuid() doesn't repeat itself"
+          )
+        case file @ (_: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength) =>
+          Obstacle(s"${file.prettyName}()", "a row that comes round is of no file")
+      })
+      .headOption
 
   def isNested(plan: LogicalPlan): Boolean = way(plan).exists(_.isInstanceOf[Recursion])
 }

@@ -2,9 +2,9 @@ package io.tailrace.plan
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, CurrentTimestamp, Expression}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.StructType
@@ -22,6 +22,8 @@ sealed trait Recursion extends UnaryNode {
   *
   * @param argument which leaves of `body` stand for op's argument
   * @param body     op's plan. Not a child: the rules of the query's plan have no business in it
+  * @param clock    the query's time, for op: by the rules that make literals of it wherever it stands in the query's plan
+  * @param sizes    of op's tables, as far as they have been measured
   */
 case class Fixpoint(
     argument: Long,
@@ -29,8 +31,15 @@ case class Fixpoint(
     settings: RecursionSettings,
     columns: RoundColumns,
     results: Seq[Attribute],
-    child: LogicalPlan
-) extends Recursion {
+    child: LogicalPlan,
+    clock: Expression = CurrentTimestamp(),
+    sizes: TableSizes = new TableSizes
+) extends Recursion
+    with SupportsNonDeterministicExpression {
+
+  // A micro-batch's time is one, until it is made a literal.
+  override def allowNonDeterministicExpression: Boolean = true
+
   override def output: Seq[Attribute] = results
   override def producedAttributes: AttributeSet = AttributeSet(results)
   override def innerChildren: Seq[QueryPlan[_]] = Seq(body)
@@ -79,6 +88,8 @@ final class RecursionStrategy(session: SparkSession) extends SparkStrategy {
         f.settings,
         f.columns,
         f.results,
+        f.clock,
+        f.sizes,
         f.isStreaming,
         planLater(f.child)
       )

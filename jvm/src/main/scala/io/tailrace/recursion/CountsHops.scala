@@ -7,15 +7,15 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 
-import io.tailrace.common.SumAccumulator
+import io.tailrace.common.PartitionAccumulator
 
 /** An operator whose hops are counted. */
 trait CountsHops extends SparkPlan {
   def settings: RecursionSettings
   def mode: RecursionMode
 
-  @transient private[recursion] lazy val counter: SumAccumulator[HopCounts] = {
-    val made = new SumAccumulator(HopCounts())
+  @transient private[recursion] lazy val counter: PartitionAccumulator[HopCounts] = {
+    val made = new PartitionAccumulator[HopCounts]
     sparkContext.register(made)
     made
   }
@@ -29,15 +29,19 @@ trait CountsHops extends SparkPlan {
 
   private[recursion] def hopSink: HopSink = new HopSink(counter, metrics)
 
-  /** Of the batch that has run. */
-  def counts: HopCounts = counter.value
+  /** Of the batch that has run, however many actions have. */
+  def counts: HopCounts = counter.value.values.foldLeft(HopCounts())(_ + _)
 }
 
 /** Takes what a task has counted, or the driver for it. */
-private[recursion] final class HopSink(counter: SumAccumulator[HopCounts], metrics: Map[String, SQLMetric])
-    extends Serializable {
-  def report(counts: HopCounts): Unit = {
-    counter.add(counts)
+private[recursion] final class HopSink(
+    counter: PartitionAccumulator[HopCounts],
+    metrics: Map[String, SQLMetric]
+) extends Serializable {
+
+  /** @param index of the task's partition, or the driver's */
+  def report(index: Int, counts: HopCounts): Unit = {
+    counter.add(index -> counts)
     metrics("numOutputRows") += counts.rows
     metrics("fedBackRows") += counts.fedBack
     metrics("stoppedRows") += counts.stopped

@@ -115,6 +115,6 @@ private[recursion] final class FeedbackRows(
     end()
     val nanos = System.nanoTime - startedNanos
     val hops = byDepth.toVector.map(rows => Hop(rows, if (rows > 0) nanos else 0))
-    rules.sink.report(HopCounts(hops, writer.rows, judge.stopped, judge.cycles))
+    rules.sink.report(name.task, HopCounts(hops, writer.rows, judge.stopped, judge.cycles))
   }
 }

@@ -1,5 +1,7 @@
 package io.tailrace.recursion
 
+import java.util.concurrent.ThreadLocalRandom
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -21,7 +23,9 @@ import io.tailrace.common.{TailraceConf, UnsafeRows}
   * @param body     op's plan; not a child, for it isn't run beside the input but on it
   * @param columns  of the rows that go round
   * @param results  the columns that come out; behind those of `columns` the hop, if it was asked for
-  * @param streaming whether it runs in micro-batches: op sees their time
+  * @param clock    the time of the query, a literal
+  * @param sizes    of op's tables
+  * @param streaming whether it runs in micro-batches
   */
 final case class FixpointExec(
     argument: Long,
@@ -29,6 +33,8 @@ final case class FixpointExec(
     settings: RecursionSettings,
     columns: RoundColumns,
     results: Seq[Attribute],
+    clock: Expression,
+    @transient sizes: TableSizes,
     streaming: Boolean,
     child: SparkPlan
 ) extends UnaryExecNode
@@ -47,8 +53,11 @@ final case class FixpointExec(
       session,
       argument,
       body,
-      batch.map(_.clockMs),
-      TailraceConf.RecursionBroadcastBytes.read(SparkPlans.setting(session, _))
+      clockMicros,
+      // As Spark does it for what is in the query's own plan: other values in each micro-batch.
+      batch.map(_ => ThreadLocalRandom.current.nextLong()),
+      TailraceConf.RecursionBroadcastBytes.read(SparkPlans.setting(session, _)),
+      sizes
     )
     val rules = new FixpointRules(
       settings,
@@ -57,10 +66,18 @@ final case class FixpointExec(
       conf.sessionLocalTimeZone,
       hopSink
     )
-    val planned = op.over(new ArgumentRDD(sparkContext, input.getNumPartitions))
-    if (planned.isNarrow && planned.rows.getNumPartitions == input.getNumPartitions)
+    val planned = op.inTasks(new ArgumentRDD(sparkContext, input.getNumPartitions))
+    if (planned.isNarrow)
       new FixpointRDD(input, planned.rows, op.reads, rules)
-    else new ShuffledFixpoint(op, rules, keep(batch)).run(input)
+    else {
+      val most = Math.max(input.getNumPartitions, conf.numShufflePartitions)
+      new ShuffledFixpoint(op, rules, new KeptHop(keep(batch), most)).run(input)
+    }
+  }
+
+  private def clockMicros: Long = clock.eval() match {
+    case micros: Long => micros
+    case other => throw new IllegalStateException(s"the time of a query is $other")
   }
 
   /** In a batch frame, until nobody refers to them any more: Spark's cleaner sees to that. */

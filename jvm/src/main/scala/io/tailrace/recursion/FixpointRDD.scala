@@ -26,8 +26,9 @@ private[recursion] final class FixpointRDD(
     val partition = split.asInstanceOf[FixpointPartition]
     val body = op
     new Generations(
+      split.index,
       input.iterator(partition.input, context),
-      rows => ArgumentRDD.during(rows)(body.iterator(partition.op, context)),
+      (hop, rows) => ArgumentRDD.during(hop, rows)(body.iterator(partition.op, context)),
       reads,
       rules,
       context

@@ -16,12 +16,14 @@ import io.tailrace.common.{RecursionErrors, StepwiseRows}
   *                      └─> out          └─> out
   * }}}
   *
-  * @param op    computes the results of rows
+  * @param index of the task's partition, in this operator
+  * @param op    computes the results of rows, for a hop
   * @param reads how often op reads its argument
   */
 private[recursion] final class Generations(
+    index: Int,
     input: Iterator[InternalRow],
-    op: (() => Iterator[InternalRow]) => Iterator[InternalRow],
+    op: (Int, () => Iterator[InternalRow]) => Iterator[InternalRow],
     reads: Int,
     rules: FixpointRules,
     context: TaskContext
@@ -56,14 +58,14 @@ private[recursion] final class Generations(
     argumentRows = fedBack - fedBackBefore
     fedBackBefore = fedBack
     results =
-      if (depth > 1) op(() => current.generateIterator())
+      if (depth > 1) op(depth, () => current.generateIterator())
       else if (reads == 1) {
         argument = input
-        op(() => input)
+        op(depth, () => input)
       } else {
         current = Generations.rows()
         input.foreach(row => current.add(row.asInstanceOf[UnsafeRow]))
-        op(() => current.generateIterator())
+        op(depth, () => current.generateIterator())
       }
   }
 
@@ -110,7 +112,7 @@ private[recursion] final class Generations(
     upcoming = emptied
     if (current.isEmpty) {
       end()
-      rules.sink.report(HopCounts(hops.result(), fedBack, judge.stopped, judge.cycles))
+      rules.sink.report(index, HopCounts(hops.result(), fedBack, judge.stopped, judge.cycles))
     } else begin()
   }
 }

@@ -6,18 +6,16 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.storage.StorageLevel
 
-import io.tailrace.common.RecursionErrors
+import io.tailrace.common.{PartitionAccumulator, RecursionErrors}
 
 /** The recursion of an op that exchanges its argument: the driver runs a job for each hop, all within the micro-batch.
   * The rows of a hop are kept by Spark's block manager, in memory and on disk, until the next micro-batch. Limits are
   * looked at when a hop is complete, and `max_rows` is of all tasks together.
-  *
-  * @param keep has Spark keep what an RDD gives
   */
 private[recursion] final class ShuffledFixpoint(
     op: RecursionBody,
     rules: FixpointRules,
-    keep: RDD[InternalRow] => RDD[InternalRow]
+    keep: KeptHop
 ) {
   import ShuffledFixpoint._
 
@@ -36,14 +34,15 @@ private[recursion] final class ShuffledFixpoint(
     var going = tally(argument, rules).iterator.map(_.rows).sum
     while (going > 0) {
       val started = System.nanoTime
-      val all = keep(copies(op.over(argument).rows, rules))
+      val all = keep(copies(op.at(hops.size + 1, argument), rules))
       val (goesRound, rows) = hop(all, argument)
       hops = hops.init :+ hops.last.copy(nanos = System.nanoTime - started)
-      argument = goesRound
+      val enough = KeptHop.partitionsFor(rows)
+      argument = if (goesRound.getNumPartitions > enough) goesRound.coalesce(enough) else goesRound
       going = rows
     }
-    rules.sink.report(HopCounts(hops, fedBack, stopped, cycles))
-    input.sparkContext.union(results)
+    rules.sink.report(PartitionAccumulator.Driver, HopCounts(hops, fedBack, stopped, cycles))
+    new HopsRDD(input.sparkContext, results)
   }
 
   /** @return the rows that go round once more, and how many they are */

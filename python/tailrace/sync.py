@@ -43,9 +43,12 @@ def sync_join(
     The sync time is how far the slowest right partition has been read, in event time, less `sync_delay`. A
     left row is held until the sync time has passed it; then it comes out, with the right row of its key if
     one has been read, else with nulls. So no match is lost to a partition that lags or stalls: the join waits
-    for it. A right row is held until it is joined, or until the slowest left partition is `window` past it.
-    What a micro-batch has read counts for the next one. Rows match by key alone, whatever their times, as
-    long as both are held.
+    for it. What a micro-batch has read counts for the next one.
+
+    A left row joins right rows of its key that are at most `window` older than it, or at most `sync_delay`
+    (and `window`) younger, wherever and however fast they are read: of those that are further apart none
+    ever matches. Left rows whose key had a right row out of reach are counted as `tooFar`. A right row is
+    held until it is joined, or until the slowest left partition is past what it may be joined by.
 
     `sync_delay` has to cover how long after its left row a right row is made, and how far records jump back
     in time within a partition, together. Records that jump further are counted as `possibly_missed`.
@@ -60,9 +63,10 @@ def sync_join(
             type, the same on both sides. A row without a key matches nothing.
         left_time: name of the left side's event time, a timestamp (with or without a time zone).
         right_time: name of the right side's event time, of the same type.
-        window: how long a right row may wait for its left one. A string as Spark reads durations
+        window: how far apart in event time two rows may be that match. A string as Spark reads durations
             ("10 minutes"; no months or years) or a `timedelta`; zero or more.
-        sync_delay: how far the right stream has to be past a left row before that is released; likewise.
+        sync_delay: how far the right stream has to be past a left row before that is released, and so how
+            much younger than it a right row may be; likewise.
         left_partition: the columns that say which source partition a left row was read from, one or more.
             None: Kafka's `topic` and `partition`, as far as the frame has them.
         right_partition: likewise. Of Kafka all partitions of the topic count, those that have sent
@@ -71,9 +75,13 @@ def sync_join(
             "pause": it is said, and waited for. "exclude": it doesn't count until it is back at the sync
             time; rows of it behind that are late. "fail": the query stops with its name.
         stall_after: after how long; needed for "exclude" and "fail". None: a minute, for a warning.
-        duplicates: what becomes of further rows of a key, of those that are held together. The first by
-            event time, then by arrival, is the row. "emit": left ones come out without a match, right ones
-            are dropped; "drop": both are dropped; "divert": both come out, marked. They are always counted.
+        duplicates: what becomes of further rows of a key. A left row takes all right rows that it may join;
+            the first by event time is the match, the others are duplicates. Of left rows the earlier one is
+            served first; a further one that finds nothing is a duplicate if it is released in the same
+            micro-batch: that depends on how the streams are read, so that "drop" and "divert" do too, and
+            "emit" doesn't, unless left rows of one key come out of order or from several partitions. "emit":
+            left ones come out without a match, right ones are dropped; "drop": both are dropped; "divert":
+            both come out, marked. They are always counted.
         unmatched_right: what becomes of right rows that nobody has joined: "drop" counts them, "emit" lets
             them come out with nulls in the left columns but the keys.
         max_pending: rows held of a side, above which its partitions that are ahead aren't read any more;

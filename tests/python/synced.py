@@ -48,13 +48,15 @@ class Synced:
         for side, rows in (("left", left), ("right", right)):
             write(self.root / side, next(self._numbers), rows)
 
-    def frame(self, side: str) -> DataFrame:
-        return self.spark.readStream.schema(SCHEMA).parquet(str(self.root / side))
+    def frame(self, side: str, **read: Any) -> DataFrame:  # noqa: ANN401 - options of the source
+        return self.spark.readStream.schema(SCHEMA).options(**read).parquet(str(self.root / side))
 
-    def join(self, **options: Any) -> DataFrame:  # noqa: ANN401 - the options of tailrace.sync_join
+    def join(self, *, read: dict[str, Any] | None = None, **options: Any) -> DataFrame:  # noqa: ANN401
         given = {"on": "id", "left_time": "created", "right_time": "created"}
         given |= {"window": "60 seconds", "sync_delay": "5 seconds"}
-        return tailrace.sync_join(self.frame("left"), self.frame("right"), **given | options)
+        return tailrace.sync_join(
+            *(self.frame(side, **read or {}) for side in ("left", "right")), **given | options
+        )
 
     def query(self, name: str = "query", **options: Any) -> Query:  # noqa: ANN401
         return Query(self.spark, self.join(**options), self.root / name)
@@ -84,6 +86,8 @@ class Model:
         self._emit = emit
         self._delay = sync_delay
         self._window = window
+        # How far after its left row a right one may be.
+        self._reach = min(window, sync_delay)
         self._latest: dict[str, dict[int, int]] = {"left": {}, "right": {}}
         self._release = self._left_low = NEVER
         self._left: list[Row] = []
@@ -102,8 +106,11 @@ class Model:
 
     def _is_over(self, row: Row) -> bool:
         # Left rows wait from the release time on, so that counts as well.
-        low = min(self._release, self._left_low)
+        low = min(self._release, self._left_low) - self._reach
         return row.second is not None and row.second + self._window < low
+
+    def _joins(self, left: int, right: int) -> bool:
+        return -self._window <= right - left <= self._reach
 
     def _batch(self, left: list[Row], right: list[Row]) -> Counter[tuple[Any, ...]]:
         out: Counter[tuple[Any, ...]] = Counter()
@@ -119,13 +126,15 @@ class Model:
             else:
                 self._left.append(row)
         for key, rows in released.items():
-            first, *others = sorted(rows, key=lambda r: r.second or 0)
-            matches = sorted((r for r in self._right if r.id == key), key=lambda r: r.second or 0)
-            out[key, first.second, matches[0].second if matches else None] += 1
-            for row in others:
-                out[key, row.second, None] += 1
-            self.duplicates += len(others) + len(matches[1:])
-            self._right = [r for r in self._right if r.id != key]
+            for n, row in enumerate(sorted(rows, key=lambda r: r.second or 0)):
+                second = row.second or 0
+                matches = sorted(
+                    (r for r in self._right if r.id == key and self._joins(second, r.second or 0)),
+                    key=lambda r: r.second or 0,
+                )
+                out[key, second, matches[0].second if matches else None] += 1
+                self.duplicates += len(matches[1:]) if matches else min(n, 1)
+                self._right = [r for r in self._right if r not in matches]
         for row in filter(self._is_over, self._right):
             self.unmatched_right += 1
             if self._emit:

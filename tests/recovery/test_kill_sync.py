@@ -73,7 +73,7 @@ def _expected(arrivals: dict[str, dict[int, list[Row]]]) -> Counter[tuple[Any, .
         if row.second < release:
             expected[row.id, row.second, matches.get(row.id)] += 1
     joined = {row.id for row in left}
-    over = min(release, left_low) - _WINDOW
+    over = min(release, left_low) - min(_DELAY, _WINDOW) - _WINDOW
     for row in right:
         assert row.second is not None
         if row.id not in joined and row.second < over:

@@ -71,11 +71,11 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
     while (id < ids) {
       if (lefts(id) != SyncTimes.Unknown && lefts(id) < judged.release) {
         out(id) += 1
-        matched(id) = rights(id) != SyncTimes.Unknown
+        matched(id) = rights(id) != SyncTimes.Unknown && settings.joins(lefts(id), rights(id))
         lefts(id) = SyncTimes.Unknown
-        rights(id) = SyncTimes.Unknown
+        if (matched(id)) rights(id) = SyncTimes.Unknown
       }
-      if (rights(id) != SyncTimes.Unknown && rights(id) + settings.window < judged.leftLow) {
+      if (rights(id) != SyncTimes.Unknown && rights(id) <= SyncRules.rightExpiry(judged, settings)) {
         expired(id) = true
         rights(id) = SyncTimes.Unknown
       }
@@ -120,6 +120,11 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
 }
 
 object MiniJoin {
+
+  private implicit class Reach(private val settings: SyncSettings) extends AnyVal {
+    def joins(left: Long, right: Long): Boolean =
+      right - left >= -settings.window && right - left <= Math.min(settings.window, settings.syncDelay)
+  }
 
   /** A row that nobody follows. */
   val NoRow: Int = -1

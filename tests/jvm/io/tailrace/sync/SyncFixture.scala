@@ -32,9 +32,10 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
   def settings(
       window: Long = 10000000,
       duplicates: Duplicates = Duplicates.Emit,
-      emitUnmatchedRight: Boolean = false
+      emitUnmatchedRight: Boolean = false,
+      syncDelay: Long = 5000000
   ): SyncSettings =
-    SyncSettings("test", 0, window, OnStall.Pause, 0, duplicates, emitUnmatchedRight, None)
+    SyncSettings("test", syncDelay, window, OnStall.Pause, 0, duplicates, emitUnmatchedRight, None)
 
   def row(r: SyncRow): InternalRow =
     InternalRow(r.key.map(UTF8String.fromString).orNull, r.time.map(Long.box).orNull, r.id)

@@ -49,7 +49,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(last.out == Seq(pair("b", 2, 4)) && last.state.isEmpty && last.files == 0)
   }
 
-  test("the first right row by time is taken, then by arrival; the others are duplicates") {
+  test("the first right row by time is taken, then by its bytes; the others are duplicates") {
     val p = new Partition(settings())
     p.batch(unknown, Nil, Seq(at("a", 3, 1), at("a", 2, 2), at("a", 2, 3)))
     val done = p.batch(times(5, 5), Seq(at("a", 1, 9)), Seq(at("a", 2, 4)))
@@ -90,7 +90,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
   }
 
   test("a right row goes when the left side is past its time and the window, and no left row waits behind") {
-    val p = new Partition(settings(window = 10 * second, emitUnmatchedRight = true))
+    val p = new Partition(settings(window = 10 * second, emitUnmatchedRight = true, syncDelay = 0))
     val out = SyncOut(Some("a"), None, Some(1), None)
     p.batch(unknown, Seq(at("b", 5, 2)), Seq(at("a", 1, 1)))
     // The left side is far ahead, but the right one has stalled: left rows wait, so right rows do too.
@@ -104,6 +104,34 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     val p = new Partition(settings(window = second))
     p.batch(unknown, Seq(at("a", 1, 1)), Seq(at("a", 2, 2)))
     assert(p.batch(times(100, 100), Nil, Nil).out == Seq(pair("a", 1, 2)))
+  }
+
+  test("rows further apart than the window, or than the right side is sure to be read, don't match") {
+    // The right rows are all there, however it is read.
+    def out(left: Double, right: Double): Seq[SyncOut] = {
+      emptyDirectory()
+      val p = new Partition(settings(window = 10 * second, syncDelay = 3 * second))
+      p.batch(unknown, Nil, Seq(at("a", right, 2))): Unit
+      val done = p.batch(times(left + 1, 0), Seq(at("a", left, 1)), Nil)
+      val tooFar = done.out.map(_.right) == Seq(None)
+      assert(done.metrics(SyncMetrics.TooFar) == (if (tooFar) 1 else 0))
+      assert(done.held.right == (if (tooFar) 1 else 0), "it may be another left row's")
+      done.out
+    }
+    assert(out(left = 20, right = 10) == Seq(pair("a", 1, 2)))
+    assert(out(left = 20, right = 23) == Seq(pair("a", 1, 2)))
+    assert(out(left = 20, right = 9.999999) == Seq(alone("a", 1)))
+    assert(out(left = 20, right = 23.000001) == Seq(alone("a", 1)))
+  }
+
+  test("a further left row of a key gets a right row that is too young for the first, wherever it is held") {
+    val p = new Partition(settings(window = 10 * second, syncDelay = 2 * second))
+    p.batch(unknown, Nil, Seq(at("a", 2, 1), at("a", 8, 2), at("b", 8, 3))): Unit
+    val lefts = Seq(at("a", 1, 11), at("a", 6.5, 12), at("a", 7, 13), at("a", 30, 14))
+    val done = p.batch(times(40, 0), lefts, Seq(at("a", 30, 4), at("a", 32, 5), at("a", 33, 6)))
+    assert(done.out == Seq(pair("a", 11, 1), pair("a", 12, 2), alone("a", 13), pair("a", 14, 4)))
+    assert(done.metrics(SyncMetrics.DuplicateRight) == 1 && done.metrics(SyncMetrics.DuplicateLeft) == 1)
+    assert(done.held.right == 2)
   }
 
   test("a right row that has expired leaves a file that it shares with others") {
@@ -190,8 +218,9 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     val window = oneOf(0L, 3L, 20L) * second
     val duplicates = oneOf(Duplicates.values: _*)
     val emitRight = random.nextBoolean()
-    val chosen = settings(window, duplicates, emitRight)
-    val oracle = new SyncOracle(window, duplicates.name, emitRight)
+    val syncDelay = oneOf(0L, 2L, 30L) * second
+    val chosen = settings(window, duplicates, emitRight, syncDelay)
+    val oracle = new SyncOracle(window, syncDelay, duplicates.name, emitRight)
     val keys = oneOf(3, 40, 1000)
     val layout = SyncLayout(oneOf(1L, second, 1000 * second), oneOf(1, 5, 2048), oneOf(2, 5, 64))
     val hash = if (random.nextInt(3) == 0) Colliding else KeyHash.XX64
@@ -260,6 +289,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(total(SyncMetrics.DuplicateLeft) == oracle.duplicateLeft)
     assert(total(SyncMetrics.DuplicateRight) == oracle.duplicateRight)
     assert(total(SyncMetrics.LateLeft) == oracle.lateLeft)
+    assert(total(SyncMetrics.TooFar) == oracle.tooFar)
     assert(total("nullKeyRightRows") == oracle.nullRight)
   }
 }

@@ -5,21 +5,40 @@ import org.scalatest.funsuite.AnyFunSuite
 final class SyncRulesSuite extends AnyFunSuite {
   import SyncTimes.Unknown
 
+  private def of(window: Long, syncDelay: Long = 0): SyncSettings =
+    SyncMatrixSuite.settings.copy(window = window, syncDelay = syncDelay)
+
   test("left rows before the release time are released") {
     assert(SyncRules.releasedThrough(SyncTimes(100, Unknown)) == 99)
     assert(SyncRules.releasedThrough(SyncTimes(Unknown, 100)) == Long.MinValue)
   }
 
   test("right rows whose time and window are before both the release time and the left side's low expire") {
-    assert(SyncRules.rightExpiry(SyncTimes(100, 200), 30) == 69)
-    assert(SyncRules.rightExpiry(SyncTimes(200, 100), 30) == 69)
-    assert(SyncRules.rightExpiry(SyncTimes(100, 100), 0) == 99)
+    assert(SyncRules.rightExpiry(SyncTimes(100, 200), of(30)) == 69)
+    assert(SyncRules.rightExpiry(SyncTimes(200, 100), of(30)) == 69)
+    assert(SyncRules.rightExpiry(SyncTimes(100, 100), of(0)) == 99)
+  }
+
+  test("left rows that jump back by the sync delay still find the right rows of their window") {
+    assert(SyncRules.rightExpiry(SyncTimes(100, 200), of(30, syncDelay = 10)) == 59)
+    // The rest of the delay is in the left low already.
+    assert(SyncRules.rightExpiry(SyncTimes(100, 200), of(30, syncDelay = 50)) == 39)
+  }
+
+  test(
+    "a left row joins right rows up to a window before it, and as far after it as the right side is sure to be read"
+  ) {
+    assert(SyncRules.joinsFrom(100, of(30, syncDelay = 10)) == 70)
+    assert(SyncRules.joinsThrough(100, of(30, syncDelay = 10)) == 110)
+    assert(SyncRules.joinsThrough(100, of(30, syncDelay = 50)) == 130)
+    assert(SyncRules.joinsFrom(Long.MinValue + 5, of(30)) == Long.MinValue)
+    assert(SyncRules.joinsThrough(Long.MaxValue - 5, of(30, syncDelay = 50)) == Long.MaxValue)
   }
 
   test("nothing expires while one of them is unknown, nor does time run over") {
-    assert(SyncRules.rightExpiry(SyncTimes(Unknown, 100), 30) == Long.MinValue)
-    assert(SyncRules.rightExpiry(SyncTimes(100, Unknown), 30) == Long.MinValue)
-    assert(SyncRules.rightExpiry(SyncTimes(Long.MinValue + 5, Long.MaxValue), 30) == Long.MinValue)
-    assert(SyncRules.rightExpiry(SyncTimes(100, 100), Long.MaxValue) < -Long.MaxValue / 2)
+    assert(SyncRules.rightExpiry(SyncTimes(Unknown, 100), of(30)) == Long.MinValue)
+    assert(SyncRules.rightExpiry(SyncTimes(100, Unknown), of(30)) == Long.MinValue)
+    assert(SyncRules.rightExpiry(SyncTimes(Long.MinValue + 5, Long.MaxValue), of(30)) == Long.MinValue)
+    assert(SyncRules.rightExpiry(SyncTimes(100, 100), of(Long.MaxValue)) < -Long.MaxValue / 2)
   }
 }

@@ -8,7 +8,7 @@ import scala.collection.mutable
   * killed now and then. What must hold of each is checked; [[SyncSimulation.run]] throws if it doesn't.
   *
   * A row is written at its time or up to `jump` after it, so partitions go back by up to that; a right row is up to `distance`
-  * after its left one.
+  * after its left one, or further away on either side, and then must not be its match.
   */
 final class SyncSimulation(seed: Long) {
   import SyncSimulation._
@@ -101,7 +101,12 @@ final class SyncSimulation(seed: Long) {
       val time = below(Length).toLong
       val kind = below(10)
       if (kind > 0) lefts(id) = time
-      if (kind < 8) rights(id) = time + below(distance + 1)
+      if (kind < 8)
+        rights(id) = below(6) match {
+          case 0 => Math.max(0L, time - below(2 * window + 2))
+          case 1 => time + Math.min(window, syncDelay) + 1 + below(8)
+          case _ => time + below(distance + 1)
+        }
     }
     (lefts, rights)
   }
@@ -225,8 +230,10 @@ final class SyncSimulation(seed: Long) {
   private def judge(): Unit = (0 until ids).foreach { id =>
     val hasLeft = leftRead(id)
     check(join.out(id) == (if (hasLeft) 1 else 0), s"left row $id came out ${join.out(id)} times")
-    val both = hasLeft && rightRead(id)
-    check(both || !join.matched(id), s"row $id is matched with nothing")
+    val apart = rightTimes(id) - leftTimes(id)
+    val joins = apart >= -window && apart <= Math.min(window, syncDelay)
+    val both = hasLeft && rightRead(id) && joins
+    check(both || !join.matched(id), s"row $id is matched with nothing, or too far away: $apart")
     if (join.matched(id)) seen.matched += 1
     if (both && !join.matched(id)) {
       seen.lost += 1

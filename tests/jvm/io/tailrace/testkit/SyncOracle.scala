@@ -17,14 +17,16 @@ final case class SyncOut(
   *
   * @param duplicates what is done about them: "emit", "drop" or "divert"
   */
-final class SyncOracle(window: Long, duplicates: String, emitRight: Boolean) {
+final class SyncOracle(window: Long, syncDelay: Long, duplicates: String, emitRight: Boolean) {
+  private val reach = Math.min(window, syncDelay)
+
   private val lefts = new ArrayBuffer[(SyncRow, Int)]
   private val rights = new ArrayBuffer[(SyncRow, Int)]
   private var arrivals = 0
   private var releasedBefore: Option[Long] = None
   private var expiredBefore: Option[Long] = None
 
-  var matched, unmatchedLeft, unmatchedRight, duplicateLeft, duplicateRight, lateLeft, nullRight = 0L
+  var matched, unmatchedLeft, unmatchedRight, duplicateLeft, duplicateRight, lateLeft, nullRight, tooFar = 0L
 
   def heldLeft: Seq[SyncRow] = lefts.map(_._1).toSeq
 
@@ -37,6 +39,10 @@ final class SyncOracle(window: Long, duplicates: String, emitRight: Boolean) {
     arrivals += 1
     row -> arrivals
   }
+
+  /** Rows of one time stand in the order of their bytes, little-endian, which end with the id. */
+  private def order(row: SyncRow): (Long, Long) =
+    (row.time.get, Integer.toUnsignedLong(Integer.reverseBytes(row.id)))
 
   /** @param release left rows before it are released
     * @return left rows and what became of them; right rows that come out because nobody has joined them
@@ -62,20 +68,29 @@ final class SyncOracle(window: Long, duplicates: String, emitRight: Boolean) {
     lefts.clear()
     lefts ++= waiting
     due.groupBy(_._1.key).values.foreach { rows =>
-      val sorted = rows.sortBy(r => (r._1.time.get, r._2))
-      val (first, others) = (sorted.head._1, sorted.tail.map(_._1))
-      val found = rights.filter(_._1.key == first.key).sortBy(r => (r._1.time.get, r._2)).toSeq
-      rights --= found
-      if (found.isEmpty) unmatchedLeft += 1 else matched += 1
-      out += SyncOut(first.key, Some(first.id), found.headOption.map(_._1.id), mark(false))
-      duplicateLeft += others.size
-      duplicateRight += Math.max(0, found.size - 1)
-      if (duplicates != "drop")
-        out ++= others.map(l => SyncOut(l.key, Some(l.id), None, mark(true)))
-      if (duplicates == "divert")
-        out ++= found.drop(1).map(r => SyncOut(r._1.key, None, Some(r._1.id), mark(true)))
+      rows.map(_._1).sortBy(order).zipWithIndex.foreach { case (left, n) =>
+        val ofKey = rights.filter(_._1.key == left.key)
+        def apart(right: SyncRow) = right.time.get - left.time.get
+        val found = ofKey
+          .filter(r => apart(r._1) >= -window && apart(r._1) <= reach)
+          .sortBy(r => order(r._1))
+          .toSeq
+        rights --= found
+        if (found.nonEmpty) matched += 1
+        else if (n > 0) duplicateLeft += 1
+        else {
+          unmatchedLeft += 1
+          if (ofKey.nonEmpty) tooFar += 1
+        }
+        duplicateRight += Math.max(0, found.size - 1)
+        val isDuplicate = found.isEmpty && n > 0
+        if (!isDuplicate || duplicates != "drop")
+          out += SyncOut(left.key, Some(left.id), found.headOption.map(_._1.id), mark(isDuplicate))
+        if (duplicates == "divert")
+          out ++= found.drop(1).map(r => SyncOut(r._1.key, None, Some(r._1.id), mark(true)))
+      }
     }
-    val low = for (a <- now; b <- leftLow) yield Math.min(a, b)
+    val low = for (a <- now; b <- leftLow) yield Math.min(a, b) - reach
     val limit = (expiredBefore ++ low).maxOption
     val gone = rights.filter(r => limit.exists(r._1.time.get + window < _)).toSeq
     rights --= gone

@@ -2,8 +2,8 @@ package io.tailrace.sync
 
 import io.tailrace.state.{RowBuffer, RowLayout, RowMemory}
 
-/** Copies of the right rows that were found for a key: the first one by time and sequence number, which is joined, and
-  * how many there were.
+/** Copies of the right rows that were found for a left row: the first one by time, which is joined, and how many there were.
+  * Of one time it is the one whose bytes come first, so that it isn't chance which one has come first.
   *
   * @param keepsAll whether the others are kept too, because they come out
   */
@@ -26,13 +26,18 @@ private[sync] final class FoundRows(memory: RowMemory, keepsAll: Boolean) extend
     found += 1
     val better = best < 0 || {
       val byTime = java.lang.Long.compare(RowLayout.time(base, at), rows.time(best))
-      byTime < 0 || (byTime == 0 && RowLayout.seq(base, at) < rows.seq(best))
+      byTime < 0 || (byTime == 0 && isFirst(base, at))
     }
     if (better || keepsAll) {
       if (!keepsAll) rows.clear()
       val row = rows.appendRow(base, at)
       if (better) best = row
     }
+  }
+
+  private def isFirst(base: AnyRef, at: Long): Boolean = {
+    val byValue = RowLayout.compareValues(base, at, rows.base(best), rows.at(best))
+    byValue < 0 || (byValue == 0 && RowLayout.seq(base, at) < rows.seq(best))
   }
 
   /** The number of the row that is joined. */

@@ -67,11 +67,14 @@ private[sync] final class HeldRight(
     }
   }
 
-  /** Has the rows of a key taken; they leave the state. Keys must come in ascending order.
+  /** Has the rows of a key that the first left row of it joins taken; they leave the state. Keys must come in ascending order.
     *
-    * @param base a row with the key
+    * @param base  a row with the key
+    * @param spare gets those that are too young for it, and may be for a later left row
     */
-  def take(base: AnyRef, at: Long, found: FoundRows): Unit = if (index.size > 0) {
+  def take(base: AnyRef, at: Long, range: JoinRange, found: FoundRows, spare: SpareRight): Unit = if (
+    index.size > 0
+  ) {
     val code = hash.of(base, at)
     var entry = index.first(code)
     while (entry >= 0) {
@@ -79,14 +82,26 @@ private[sync] final class HeldRight(
       val cursor = held.to(base, at)
       while (cursor.isValid && cursor.compareKey(base, at) == 0) {
         if (index.has(entry, cursor.seq)) {
-          found.add(cursor.base, cursor.at)
-          index.remove(entry, cursor.seq)
-          left(held, cursor.seq)
+          if (range.has(cursor.time)) {
+            found.add(cursor.base, cursor.at)
+            index.remove(entry, cursor.seq)
+            left(held, cursor.seq)
+          } else spare.addHeld(cursor.base, cursor.at, held.number, range)
         }
         cursor.next()
       }
       entry = index.next(code, entry)
     }
+  }
+
+  /** Has one row taken.
+    *
+    * @param base a copy of it
+    */
+  def takeRow(base: AnyRef, at: Long, section: Int): Unit = {
+    val seq = RowLayout.seq(base, at)
+    index.remove(hash.of(base, at), section, seq)
+    left(sections(section), seq)
   }
 
   private def left(held: Held, seq: Long): Unit = {

@@ -12,19 +12,34 @@ private[sync] final class NewRight(rows: RowBuffer) {
   private val gone = new Array[Boolean](order.length) // by row number
   private var position = 0
 
-  /** Has the rows of a key taken. Keys must come in ascending order.
+  /** Has the rows of a key that the first left row of it joins taken. Keys must come in ascending order.
     *
-    * @param base a row with the key
+    * @param base  a row with the key
+    * @param found gets the rows
+    * @param spare those that are too young for it, and may be for a later left row
     */
-  def take(keyPrefix: Long, base: AnyRef, at: Long, found: FoundRows): Unit = {
+  def take(
+      keyPrefix: Long,
+      base: AnyRef,
+      at: Long,
+      range: JoinRange,
+      found: FoundRows,
+      spare: SpareRight
+  ): Unit = {
     while (position < order.length && compare(order(position), keyPrefix, base, at) < 0) position += 1
     while (position < order.length && compare(order(position), keyPrefix, base, at) == 0) {
       val row = order(position)
-      found.add(rows.base(row), rows.at(row))
-      gone(row) = true
+      val time = rows.time(row)
+      if (range.has(time)) {
+        found.add(rows.base(row), rows.at(row))
+        gone(row) = true
+      } else spare.addNew(rows.base(row), rows.at(row), row, range)
       position += 1
     }
   }
+
+  /** Has one row taken, by its number. */
+  def takeRow(row: Int): Unit = gone(row) = true
 
   private def compare(row: Int, keyPrefix: Long, base: AnyRef, at: Long): Int = {
     val byPrefix = java.lang.Long.compareUnsigned(rows.keyPrefix(row), keyPrefix)

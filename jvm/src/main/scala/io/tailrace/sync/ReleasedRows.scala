@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
-/** The left rows that are released in a batch, by key, time and sequence number. Where they are too many for the memory,
+/** The left rows that are released in a batch, by key, time and their bytes. Where they are too many for the memory,
   * they are sorted in parts, in local files, which are merged: a release after a long stall is as large as the stall.
   */
 private[sync] final class ReleasedRows(store: TailraceStateStore, memory: RowMemory, bufferBytes: Long)
@@ -25,7 +25,12 @@ private[sync] final class ReleasedRows(store: TailraceStateStore, memory: RowMem
     11,
     (a: RunCursor, b: RunCursor) => {
       val byKey = a.compareKey(b.base, b.at)
-      if (byKey != 0) byKey else a.compareTimeAndSeq(b.time, b.seq)
+      if (byKey != 0) byKey
+      else if (a.time != b.time) java.lang.Long.compare(a.time, b.time)
+      else {
+        val byValue = RowLayout.compareValues(a.base, a.at, b.base, b.at)
+        if (byValue != 0) byValue else java.lang.Long.compare(a.seq, b.seq)
+      }
     }
   )
   private val lastKey = new RowBuffer(memory).prepare()
@@ -59,14 +64,15 @@ private[sync] final class ReleasedRows(store: TailraceStateStore, memory: RowMem
   /** Gives the memory of its rows back. */
   def spill(): Unit = if (!rows.isEmpty) {
     // One bucket, or two if there are times before the epoch.
-    parts += store.scratch(SortedRows.all(StoreKind.HeldRight, rows, Long.MaxValue))
+    parts += store.scratch(SortedRows.ofSorted(StoreKind.HeldRight, rows, sorted, Long.MaxValue, 1))
     rows.clear()
   }
 
   /** Begins to hand the rows out. */
   def start(): Unit =
-    if (parts.isEmpty) order = RowSort.byKeyTimeAndSeq(rows)
-    else {
+    if (parts.isEmpty) {
+      order = sorted
+    } else {
       spill()
       parts.flatMap(_.sections).foreach { live =>
         val cursor = live.cursor()
@@ -75,6 +81,30 @@ private[sync] final class ReleasedRows(store: TailraceStateStore, memory: RowMem
         if (cursor.isValid) queue.add(cursor)
       }
     }
+
+  /** By key and time. Of rows of one key and time the one whose bytes come first is the first: it isn't chance which one gets
+    * the match.
+    */
+  private def sorted: Array[Int] = {
+    val order = RowSort.byKeyTimeAndSeq(rows)
+    var i = 1
+    while (i < order.length) {
+      var at = i
+      while (at > 0 && isTie(order(at - 1), order(at)) && compareValues(order(at - 1), order(at)) > 0) {
+        val row = order(at)
+        order(at) = order(at - 1)
+        order(at - 1) = row
+        at -= 1
+      }
+      i += 1
+    }
+    order
+  }
+
+  private def isTie(a: Int, b: Int): Boolean = rows.time(a) == rows.time(b) && !differs(a, b)
+
+  private def compareValues(a: Int, b: Int): Int =
+    RowLayout.compareValues(rows.base(a), rows.at(a), rows.base(b), rows.at(b))
 
   /** Goes on to the next row. @return false if there is none */
   def next(): Boolean =

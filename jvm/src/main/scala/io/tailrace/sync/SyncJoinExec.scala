@@ -120,9 +120,9 @@ class SyncJoinExec(
 
   private def takesOut(next: SyncTimes): Boolean = {
     val released = SyncRules.releasedThrough(next)
-    val expired = SyncRules.rightExpiry(next, settings.window)
+    val expired = SyncRules.rightExpiry(next, settings)
     val isFurther = released > SyncRules.releasedThrough(times) ||
-      expired > SyncRules.rightExpiry(times, settings.window)
+      expired > SyncRules.rightExpiry(times, settings)
     isFurther && heldNow.values.exists { partition =>
       partition.oldestLeft.exists(_ <= released) || partition.oldestRight.exists(_ <= expired)
     }

@@ -58,7 +58,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
 
   private val expiredBefore = store.rightExpiredThrough
   private val through = Math.max(store.expiredThrough, SyncRules.releasedThrough(times))
-  private val expiry = Math.max(expiredBefore, SyncRules.rightExpiry(times, settings.window))
+  private val expiry = Math.max(expiredBefore, SyncRules.rightExpiry(times, settings))
 
   private lazy val writer = new SyncWriter(columns, settings)
   private val released = new ReleasedRows(store, memory, bufferBytes)
@@ -67,6 +67,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private val heldLeft = new HeldLeft(store, through)
   private val heldRight = new HeldRight(store, hash, memory, bufferBytes)
   private val found = new FoundRows(memory, keepsAll = settings.duplicates == Duplicates.Divert)
+  private val spare = new SpareRight(memory)
 
   private var newRight: NewRight = _
   private var expiring: Option[ExpiringRight] = None
@@ -135,6 +136,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
 
   /** The left rows that are released, each with what becomes of it. */
   private final class Decided extends Iterator[UnsafeRow] {
+    private val range = new JoinRange(settings)
     private val leftRow = new UnsafeRow(columns.left.size)
     private val rightRow = new UnsafeRow(columns.payload.size)
     private var out: UnsafeRow = _
@@ -145,6 +147,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     private var unmatched = 0L
     private var duplicateLeft = 0L
     private var duplicateRight = 0L
+    private var tooFar = 0L
 
     override def hasNext: Boolean = {
       if (out == null && more) advance()
@@ -169,24 +172,32 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     private def decide(): Unit = {
       val (base, at) = (released.base, released.at)
       leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
-      if (released.isFirst) {
-        found.clear()
-        newRight.take(released.keyPrefix, base, at, found)
-        heldRight.take(base, at, found)
-        out = if (found.count == 0) {
-          unmatched += 1
-          writer.leftAlone(leftRow, duplicate = false)
-        } else {
-          matched += 1
-          duplicateRight += found.count - 1
-          writer.joined(leftRow, pointTo(rightRow, found.kept, found.joined))
-        }
-        diverted = if (settings.duplicates == Duplicates.Divert) 0 else found.kept.size
+      find(base, at)
+      if (found.count > 0) {
+        matched += 1
+        duplicateRight += found.count - 1
+        out = writer.joined(leftRow, pointTo(rightRow, found.kept, found.joined))
+      } else if (released.isFirst) {
+        unmatched += 1
+        if (spare.hasSeen) tooFar += 1
+        out = writer.leftAlone(leftRow, duplicate = false)
       } else {
         duplicateLeft += 1
         if (settings.duplicates != Duplicates.Drop)
           out = writer.leftAlone(leftRow, duplicate = settings.duplicates == Duplicates.Divert)
       }
+      diverted = if (settings.duplicates == Duplicates.Divert) 0 else found.kept.size
+    }
+
+    /** The right rows that the left row joins. Those of its key are read once, for the first left row of the key. */
+    private def find(base: AnyRef, at: Long): Unit = {
+      range.around(RowLayout.time(base, at))
+      found.clear()
+      if (released.isFirst) {
+        spare.clear()
+        newRight.take(released.keyPrefix, base, at, range, found, spare)
+        heldRight.take(base, at, range, found, spare)
+      } else if (!spare.isEmpty) spare.take(range, found, newRight, heldRight)
     }
 
     private def divert(): Unit = {
@@ -201,6 +212,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
       metric(SyncMetrics.UnmatchedLeft) += unmatched
       metric(SyncMetrics.DuplicateLeft) += duplicateLeft
       metric(SyncMetrics.DuplicateRight) += duplicateRight
+      metric(SyncMetrics.TooFar) += tooFar
     }
   }
 
@@ -258,6 +270,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     heldRight.close()
     released.close()
     found.close()
+    spare.close()
     input.close()
   }
 }

@@ -14,6 +14,7 @@ object SyncMetrics {
   val Matched = "matched"
   val UnmatchedLeft = "unmatchedLeft"
   val UnmatchedRight = "unmatchedRight"
+  val TooFar = "tooFar"
   val DuplicateLeft = "duplicateLeft"
   val DuplicateRight = "duplicateRight"
   val LateLeft = "lateLeft"
@@ -27,6 +28,7 @@ object SyncMetrics {
     Matched -> "left rows that came out with their right row",
     UnmatchedLeft -> "left rows that came out without one",
     UnmatchedRight -> "right rows that nobody has joined",
+    TooFar -> "left rows that came out without one, though their key had one, too far away in time",
     DuplicateLeft -> "further left rows of an id",
     DuplicateRight -> "further right rows of an id",
     LateLeft -> "left rows that came when their time had been released",

@@ -7,12 +7,27 @@ object SyncRules {
   def releasedThrough(times: SyncTimes): Long =
     if (times.release == SyncTimes.Unknown) Long.MinValue else times.release - 1
 
-  /** Right rows up to this time (included) leave the state, when those that are released have found theirs: no left row
-    * that waits is `window` or more behind, nor one that is to come if its side has no jumps beyond it. Left rows wait
-    * from the release time on, so that counts too: while a right partition has stalled, the left side may be hours ahead.
+  /** The oldest right row that a left row at `time` joins. */
+  def joinsFrom(time: Long, settings: SyncSettings): Long = SyncTimes.before(time, settings.window)
+
+  /** The youngest right row that it joins. When it is released all right partitions have been read so far, and no further:
+    * whether a younger one is there already would depend on how fast each partition is read, and where batches are cut.
     */
-  def rightExpiry(times: SyncTimes, window: Long): Long = {
-    val low = Math.min(times.release, times.leftLow)
+  def joinsThrough(time: Long, settings: SyncSettings): Long = {
+    val through = time + reach(settings)
+    if (through < time) Long.MaxValue else through
+  }
+
+  private def reach(settings: SyncSettings): Long = Math.min(settings.window, settings.syncDelay)
+
+  /** Right rows up to this time (included) leave the state, when those that are released have found theirs: no left row
+    * that waits is more than `window` after them, nor one that is to come if it jumps back by no more than the sync delay.
+    * Left rows wait from the release time on, so that counts too: while a right partition has stalled, the left side may be
+    * hours ahead. `leftLow` is behind by the part of the sync delay that is beyond the window; the rest is taken here.
+    */
+  def rightExpiry(times: SyncTimes, settings: SyncSettings): Long = {
+    val low = SyncTimes.before(Math.min(times.release, times.leftLow), reach(settings))
+    val window = settings.window
     // A right row at R goes when R + window < low.
     if (low == SyncTimes.Unknown || low < Long.MinValue + window + 2) Long.MinValue else low - window - 1
   }

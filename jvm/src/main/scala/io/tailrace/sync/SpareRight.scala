@@ -1,0 +1,85 @@
+package io.tailrace.sync
+
+import scala.collection.mutable.ArrayBuffer
+
+import io.tailrace.state.{RowBuffer, RowLayout, RowMemory}
+
+/** Which right rows a left row joins: those in a range of time around it.
+  *
+  * {{{
+  *   left row 12:00:00, window 10 minutes, sync_delay 5 seconds   ->   right rows from 11:50:00 to 12:00:05
+  * }}}
+  */
+private[sync] final class JoinRange(settings: SyncSettings) {
+  private var from = 0L
+  private var through = 0L
+
+  def around(time: Long): Unit = {
+    from = SyncRules.joinsFrom(time, settings)
+    through = SyncRules.joinsThrough(time, settings)
+  }
+
+  def has(time: Long): Boolean = time >= from && time <= through
+
+  def isBeyond(time: Long): Boolean = time > through
+}
+
+/** Right rows of a key that are too young for the left rows of it so far, where a left row that comes out in the same batch
+  * may still join them: a section is read forward once. They stay where they are until one does.
+  */
+private[sync] final class SpareRight(memory: RowMemory) extends AutoCloseable {
+  private val rows = new RowBuffer(memory).prepare()
+  private val from = new ArrayBuffer[Int] // the section; or, below zero, a row of the batch
+  private var live = 0
+  private var seen = false
+
+  def clear(): Unit = if (seen) {
+    rows.clear()
+    from.clear()
+    live = 0
+    seen = false
+  }
+
+  def isEmpty: Boolean = live == 0
+
+  /** Whether the key has had rows that are out of reach, older ones too. */
+  def hasSeen: Boolean = seen
+
+  /** @param row its number among the rows in memory */
+  def addNew(base: AnyRef, at: Long, row: Int, range: JoinRange): Unit = add(base, at, ~row, range)
+
+  def addHeld(base: AnyRef, at: Long, section: Int, range: JoinRange): Unit = add(base, at, section, range)
+
+  private def add(base: AnyRef, at: Long, where: Int, range: JoinRange): Unit = {
+    seen = true
+    // Left rows come by time: what is too old for one is so for the next.
+    if (range.isBeyond(RowLayout.time(base, at))) {
+      rows.appendRow(base, at): Unit
+      from += where
+      live += 1
+    }
+  }
+
+  /** Has those in range taken. */
+  def take(range: JoinRange, found: FoundRows, newRight: NewRight, heldRight: HeldRight): Unit = {
+    var i = 0
+    while (i < from.size) {
+      if (from(i) != SpareRight.Taken && range.has(rows.time(i))) {
+        val (base, at) = (rows.base(i), rows.at(i))
+        found.add(base, at)
+        if (from(i) < 0) newRight.takeRow(~from(i)) else heldRight.takeRow(base, at, from(i))
+        from(i) = SpareRight.Taken
+        live -= 1
+      }
+      i += 1
+    }
+  }
+
+  override def close(): Unit = rows.close()
+}
+
+private object SpareRight {
+
+  // No row of the batch has the number that it would be.
+  private val Taken = Int.MinValue
+}

@@ -1,0 +1,119 @@
+package io.tailrace.sync
+
+import scala.collection.mutable
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.testkit.{Campaign, SyncOut, SyncRow}
+
+/** What comes out depends on the data alone: the same rows, cut into batches and read at speeds of three kinds, give the same.
+  * `TAILRACE_FAULTS=<seeds>` makes it long.
+  */
+final class SyncBatchingSuite extends AnyFunSuite with SyncFixture {
+  import SyncBatchingSuite._
+
+  private def oneOf[T](random: Random)(values: T*): T = values(random.nextInt(values.size))
+
+  /** All that comes out of two logs.
+    *
+    * @param cut how many rows of the left and the right log the next batch reads, at least
+    */
+  private def run(settings: SyncSettings, logs: Logs)(cut: () => (Int, Int)): Seq[SyncOut] = {
+    emptyDirectory()
+    val provider = newProvider()
+    val rules = new SyncPartitions(settings)
+    val out = mutable.ArrayBuffer.empty[SyncOut]
+    var version, left, right = 0
+    def batch(times: SyncTimes, lefts: Seq[SyncRow], rights: Seq[SyncRow]): Unit = {
+      out ++= runBatch(open(provider, version.toLong), settings, times, lefts, rights).get.out
+      version += 1
+      def read(rows: Seq[SyncRow], name: String) =
+        if (rows.isEmpty) Nil else Seq(PartitionRead(name, rows.map(_.time.get).max, 0, 0, 0))
+      rules.advance(SideBatch(read(lefts, "l"), None), SideBatch(read(rights, "r"), None), 0)
+    }
+    while (left < logs.left.size || right < logs.right.size) {
+      val (moreLeft, moreRight) = cut()
+      val (nextLeft, nextRight) = (left + moreLeft, right + moreRight)
+      batch(rules.times, logs.left.slice(left, nextLeft), logs.right.slice(right, nextRight))
+      left = nextLeft
+      right = nextRight
+    }
+    batch(rules.times, Nil, Nil)
+    batch(SyncTimes(Long.MaxValue, Long.MaxValue), Nil, Nil)
+    out.toSeq.sortBy(_.toString)
+  }
+
+  private def three(random: Random, settings: SyncSettings, logs: Logs): Seq[Seq[SyncOut]] = Seq(
+    () => (1000, 1000),
+    () => (1 + random.nextInt(3), 1 + random.nextInt(3)),
+    // One side runs ahead of the other by far.
+    () =>
+      if (random.nextInt(4) == 0) (random.nextInt(30), random.nextInt(3))
+      else (random.nextInt(3), random.nextInt(30))
+  ).map(cut => run(settings, logs)(cut))
+
+  private def settingsOf(random: Random, duplicates: Duplicates): SyncSettings = settings(
+    window = oneOf(random)(0L, 3L, 20L),
+    duplicates = duplicates,
+    emitUnmatchedRight = true,
+    syncDelay = oneOf(random)(0L, 2L, 10L, 40L)
+  )
+
+  test("unique ids, pairs at any distance, logs that jump back by no more than the delay covers") {
+    Campaign.seeds(short = 4).foreach { seed =>
+      val random = new Random(seed)
+      val s = settingsOf(random, Duplicates.Emit)
+      val jump = random.nextInt(s.syncDelay.toInt + 1)
+      val near = s.syncDelay.toInt - jump
+      val reach = Math.min(s.window, s.syncDelay)
+      val pairs = (1 to 60).map { id =>
+        val left = 100L + random.nextInt(150)
+        val right = random.nextInt(3) match {
+          case 0 => left + random.nextInt(near + 1)
+          case 1 => left - random.nextInt(2 * s.window.toInt + 3)
+          // Out of reach, however early it is read.
+          case _ => left + reach + 1 + random.nextInt(20)
+        }
+        (id, left, right)
+      }
+      def log(rows: Seq[SyncRow]): Seq[SyncRow] =
+        rows.map(r => (r.time.get + random.nextInt(jump + 1), r.id) -> r).sortBy(_._1).map(_._2)
+      val logs = Logs(
+        log(pairs.map { case (id, left, _) => SyncRow(Some(s"key $id"), Some(left), id) }),
+        log(pairs.map { case (id, _, right) => SyncRow(Some(s"key $id"), Some(right), id) })
+      )
+      val expected = pairs.count { case (_, left, right) =>
+        val apart = right - left
+        apart >= -s.window && apart <= reach
+      }
+      three(random, s, logs).zipWithIndex.foreach { case (out, n) =>
+        withClue(s"seed $seed, batching $n, $s: ") {
+          assert(out.count(o => o.left.isDefined && o.right.isDefined) == expected)
+          assert(out.size == 60 + 60 - expected)
+        }
+      }
+    }
+  }
+
+  test("ids that come again, logs in order: the same pairs, and with duplicates = emit the same rows") {
+    Campaign.seeds(short = 4).foreach { seed =>
+      val random = new Random(seed)
+      val duplicates = oneOf(random)(Duplicates.values: _*)
+      val s = settingsOf(random, duplicates)
+      def log(): Seq[SyncRow] = Seq
+        .tabulate(80)(id => SyncRow(Some(s"key ${random.nextInt(8)}"), Some(100L + random.nextInt(200)), id))
+        .sortBy(_.time.get)
+      val all = three(random, s, Logs(log(), log())).map { out =>
+        if (duplicates == Duplicates.Emit) out else out.filter(o => o.left.isDefined && o.right.isDefined)
+      }
+      withClue(s"seed $seed, $s: ")(assert(all.toSet.size == 1))
+    }
+  }
+}
+
+private object SyncBatchingSuite {
+
+  /** In the order in which they are read. */
+  final case class Logs(left: Seq[SyncRow], right: Seq[SyncRow])
+}

@@ -58,7 +58,7 @@ final class ZombieSuite extends AnyFunSuite with StoreFixture {
       val last = goOn(executor, version, id, version + 3)
       executor.provider.doMaintenance()
       assert(new Executor(ids).read(version + 3, last) == rows(version + 3))
-      assert(checkpointFiles.count(_.endsWith(".manifest")) == 2)
+      assert(checkpointFiles.count(_.endsWith(".manifest")) == (if (ids) 2 else 3))
       assert(checkpointFiles.count(_.endsWith(".run")) == version + 3)
       assert(!storeDirectory.list.exists(_.endsWith(".tmp")))
     }
@@ -97,9 +97,10 @@ final class ZombieSuite extends AnyFunSuite with StoreFixture {
     check("what a zombie leaves that died in its commit is purged") { (first, second, base) =>
       Seq(FileStep.Rename -> "run$", FileStep.Create -> "manifest$", FileStep.Rename -> "manifest$").foreach {
         case (step, file) =>
-          val zombie = add(first.open(1, base))
+          val zombie = first.open(1, base)
+          // With what it adds: a run is on its way from then on.
           val (_, fired) = FileFaults.during(FileFault(step, file.r)) {
-            intercept[TailraceStateException](zombie.commit())
+            intercept[TailraceStateException](add(zombie).commit())
           }
           assert(fired.size == 1)
           zombie.abort()

@@ -38,9 +38,16 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     }
   }
 
+  /** Without ids a zombie's manifest takes the place of the one that counts, and names runs of the version before, which
+    * the other may have had compacted: they must not be purged before nobody needs the zombie's version.
+    */
+  private val versionsToRetain =
+    if (conf.enableStateStoreCheckpointIds) conf.minVersionsToRetain
+    else Math.max(2, conf.minVersionsToRetain)
+
   private val compactor = new Compactor(
     TailraceConf.CompactionRuns.read(setting).toInt,
-    conf.minVersionsToRetain,
+    versionsToRetain,
     stateLog,
     name => new LocalRun(name, localFile(name))
   )
@@ -152,7 +159,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     * doesn't count as one of those that Spark wants to go back to.
     */
   def maintain(): Unit = {
-    stateLog.purge(conf.minVersionsToRetain + 1)
+    stateLog.purge(versionsToRetain + 1)
     synchronized(if (!closed) compactor.submit(newest))
   }
 

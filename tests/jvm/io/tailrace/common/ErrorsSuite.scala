@@ -36,7 +36,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_CHECKPOINT_WITHOUT_JOIN" -> Errors.checkpointWithoutJoin("P", Seq("a", "b")),
     "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED" -> Errors.checkpointVersionNotRetained("P", 7, "1 to 3"),
     "TAILRACE_CONF_INVALID" -> Errors.confInvalid("K", "V", "E"),
-    "TAILRACE_MEMORY_EXHAUSTED" -> Errors.memoryExhausted(10, 20),
+    "TAILRACE_MEMORY_EXHAUSTED" -> MemoryErrors.exhausted(10, 20),
+    "TAILRACE_MEMORY_GROUP" -> MemoryErrors.groupTooLarge(7, 900, cause),
     "TAILRACE_FUNCTION_ARGUMENTS" -> Errors.functionArguments("f(a)", 7),
     "TAILRACE_METADATA_MIXED" -> Errors.metadataMixed("one", "two"),
     "TAILRACE_RECURSION_ARGUMENT_OUTSIDE" -> RecursionErrors.argumentOutside(),
@@ -102,7 +103,12 @@ final class ErrorsSuite extends AnyFunSuite {
     all.keySet.filter(
       _.startsWith("TAILRACE_STATE_")
     ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_SYNC_STALLED" ++
-      Seq("TAILRACE_METADATA_MIXED", "TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_ORIGIN_SPLIT") ++
+      Seq(
+        "TAILRACE_MEMORY_GROUP",
+        "TAILRACE_METADATA_MIXED",
+        "TAILRACE_REPLAY_MARKS_INCOMPLETE",
+        "TAILRACE_REPLAY_ORIGIN_SPLIT"
+      ) ++
       Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
         "TAILRACE_RECURSION_" + _
@@ -122,7 +128,7 @@ final class ErrorsSuite extends AnyFunSuite {
   }
 
   test("every public method that makes an error is tried here") {
-    val methods = Seq(Errors, RecursionErrors, SyncErrors)
+    val methods = Seq(Errors, MemoryErrors, RecursionErrors, SyncErrors)
       .flatMap(_.getClass.getDeclaredMethods)
       // What makes errors for the methods of both.
       .filterNot(m => m.getName == "refuse" || m.getName == "stateError")

@@ -1,10 +1,11 @@
 package io.tailrace.join
 
+import org.apache.spark.sql.tailrace.TaskMemory
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.state.{StoreKind, TailraceStateStore}
+import io.tailrace.state.{MemoryShare, RowMemory, StoreKind, TailraceStateStore}
 import io.tailrace.testkit.{StoreFixture, TestRow}
 
 final class ExpiringRowsSuite extends AnyFunSuite with StoreFixture with ScalaCheckPropertyChecks {
@@ -26,7 +27,7 @@ final class ExpiringRowsSuite extends AnyFunSuite with StoreFixture with ScalaCh
 
   private def fill(rows: ExpiringRows, bytes: Long): Seq[TestRow] = {
     val buffer = newBuffer()
-    rows.fill(buffer, bytes)
+    rows.fill(buffer, new MemoryShare(new RowMemory(TaskMemory.create(512L << 20)), bytes))
     try (0 until buffer.size).map(TestRow.read(buffer, _))
     finally buffer.close()
   }

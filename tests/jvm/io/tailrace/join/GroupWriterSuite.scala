@@ -67,8 +67,9 @@ final class GroupWriterSuite extends AnyFunSuite {
     val leftToUnsafe = UnsafeProjection.create(left.map(_.dataType).toArray)
     val elementToUnsafe = UnsafeProjection.create(payload.map(_.dataType).toArray)
     val manager = TaskMemory.create(64L << 20)
-    val candidates = new Candidates(new RowMemory(manager))
-    val writer = new GroupWriter(columns, settings)
+    val memory = new RowMemory(manager)
+    val candidates = new Candidates(memory)
+    val writer = new GroupWriter(columns, settings, memory)
     try
       (0 until 10).foreach { _ =>
         val leftValues = left.map(a => if (a eq time) 7L else value(random, a.dataType))
@@ -87,7 +88,8 @@ final class GroupWriterSuite extends AnyFunSuite {
         val marks =
           settings.maxMatches.map(_ => kept < count).toSeq ++ (if (settings.emitLate) Seq(false) else Nil)
         val expected = toUnsafe(InternalRow.fromSeq((leftValues :+ group) ++ marks))
-        val found = writer.write(leftToUnsafe(InternalRow.fromSeq(leftValues)), 7L, candidates, before, count)
+        val leftRow = leftToUnsafe(InternalRow.fromSeq(leftValues))
+        val found = writer.write(leftRow, 7L, candidates, before, count, count)
         if (found != expected)
           fail(s"$count of ${payload.map(_.dataType.sql)} for ${left.map(_.dataType.sql)}")
         assert(writer.lastSize == kept)

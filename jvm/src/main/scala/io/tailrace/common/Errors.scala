@@ -203,12 +203,6 @@ object Errors {
       "newest" -> newest.toString
     )
 
-  def memoryExhausted(needed: Long, used: Long): RowMemoryExhausted =
-    new RowMemoryExhausted(
-      "TAILRACE_MEMORY_EXHAUSTED",
-      Map("needed" -> needed.toString, "used" -> used.toString)
-    )
-
   def functionArguments(call: String, count: Int): Throwable =
     refuse("TAILRACE_FUNCTION_ARGUMENTS", "call" -> call, "count" -> count.toString)
 

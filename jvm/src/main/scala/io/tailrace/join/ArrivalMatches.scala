@@ -1,5 +1,6 @@
 package io.tailrace.join
 
+import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
 /** All matches between the rows of some sections, the probing ones, and those of other sections; both key-sorted. Works
@@ -18,7 +19,8 @@ final class ArrivalMatches(
 
   /** The rows of the chunk; [[probe]] is one of them. */
   val chunk = new RowBuffer(memory)
-  private val merge = new SortedMerge(from, to, memory)
+  private val share = new MemoryShare(memory, bufferBytes)
+  private val merge = new SortedMerge(from, to, memory, bufferBytes, inPieces = true)
   private val pending = if (sections.isEmpty) Iterator.empty else probing.iterator
   private var open: Option[RunCursor] = None
   private var position = 0
@@ -48,6 +50,7 @@ final class ArrivalMatches(
 
   private def nextChunk(): Boolean = {
     chunk.clear()
+    share.reset()
     while (chunk.isEmpty && (open.nonEmpty || pending.hasNext)) {
       val cursor = open.getOrElse {
         val first = pending.next().cursor()
@@ -55,16 +58,19 @@ final class ArrivalMatches(
         first.first()
         first
       }
-      while (cursor.isValid && (chunk.isEmpty || chunk.bytes < bufferBytes)) {
-        chunk.appendRow(cursor.base, cursor.at)
-        cursor.next()
-      }
+      while (cursor.isValid && (chunk.isEmpty || !share.isFull(chunk.bytes)) && append(cursor)) cursor.next()
       if (!cursor.isValid) closeOpen()
     }
     // A key-sorted section is in the order that the merge needs.
     merge.start(chunk, Array.range(0, chunk.size), sections)
     !chunk.isEmpty
   }
+
+  private def append(cursor: RunCursor): Boolean =
+    try {
+      chunk.appendRow(cursor.base, cursor.at)
+      true
+    } catch { case _: RowMemoryExhausted if !chunk.isEmpty => false }
 
   private def closeOpen(): Unit = {
     open.foreach(_.close())

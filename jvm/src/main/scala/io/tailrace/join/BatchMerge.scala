@@ -3,10 +3,11 @@ package io.tailrace.join
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
 import io.tailrace.state.{KeyEncoder, RowMemory}
 
-/** Joins two iterators that are sorted by key and time. Holds the right rows of one key at a time; each row that comes
-  * out is valid until the next one.
+/** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the window of one left
+  * row, or what a group can hold of them ([[MatchWindow]]); each row that comes out is valid until the next one.
   */
 private[join] final class BatchMerge(
     columns: JoinColumns,
@@ -18,12 +19,18 @@ private[join] final class BatchMerge(
     with AutoCloseable {
   private val window = settings.window
   private val candidates = new Candidates(memory)
+  // One more than comes out, to know whether there are more.
+  private val bound = {
+    val b = settings.bound
+    if (b.policy == MatchPolicy.All && b.isBound) b.copy(most = b.most + 1) else b
+  }
+  private val matches = new MatchWindow(bound, candidates)
 
   private val left = new SortedSide(leftRows, columns.left, columns.leftKeyEncoder(), columns.leftTimeOrdinal)
   private val right =
     new SortedSide(rightRows, columns.right, columns.rightKeyEncoder(), columns.rightTimeOrdinal)
   private val payload = columns.payloadProjection()
-  private lazy val groups = new GroupWriter(columns, settings)
+  private lazy val groups = new GroupWriter(columns, settings, memory)
   private lazy val pairs = new PairWriter(columns, settings)
   private val element = new UnsafeRow(columns.payload.size)
 
@@ -32,57 +39,95 @@ private[join] final class BatchMerge(
   // Pairs of the current left row are out up to `position`, of the matches up to `end`.
   private var position = 0
   private var end = 0
+  // The right rows of the key, where a window of them has no room in memory.
+  private var onDisk: Option[KeyOnDisk] = None
+
+  /** The right rows of the left row's key. */
+  private object rows extends KeyedRows {
+    override def isEmpty: Boolean = !right.hasHead || !right.headCanMatch || right.compareHead(key) != 0
+    override def time: Long = right.headTime
+    override def advance(): Unit = right.dropHead()
+    override def addTo(to: Candidates): Unit = {
+      val value = payload(right.head)
+      to.add(time, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
+    }
+  }
 
   override def hasNext: Boolean =
     if (settings.isGrouped) left.hasNext
     else {
-      while (position >= end && nextLeft()) {}
-      position < end
+      while (!hasPair && nextLeft()) {}
+      hasPair
     }
+
+  private def hasPair: Boolean = position < end || onDisk.exists(_.hasMatch)
 
   override def next(): InternalRow =
     if (settings.isGrouped) {
       if (!nextLeft()) throw new NoSuchElementException("no more left rows")
-      groups.write(left.row, left.time, candidates, position, end - position)
+      try groups.write(left.row, left.time, candidates, position, end - position, end - position)
+      catch { case e: RowMemoryExhausted => throw tooLarge(e) }
     } else {
       if (!hasNext) throw new NoSuchElementException("no more pairs")
-      val pair = pairs.write(left.row, candidates.pointTo(element, position))
-      position += 1
-      pair
+      onDisk match {
+        case Some(disk) => pairs.write(left.row, disk.next(element))
+        case None =>
+          position += 1
+          pairs.write(left.row, candidates.pointTo(element, position - 1))
+      }
     }
+
+  private def tooLarge(e: RowMemoryExhausted): Throwable =
+    MemoryErrors.groupTooLarge(candidates.size, candidates.bytes, e)
 
   /** Takes the next left row and finds its matches. */
   private def nextLeft(): Boolean =
     left.hasNext && {
       left.advance()
-      if (left.canMatch) findMatches() else end = position
+      if (left.canMatch) findMatches()
+      else {
+        end = position
+        onDisk.foreach(_.endMatches())
+      }
       true
     }
 
-  /** All right rows of a key are candidates: of equal times, the content decides their order, so they must all be there. */
   private def findMatches(): Unit = {
     if (!started || !left.hasKey(key)) {
       started = true
       key = left.copyKey()
-      collect()
+      closeDisk()
+      while (right.hasHead && (!right.headCanMatch || right.compareHead(key) < 0)) right.dropHead()
+      matches.start(rows)
     }
-    candidates.slideTo(window.lowerBound(left.time), window.upperBound(left.time))
-    position = candidates.first
-    end = position + candidates.count
+    val (lower, upper) = (window.lowerBound(left.time), window.upperBound(left.time))
+    if (onDisk.isEmpty) findInMemory(lower, upper)
+    onDisk.foreach(_.slideTo(lower, upper))
   }
 
-  private def collect(): Unit = {
-    candidates.clear()
-    while (right.hasHead && (!right.headCanMatch || right.compareHead(key) < 0)) right.dropHead()
-    while (right.hasHead && right.headCanMatch && right.compareHead(key) == 0) {
-      val value = payload(right.head)
-      candidates.add(right.headTime, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
-      right.dropHead()
+  private def findInMemory(lower: Long, upper: Long): Unit =
+    try {
+      matches.slideTo(left.time, lower, upper)
+      position = candidates.first
+      end = position + candidates.count
+    } catch {
+      case e: RowMemoryExhausted =>
+        if (settings.isGrouped) throw tooLarge(e)
+        onDisk = Some(KeyOnDisk.of(candidates, rows, memory))
+        position = 0
+        end = 0
     }
-    candidates.settle()
+
+  private def closeDisk(): Unit = {
+    onDisk.foreach(_.close())
+    onDisk = None
   }
 
-  override def close(): Unit = candidates.close()
+  override def close(): Unit = {
+    closeDisk()
+    candidates.close()
+    if (settings.isGrouped) groups.close()
+  }
 }
 
 /** One sorted input: its current row, for the left side, or its head, for the right one, with key and time. */

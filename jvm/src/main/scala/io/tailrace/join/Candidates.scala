@@ -14,6 +14,7 @@ import io.tailrace.state.{RowBuffer, RowMemory}
   */
 final class Candidates(memory: RowMemory) extends AutoCloseable {
   private val rows = new RowBuffer(memory)
+  private lazy val aside = new RowBuffer(memory)
   private var ranked = new Array[Int](64)
   private var inOrder = true
   private var latest = Long.MinValue
@@ -32,6 +33,16 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     latest = Long.MinValue
   }
 
+  /** Forgets the rows and gives all memory back; it can be filled again. */
+  def release(): Unit = {
+    clear()
+    rows.release()
+    aside.release()
+  }
+
+  /** Bytes that its rows take. */
+  def bytes: Long = rows.bytes
+
   /** Adds a copy of a row of a run. */
   def add(base: AnyRef, at: Long): Unit = added(rows.appendWithoutKey(base, at))
 
@@ -49,8 +60,46 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
 
   /** Puts the rows that were added in order. */
   def settle(): Unit = if (!inOrder) {
-    if (rows.size <= Candidates.Few) insertionSort() else ranked = sortMany()
+    sort(0)
     inOrder = true
+  }
+
+  /** The same where all rows before a position are in order, and before those after it. */
+  def settleFrom(position: Int): Unit = {
+    if (size - position > 1) sort(position)
+    inOrder = true
+  }
+
+  /** Forgets all rows but `count` from position `first` on, of those from position `from` on. All must be in order; those
+    * before `from` must have been added before the others.
+    */
+  def keep(from: Int, first: Int, count: Int): Unit = if (first > from || first + count < size) {
+    var i = 0
+    while (i < count) {
+      aside.appendRow(base(first + i), at(first + i))
+      i += 1
+    }
+    rows.truncate(from)
+    i = 0
+    while (i < count) {
+      ranked(from + i) = rows.appendRow(aside.base(i), aside.at(i))
+      i += 1
+    }
+    aside.clear()
+    latest = if (size == 0) Long.MinValue else time(size - 1)
+  }
+
+  /** Forgets the rows before position `count`, which must have been added before the others. */
+  def dropFirst(count: Int): Unit = if (count > 0) {
+    val left = size - count
+    rows.dropFirst(count)
+    var i = 0
+    while (i < left) {
+      ranked(i) = ranked(i + count) - count
+      i += 1
+    }
+    begin = Math.max(0, begin - count)
+    end = Math.max(0, end - count)
   }
 
   def size: Int = rows.size
@@ -81,12 +130,15 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     row
   }
 
-  private def insertionSort(): Unit = {
-    var i = 1
+  private def sort(from: Int): Unit =
+    if (size - from <= Candidates.Few) insertionSort(from) else sortMany(from)
+
+  private def insertionSort(from: Int): Unit = {
+    var i = from + 1
     while (i < rows.size) {
       val row = ranked(i)
       var j = i - 1
-      while (j >= 0 && compare(ranked(j), row) > 0) {
+      while (j >= from && compare(ranked(j), row) > 0) {
         ranked(j + 1) = ranked(j)
         j -= 1
       }
@@ -96,10 +148,14 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   }
 
   /** A hot key. Boxed row numbers are little beside its rows, and the library's sort takes sorted stretches as they are. */
-  private def sortMany(): Array[Int] = {
-    val boxed = Array.tabulate[Integer](rows.size)(i => i)
+  private def sortMany(from: Int): Unit = {
+    val boxed = Array.tabulate[Integer](size - from)(i => ranked(from + i))
     Arrays.sort(boxed, (a: Integer, b: Integer) => compare(a, b))
-    boxed.map(_.intValue)
+    var i = 0
+    while (i < boxed.length) {
+      ranked(from + i) = boxed(i)
+      i += 1
+    }
   }
 
   private def compare(a: Int, b: Int): Int = {
@@ -107,10 +163,10 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     if (byTime != 0) byTime else rows.compareValues(a, b)
   }
 
-  override def close(): Unit = rows.close()
+  override def close(): Unit = release()
 }
 
 object Candidates {
-  private val NoKey = new Array[Byte](0)
+  private[join] val NoKey = new Array[Byte](0)
   private val Few = 32
 }

@@ -4,6 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
 import io.tailrace.state._
 
 /** Eager matching of a grouped join: a match is found when the later of its rows arrives, and kept under its left row
@@ -35,25 +36,24 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   private val earlierRight = store.sectionsOf(RightKeySorted)
   private val newKeys = new ArrayBuffer[LiveSection]
   private val newRight = new ArrayBuffer[LiveSection]
-  private val keys = new RowBuffer(memory)
   private val found = new RowBuffer(memory)
+  private val findings = new FlushingRows(found, bufferBytes, () => flushFound(), () => makeRoom())
   private val joinedRow = new JoinedRow
   private val current = new RowBuffer(memory)
   private val group = new Candidates(memory)
+  private lazy val groupWriter = new GroupWriter(columns, settings, memory)
   private var expiring: Option[ExpiringRows] = None
   private var matches: Option[ExpiringRows] = None
   private var nanos = 0L
 
   override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
-    var row = 0
-    while (row < left.size) {
-      // Nothing can find a row without a key.
-      if (left.keyLength(row) > 0) keys.appendKey(left.base(row), left.at(row))
-      row += 1
-    }
-    val added =
-      store.addRun(bucketWidth, LeftTimeSorted -> left, LeftKeySorted -> keys, RightKeySorted -> right)
-    keys.clear()
+    val added = store.addSorted(
+      Seq(
+        SortedRows.all(LeftTimeSorted, left, bucketWidth),
+        SortedRows.keys(LeftKeySorted, left, bucketWidth),
+        SortedRows.all(RightKeySorted, right, bucketWidth)
+      )
+    )
     newKeys ++= added.filter(_.section.kind == LeftKeySorted)
     newRight ++= added.filter(_.section.kind == RightKeySorted)
   }
@@ -61,6 +61,7 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   override protected def joined: Iterator[UnsafeRow] = {
     val started = System.nanoTime
     findMatches()
+    found.release()
     val expired = new ExpiringRows(store, LeftTimeSorted, store.expiredThrough, through)
     expiring = Some(expired)
     val matched = new ExpiringRows(store, JoinedIndicator, store.expiredThrough, through)
@@ -74,11 +75,11 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
     val before = -window.before
     val after = window.after
     keepAll(newKeys.toSeq, earlierRight, before, after) { (probe, probeAt, candidate, candidateAt) =>
-      joinedRow.append(found, probe, probeAt, candidate, candidateAt)
+      joinedRow.append(findings, probe, probeAt, candidate, candidateAt)
     }
     keepAll(newRight.toSeq, earlierKeys ++ newKeys, -after, -before) {
       (probe, probeAt, candidate, candidateAt) =>
-        joinedRow.append(found, candidate, candidateAt, probe, probeAt)
+        joinedRow.append(findings, candidate, candidateAt, probe, probeAt)
     }
     flushFound()
   }
@@ -98,7 +99,6 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
           candidates.at(source.candidate)
         )
         count += 1
-        if (found.bytes > bufferBytes) flushFound()
       }
     finally source.close()
     metric(JoinMetrics.MatchedOnArrival) += count
@@ -109,11 +109,18 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
     found.clear()
   }
 
+  private def makeRoom(): Boolean = !found.isEmpty && {
+    flushFound()
+    found.release()
+    true
+  }
+
   /** Expired left rows with their matches; both come by (left time, left seq). */
   private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends Iterator[UnsafeRow] {
-    private lazy val writer = new GroupWriter(columns, settings)
     private val leftRow = new UnsafeRow(columns.left.size)
     private val counts = new GroupCounts(metric)
+    private val selection = new MatchSelection(settings.bound, group)
+    private val matches = new Matches(joins)
 
     override def hasNext: Boolean = {
       if (lefts.isEmpty) counts.report()
@@ -123,29 +130,53 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
     override def next(): UnsafeRow = {
       if (!hasNext) throw new NoSuchElementException("no more groups")
       current.clear()
-      lefts.take(current.appendRow(_, _))
-      collect(current.time(0), current.seq(0))
-      val row = writer.write(pointTo(leftRow, current, 0), current.time(0), group, 0, group.size)
-      counts.add(group.size, writer.lastSize)
+      current.appendRow(lefts.base, lefts.at)
+      lefts.drop()
+      val time = current.time(0)
+      group.clear()
+      matches.of(time, current.seq(0))
+      val row =
+        try {
+          val matched = selection.take(matches, time, ofOneTime = false)
+          val left = pointTo(leftRow, current, 0)
+          val row = groupWriter.write(left, time, group, 0, group.size, matched)
+          counts.add(matched, groupWriter.lastSize)
+          row
+        } catch { case e: RowMemoryExhausted => throw MemoryErrors.groupTooLarge(group.size, group.bytes, e) }
       row
     }
+  }
 
-    private def collect(time: Long, seq: Long): Unit = {
-      group.clear()
-      while (!joins.isEmpty && joins.compareHead(time, seq) <= 0) {
-        // Else a match had no left row to come out with, which must not go unseen.
-        require(joins.compareHead(time, seq) == 0, "a match without its left row")
-        joins.take { (base, at) =>
-          group.add(
-            JoinedRow.rightTime(base, at),
-            base,
-            RowLayout.valueAt(base, at),
-            RowLayout.valueLength(base, at)
-          )
-        }
-      }
-      group.settle()
+  /** The matches of one left row. */
+  private final class Matches(joins: ExpiringRows) extends KeyedRows {
+    private var leftTime = 0L
+    private var leftSeq = 0L
+
+    def of(time: Long, seq: Long): Unit = {
+      leftTime = time
+      leftSeq = seq
     }
+
+    override def isEmpty: Boolean = joins.isEmpty || {
+      val order = joins.compareHead(leftTime, leftSeq)
+      // Else a match had no left row to come out with, which must not go unseen.
+      require(order >= 0, "a match without its left row")
+      order > 0
+    }
+
+    override def time: Long = JoinedRow.rightTime(joins.base, joins.at)
+
+    override def addTo(candidates: Candidates): Unit = {
+      val (base, at) = (joins.base, joins.at)
+      candidates.add(
+        JoinedRow.rightTime(base, at),
+        base,
+        RowLayout.valueAt(base, at),
+        RowLayout.valueLength(base, at)
+      )
+    }
+
+    override def advance(): Unit = joins.drop()
   }
 
   override def expiryNanos: Long = nanos
@@ -163,8 +194,9 @@ final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   override def close(): Unit = {
     expiring.foreach(_.close())
     matches.foreach(_.close())
-    Seq(keys, found, current).foreach(_.close())
+    Seq(found, current).foreach(_.close())
     group.close()
+    groupWriter.close()
     super.close()
   }
 }

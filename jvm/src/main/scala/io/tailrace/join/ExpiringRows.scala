@@ -40,10 +40,13 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
   /** Whether the oldest row is before, at or after a time and sequence number. */
   def compareHead(time: Long, seq: Long): Int = queue.peek().cursor.compareTimeAndSeq(time, seq)
 
-  /** Hands the oldest row out: see [[io.tailrace.state.RowLayout]]. */
-  def take(row: (AnyRef, Long) => Unit): Unit = {
+  /** Where the oldest row is: see [[io.tailrace.state.RowLayout]]. */
+  def base: AnyRef = queue.peek().cursor.base
+  def at: Long = queue.peek().cursor.at
+
+  /** Goes on behind the oldest row. */
+  def drop(): Unit = {
     val source = queue.poll()
-    row(source.cursor.base, source.cursor.at)
     advance(source)
     enqueue(source)
   }
@@ -53,10 +56,10 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
     source.cursor.next()
   }
 
-  /** Appends rows to `into` until it holds `bytes` bytes, or Spark has no more memory for it, or no row is left; at least
-    * one row, whatever its size.
+  /** Appends rows to `into` until it is full, or Spark has no more memory for it, or no row is left; at least one row,
+    * whatever its size.
     */
-  def fill(into: RowBuffer, bytes: Long): Unit = {
+  def fill(into: RowBuffer, share: MemoryShare): Unit = {
     var full = false
     while (!queue.isEmpty && !full) {
       val source = queue.poll()
@@ -64,7 +67,7 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
       // Stays on one run as long as it has the oldest row: runs of different batches hardly overlap in time.
       var more = true
       while (more) {
-        full = !append(source, into) || into.bytes >= bytes
+        full = !append(source, into) || share.isFull(into.bytes)
         more = !full && isDue(source) &&
           (other == null || source.cursor.compareTimeAndSeq(other.cursor.time, other.cursor.seq) < 0)
       }

@@ -4,6 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
+import io.tailrace.common.MemoryErrors
+import io.tailrace.state.RowMemory
+
 /** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `late` if late
   * rows come out. Left columns and elements are copied once, as the bytes that they are in the state, never decoded.
   *
@@ -12,7 +15,8 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
   *               └ offsets of those longer than a word: moved by what stands between
   * }}}
   */
-final class GroupWriter(columns: JoinColumns, settings: JoinSettings) {
+final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: RowMemory)
+    extends AutoCloseable {
   import GroupWriter._
 
   private val leftFields = columns.left.size
@@ -32,24 +36,36 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings) {
 
   private val row = new UnsafeRow(fields)
   private var buffer = new Array[Byte](1024)
+  private var reserved = 0L
   private var labels = 0
 
   /** Elements in the group last written. */
   def lastSize: Int = labels
 
-  /** @param first position of the first match; the `count` candidates from there on are the matches
+  /** @param first   position of the first match; the `count` candidates from there on are what the policy chooses from
+    * @param matched how many matches there are, with those that it would never choose
     * @return a row that is valid until the next call
     */
-  def write(left: UnsafeRow, leftTime: Long, candidates: Candidates, first: Int, count: Int): UnsafeRow = {
+  def write(
+      left: UnsafeRow,
+      leftTime: Long,
+      candidates: Candidates,
+      first: Int,
+      count: Int,
+      matched: Int
+  ): UnsafeRow = {
     val chosen =
       if (count == 0) -1 else settings.policy.choose(count, leftTime, i => candidates.time(first + i))
     val start = first + Math.max(chosen, 0)
-    val wanted = if (chosen >= 0) 1 else count
+    val wanted = if (chosen >= 0) 1 else matched
     labels = Math.min(most, wanted)
     val arrayAt = fixed + left.getSizeInBytes - leftFixed
+    val elements = bytesOf(candidates, start, labels)
+    val needed = arrayAt + 8L + (labels + 63L) / 64 * 8 + 8L * labels + elements
+    if (needed > MostBytes) throw MemoryErrors.groupTooLarge(labels, needed)
     val arrayHeader = 8 + (labels + 63) / 64 * 8 + 8 * labels
-    val arrayLength = Math.toIntExact(arrayHeader + bytesOf(candidates, start, labels))
-    val length = Math.addExact(arrayAt, arrayLength)
+    val arrayLength = arrayHeader + elements.toInt
+    val length = needed.toInt
     ensure(length)
     writeLeft(left)
     put(bits + 8 * leftFields, offsetAndSize(arrayAt, arrayLength))
@@ -71,8 +87,22 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings) {
   }
 
   private def ensure(length: Int): Unit = if (buffer.length < length) {
-    val most = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH
-    buffer = new Array[Byte](Math.max(length, Math.min(2L * length, most.toLong).toInt))
+    if (length <= Small) buffer = new Array[Byte](2 * length)
+    else {
+      // Nothing of the old one is needed: it must not stand in the way.
+      close()
+      val room = Math.max(length.toLong, Math.min(length + length / 8L, MostBytes)).toInt
+      memory.reserve(room.toLong)
+      reserved = room.toLong
+      buffer = new Array[Byte](room)
+    }
+  }
+
+  /** Gives its memory back. */
+  override def close(): Unit = {
+    buffer = Array.emptyByteArray
+    memory.giveBack(reserved)
+    reserved = 0
   }
 
   private def put(at: Int, word: Long): Unit = Platform.putLong(buffer, Start + at, word)
@@ -129,6 +159,11 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings) {
 
 object GroupWriter {
   private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
+
+  private val MostBytes = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH.toLong
+
+  // Up to so many bytes a row is not worth counting.
+  private val Small = 1 << 20
   private val False = 0L
   private val True = 1L
 

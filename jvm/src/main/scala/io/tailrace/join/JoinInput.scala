@@ -4,8 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-import io.tailrace.common.RowMemoryExhausted
-import io.tailrace.state.{RowBuffer, RowMemory, TailraceStateStore}
+import io.tailrace.state.{FlushingRows, RowBuffer, RowMemory, TailraceStateStore}
 
 /** Reads both inputs of a task into its buffers, a row at a time: encodes the key, tells late rows from others, and has
   * the buffers written out as a run whenever they hold too much, or Spark has no more memory for them.
@@ -29,6 +28,8 @@ final class JoinInput(
     with AutoCloseable {
   val left = new RowBuffer(memory)
   val right = new RowBuffer(memory)
+  private val lefts = new FlushingRows(left, bufferBytes, flush, () => makeRoom())
+  private val rights = new FlushingRows(right, bufferBytes, flush, () => makeRoom())
   private var kept = 0L
 
   /** Rows that went into the state. */
@@ -58,7 +59,7 @@ final class JoinInput(
         } else {
           val keyLength = keys.encode(row)
           // A pair needs two keys, a group is owed to each left row.
-          if (keyLength > 0 || settings.isGrouped) keep(left, keys.bytes, keyLength, time, row)
+          if (keyLength > 0 || settings.isGrouped) keep(lefts, keys.bytes, keyLength, time, row)
           null
         }
       }
@@ -92,7 +93,7 @@ final class JoinInput(
           lateRows += 1
           if (settings.emitLate) late(row) else null
         } else {
-          keep(right, keys.bytes, keyLength, time, payload(row))
+          keep(rights, keys.bytes, keyLength, time, payload(row))
           null
         }
       }
@@ -105,20 +106,26 @@ final class JoinInput(
   }
 
   private def keep(
-      buffer: RowBuffer,
+      rows: FlushingRows,
       key: Array[Byte],
       keyLength: Int,
       time: Long,
       value: UnsafeRow
   ): Unit = {
-    try buffer.append(key, keyLength, time, store.newSeq(), value)
-    catch {
-      case _: RowMemoryExhausted if !left.isEmpty || !right.isEmpty =>
-        flush()
-        buffer.append(key, keyLength, time, store.newSeq(), value)
-    }
+    rows.append(key, keyLength, time, store.newSeq(), value)
     kept += 1
-    if (buffer.bytes > bufferBytes) flush()
+  }
+
+  private def makeRoom(): Boolean = (!left.isEmpty || !right.isEmpty) && {
+    flush()
+    release()
+    true
+  }
+
+  /** Gives back the memory of the rows that have been flushed. */
+  def release(): Unit = {
+    left.release()
+    right.release()
   }
 
   private def countLate(name: String, rows: Long): Unit = {

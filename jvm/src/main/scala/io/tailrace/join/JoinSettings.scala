@@ -25,6 +25,9 @@ final case class JoinSettings(
     strategy: MatchStrategy = MatchStrategy.Lazy
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
+
+  /** What a group can hold, and a pair: all. */
+  def bound: MatchBound = if (isGrouped) MatchBound.of(this) else MatchBound.None
 }
 
 object JoinSettings {

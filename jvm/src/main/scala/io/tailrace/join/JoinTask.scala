@@ -57,6 +57,8 @@ abstract class JoinTask(context: JoinTaskContext) extends StoredJoinTask {
     input.readLeft(left) ++ input.readRight(right) ++ {
       val started = System.nanoTime
       flush()
+      // What is to come needs memory, too.
+      input.release()
       flushNanos = System.nanoTime - started
       joined
     }

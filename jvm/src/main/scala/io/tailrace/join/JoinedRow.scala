@@ -3,7 +3,7 @@ package io.tailrace.join
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.OrderedBytes
-import io.tailrace.state.{RowBuffer, RowLayout}
+import io.tailrace.state.{FlushingRows, RowLayout}
 
 /** A row of the joined-indicator store (`jvm/docs/formats.md`): a match, under the time and the sequence number of its
   * left row. Its key is the right row's time and sequence number, which tells the matches of a left row apart; its value
@@ -12,7 +12,7 @@ import io.tailrace.state.{RowBuffer, RowLayout}
 private[join] final class JoinedRow {
   private val key = new OrderedBytes(16)
 
-  def append(to: RowBuffer, left: AnyRef, leftAt: Long, right: AnyRef, rightAt: Long): Unit = {
+  def append(to: FlushingRows, left: AnyRef, leftAt: Long, right: AnyRef, rightAt: Long): Unit = {
     key.reset()
     key.putInt64(RowLayout.time(right, rightAt))
     key.putInt64(RowLayout.seq(right, rightAt))

@@ -1,7 +1,10 @@
 package io.tailrace.join
 
+import scala.annotation.tailrec
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
 import io.tailrace.state._
 
 /** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in time order, sorted by
@@ -25,7 +28,11 @@ final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   private val leftKind = StoreKind.LeftTimeSorted
 
   private val chunk = new RowBuffer(memory)
-  private val merge = new SortedMerge(-window.before, window.after, memory)
+  private val share = new MemoryShare(memory, bufferBytes)
+  private val parked = new ParkedRows
+  private val merge =
+    new SortedMerge(-window.before, window.after, memory, bufferBytes, settings.bound)
+  private lazy val writer = new GroupWriter(columns, settings, memory)
   private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
   private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
@@ -40,24 +47,36 @@ final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
       rows
     }
     private lazy val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
-    private lazy val writer = new GroupWriter(columns, settings)
     private val leftRow = new UnsafeRow(columns.left.size)
     private var hasProbe = false
     private val counts = new GroupCounts(metric)
     private var found = 0L
 
     override def hasNext: Boolean = hasProbe || {
-      hasProbe = merge.next() || nextChunk()
+      hasProbe = nextProbe() || nextChunk()
       hasProbe
     }
 
+    private def nextProbe(): Boolean =
+      try merge.next()
+      catch {
+        case e: RowMemoryExhausted =>
+          again(e)
+          true
+      }
+
+    /** Left rows that were parked, or those that expire. */
     private def nextChunk(): Boolean = {
       val started = System.nanoTime
       chunk.clear()
-      source.fill(chunk, bufferBytes)
-      merge.start(chunk, RowSort.byKey(chunk), rightSections)
+      if (parked.fill(chunk)) merge.start(chunk, Array.range(0, chunk.size), rightSections)
+      else {
+        share.reset()
+        source.fill(chunk, share)
+        merge.start(chunk, RowSort.byKey(chunk), rightSections)
+      }
       nanos += System.nanoTime - started
-      val more = merge.next()
+      val more = nextProbe()
       if (!more) report()
       more
     }
@@ -65,13 +84,45 @@ final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
     override def next(): UnsafeRow = {
       if (!hasNext) throw new NoSuchElementException("no more groups")
       hasProbe = false
-      val probe = merge.probe
-      val matches = merge.candidates
-      val left = pointTo(leftRow, chunk, probe)
-      val row = writer.write(left, chunk.time(probe), matches, matches.first, matches.count)
-      counts.add(matches.count, writer.lastSize)
-      found += matches.count
+      val row = write()
+      counts.add(merge.matched, writer.lastSize)
+      found += merge.matched
       row
+    }
+
+    @tailrec private def write(): UnsafeRow = {
+      val row =
+        try {
+          val (probe, matches) = (merge.probe, merge.candidates)
+          val left = pointTo(leftRow, chunk, probe)
+          writer.write(left, chunk.time(probe), matches, matches.first, matches.count, merge.matched)
+        } catch {
+          case e: RowMemoryExhausted =>
+            again(e)
+            null
+        }
+      if (row == null) write() else row
+    }
+
+    /** Comes to the same left row once more, with more memory: those behind it go to disk, until it is the only one. */
+    private def again(first: RowMemoryExhausted): Unit = {
+      var failure = first
+      while (failure != null) {
+        val rest = merge.rest
+        if (rest.length <= 1) {
+          throw MemoryErrors.groupTooLarge(merge.candidates.size, merge.candidates.bytes, failure)
+        }
+        merge.release()
+        writer.close()
+        parked.park(store, chunk, rest)
+        parked.fill(chunk)
+        merge.start(chunk, Array.range(0, chunk.size), rightSections)
+        failure =
+          try {
+            merge.next()
+            null
+          } catch { case e: RowMemoryExhausted => e }
+      }
     }
 
     private def report(): Unit = {
@@ -93,6 +144,8 @@ final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
   override def close(): Unit = {
     expiring.foreach(_.close())
     merge.close()
+    parked.close()
+    writer.close()
     chunk.close()
     super.close()
   }

@@ -22,7 +22,8 @@ object BatchRun {
       val bucket = sorted.bucket(i)
       writer.begin(sorted.kind, bucket)
       while (i < order.length && sorted.bucket(i) == bucket) {
-        writer.append(rows.base(order(i)), rows.at(order(i)))
+        if (sorted.keysOnly) writer.appendKey(rows.base(order(i)), rows.at(order(i)))
+        else writer.append(rows.base(order(i)), rows.at(order(i)))
         i += 1
       }
       writer.end()

@@ -162,24 +162,79 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
 
   /** Forgets the rows and keeps one block for the next ones. */
   def clear(): Unit = {
+    forget()
+    while (blocks.size > 1) dropLastBlock()
+    // One large row has had it made.
+    if (blocks.nonEmpty && blocks.head.size > RowMemory.BlockBytes) dropLastBlock()
+    blockSize = if (blocks.isEmpty) 0 else blocks.head.size
+  }
+
+  /** Forgets the rows and gives all memory back; it can be filled again. */
+  def release(): Unit = {
+    forget()
+    while (blocks.nonEmpty) dropLastBlock()
+    blockSize = 0
+    memory.giveBack(indexReserved)
+    indexReserved = 0
+    times = new Array[Long](0)
+    prefixes = times
+    blockOf = new Array[Int](0)
+    offsets = times
+  }
+
+  private def forget(): Unit = {
     count = 0
     shortestKey = Int.MaxValue
     longestKey = 0
     blockUsed = 0
     rowBytes = 0
-    while (blocks.size > 1) dropLastBlock()
-    blockSize = if (blocks.isEmpty) 0 else blocks.head.size
   }
 
-  override def close(): Unit = {
-    while (blocks.nonEmpty) dropLastBlock()
-    blockSize = 0
-    memory.freeMemory(indexReserved)
-    indexReserved = 0
-    count = 0
-    rowBytes = 0
-    times = new Array[Long](0)
-  }
+  /** Forgets the first `rows` rows, with the memory that only they are in; those that are left are numbered from 0. */
+  def dropFirst(rows: Int): Unit =
+    if (rows == count) clear()
+    else if (rows > 0) {
+      var row = 0
+      while (row < rows) {
+        rowBytes -= RowLayout.length(base(row), at(row))
+        row += 1
+      }
+      val dead = blockOf(rows)
+      count -= rows
+      System.arraycopy(times, rows, times, 0, count)
+      System.arraycopy(prefixes, rows, prefixes, 0, count)
+      System.arraycopy(blockOf, rows, blockOf, 0, count)
+      System.arraycopy(offsets, rows, offsets, 0, count)
+      if (dead > 0) {
+        blocks.take(dead).foreach(memory.release)
+        blocks.remove(0, dead)
+        System.arraycopy(bases, dead, bases, 0, blocks.size)
+        Arrays.fill(bases, blocks.size, bases.length, null)
+        row = 0
+        while (row < count) {
+          blockOf(row) -= dead
+          row += 1
+        }
+      }
+    }
+
+  /** Forgets the rows from number `rows` on. */
+  def truncate(rows: Int): Unit =
+    if (rows == 0) clear()
+    else if (rows < count) {
+      var row = rows
+      while (row < count) {
+        rowBytes -= RowLayout.length(base(row), at(row))
+        row += 1
+      }
+      count = rows
+      while (blocks.size > blockOf(rows - 1) + 1) dropLastBlock()
+      val last = blocks.last
+      blockSize = last.size
+      blockUsed = at(rows - 1) + RowLayout.length(base(rows - 1), at(rows - 1)) - last.getBaseOffset
+    }
+
+  override def close(): Unit = release()
 
   private def dropLastBlock(): Unit = {
     bases(blocks.size - 1) = null
@@ -187,7 +242,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   }
 
   private def newBlock(needed: Long): Unit = {
-    val block = memory.block(needed)
+    val block = memory.block(needed, always = count == 0)
     blocks += block
     if (bases.length < blocks.size) bases = Arrays.copyOf(bases, blocks.size * 2)
     bases(blocks.size - 1) = block.getBaseObject
@@ -198,7 +253,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   private def growIndex(): Unit = {
     val capacity = Math.max(1024, times.length * 2)
     val bytes = capacity.toLong * RowBuffer.IndexBytesPerRow
-    memory.reserve(bytes - indexReserved)
+    memory.reserve(bytes - indexReserved, always = count == 0)
     indexReserved = bytes
     times = Arrays.copyOf(times, capacity)
     prefixes = Arrays.copyOf(prefixes, capacity)

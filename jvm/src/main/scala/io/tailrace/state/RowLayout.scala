@@ -58,6 +58,14 @@ object RowLayout {
     if ((keyLength & 7) != 0) Platform.putLong(base, keyAt(at) + (keyLength & ~7), 0L)
   }
 
+  /** Writes a copy of a row without its value. @return its length */
+  def copyKey(base: AnyRef, at: Long, to: AnyRef, toAt: Long): Long = {
+    val bytes = length(keyLength(base, at), 0)
+    Platform.copyMemory(base, at, to, toAt, bytes)
+    Platform.putInt(to, toAt + ValueLengthAt, 0)
+    bytes
+  }
+
   /** The first eight bytes of the key as an unsigned big-endian number, padded with zeros. */
   def keyPrefix(base: AnyRef, at: Long): Long =
     if (keyLength(base, at) == 0) 0L else java.lang.Long.reverseBytes(Platform.getLong(base, keyAt(at)))

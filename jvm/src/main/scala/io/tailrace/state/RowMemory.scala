@@ -5,15 +5,19 @@ import java.util.concurrent.ArrayBlockingQueue
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
 import org.apache.spark.unsafe.memory.MemoryBlock
 
-import io.tailrace.common.Errors
+import io.tailrace.common.MemoryErrors
 
 /** Blocks of memory for rows, taken from Spark's execution memory, which all tasks of an executor share: what a batch
   * needs is seen, bounded and divided by Spark. Where that is not enough, rows are written out early, by the owner of
-  * the [[RowBuffer]]; where that is not possible (one group that doesn't fit), the task fails with an error that says so.
+  * the [[RowBuffer]], and the task goes on with less; a buffer that is empty gets room for one row even when Spark gives
+  * nothing, up to a small sum, or no task could go on. Only what has to be in memory as a whole (one large row, the group
+  * of one left row) can make a task fail, by an error that says so.
   */
 final class RowMemory(manager: TaskMemoryManager)
     extends MemoryConsumer(manager, RowMemory.BlockBytes, MemoryMode.ON_HEAP) {
   private var peak = 0L
+  // What is in use without Spark's having given it.
+  private var owed = 0L
 
   /** The most that was in use at a time. */
   def peakBytes: Long = peak
@@ -21,27 +25,48 @@ final class RowMemory(manager: TaskMemoryManager)
   /** Rows in use can't be given up in the middle of a merge. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 
-  /** Room for at least one row of `bytes` bytes. */
-  private[state] def block(bytes: Long): MemoryBlock = {
+  /** How much Spark would give now, of `most`; it may be less a moment later. */
+  def available(most: Long): Long = {
+    val granted = acquireMemory(most)
+    freeMemory(granted)
+    granted
+  }
+
+  /** Room for at least one row of `bytes` bytes.
+    *
+    * @param always see [[reserve]]
+    */
+  private[state] def block(bytes: Long, always: Boolean = false): MemoryBlock = {
     val size = Math.max((bytes + 7) & ~7L, RowMemory.BlockBytes)
-    reserve(size)
+    reserve(size, always)
     if (size == RowMemory.BlockBytes) RowMemory.takeBlock()
     else MemoryBlock.fromLongArray(new Array[Long](Math.toIntExact(size / 8)))
   }
 
   private[state] def release(block: MemoryBlock): Unit = {
-    freeMemory(block.size)
+    giveBack(block.size)
     if (block.size == RowMemory.BlockBytes) RowMemory.spare.offer(block)
   }
 
-  /** Counts `bytes` of the heap as the task's. */
-  private[state] def reserve(bytes: Long): Unit = {
+  /** Counts `bytes` of the heap as the task's.
+    *
+    * @param always whether a small sum is taken even if Spark doesn't give it, because nothing goes on without
+    */
+  def reserve(bytes: Long, always: Boolean = false): Unit = {
     val granted = acquireMemory(bytes)
     if (granted < bytes) {
       freeMemory(granted)
-      throw Errors.memoryExhausted(bytes, getUsed)
+      if (!always || owed + bytes > RowMemory.MostOwed) throw MemoryErrors.exhausted(bytes, getUsed)
+      owed += bytes
     }
-    peak = Math.max(peak, getUsed)
+    peak = Math.max(peak, getUsed + owed)
+  }
+
+  /** Takes back what `reserve` has counted. */
+  def giveBack(bytes: Long): Unit = {
+    val paid = Math.min(owed, bytes)
+    owed -= paid
+    freeMemory(bytes - paid)
   }
 }
 
@@ -52,6 +77,9 @@ object RowMemory {
     * a gigabyte for the buffers of a task.
     */
   val BlockBytes: Long = 256L << 10
+
+  /** What a task may take without Spark's leave, so that each of its buffers can hold a row. */
+  private val MostOwed = 16L << 20
 
   /** Blocks that no task uses, up to 64 MiB an executor: fresh ones would be zeroed, and copied by the collector, batch
     * after batch.

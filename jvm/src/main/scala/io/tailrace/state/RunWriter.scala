@@ -63,9 +63,25 @@ final class RunWriter(file: File) extends AutoCloseable {
   /** Adds a row, which must not be before the last one. */
   def append(base: AnyRef, at: Long): Unit = {
     val length = RowLayout.length(base, at)
+    makeRoom(length)
+    Platform.copyMemory(base, at, page.bytes, Platform.BYTE_ARRAY_OFFSET.toLong + used, length)
+    added(base, at, length)
+  }
+
+  /** The same without the row's value. */
+  def appendKey(base: AnyRef, at: Long): Unit = {
+    val length = RowLayout.length(RowLayout.keyLength(base, at), 0)
+    makeRoom(length)
+    RowLayout.copyKey(base, at, page.bytes, Platform.BYTE_ARRAY_OFFSET.toLong + used)
+    added(base, at, length)
+  }
+
+  private def makeRoom(length: Long): Unit = {
     if (pageRows > 0 && used + length > PageBuffer.Capacity) writePage()
     if (used + length > PageBuffer.Capacity) page.ensure(Math.toIntExact(used + length))
-    Platform.copyMemory(base, at, page.bytes, Platform.BYTE_ARRAY_OFFSET.toLong + used, length)
+  }
+
+  private def added(base: AnyRef, at: Long, length: Long): Unit = {
     lastRow = used
     used += length.toInt
     pageRows += 1

@@ -6,12 +6,14 @@ import java.util.Arrays
   *
   * @param order       row numbers; rows that aren't named are left out
   * @param bucketWidth in the unit of the rows' times
+  * @param keysOnly    whether the rows are written without their values
   */
 final class SortedRows private (
     val kind: StoreKind,
     val rows: RowBuffer,
     val order: Array[Int],
-    val bucketWidth: Long
+    val bucketWidth: Long,
+    val keysOnly: Boolean = false
 ) {
   def isEmpty: Boolean = order.length == 0
 
@@ -57,6 +59,16 @@ object SortedRows {
       i += 1
     }
     new SortedRows(kind, rows, Arrays.copyOf(order, count), sorted.bucketWidth)
+  }
+
+  /** The keys of a buffer's rows, where there are some: straight from the rows, for there may be no memory for copies. */
+  def keys(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long): SortedRows = {
+    val byKey = RowSort.byKey(rows)
+    // No bytes come before all others.
+    var empty = 0
+    while (empty < byKey.length && rows.keyLength(byKey(empty)) == 0) empty += 1
+    val sorted = ofSorted(kind, rows, Arrays.copyOfRange(byKey, empty, byKey.length), leastBucketWidth)
+    new SortedRows(kind, rows, sorted.order, sorted.bucketWidth, keysOnly = true)
   }
 
   /** Some rows of a key-sorted store, by key, time and sequence number. */

@@ -1,12 +1,22 @@
 package org.apache.spark.sql.tailrace
 
 import org.apache.spark.SparkConf
-import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager, UnifiedMemoryManager}
 
 /** Spark's memory of a task without a task: what `TestMemoryManager` of Spark's own test jar is for. */
 object TaskMemory {
 
   /** @param bytes all that the task can get */
-  def create(bytes: Long): TaskMemoryManager =
-    new TaskMemoryManager(new UnifiedMemoryManager(new SparkConf(false), bytes, 0L, 1), 0L)
+  def create(bytes: Long): TaskMemoryManager = new TaskMemoryManager(manager(bytes), 0L)
+
+  /** @param now what the task can have at a moment: other tasks come and go */
+  def changing(bytes: Long)(now: () => Long): TaskMemoryManager =
+    new TaskMemoryManager(manager(bytes), 0L) {
+      override def acquireExecutionMemory(required: Long, consumer: MemoryConsumer): Long = {
+        val left = Math.max(0L, now() - getMemoryConsumptionForThisTask)
+        if (left == 0) 0L else super.acquireExecutionMemory(Math.min(required, left), consumer)
+      }
+    }
+
+  private def manager(bytes: Long) = new UnifiedMemoryManager(new SparkConf(false), bytes, 0L, 1)
 }

@@ -41,7 +41,9 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
       to: Long,
       width: Long,
       chunk: Int,
-      fill: Int
+      fill: Int,
+      most: Long,
+      inPieces: Boolean
   ): Seq[(Int, Int)] = {
     val all = runs.flatten.toVector
     try {
@@ -51,7 +53,7 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
         newRun(width, StoreKind.RightKeySorted -> rows)
       }
       val memory = new RowMemory(TaskMemory.create(256L << 20))
-      val merged = new SortedMerge(from, to, memory)
+      val merged = new SortedMerge(from, to, memory, most, inPieces = inPieces)
       val out = new ArrayBuffer[(Int, Int)]
       try {
         // One merge takes a chunk after the other, as a task's does.
@@ -67,9 +69,10 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
             out ++= places.map(part(merged.probe)._2 -> _)
             val times = positions.map(merged.candidates.time)
             assert(times == times.sorted)
+            if (!inPieces) assert(merged.matched == positions.size)
             assert(times == places.map(all(_)._2))
           }
-          assert(seen == part.size)
+          assert(if (inPieces) seen >= part.size else seen == part.size)
           assert(!merged.next())
         }
       } finally merged.close()
@@ -122,8 +125,11 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
       chunk: Int = Int.MaxValue,
       fill: Int = 0
   ): Unit = {
-    assert(merge(probes, runs, from, to, width, chunk, fill) == bruteForce(probes, runs, from, to).sorted)
-    ()
+    val expected = bruteForce(probes, runs, from, to).sorted
+    // All in memory; by window; in pieces of one row and of some.
+    Seq((1L << 40) -> false, 1L -> false, 1L -> true, 700L -> true).foreach { case (most, inPieces) =>
+      assert(merge(probes, runs, from, to, width, chunk, fill, most, inPieces) == expected, (most, inPieces))
+    }
   }
 
   test("nothing in, nothing out") {

@@ -11,7 +11,7 @@ import io.tailrace.plan._
   *   1. [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
   *     [[HostProgressStrategy]], [[StampWatermarkStrategy]], [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan
   *     becomes physical. Extension strategies come before Spark's own;
-  *   1. [[TransformWithStateDelegation]], when the physical plan is complete.
+  *   1. [[TransformWithStateDelegation]] and [[SharedExchanges]], when the physical plan is complete.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
@@ -27,6 +27,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(RecursionStrategy)
     extensions.injectPlannerStrategy(SyncProgressStrategy)
     extensions.injectColumnar(_ => TransformWithStateDelegation)
+    extensions.injectColumnar(_ => SharedExchanges)
   }
 }
 

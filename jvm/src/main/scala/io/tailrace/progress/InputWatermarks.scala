@@ -32,9 +32,9 @@ object InputWatermarks {
       .current(session)
       .watermarkNodes
       .filterNot(_.isInstanceOf[FollowsWatermarks])
-      .map { node =>
+      // A frame that is used twice is two nodes with one id, and each has seen its own rows.
+      .groupMapReduce(_.nodeId) { node =>
         val stats = node.eventTimeStats.value
-        node.nodeId -> Option.when(stats.count > 0)(stats.max - node.delayMs)
-      }
-      .toMap
+        Option.when(stats.count > 0)(stats.max - node.delayMs)
+      }((one, other) => (one ++ other).maxOption)
 }

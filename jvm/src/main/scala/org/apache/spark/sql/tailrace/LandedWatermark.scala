@@ -15,6 +15,7 @@ object LandedWatermark {
     */
   def of(plan: SparkPlan, currentMs: Long, sourceLow: EventTimeWatermarkExec => Long): Option[Long] =
     plan match {
+      case reused: ReusedWatermarkExec => of(reused.child, currentMs, sourceLow)
       case watermark: EventTimeWatermarkExec => Some(sourceLow(watermark))
       case operator: StateStoreWriter =>
         // Later rows that come out are after what the operator has closed in the batch. A row at Spark's watermark is late.
@@ -26,7 +27,7 @@ object LandedWatermark {
 
   /** All watermark nodes. */
   def sources(plan: SparkPlan): Seq[EventTimeWatermarkExec] = StreamingPlan.nodes(plan).collect {
-    case watermark: EventTimeWatermarkExec => watermark
+    case watermark: EventTimeWatermarkExec if !watermark.isInstanceOf[ReusedWatermarkExec] => watermark
   }
 
   def hasState(plan: SparkPlan): Boolean = StreamingPlan.nodes(plan).exists(_.isInstanceOf[StateStoreWriter])

@@ -24,7 +24,7 @@ final class StreamingRun private (execution: StreamExecution) {
   /** The watermark nodes of the batch that has just run. */
   def watermarkNodes: Seq[EventTimeWatermarkExec] =
     StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.lastExecution.executedPlan) {
-      case node: EventTimeWatermarkExec => node
+      case node: EventTimeWatermarkExec if !node.isInstanceOf[ReusedWatermarkExec] => node
     }
 
   /** Has a query that waits between its batches, as with the trigger `processingTime`, not wait when there is something to

@@ -70,7 +70,8 @@ class LabelJoinStrategySuite extends SparkSuite {
         MemoryStream[Served](spark).toDF(),
         MemoryStream[Engaged](spark).toDF()
       )
-      LabelJoinStrategy(SparkPlans.analyzed(joined)).head
+      val node = SparkPlans.analyzed(joined).collectFirst { case j: LabelJoin => j }.get
+      LabelJoinStrategy(node).head
         .asInstanceOf[LabelJoinExec]
         .produceOutputWatermark(100000)
     }

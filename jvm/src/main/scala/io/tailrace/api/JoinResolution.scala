@@ -6,7 +6,7 @@ import org.apache.spark.sql.types._
 
 import io.tailrace.common.Errors
 import io.tailrace.join.{JoinColumns, JoinSettings}
-import io.tailrace.plan.LabelJoin
+import io.tailrace.plan.{LabelJoin, OwnColumns}
 
 /** Finds the columns that the user named and checks all that can be checked before a query runs.
   *
@@ -19,7 +19,7 @@ private[api] final class JoinResolution(
 ) {
   private val sides = new JoinSides(left, unalignedRight, sameName)
 
-  def resolve(on: Seq[(String, String)], options: JoinOptions): LabelJoin = {
+  def resolve(on: Seq[(String, String)], options: JoinOptions): LogicalPlan = {
     val settings = options.settings
     if (left.isStreaming != sides.right.isStreaming) {
       if (left.isStreaming) throw Errors.mixedBatchAndStream("left", "right")
@@ -29,8 +29,12 @@ private[api] final class JoinResolution(
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
     checkWatermark("left", leftTime)
     checkWatermark("right", rightTime)
-    val added = addedColumns(settings, options.into, JoinColumns.payload(sides.right.output, rightKeys))
-    LabelJoin(left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, added)
+    val payload = JoinColumns.payload(sides.right.output, rightKeys)
+    val added = addedColumns(settings, options.into, payload)
+    val paired = LabelJoin.paired(payload, rightTime, settings)
+    OwnColumns.renewable(
+      LabelJoin(left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
+    )
   }
 
   private def checkWatermark(side: String, column: Attribute): Unit = {

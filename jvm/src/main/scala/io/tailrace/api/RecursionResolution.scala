@@ -99,7 +99,7 @@ private[api] final class RecursionResolution(
       path: Option[Attribute],
       cycle: Option[Attribute]
   ): Seq[NamedExpression] =
-    columns ++
+    columns.map(a => Alias(a, a.name)()) ++
       depth.map(a => Alias(a, depthColumn.get)()) ++
       path.map(a => Alias(a, PathColumn)()) ++
       cycle.filter(_ => settings.onCycle == OnCycle.Divert).map(a => Alias(a, CycleColumn)())

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.Errors
-import io.tailrace.plan.FilterReplays
+import io.tailrace.plan.{FilterReplays, OwnColumns}
 import io.tailrace.replay.ReplaySettings
 
 /** Finds the columns that the user named and checks all that can be checked before a query runs.
@@ -15,7 +15,7 @@ import io.tailrace.replay.ReplaySettings
 private[api] final class ReplayResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
   import ReplayResolution._
 
-  def resolve(options: ReplayOptions): FilterReplays = {
+  def resolve(options: ReplayOptions): LogicalPlan = {
     val divert = options.onReplay match {
       case "drop" => false
       case "divert" => true
@@ -54,7 +54,7 @@ private[api] final class ReplayResolution(child: LogicalPlan, sameName: (String,
     }
     val settings =
       ReplaySettings(options.name, options.disorder, divert, options.forgetAfter.map(forgetAfterMs))
-    FilterReplays(metadata, order, eventTime, settings, flag, child)
+    OwnColumns.renewable(FilterReplays(metadata, order, eventTime, settings, flag, child))
   }
 
   private def forgetAfterMs(text: String): Long =

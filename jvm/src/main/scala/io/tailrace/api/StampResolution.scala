@@ -5,20 +5,20 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.BinaryType
 
 import io.tailrace.common.Errors
-import io.tailrace.plan.{HostProgress, StampWatermark, SyncEnd}
+import io.tailrace.plan.{HostProgress, OwnColumns, StampWatermark, SyncEnd}
 
 /** Checks that a frame has watermarks whose completeness is known.
   *
   * @param sameName the session's rule for names
   */
 private[api] final class StampResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
-  def resolve(into: String): StampWatermark = {
+  def resolve(into: String): LogicalPlan = {
     if (child.output.exists(a => sameName(a.name, into))) throw Errors.watermarkColumnExists(into)
     if (child.isStreaming) {
       val watermarks = SyncEnd.watermarks(child).map(_.nodeId).toSet
       val accurate = child.collect { case p: HostProgress => p.nodeId }.toSet
       if (watermarks.isEmpty || watermarks != accurate) throw Errors.watermarkStampSource()
     }
-    StampWatermark(AttributeReference(into, BinaryType)(), child)
+    OwnColumns.renewable(StampWatermark(AttributeReference(into, BinaryType)(), child))
   }
 }

@@ -1,14 +1,14 @@
 package io.tailrace.api
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.connector.catalog.SupportsRead
 import org.apache.spark.sql.types.{ArrayType, BooleanType, MapType, StructType}
 
 import io.tailrace.common.{Errors, SyncErrors}
 import io.tailrace.join.JoinColumns
-import io.tailrace.plan.{SyncJoin, SyncProgress, Synced}
+import io.tailrace.plan.{OwnColumns, SyncJoin, SyncProgress, Synced}
 import io.tailrace.sync.{Duplicates, HeldBackTable, SyncSettings, SyncSide}
 
 /** Finds the columns of a synced join that the user named, and gives right columns names of their own.
@@ -32,6 +32,7 @@ private[api] final class SyncResolution(
     val leftSide = progress(SyncSide.Left, options.leftPartition, leftTime, settings)
     val rightSide = progress(SyncSide.Right, options.rightPartition, rightTime, settings)
     val names = newNames(rightKeys, options.suffix)
+    val payload = JoinColumns.payload(sides.right.output, rightKeys)
     val join = SyncJoin(
       Synced.of(leftSide),
       rightSide,
@@ -40,10 +41,10 @@ private[api] final class SyncResolution(
       leftTime,
       rightTime,
       settings,
+      payload.map(a => SyncJoin.paired(a, names.getOrElse(a.exprId, a.name))),
       duplicateColumn(settings, names.values)
     )
-    if (names.isEmpty) join
-    else Project(join.output.map(a => names.get(a.exprId).fold[NamedExpression](a)(Alias(a, _)())), join)
+    OwnColumns.renewable(join)
   }
 
   private def progress(

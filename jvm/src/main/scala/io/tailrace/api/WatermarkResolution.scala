@@ -8,7 +8,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 import io.tailrace.common.Errors
-import io.tailrace.plan.HostProgress
+import io.tailrace.plan.{HostProgress, OwnColumns}
 import io.tailrace.progress.{OnFuture, ProgressSettings}
 
 /** Finds the columns that the user named and checks all that can be checked before a query runs.
@@ -65,7 +65,12 @@ private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (Stri
   }
 
   private def watermark(settings: ProgressSettings, time: Attribute, progress: HostProgress): LogicalPlan =
-    EventTimeWatermark(progress.nodeId, time, new CalendarInterval(0, 0, settings.delayMs * 1000), progress)
+    EventTimeWatermark(
+      progress.nodeId,
+      time,
+      new CalendarInterval(0, 0, settings.delayMs * 1000),
+      OwnColumns.renewable(progress)
+    )
 
   private def timeColumn(name: String): Attribute = {
     val found = column("event_time", name)

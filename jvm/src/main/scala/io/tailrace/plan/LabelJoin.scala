@@ -1,13 +1,14 @@
 package io.tailrace.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 
-import io.tailrace.join.{JoinColumns, JoinSettings}
+import io.tailrace.join.{JoinColumns, JoinSettings, OneEventTime}
 
 /** `tailrace.join` as the user wrote it, resolved. Batch and streaming alike; [[LabelJoinStrategy]] tells them apart.
   *
-  * @param added columns of its own: the group, the truncation flag, the late flag, as far as asked for
+  * @param paired with how = "inner", the right columns but the keys, under ids of their own: the sides may have ids in common
+  * @param added  columns of its own: the group, the truncation flag, the late flag, as far as asked for
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -17,10 +18,16 @@ case class LabelJoin(
     leftTime: Attribute,
     rightTime: Attribute,
     settings: JoinSettings,
+    paired: Seq[Attribute],
     added: Seq[Attribute]
 ) extends BinaryNode {
 
-  override def output: Seq[Attribute] = LabelJoin.output(columns, settings)
+  override def output: Seq[Attribute] = {
+    val one = OneEventTime.of(left.output, leftTime)
+    // A late right row comes out with nulls on the left.
+    val lefts = if (settings.emitLate) one.map(_.withNullability(true)) else one
+    lefts ++ paired ++ added
+  }
 
   def columns: JoinColumns =
     JoinColumns(left.output, right.output, leftKeys, rightKeys, leftTime, rightTime, added)
@@ -29,20 +36,22 @@ case class LabelJoin(
   // no expression of this node mentions.
   @transient override lazy val references: AttributeSet = left.outputSet ++ right.outputSet
 
-  override def producedAttributes: AttributeSet = AttributeSet(added)
+  override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): LabelJoin =
     copy(left = newLeft, right = newRight)
 }
 
 object LabelJoin {
-  def output(columns: JoinColumns, settings: JoinSettings): Seq[Attribute] = {
-    // A late right row comes out with nulls on the left.
-    val left = if (settings.emitLate) columns.left.map(_.withNullability(true)) else columns.left
-    if (settings.isGrouped) left ++ columns.added
-    else {
-      val right = if (settings.emitLate) columns.payload.map(_.withNullability(true)) else columns.payload
-      left ++ right ++ columns.added
-    }
-  }
+
+  /** The right columns of pairs.
+    *
+    * @param payload of the right side, all but the keys
+    */
+  def paired(payload: Seq[Attribute], rightTime: Attribute, settings: JoinSettings): Seq[Attribute] =
+    if (settings.isGrouped) Nil
+    else
+      OneEventTime.of(payload, rightTime).map { a =>
+        AttributeReference(a.name, a.dataType, a.nullable || settings.emitLate, a.metadata)()
+      }
 }

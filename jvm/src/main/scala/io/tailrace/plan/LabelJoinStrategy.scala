@@ -15,8 +15,8 @@ object LabelJoinStrategy extends SparkStrategy {
           join.columns,
           join.settings.copy(strategy = strategy(join.settings)),
           join.output,
-          planLater(join.left),
-          planLater(join.right)
+          OneEventTimeExec.side(planLater(join.left), join.leftTime),
+          OneEventTimeExec.side(planLater(join.right), join.rightTime)
         ) :: Nil
       case join: LabelJoin =>
         LabelJoinBatchExec(

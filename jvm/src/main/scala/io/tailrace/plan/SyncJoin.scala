@@ -1,16 +1,16 @@
 package io.tailrace.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.types.MetadataBuilder
 
-import io.tailrace.join.JoinColumns
+import io.tailrace.join.{JoinColumns, OneEventTime, OneEventTimeExec}
 import io.tailrace.sync.{Duplicates, SyncJoinExec, SyncSettings}
 
 /** `tailrace.sync_join` as the user wrote it, resolved: above a [[SyncProgress]] on each side.
   *
-  * @param added the flag of duplicates, if they are diverted
+  * @param paired the right columns but the keys, under names and ids of their own
+  * @param added  the flag of duplicates, if they are diverted
   */
 case class SyncJoin(
     left: LogicalPlan,
@@ -20,14 +20,15 @@ case class SyncJoin(
     leftTime: Attribute,
     rightTime: Attribute,
     settings: SyncSettings,
+    paired: Seq[Attribute],
     added: Seq[Attribute]
 ) extends BinaryNode {
 
   override def output: Seq[Attribute] = {
     // Right rows that come out by themselves have nulls on the left.
     val alone = settings.emitUnmatchedRight || settings.duplicates == Duplicates.Divert
-    (if (alone) columns.left.map(_.withNullability(true)) else columns.left) ++
-      columns.payload.map(a => SyncJoin.untimed(a).withNullability(true)) ++ added
+    val one = OneEventTime.of(left.output, leftTime)
+    (if (alone) one.map(_.withNullability(true)) else one) ++ paired ++ added
   }
 
   def columns: JoinColumns =
@@ -36,7 +37,7 @@ case class SyncJoin(
   // All columns of both sides come out; no expression of this node mentions them.
   @transient override lazy val references: AttributeSet = left.outputSet ++ right.outputSet
 
-  override def producedAttributes: AttributeSet = AttributeSet(added)
+  override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): SyncJoin =
     copy(left = newLeft, right = newRight)
@@ -44,11 +45,12 @@ case class SyncJoin(
 
 object SyncJoin {
 
-  /** The watermark after the join is of left times: a right row may be older than the left ones that wait. */
-  private def untimed(column: Attribute): Attribute = {
-    val key = EventTimeWatermark.delayKey
-    if (!column.metadata.contains(key)) column
-    else column.withMetadata(new MetadataBuilder().withMetadata(column.metadata).remove(key).build())
+  /** A right column in the result. The watermark after the join is of left times: a right row may be older than the left ones
+    * that wait.
+    */
+  def paired(column: Attribute, name: String): Attribute = {
+    val own = OneEventTime.unmarked(column)
+    AttributeReference(name, own.dataType, nullable = true, own.metadata)()
   }
 }
 
@@ -60,8 +62,8 @@ object SyncJoinStrategy extends SparkStrategy {
         join.columns,
         join.settings,
         join.output,
-        planLater(join.left),
-        planLater(join.right)
+        OneEventTimeExec.side(planLater(join.left), join.leftTime),
+        OneEventTimeExec.side(planLater(join.right), join.rightTime)
       ) :: Nil
     case _ => Nil
   }

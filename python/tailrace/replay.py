@@ -41,18 +41,25 @@ def filter_replays(
         once = tailrace.filter_replays(spark.readStream.format("kafka")...load(), key="key")
 
     A record is a replay when its offset isn't above all offsets of its producer and source partition before
-    it. The high-water marks, 36 bytes for each producer and source partition, are kept in the query's
+    it. The high-water marks, 40 bytes for each producer and source partition, are kept in the query's
     checkpoint, complete before a micro-batch is: over a failure at any moment each record passes once, if
-    the sink is idempotent or transactional.
+    the sink is idempotent or transactional, and if the producer writes the records of a source partition in
+    their order. Marks that are missing or damaged stop the query at each start; with the session's
+    `spark.tailrace.replay.beginAnew=true` it begins without them, and replays of earlier records pass.
 
-    Records are judged in the order of the topic that they are read from, whatever tasks read them. A record
-    with no metadata, or with bytes that are none, passes unfiltered and is counted.
+    Records are judged in the order of the topic that they are read from, whatever tasks read them. Those of
+    one producer and source partition that come from two of its partitions in a batch are an error; from
+    batch to batch an origin may move, with a warning, as long as nothing below its mark comes from there. A
+    record with no metadata, or with bytes that are none, passes unfiltered and is counted. No text is taken
+    for metadata; 20 bytes without a tag, its older form, are with a warning.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (of a filter with
     another `name`: that name), as a Row of bigints: `passed`, `replays`, `unprotected` (no valid metadata),
     `gaps` (offsets that have newly not come, less those that came late), `returned` (origins that had been
-    forgotten and are back), `forgotten`; and `mostGaps`, an array of (pid, partition, gaps): the 20 of the
-    batch's origins that miss most offsets in all.
+    forgotten and are back), `forgotten`; `mostGaps`, an array of (pid, partition, gaps): the 20 of the
+    batch's origins that miss most offsets in all; and `doubtful` (of those without valid metadata the ones
+    that have its length, or an offset of 2^62 or more). Each record counts once, however many actions a
+    function of foreachBatch runs.
 
     Args:
         frame: a stream, or a batch frame, whose records are then judged among themselves.
@@ -137,16 +144,16 @@ def _named(query: str, stream: str, brokers: str, path: str) -> list[tuple[str, 
 
 
 def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: ColumnOrName) -> Column:
-    """The 20 bytes of a record's producer, source partition and source offset: mostly a Kafka record's key.
+    """The 24 bytes of a record's producer, source partition and source offset: mostly a Kafka record's key.
 
     Args:
         pid: bigint, from `producer_id`, or a number of your own.
         partition: int, not negative: the partition in the source.
-        offset: bigint, not negative: the position there. Records of a partition have to be read and written
-            in its order.
+        offset: bigint, not negative and below 2^62: the position there. Records of a partition have to be
+            read and written in its order.
 
     Returns:
-        A column of type binary; null where one of the three is null.
+        A column of type binary; null where one of the three is null, or can't be what it should be.
     """
     number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid)
     return F.call_function("stream_metadata", number, _column(partition), _column(offset))
@@ -160,7 +167,8 @@ def parse_stream_metadata(metadata: ColumnOrName) -> Column:
 
     Returns:
         A column of type struct<pid: bigint, partition: int, offset: bigint>; null where the bytes aren't
-        metadata: null, of another length than 20, or with a negative partition or offset.
+        metadata: null, of another length than 24 with the tag or 20 without, or with a negative partition or
+        offset.
     """
     return F.call_function("parse_stream_metadata", _column(metadata))
 

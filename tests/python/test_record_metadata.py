@@ -28,7 +28,7 @@ def test_the_golden_vectors_both_ways(spark: SparkSession) -> None:
     written = tailrace.stream_metadata("pid", "partition", "offset").alias("written")
     read = tailrace.parse_stream_metadata("bytes").alias("read")
     found = frame.select(written, read).collect()
-    assert [row.written.hex() for row in found] == [r["hex"] for r in records]
+    assert [row.written and row.written.hex() for row in found] == [r["tagged"] for r in records]
     assert [tuple(row.read) for row in found] == [(r["pid"], r["partition"], r["offset"]) for r in records]
 
 

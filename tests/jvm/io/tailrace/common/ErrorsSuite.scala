@@ -64,10 +64,12 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_REPLAY_COLUMN" -> Errors.replayColumn("key", "C", 0, Seq("A", "B")),
     "TAILRACE_REPLAY_COLUMN_EXISTS" -> Errors.replayColumnExists("C"),
     "TAILRACE_REPLAY_COLUMN_TYPE" -> Errors.replayColumnType("key", "C", "INT", "BINARY"),
-    "TAILRACE_REPLAY_MARKS_INCOMPLETE" -> Errors.replayMarksIncomplete("D", 7),
+    "TAILRACE_REPLAY_MARKS_INCOMPLETE" -> ReplayErrors.marksIncomplete("D", 7, "N"),
+    "TAILRACE_REPLAY_MARKS_MISSING" -> ReplayErrors.marksMissing("D", 7, "N"),
     "TAILRACE_REPLAY_NAME_EXISTS" -> Errors.replayNameExists("N"),
     "TAILRACE_REPLAY_OPTION_INVALID" -> Errors.replayOptionInvalid("disorder", "V", "A"),
-    "TAILRACE_REPLAY_ORIGIN_SPLIT" -> Errors.replayOriginSplit(5, 6, 7),
+    "TAILRACE_REPLAY_ORIGIN_MOVED" -> ReplayErrors.originMoved(5, 6, 7, 8, "A", "B"),
+    "TAILRACE_REPLAY_ORIGIN_SPLIT" -> ReplayErrors.originSplit(5, 6, "A", "B"),
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
     "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
     "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),
@@ -103,12 +105,8 @@ final class ErrorsSuite extends AnyFunSuite {
     all.keySet.filter(
       _.startsWith("TAILRACE_STATE_")
     ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_SYNC_STALLED" ++
-      Seq(
-        "TAILRACE_MEMORY_GROUP",
-        "TAILRACE_METADATA_MIXED",
-        "TAILRACE_REPLAY_MARKS_INCOMPLETE",
-        "TAILRACE_REPLAY_ORIGIN_SPLIT"
-      ) ++
+      Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
+      Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
         "TAILRACE_RECURSION_" + _
@@ -128,9 +126,9 @@ final class ErrorsSuite extends AnyFunSuite {
   }
 
   test("every public method that makes an error is tried here") {
-    val methods = Seq(Errors, MemoryErrors, RecursionErrors, SyncErrors)
+    val methods = Seq(Errors, MemoryErrors, RecursionErrors, ReplayErrors, SyncErrors)
       .flatMap(_.getClass.getDeclaredMethods)
-      // What makes errors for the methods of both.
+      // What makes errors for the methods of all.
       .filterNot(m => m.getName == "refuse" || m.getName == "stateError")
       .filter(m => classOf[Throwable].isAssignableFrom(m.getReturnType) && !m.getName.contains("$"))
       .filter(m => java.lang.reflect.Modifier.isPublic(m.getModifiers))

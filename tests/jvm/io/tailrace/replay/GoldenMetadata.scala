@@ -9,7 +9,17 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 /** `tests/golden/record-metadata.json`, which the Python tests read too; made by neither. */
 object GoldenMetadata {
-  final case class Record(pid: Long, partition: Int, offset: Long, bytes: Array[Byte])
+
+  /** @param bytes  of the older form, without a tag
+    * @param tagged what is written; none: such an offset isn't
+    */
+  final case class Record(
+      pid: Long,
+      partition: Int,
+      offset: Long,
+      bytes: Array[Byte],
+      tagged: Option[Array[Byte]]
+  )
   final case class Producer(parts: Seq[String], pid: Long)
 
   private lazy val root: JsonNode =
@@ -28,7 +38,8 @@ object GoldenMetadata {
       node.get("pid").asLong,
       node.get("partition").asInt,
       node.get("offset").asLong,
-      bytes(node.get("hex").asText)
+      bytes(node.get("hex").asText),
+      Option(node.get("tagged")).filterNot(_.isNull).map(found => bytes(found.asText))
     )
   }
 

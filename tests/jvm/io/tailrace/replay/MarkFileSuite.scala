@@ -9,25 +9,28 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 import io.tailrace.common.TailraceStateException
 
 final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  private val place = "replays/7/x-0-of-1.marks"
+
   private def table(disorder: Int, offsets: Seq[Long]): MarkTable = {
     val made = new MarkTable(disorder)
     offsets.zipWithIndex.foreach { case (offset, i) =>
       val entry = made.find(-1L - i % 5, i % 3)
       if (entry >= 0) made.admit(entry, offset) else made.add(-1L - i % 5, i % 3, offset)
+      if (i % 6 > 0) made.setHome(made.find(-1L - i % 5, i % 3), made.homes.of(s"topic/${i % 2}"))
       if (i % 4 > 0) made.see(made.find(-1L - i % 5, i % 3), offset * 1000 - 7)
     }
     made
   }
 
-  private def contents(t: MarkTable): Seq[(Long, Int, Long, Long, Long, Seq[Long])] = (0 until t.size).map {
-    e =>
+  private def contents(t: MarkTable): Seq[(Long, Int, Option[String], Long, Long, Long, Seq[Long])] =
+    (0 until t.size).map { e =>
       val window = (0 until MarkTable.wordsFor(t.disorder)).map(t.window(e, _))
-      (t.pid(e), t.partition(e), t.mark(e), t.gaps(e), t.lastSeenMs(e), window)
-  }
+      (t.pid(e), t.partition(e), t.homes.name(t.home(e)), t.mark(e), t.gaps(e), t.lastSeenMs(e), window)
+    }
 
   private def read(bytes: Array[Byte], disorder: Int): MarkTable = {
     val made = new MarkTable(disorder)
-    MarkFile.decode(bytes, "the-file", made)(_ => ())
+    MarkFile.decode(bytes, "the-file", place, made)(_ => ())
     made
   }
 
@@ -40,7 +43,7 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val file = new MarkTable(70)
     Seq(3L, 99L).foreach(pid => file.see(file.add(pid, 0, 500), 7))
     val entries = Seq.newBuilder[Int]
-    MarkFile.decode(MarkFile.encode(file), "f", base)(entries += _)
+    MarkFile.decode(MarkFile.encode(file, place), "f", place, base)(entries += _)
     assert(entries.result() == Seq(3, 40) && base.size == 41 && base.newestMs == 7)
     assert(base.mark(3) == 500 && base.gaps(3) == 0 && base.admit(3, 499), "the old window is gone")
     assert(base.mark(4) == 100 && base.lastSeenMs(4) == 5 && base.pid(40) == 99)
@@ -49,7 +52,7 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("what is written is read") {
     forAll(Gen.oneOf(0, 1, 64, 100), Gen.listOf(Gen.choose(0L, 300L))) { (disorder, offsets) =>
       val made = table(disorder, offsets)
-      val read = this.read(MarkFile.encode(made), disorder)
+      val read = this.read(MarkFile.encode(made, place), disorder)
       assert(contents(read) == contents(made) && read.newestMs == made.newestMs)
     }
   }
@@ -59,26 +62,52 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     made.add(0x0102030405060708L, 9, 10)
     made.admit(0, 12)
     made.see(0, 0x1122334455L)
-    val hex = HexFormat.of.formatHex(MarkFile.encode(made))
+    made.setHome(0, made.homes.of("t/0"))
+    made.add(1, 2, 3)
+    val hex = HexFormat.of.formatHex(MarkFile.encode(made, "r/7/x"))
     assert(
-      hex.dropRight(8) == "5452524d" + "00000001" + "00000000" + "00000001" +
-        "0102030405060708" + "00000009" + "000000000000000c" + "0000000000000001" + "0000001122334455"
+      hex.dropRight(8) == "5452524d" + "00000002" + "00000005" + "722f372f78" + "00000000" +
+        "00000001" + "00000003" + "742f30" + "00000002" +
+        "0102030405060708" + "00000009" + "00000000" + "000000000000000c" + "0000000000000001" + "0000001122334455" +
+        "0000000000000001" + "00000002" + "ffffffff" + "0000000000000003" + "0000000000000000" + "8000000000000000"
     )
+  }
+
+  test("format 1, as it was written: without homes, and without a place") {
+    val bytes = HexFormat.of.parseHex(
+      "5452524d000000010000000300000002010203040506070800000009000000000000000c00000000000000010000001122334455" +
+        "0000000000000002ffffffffffffffff0000000000000000000000640000000000000000800000000000000000000000" +
+        "000000000b094f8e"
+    )
+    val made = read(bytes, 3)
+    assert(
+      contents(made) == Seq(
+        (0x0102030405060708L, 9, None, 12L, 1L, 0x1122334455L, Seq(2L)),
+        (-1L, 0, None, 100L, 0L, Long.MinValue, Seq(0L))
+      )
+    )
+  }
+
+  test("a file that stands in another one's place isn't read") {
+    val bytes = MarkFile.encode(table(0, 0L to 9L), "replays/6/x-0-of-1.marks")
+    val error = intercept[TailraceStateException](read(bytes, 0))
+    assert(error.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(error.getMessage.contains("replays/6/x-0-of-1.marks"))
   }
 
   test("another disorder: what the narrower window has forgotten counts as seen") {
     val narrow = table(2, Seq.empty)
     narrow.add(1, 0, 100)
     narrow.admit(0, 110)
-    val wide = read(MarkFile.encode(narrow), 20)
+    val wide = read(MarkFile.encode(narrow, place), 20)
     assert(wide.admit(0, 109) && wide.admit(0, 108))
     assert(!wide.admit(0, 107) && !wide.admit(0, 91))
-    val cut = read(MarkFile.encode(wide), 0)
+    val cut = read(MarkFile.encode(wide, place), 0)
     assert(!cut.admit(0, 109) && cut.admit(0, 111))
   }
 
   test("any byte changed, and any length, is an error that names the file") {
-    val bytes = MarkFile.encode(table(10, 0L to 40L))
+    val bytes = MarkFile.encode(table(10, 0L to 40L), place)
     def refused(damaged: Array[Byte]): Unit = {
       val error = intercept[TailraceStateException](read(damaged, 10))
       assert(error.getMessage.contains("the-file"))

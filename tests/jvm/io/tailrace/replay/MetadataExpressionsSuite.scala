@@ -31,7 +31,7 @@ final class MetadataExpressionsSuite extends SparkSuite {
         )
         .collect()
       rows.zip(records).foreach { case (row, r) =>
-        assert(row.getAs[Array[Byte]](0).toSeq == r.bytes.toSeq)
+        assert(Option(row.getAs[Array[Byte]](0)).map(_.toSeq) == r.tagged.map(_.toSeq))
         assert(row.getStruct(1) == Row(r.pid, r.partition, r.offset))
       }
       val invalid = (GoldenMetadata.invalid :+ null).toDF("b")
@@ -117,6 +117,9 @@ final class MetadataExpressionsSuite extends SparkSuite {
     refused("DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE")(
       select(call_function("stream_metadata", lit(1L), lit(1), lit(-1L)))
     )
+    refused("DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE")(
+      select(call_function("stream_metadata", lit(1L), lit(1), lit(Long.MaxValue)))
+    )
     refused("DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE")(select(call_function("source_partition", lit(1), lit(0))))
     refused("DATATYPE_MISMATCH.NON_FOLDABLE_INPUT")(
       select(call_function("source_partition", lit(1), $"id".cast("int")))
@@ -128,11 +131,12 @@ final class MetadataExpressionsSuite extends SparkSuite {
     refused("TAILRACE_FUNCTION_ARGUMENTS")(select(call_function("producer_id", lit("a"))))
   }
 
-  test("a negative offset that only the data shows makes bytes that nobody takes for metadata") {
+  test("an offset or a partition that can't be one, which only the data shows, makes null") {
     import spark.implicits._
-    val frame = Seq(-1L, 0L).toDF("o")
-    val bytes = call_function("stream_metadata", lit(1L), lit(1), $"o")
-    val parsed = frame.select(call_function("parse_stream_metadata", bytes).as("m")).collect()
-    assert(parsed.map(_.isNullAt(0)).toSeq == Seq(true, false))
+    val frame = Seq(-1L -> 0, Long.MaxValue -> 0, 0L -> -1, 0L -> 0).toDF("o", "p")
+    inEachMode {
+      val bytes = frame.select(call_function("stream_metadata", lit(1L), $"p", $"o")).collect()
+      assert(bytes.map(_.isNullAt(0)).toSeq == Seq(true, true, true, false))
+    }
   }
 }

@@ -10,16 +10,34 @@ import io.tailrace.common.TailraceStateException
 
 final class RecordMetadataSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val partitions = Gen.choose(0, Int.MaxValue)
-  private val offsets = Gen.choose(0L, Long.MaxValue)
+  private val offsets = Gen.choose(0L, RecordMetadata.OffsetLimit - 1)
 
   test("the golden vectors, both ways") {
     GoldenMetadata.records.foreach { r =>
-      assert(RecordMetadata.encode(r.pid, r.partition, r.offset).toSeq == r.bytes.toSeq)
-      assert(RecordMetadata.isValid(r.bytes))
-      assert(RecordMetadata.producerId(r.bytes) == r.pid)
-      assert(RecordMetadata.partition(r.bytes) == r.partition)
-      assert(RecordMetadata.offset(r.bytes) == r.offset)
+      assert(
+        Option(RecordMetadata.encode(r.pid, r.partition, r.offset)).map(_.toSeq) == r.tagged.map(_.toSeq)
+      )
+      (Seq(r.bytes) ++ r.tagged).foreach { bytes =>
+        assert(RecordMetadata.isValid(bytes))
+        assert(RecordMetadata.producerId(bytes) == r.pid)
+        assert(RecordMetadata.partition(bytes) == r.partition)
+        assert(RecordMetadata.offset(bytes) == r.offset)
+      }
     }
+  }
+
+  test("what can't be a partition or an offset makes no bytes") {
+    Seq(-1 -> 0L, 0 -> -1L, 0 -> Long.MaxValue, 0 -> RecordMetadata.OffsetLimit).foreach { case (p, o) =>
+      assert(RecordMetadata.encode(1, p, o) == null)
+    }
+  }
+
+  test("no text of 20 bytes is taken for metadata without a tag") {
+    forAll(Gen.listOfN(20, Gen.choose(0x20.toChar, 0x7e.toChar))) { letters =>
+      val bytes = letters.mkString.getBytes
+      assert(!RecordMetadata.isPlausible(RecordMetadata.partition(bytes), RecordMetadata.offset(bytes)))
+    }
+    assert(RecordMetadata.isPlausible(1 << 20, 1764000000000000000L), "nanoseconds as offsets")
   }
 
   test("null, another length and negative parts are no metadata") {
@@ -42,6 +60,9 @@ final class RecordMetadataSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(RecordMetadata.later(null, a) eq a)
     assert(RecordMetadata.later(a, null) eq a)
     assert(RecordMetadata.later(null, null) == null)
+    val untagged = a.drop(RecordMetadata.TagLength)
+    val next = RecordMetadata.encode(1, 2, 4)
+    assert((RecordMetadata.later(untagged, next) eq next) && (RecordMetadata.later(next, untagged) eq next))
     Seq(RecordMetadata.encode(1, 3, 3), RecordMetadata.encode(2, 2, 3)).foreach { other =>
       val error = intercept[TailraceStateException](RecordMetadata.later(a, other))
       assert(error.getCondition == "TAILRACE_METADATA_MIXED")

@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentSkipListMap
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
+import org.apache.spark.SparkException
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryException}
@@ -14,7 +15,7 @@ import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.api.{ReplayOptions, Tailrace}
-import io.tailrace.testkit.SparkSuite
+import io.tailrace.testkit.{SparkSuite, TempDirectory}
 
 /** A record of a topic that pipeline 1 has written: where it stands there, and where it comes from. */
 final case class Written(
@@ -33,7 +34,7 @@ final class ReplayFilterSuite extends SparkSuite {
   private val byKey: Filter = Tailrace.filterReplays(_, ReplayOptions())
 
   /** A stream of records whose batch cuts the test decides; results by batch, as in an idempotent sink. */
-  private final class Pipeline(checkpoint: File, filter: Filter) {
+  private final class Pipeline(checkpoint: File, var filter: Filter) {
     private val source = MemoryStream[Written](spark)
     private val batches = new ConcurrentSkipListMap[Long, Seq[String]]
     private var running: StreamingQuery = _
@@ -204,27 +205,187 @@ final class ReplayFilterSuite extends SparkSuite {
     assert(Tailrace.filterReplays(records.toDF(), ReplayOptions(onReplay = "divert")).count() == records.size)
   }
 
-  test("a sink that leaves rows out is found out by the next batch") {
-    withDirectory { directory =>
-      val pipeline = new Pipeline(directory, byKey).start()
-      pipeline.add((0L to 9L).map(i => written(0, i, 1, 0, i)))
-      pipeline.taking = 1
-      pipeline.add((10L to 5000L).map(i => written(0, i, 1, 0, i)))
-      pipeline.taking = Int.MaxValue
-      StreamAccess.betweenBatches(pipeline.query)(())
-      intercept[StreamingQueryException](pipeline.add(Seq(written(0, 9000, 1, 0, 9000))))
-      assert(pipeline.failure._1 == "TAILRACE_REPLAY_MARKS_INCOMPLETE")
+  private def failsByName(pipeline: Pipeline, condition: String)(body: => Unit): Unit = {
+    intercept[StreamingQueryException](body)
+    assert(pipeline.failure._1 == condition)
+    ()
+  }
+
+  test("a sink that leaves rows out is found out by the next batch, and at each start from then on") {
+    Seq(1, 0).foreach { before =>
+      withDirectory { directory =>
+        val pipeline = new Pipeline(directory, byKey).start()
+        if (before > 0) pipeline.add((0L to 9L).map(i => written(0, i, 1, 0, i)))
+        pipeline.taking = 1
+        pipeline.add((10L to 5000L).map(i => written(0, i, 1, 0, i)))
+        pipeline.taking = Int.MaxValue
+        // Which it is depends on whether a task without records has left its file.
+        def fails(body: => Unit): Unit = {
+          intercept[StreamingQueryException](body)
+          assert(pipeline.failure._1.startsWith("TAILRACE_REPLAY_MARKS_"))
+          ()
+        }
+        fails(pipeline.add(Seq(written(0, 9000, 1, 0, 9000))))
+        (1 to 2).foreach(_ => fails(pipeline.start().query.processAllAvailable()))
+        withConf("spark.tailrace.replay.beginAnew" -> true)(pipeline.start().query.processAllAvailable())
+        pipeline.restart().add(Seq(written(0, 9001, 1, 0, 9000), written(0, 9002, 1, 0, 9001)))
+        assert(pipeline.values.takeRight(2) == Seq("1/0/9000", "1/0/9001"))
+      }
     }
   }
 
-  test("records of one origin in two partitions of the topic are found out by the next batch") {
+  test("marks that were deleted stop the query at each start, and so does another name of the filter") {
     withDirectory { directory =>
-      withConf("spark.sql.shuffle.partitions" -> 8, "spark.sql.adaptive.enabled" -> false) {
-        val pipeline = new Pipeline(directory, byKey).start()
-        pipeline.add((0 until 8).map(p => written(p, 1, 1, 0, p.toLong)))
-        intercept[StreamingQueryException](pipeline.add(Seq(written(0, 2, 1, 0, 100))))
-        assert(pipeline.failure._1 == "TAILRACE_REPLAY_ORIGIN_SPLIT")
+      val pipeline = new Pipeline(directory, byKey).start()
+      pipeline.add((0L to 9L).map(i => written(0, i, 1, 0, i)))
+      pipeline.query.stop()
+      pipeline.filter = Tailrace.filterReplays(_, ReplayOptions(name = "other"))
+      failsByName(pipeline, "TAILRACE_REPLAY_MARKS_MISSING")(
+        pipeline.start().add(Seq(written(0, 20, 1, 0, 5)))
+      )
+      pipeline.filter = byKey
+      TempDirectory.delete(new File(directory, "tailrace-replay").toPath)
+      (1 to 2).foreach { _ =>
+        failsByName(pipeline, "TAILRACE_REPLAY_MARKS_MISSING")(
+          pipeline.start().query.processAllAvailable()
+        )
       }
+      assert(pipeline.values.size == 10)
+    }
+  }
+
+  test("records of one origin from several partitions fail their batch, in one task and in several") {
+    Seq(1, 8).foreach { tasks =>
+      withDirectory { directory =>
+        withConf("spark.sql.shuffle.partitions" -> tasks, "spark.sql.adaptive.enabled" -> false) {
+          val pipeline = new Pipeline(directory, byKey).start()
+          failsByName(pipeline, "TAILRACE_REPLAY_ORIGIN_SPLIT") {
+            pipeline.add((0 until 20).map(i => written(i % 8, i.toLong, 1, 0, i.toLong)))
+          }
+          assert(pipeline.failure._2("places").matches("t/[0-7] and t/[0-7]"))
+          assert(pipeline.values.isEmpty, "nothing of it is out")
+          failsByName(pipeline, "TAILRACE_REPLAY_ORIGIN_SPLIT")(pipeline.start().query.processAllAvailable())
+        }
+      }
+    }
+    withConf("spark.sql.shuffle.partitions" -> 8, "spark.sql.adaptive.enabled" -> false) {
+      val frame = (0 until 20).map(i => written(i % 8, i.toLong, 1, 0, i.toLong)).toDF()
+      val error = intercept[SparkException](byKey(frame).collect())
+      assert(error.getCondition == "TAILRACE_REPLAY_ORIGIN_SPLIT")
+    }
+  }
+
+  test("an origin may move on to another partition between batches; what is below its mark then is refused") {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byKey).start()
+      pipeline.add(Seq(written(0, 0, 1, 0, 5), written(0, 1, 1, 0, 6)))
+      pipeline.restart().add(Seq(written(1, 0, 1, 0, 6), written(1, 1, 1, 0, 7), written(1, 2, 1, 0, 6)))
+      assert(pipeline.values == Seq("1/0/5", "1/0/6", "1/0/7"))
+      failsByName(pipeline, "TAILRACE_REPLAY_ORIGIN_MOVED")(pipeline.add(Seq(written(0, 2, 1, 0, 6))))
+      assert(
+        pipeline.failure._2.filter(p => Set("from", "to", "mark")(p._1)) ==
+          Map("from" -> "t/1", "to" -> "t/0", "mark" -> "7")
+      )
+    }
+    withDirectory { directory =>
+      val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(disorder = 10))
+      val pipeline = new Pipeline(directory, filter).start()
+      pipeline.add(Seq(written(0, 0, 1, 0, 5), written(0, 1, 1, 0, 8)))
+      pipeline.add(Seq(written(1, 0, 1, 0, 7), written(1, 1, 1, 0, 5)))
+      assert(pipeline.values == Seq("1/0/5", "1/0/8", "1/0/7"), "the window knows of each")
+    }
+  }
+
+  test("keys of twenty letters are no metadata; the older form without a tag is, of the same origin") {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byKey).start()
+      val text = (0 to 3).map(i => Written("t", 0, i.toLong, f"event-id-of-user-$i%03d".getBytes, s"text$i"))
+      assert(text.forall(_.key.length == 20))
+      pipeline.add(text ++ text.map(t => t.copy(offset = t.offset + 10)))
+      assert(pipeline.values.size == 8)
+      assert(
+        pipeline.counts.getValuesMap[Long](Seq("passed", "replays", "unprotected", "doubtful")) ==
+          Map("passed" -> 0, "replays" -> 0, "unprotected" -> 8, "doubtful" -> 8)
+      )
+      def untagged(offset: Long, position: Long): Written = {
+        val tagged = written(0, offset, 1, 0, position)
+        tagged.copy(key = tagged.key.drop(RecordMetadata.TagLength))
+      }
+      pipeline.add(Seq(untagged(20, 0), untagged(21, 1), written(0, 22, 1, 0, 1), written(0, 23, 1, 0, 2)))
+      pipeline.add(Seq(untagged(30, 2), written(0, 31, 1, 0, 1)))
+      assert(pipeline.values.drop(8) == Seq("1/0/0", "1/0/1", "1/0/2"))
+      assert(pipeline.counts.getAs[Long]("replays") == 2)
+    }
+  }
+
+  test("one offset beyond all others doesn't end an origin") {
+    val columns = ReplayOptions(metadata = Seq("pid", "p", "o"))
+    val found = Tailrace.filterReplays(
+      Seq((7L, 0, 1L), (7L, 0, Long.MaxValue), (7L, 0, 2L), (7L, 0, 2L)).zipWithIndex
+        .map { case ((pid, p, o), i) => ("t", 0, i.toLong, pid, p, o) }
+        .toDF("topic", "partition", "offset", "pid", "p", "o"),
+      columns
+    )
+    assert(found.orderBy("offset").select("o").as[Long].collect().toSeq == Seq(1L, Long.MaxValue, 2L))
+  }
+
+  test("gaps of two origins together are more than a number holds") {
+    withDirectory { directory =>
+      val pipeline = new Pipeline(directory, byKey).start()
+      val far = RecordMetadata.OffsetLimit - 1
+      pipeline.add((0 to 5).flatMap { p =>
+        Seq(written(0, p * 2L, p.toLong, 0, 0), written(0, p * 2L + 1, p.toLong, 0, far))
+      })
+      assert(pipeline.counts.getAs[Long]("gaps") == Long.MaxValue)
+      pipeline.add(Seq(written(0, 100, 0, 0, 5)))
+      assert(pipeline.counts.getAs[Long]("gaps") == 0)
+    }
+  }
+
+  test("batches without data, and a source that is silent beside another, leave marks") {
+    withDirectory { directory =>
+      val (one, two) = (MemoryStream[Written](spark), MemoryStream[Written](spark))
+      val found = new ConcurrentSkipListMap[Long, Seq[String]]
+      val both = Tailrace
+        .filterReplays(one.toDF(), ReplayOptions(name = "one"))
+        .unionAll(Tailrace.filterReplays(two.toDF(), ReplayOptions(name = "two")))
+      def start(frame: DataFrame, name: String): StreamingQuery = frame.writeStream
+        .option("checkpointLocation", new File(directory, name).getPath)
+        .foreachBatch { (rows: Dataset[Row], batch: Long) =>
+          found.put(batch, rows.collect().map(_.getAs[String]("value")).toSeq); ()
+        }
+        .start()
+      val query = start(both, "union")
+      (0 to 5).foreach { i =>
+        (if (i % 2 == 0) one else two).addData(written(0, i.toLong, i % 2L, 0, 7))
+        query.processAllAvailable()
+      }
+      query.stop()
+      assert(found.values.asScala.flatten.toSeq == Seq("0/0/7", "1/0/7"))
+      found.clear()
+      val late = one.toDF().withWatermark("at", "1 second").dropDuplicatesWithinWatermark("offset")
+      val stateful = start(byKey(late), "stateful")
+      (0 to 2).foreach { i =>
+        one.addData(on(i.toLong, written(0, 100L + i, 5, 0, 1)))
+        stateful.processAllAvailable()
+      }
+      stateful.stop()
+      assert(found.values.asScala.flatten.count(_ == "5/0/1") == 1)
+      assert(found.size > 3, "there were batches without data")
+    }
+  }
+
+  test("divert in a stream: replays come out, marked, in the batch that they are in") {
+    withDirectory { directory =>
+      val filter: Filter = frame =>
+        Tailrace
+          .filterReplays(frame, ReplayOptions(onReplay = "divert"))
+          .withColumn("value", org.apache.spark.sql.functions.concat(col("value"), lit(" "), col("replay")))
+      val pipeline = new Pipeline(directory, filter).start()
+      pipeline.add(Seq(written(0, 0, 1, 0, 5), written(0, 1, 1, 0, 5)))
+      pipeline.restart().add(Seq(written(0, 2, 1, 0, 5), written(0, 3, 1, 0, 6)))
+      assert(pipeline.values == Seq("1/0/5 false", "1/0/5 true", "1/0/5 true", "1/0/6 false"))
+      assert(pipeline.counts.getAs[Long]("replays") == 1)
     }
   }
 

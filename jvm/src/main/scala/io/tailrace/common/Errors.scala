@@ -235,23 +235,6 @@ object Errors {
 
   def replayNameExists(name: String): Throwable = refuse("TAILRACE_REPLAY_NAME_EXISTS", "name" -> name)
 
-  def replayMarksIncomplete(directory: String, batch: Long): Throwable =
-    stateError(
-      "TAILRACE_REPLAY_MARKS_INCOMPLETE",
-      null,
-      "directory" -> directory,
-      "batch" -> batch.toString
-    )
-
-  def replayOriginSplit(pid: Long, partition: Int, batch: Long): Throwable =
-    stateError(
-      "TAILRACE_REPLAY_ORIGIN_SPLIT",
-      null,
-      "pid" -> pid.toString,
-      "partition" -> partition.toString,
-      "batch" -> batch.toString
-    )
-
   def watermarkColumn(argument: String, column: String, found: Int, columns: Seq[String]): Throwable =
     refuse(
       "TAILRACE_WATERMARK_COLUMN",

@@ -46,9 +46,15 @@ object TailraceConf {
   val RecursionBroadcastBytes: NumberEntry =
     new NumberEntry("spark.tailrace.recursion.broadcastBytes", 128L << 20, least = 0, most = 8L << 30)
 
+  /** Whether a replay filter begins without marks where those of earlier batches are missing. For one start of a query, by a
+    * user who knows why they are: replays of earlier records pass then.
+    */
+  val ReplayBeginAnew: ChoiceEntry[Boolean] =
+    new ChoiceEntry("spark.tailrace.replay.beginAnew", false, Seq("true" -> true, "false" -> false))
+
   private val all: Seq[ConfEntry[_]] =
     Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
-      RecursionBroadcastBytes
+      RecursionBroadcastBytes :+ ReplayBeginAnew
 
   /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))

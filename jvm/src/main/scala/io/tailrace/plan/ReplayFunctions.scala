@@ -14,7 +14,7 @@ object ReplayFunctions {
     describe(
       classOf[StreamMetadata],
       "stream_metadata(producer_id, partition, offset)",
-      "20 bytes that name a record's producer, source partition and source offset."
+      "24 bytes that name a record's producer, source partition and source offset."
     ) { case Seq(producerId, partition, offset) => StreamMetadata(producerId, partition, offset) },
     describe(
       classOf[ParseStreamMetadata],

@@ -12,6 +12,7 @@ object MarkCache {
     var table: Option[(Long, MarkTable)] = None
     @volatile var files: Option[MarkFiles] = None
     var forgottenBefore = Long.MinValue
+    val notices = new ReplayNotices
   }
 
   private val filters = new LinkedHashMap[String, Newest](16, 0.75f, true) {
@@ -41,6 +42,9 @@ object MarkCache {
   def files(filter: String): Option[MarkFiles] = of(filter).files
 
   def remember(filter: String, files: MarkFiles): Unit = of(filter).files = Some(files)
+
+  /** What has been told of a filter, on the driver. */
+  def notices(filter: String): ReplayNotices = of(filter).notices
 
   /** Notes up to when a filter has forgotten its origins. @return what it was: what lies between is news */
   def forget(filter: String, before: Long): Long = {

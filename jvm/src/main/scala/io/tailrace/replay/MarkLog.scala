@@ -7,7 +7,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, ReplayErrors}
 import io.tailrace.state.{DurableFile, LocalFileManager}
 
 /** The marks of one filter in the query's checkpoint:
@@ -30,44 +30,58 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   private def snapshotFile(batch: Long): Path = new Path(directory, s"$batch.snapshot")
 
   def write(batch: Long, attempt: String, task: Int, tasks: Int, moved: MarkTable): Unit = {
-    val file = new Path(batchDirectory(batch), s"$attempt-$task-of-$tasks.marks")
-    DurableFile.write(files, file)(_.write(MarkFile.encode(moved)))
+    val name = s"$attempt-$task-of-$tasks.marks"
+    val file = new Path(batchDirectory(batch), name)
+    DurableFile.write(files, file)(_.write(MarkFile.encode(moved, place(batch.toString, name))))
   }
+
+  /** What a file says of where it stands: below the checkpoint, which may be moved as a whole. */
+  private def place(names: String*): String = (settings.name +: names).mkString("/")
 
   /** Which files make the marks that `batch` begins with.
     *
     * @param known those that the batch before has begun with, if they are known: then only its own are looked for
     * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_MARKS_INCOMPLETE if an earlier batch's are not
-    *                                                   all there: its output wasn't read to the end
+    *                                                   all there: its output wasn't read to the end, or files are gone;
+    *                                                   TAILRACE_REPLAY_MARKS_MISSING if there are none at all
     */
   def before(batch: Long, known: Option[MarkFiles] = None): MarkFiles =
     known.filter(_.batch == batch - 1).fold(listed(batch)) { last =>
       last.copy(deltas = last.deltas :+ (last.batch -> complete(last.batch)), batch = batch)
     }
 
+  /** Has `batch` begin without marks, whatever is missing before it: the user has said so. What there was stays behind the
+    * snapshot of nothing.
+    */
+  def beginAnew(batch: Long): MarkFiles = {
+    logWarning(
+      s"TAILRACE_REPLAY_BEGINS: no marks in $directory before batch $batch: replays of earlier records pass"
+    )
+    snapshot(batch - 1, new MarkTable(settings.disorder), Long.MinValue)
+  }
+
   private def listed(batch: Long): MarkFiles = {
     val names = list(directory)
     val snapshot = names.collect { case Snapshot(b) if b.toLong < batch => b.toLong }.maxOption
     val written = names.collect { case Batch(b) if b.toLong < batch => b.toLong }
-    // A filter that is new in a query has no marks before its first batch.
-    val first = snapshot.map(_ + 1).orElse(written.minOption).getOrElse(batch)
-    if (first == batch && batch > 0 && snapshot.isEmpty) {
-      logWarning(
-        s"TAILRACE_REPLAY_BEGINS: no marks in $directory before batch $batch: replays of earlier records pass"
-      )
+    // Without a snapshot the marks begin with the query: one that began later has a snapshot of nothing.
+    val first = snapshot.fold(0L)(_ + 1)
+    if (batch > 0 && snapshot.isEmpty && written.isEmpty) {
+      throw ReplayErrors.marksMissing(directory.toString, batch, settings.name)
     }
     MarkFiles(snapshot, (first until batch).map(b => b -> complete(b)), batch)
   }
 
   private def complete(batch: Long): Seq[String] = {
-    val attempts = list(batchDirectory(batch))
-      .collect { case name @ Part(attempt, task, tasks) => (attempt, tasks.toInt) -> (task.toInt -> name) }
-      .groupMap(_._1)(_._2)
+    val attempts = list(batchDirectory(batch)).collect { case name @ Part(attempt, task, tasks) =>
+      (attempt, tasks.toInt) -> (task.toInt -> name)
+    }
     attempts
+      .groupMap(_._1)(_._2)
       .collectFirst {
         case ((_, tasks), parts) if parts.map(_._1).toSet.size == tasks => parts.map(_._2).sorted
       }
-      .getOrElse(throw Errors.replayMarksIncomplete(batchDirectory(batch).toString, batch))
+      .getOrElse(throw ReplayErrors.marksIncomplete(batchDirectory(batch).toString, batch, settings.name))
   }
 
   /** Reads a table, on top of the marks after an earlier batch, if they are known.
@@ -86,7 +100,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   private def readSnapshot(batch: Long): MarkTable = {
     val table = new MarkTable(settings.disorder)
     val file = snapshotFile(batch)
-    MarkFile.decode(read(file), file.toString, table)(_ => ())
+    MarkFile.decode(read(file), file.toString, place(file.getName), table)(_ => ())
     table
   }
 
@@ -96,9 +110,12 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     val seen = new BitSet
     names.foreach { name =>
       val file = new Path(batchDirectory(batch), name)
-      MarkFile.decode(read(file), file.toString, next) { entry =>
-        // Two tasks judged records of one origin, each without the other's: some replays may have passed.
-        if (seen.get(entry)) throw Errors.replayOriginSplit(next.pid(entry), next.partition(entry), batch)
+      MarkFile.decode(read(file), file.toString, place(batch.toString, name), next) { entry =>
+        // Tasks make sure of it before they end: these are files of an earlier version, or of two queries.
+        if (seen.get(entry)) {
+          throw ReplayErrors
+            .originSplit(next.pid(entry), next.partition(entry), s"two tasks of batch $batch", "")
+        }
         seen.set(entry)
       }
     }
@@ -114,7 +131,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     * @return the files that the next batch begins with
     */
   def snapshot(batch: Long, table: MarkTable, retainFrom: Long): MarkFiles = {
-    DurableFile.write(files, snapshotFile(batch))(_.write(MarkFile.encode(table)))
+    val file = snapshotFile(batch)
+    DurableFile.write(files, file)(_.write(MarkFile.encode(table, place(file.getName))))
     val names = list(directory)
     names.collect { case Snapshot(b) if b.toLong <= retainFrom => b.toLong }.maxOption.foreach { oldest =>
       names.foreach {

@@ -15,9 +15,10 @@ import java.util.Arrays
   *   3        8     0 1 1 0                      replay: it is further back than anything may be late
   * }}}
   *
-  * Each has the time at which its origin was last seen, so that a producer that is gone can be forgotten.
+  * Each has the time at which its origin was last seen, so that a producer that is gone can be forgotten, and the partition
+  * that its records are read from: offsets are in order within one, and two say nothing of each other.
   *
-  * A hash table over plain arrays, for there may be a million of them: 36 bytes each, and `disorder` bits. Not for
+  * A hash table over plain arrays, for there may be a million of them: 40 bytes each, and `disorder` bits. Not for
   * several threads, unless none of them changes it.
   */
 final class MarkTable(val disorder: Int) {
@@ -30,6 +31,7 @@ final class MarkTable(val disorder: Int) {
   private var slots = emptySlots(capacity)
   private var pids = new Array[Long](capacity)
   private var partitions = new Array[Int](capacity)
+  private var homeNumbers = new Array[Int](capacity)
   private var marks = new Array[Long](capacity)
   private var gapCounts = new Array[Long](capacity)
   private var seenMs = new Array[Long](capacity)
@@ -40,6 +42,13 @@ final class MarkTable(val disorder: Int) {
   def size: Int = used
   def pid(entry: Int): Long = pids(entry)
   def partition(entry: Int): Int = partitions(entry)
+
+  /** The partitions that the records of this table's origins are read from. */
+  private[replay] var homes: Homes = new Homes
+
+  /** Which of [[homes]] an origin's records are read from, or [[Homes.Unknown]]. */
+  private[replay] def home(entry: Int): Int = homeNumbers(entry)
+  private[replay] def setHome(entry: Int, home: Int): Unit = homeNumbers(entry) = home
 
   /** The greatest offset that has passed. */
   def mark(entry: Int): Long = marks(entry)
@@ -78,6 +87,9 @@ final class MarkTable(val disorder: Int) {
     seenMs(entry) = timeMs
     if (timeMs > newest) newest = timeMs
   }
+
+  /** Whether it is known of an offset at or below the mark if it has passed, wherever it is read from. */
+  def isCertain(entry: Int, offset: Long): Boolean = marks(entry) - offset <= disorder
 
   /** Judges the next record of an origin. @return true if it is new, false if it is a replay */
   def admit(entry: Int, offset: Long): Boolean = {
@@ -132,6 +144,7 @@ final class MarkTable(val disorder: Int) {
   def append(from: MarkTable, entry: Int): Int = {
     val to = append(from.pid(entry), from.partition(entry))
     set(to, from.mark(entry), from.gaps(entry), from.lastSeenMs(entry))
+    from.homes.name(from.home(entry)).foreach(name => setHome(to, homes.of(name)))
     System.arraycopy(from.windows, entry * words, windows, to * words, words)
     to
   }
@@ -159,6 +172,7 @@ final class MarkTable(val disorder: Int) {
       }
     pids(entry) = pid
     partitions(entry) = partition
+    homeNumbers(entry) = Homes.Unknown
     slots(free) = entry
     used += 1
     entry
@@ -185,6 +199,8 @@ final class MarkTable(val disorder: Int) {
     same.slots = slots.clone()
     same.pids = pids.clone()
     same.partitions = partitions.clone()
+    same.homeNumbers = homeNumbers.clone()
+    same.homes = homes.copy()
     same.marks = marks.clone()
     same.gapCounts = gapCounts.clone()
     same.seenMs = seenMs.clone()
@@ -208,6 +224,7 @@ final class MarkTable(val disorder: Int) {
     capacity *= 2
     pids = Arrays.copyOf(pids, capacity)
     partitions = Arrays.copyOf(partitions, capacity)
+    homeNumbers = Arrays.copyOf(homeNumbers, capacity)
     marks = Arrays.copyOf(marks, capacity)
     gapCounts = Arrays.copyOf(gapCounts, capacity)
     seenMs = Arrays.copyOf(seenMs, capacity)

@@ -8,7 +8,9 @@ import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`, null if one of them is null. */
+/** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`, null if one of them is null or can't
+  * be one.
+  */
 case class StreamMetadata(producerId: Expression, partition: Expression, offset: Expression)
     extends MetadataFunction {
   override def children: Seq[Expression] = Seq(producerId, partition, offset)
@@ -16,7 +18,9 @@ case class StreamMetadata(producerId: Expression, partition: Expression, offset:
   override def prettyName: String = "stream_metadata"
 
   override protected def checkValues(): TypeCheckResult =
-    atLeast(0, partition, "partition", Int.MaxValue).orElse(atLeast(0, offset, "offset", Long.MaxValue))
+    atLeast(0, partition, "partition", Int.MaxValue).orElse(
+      atLeast(0, offset, "offset", RecordMetadata.OffsetLimit - 1)
+    )
 
   override lazy val replacement: Expression =
     StaticInvoke(
@@ -24,8 +28,7 @@ case class StreamMetadata(producerId: Expression, partition: Expression, offset:
       BinaryType,
       "encode",
       children,
-      inputTypes,
-      returnNullable = false
+      inputTypes
     )
 
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression =
@@ -118,7 +121,7 @@ sealed abstract class MetadataFunction
 
   protected def atLeast(least: Long, argument: Expression, name: String, most: Long): TypeCheckResult = {
     val value = if (argument.foldable) Option(argument.eval()) else None
-    value.map(_.asInstanceOf[Number].longValue).filter(_ < least) match {
+    value.map(_.asInstanceOf[Number].longValue).filter(v => v < least || v > most) match {
       case Some(wrong) =>
         DataTypeMismatch(
           "VALUE_OUT_OF_RANGE",

@@ -3,7 +3,7 @@ package io.tailrace.replay
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
-/** Reads the origin of a row, out of one column of 20 bytes or out of three columns. */
+/** Reads the origin of a row, out of one column of bytes or out of three columns. */
 abstract class MetadataReader {
   protected var pidRead = 0L
   protected var partitionRead = 0
@@ -14,10 +14,14 @@ abstract class MetadataReader {
   def partition: Int = partitionRead
   def offset: Long = offsetRead
 
-  /** @return false if the row carries no valid metadata */
-  def read(row: UnsafeRow): Boolean = readParts(row) && partitionRead >= 0 && offsetRead >= 0
+  /** Rows that carry metadata without a tag, which other keys may be taken for. */
+  var untagged = 0L
 
-  protected def readParts(row: UnsafeRow): Boolean
+  /** Rows that carry something that has the length of metadata and is none. */
+  var doubtful = 0L
+
+  /** @return false if the row carries no valid metadata */
+  def read(row: UnsafeRow): Boolean
 }
 
 object MetadataReader {
@@ -27,29 +31,51 @@ object MetadataReader {
     if (ordinals.length == 1) new OfKey(ordinals(0))
     else new OfColumns(ordinals(0), ordinals(1), ordinals(2))
 
+  // In the byte order of the machine: compared where it stands.
+  private val Tag = Integer.reverseBytes(RecordMetadata.Tag)
+
   private final class OfKey(ordinal: Int) extends MetadataReader {
-    override protected def readParts(row: UnsafeRow): Boolean =
+    override def read(row: UnsafeRow): Boolean =
       !row.isNullAt(ordinal) && {
         // Where it stands: an array for each row would be as much as the filter costs.
         val offsetAndSize = row.getLong(ordinal)
-        offsetAndSize.toInt == RecordMetadata.Length && {
-          val base = row.getBaseObject
-          val at = row.getBaseOffset + (offsetAndSize >>> 32)
-          pidRead = java.lang.Long.reverseBytes(Platform.getLong(base, at))
-          partitionRead = Integer.reverseBytes(Platform.getInt(base, at + 8))
-          offsetRead = java.lang.Long.reverseBytes(Platform.getLong(base, at + 12))
-          true
-        }
+        val size = offsetAndSize.toInt
+        val base = row.getBaseObject
+        val at = row.getBaseOffset + (offsetAndSize >>> 32)
+        if (size == RecordMetadata.Length) readTagged(base, at)
+        else size == RecordMetadata.UntaggedLength && readUntagged(base, at)
       }
+
+    private def readTagged(base: AnyRef, at: Long): Boolean = Platform.getInt(base, at) == Tag && {
+      readParts(base, at + RecordMetadata.TagLength)
+      val valid = RecordMetadata.isInRange(partitionRead, offsetRead)
+      if (!valid) doubtful += 1
+      valid
+    }
+
+    private def readUntagged(base: AnyRef, at: Long): Boolean = {
+      readParts(base, at)
+      val plausible = RecordMetadata.isPlausible(partitionRead, offsetRead)
+      if (plausible) untagged += 1 else doubtful += 1
+      plausible
+    }
+
+    private def readParts(base: AnyRef, at: Long): Unit = {
+      pidRead = java.lang.Long.reverseBytes(Platform.getLong(base, at))
+      partitionRead = Integer.reverseBytes(Platform.getInt(base, at + 8))
+      offsetRead = java.lang.Long.reverseBytes(Platform.getLong(base, at + 12))
+    }
   }
 
   private final class OfColumns(pidAt: Int, partitionAt: Int, offsetAt: Int) extends MetadataReader {
-    override protected def readParts(row: UnsafeRow): Boolean =
+    override def read(row: UnsafeRow): Boolean =
       !row.isNullAt(pidAt) && !row.isNullAt(partitionAt) && !row.isNullAt(offsetAt) && {
         pidRead = row.getLong(pidAt)
         partitionRead = row.getInt(partitionAt)
         offsetRead = row.getLong(offsetAt)
-        true
+        val valid = RecordMetadata.isInRange(partitionRead, offsetRead)
+        if (!valid) doubtful += 1
+        valid
       }
   }
 }

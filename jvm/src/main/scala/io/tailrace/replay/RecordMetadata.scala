@@ -1,35 +1,59 @@
 package io.tailrace.replay
 
 import java.nio.ByteBuffer
-import java.util.Arrays
 
 import io.tailrace.common.Errors
 
-/** Where a record comes from: the producer that wrote it, and the partition and offset in the producer's own source. 20
-  * bytes, big-endian, mostly the key of a Kafka record (`jvm/docs/formats.md`):
+/** Where a record comes from: the producer that wrote it, and the partition and offset in the producer's own source.
+  * Mostly the key of a Kafka record (`jvm/docs/formats.md`), 24 bytes, big-endian:
   *
   * {{{
-  *   producer id(8) source partition(4) source offset(8)
+  *   FF 54 52 02   producer id(8) source partition(4) source offset(8)
   * }}}
+  *
+  * No text in UTF-8 begins with FF, and of other keys of 24 bytes one of 2^34 is taken for metadata. The older form is the
+  * 20 bytes without the tag: see [[isPlausible]].
   *
   * Partitions and offsets are never negative, so of two keys of one producer and partition the greater one, byte by
   * byte, has the greater offset. Methods on null return null: Spark's generated code calls them.
   */
 object RecordMetadata {
-  val Length = 20
+  val Tag = 0xff545202
+  val TagLength = 4
+  val Length = 24
+  val UntaggedLength: Int = Length - TagLength
   private val PartitionAt = 8
   private val OffsetAt = 12
 
+  /** Offsets are below it: one record with the greatest number of all would leave nothing above it for the rest of its
+    * origin. Nanoseconds since 1970 are for another 90 years.
+    */
+  val OffsetLimit: Long = 1L << 62
+
+  def isInRange(partition: Int, offset: Long): Boolean = partition >= 0 && offset >= 0 && offset < OffsetLimit
+
+  /** @return null if the partition or the offset can't be one */
   def encode(producerId: Long, partition: Int, offset: Long): Array[Byte] =
-    ByteBuffer.allocate(Length).putLong(producerId).putInt(partition).putLong(offset).array
+    if (!isInRange(partition, offset)) null
+    else ByteBuffer.allocate(Length).putInt(Tag).putLong(producerId).putInt(partition).putLong(offset).array
 
-  /** Whether these bytes are a record's metadata. Null isn't. */
-  def isValid(bytes: Array[Byte]): Boolean =
-    bytes != null && bytes.length == Length && bytes(PartitionAt) >= 0 && bytes(OffsetAt) >= 0
+  /** Whether 20 bytes without a tag are metadata rather than some other key: no text is, for its bytes are 0x20 or more
+    * where these have the first byte of the partition, which is 0, and of the offset.
+    */
+  def isPlausible(partition: Int, offset: Long): Boolean = (partition >>> 24) == 0 && (offset >>> 61) == 0
 
-  def producerId(bytes: Array[Byte]): Long = ByteBuffer.wrap(bytes).getLong(0)
-  def partition(bytes: Array[Byte]): Int = ByteBuffer.wrap(bytes).getInt(PartitionAt)
-  def offset(bytes: Array[Byte]): Long = ByteBuffer.wrap(bytes).getLong(OffsetAt)
+  /** Whether these bytes are a record's metadata, in one form or the other. Null isn't. */
+  def isValid(bytes: Array[Byte]): Boolean = bytes != null && {
+    if (bytes.length == Length) {
+      ByteBuffer.wrap(bytes).getInt(0) == Tag && isInRange(partition(bytes), offset(bytes))
+    } else bytes.length == UntaggedLength && partition(bytes) >= 0 && offset(bytes) >= 0
+  }
+
+  private def start(bytes: Array[Byte]): Int = bytes.length - UntaggedLength
+
+  def producerId(bytes: Array[Byte]): Long = ByteBuffer.wrap(bytes).getLong(start(bytes))
+  def partition(bytes: Array[Byte]): Int = ByteBuffer.wrap(bytes).getInt(start(bytes) + PartitionAt)
+  def offset(bytes: Array[Byte]): Long = ByteBuffer.wrap(bytes).getLong(start(bytes) + OffsetAt)
 
   /** The one with the greater offset, of one producer and partition; either may be null.
     *
@@ -38,7 +62,7 @@ object RecordMetadata {
   def later(a: Array[Byte], b: Array[Byte]): Array[Byte] =
     if (a == null) b
     else if (b == null) a
-    else if (!Arrays.equals(a, 0, OffsetAt, b, 0, OffsetAt)) {
+    else if (producerId(a) != producerId(b) || partition(a) != partition(b)) {
       throw Errors.metadataMixed(describe(a), describe(b))
     } else if (offset(a) >= offset(b)) a
     else b

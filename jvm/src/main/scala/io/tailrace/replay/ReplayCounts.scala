@@ -11,6 +11,7 @@ import io.tailrace.common.{PartitionValue, Sum}
   * @param passed      new records
   * @param replays     records that were written again
   * @param unprotected records without valid metadata, which pass
+  * @param doubtful    of these, those with something that has the length of metadata
   * @param gaps        offsets that have newly not come, less those that have come late after all
   * @param returned    origins that had been forgotten and are back: the first record of each has passed unjudged
   * @param forgotten   origins that were forgotten before this batch
@@ -20,6 +21,7 @@ final case class ReplayCounts(
     passed: Long = 0,
     replays: Long = 0,
     unprotected: Long = 0,
+    doubtful: Long = 0,
     gaps: Long = 0,
     returned: Long = 0,
     forgotten: Long = 0,
@@ -36,7 +38,8 @@ final case class ReplayCounts(
     passed + other.passed,
     replays + other.replays,
     unprotected + other.unprotected,
-    gaps + other.gaps,
+    doubtful + other.doubtful,
+    ReplayCounts.saturated(gaps, other.gaps),
     returned + other.returned,
     forgotten + other.forgotten,
     ReplayCounts.most(mostGaps ++ other.mostGaps)
@@ -44,7 +47,7 @@ final case class ReplayCounts(
 
   /** As it stands in the query's progress. */
   def toRow: Row = new GenericRowWithSchema(
-    Array(passed, replays, unprotected, gaps, returned, forgotten, mostGaps.map(_.toRow)),
+    Array(passed, replays, unprotected, gaps, returned, forgotten, mostGaps.map(_.toRow), doubtful),
     ReplayCounts.Schema
   )
 }
@@ -67,6 +70,15 @@ object ReplayCounts {
   val Schema: StructType = Seq("passed", "replays", "unprotected", "gaps", "returned", "forgotten")
     .foldLeft(new StructType())(_.add(_, LongType))
     .add("mostGaps", ArrayType(OriginGaps.Schema))
+    .add("doubtful", LongType)
+
+  /** A sum that stays at the greatest number: two origins may miss that many offsets together. */
+  def saturated(a: Long, b: Long): Long = {
+    val sum = a + b
+    // Overflown if both have the sign that the sum hasn't.
+    if (((a ^ sum) & (b ^ sum)) < 0) { if (a < 0) Long.MinValue else Long.MaxValue }
+    else sum
+  }
 
   /** The first of them, the worst first, in an order that doesn't depend on that of the tasks. */
   def most(origins: Seq[OriginGaps]): Seq[OriginGaps] =

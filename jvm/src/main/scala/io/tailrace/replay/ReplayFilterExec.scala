@@ -7,9 +7,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
+import org.apache.spark.sql.tailrace.{DriverCalls, SparkPlans, StreamingBatch}
 
-import io.tailrace.common.PartitionAccumulator
+import io.tailrace.common.{PartitionAccumulator, TailraceConf, TailraceStateException}
 
 /** Drops replays: records at or below the high-water mark of their producer and source partition.
   *
@@ -74,8 +74,16 @@ final case class ReplayFilterExec(
     val rows = child.execute()
     val state = if (streaming) Some(begin(StreamingBatch.current(session), rows.getNumPartitions)) else None
     def ordinal(a: Attribute): Int = child.output.indexWhere(_.exprId == a.exprId)
-    val columns = ReplayColumns(metadata.map(ordinal).toArray, eventTime.fold(-1)(ordinal), child.output)
-    rows.mapPartitionsWithIndex(new ReplayPartition(columns, settings, state, metrics, counter))
+    val columns = ReplayColumns(
+      metadata.map(ordinal).toArray,
+      eventTime.fold(-1)(ordinal),
+      order.init,
+      inOrder,
+      child.output
+    )
+    val notices = state.fold(new ReplayNotices)(batch => MarkCache.notices(batch.filter))
+    val claims = DriverCalls.register(new OriginClaims(settings.name, notices))
+    rows.mapPartitionsWithIndex(new ReplayPartition(columns, settings, state, metrics, counter, claims))
   }
 
   private def begin(batch: StreamingBatch, tasks: Int): ReplayBatch = {
@@ -83,7 +91,15 @@ final case class ReplayFilterExec(
     val hadoopConf = SparkPlans.broadcastHadoopConf(session)
     val log = new MarkLog(directory, hadoopConf.value.value, settings)
     val filter = s"${batch.runId}/$directory"
-    val files = log.before(batch.batchId, MarkCache.files(filter))
+    val files =
+      try log.before(batch.batchId, MarkCache.files(filter))
+      catch {
+        case e: TailraceStateException
+            if ReplayFilterExec.Missing(e.getCondition) && TailraceConf.ReplayBeginAnew
+              .read(SparkPlans.setting(session, _)) =>
+          log.beginAnew(batch.batchId)
+      }
+    if (tasks == 0) log.write(batch.batchId, ReplayFilterExec.NoTasks, 0, 1, new MarkTable(settings.disorder))
     lazy val marks = MarkCache.get(filter, files, log)
     val forgottenBefore =
       if (settings.forgetAfterMs.isEmpty) Long.MinValue
@@ -107,4 +123,10 @@ object ReplayFilterExec {
 
   /** Batches between two snapshots: the files of so many are read when a query starts. */
   private val DeltasPerSnapshot = 20
+
+  /** What a user may have it begin anew after. */
+  private val Missing = Set("TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_MARKS_MISSING")
+
+  /** The attempt of a batch that has no task to write its marks. */
+  private val NoTasks = new java.util.UUID(0, 0).toString
 }

@@ -7,6 +7,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.tailrace.DriverCall
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.common.{FlaggedRows, PartitionAccumulator, StepwiseRows, UnsafeRows}
@@ -30,23 +31,29 @@ private[replay] final case class ReplayBatch(
   *
   * @param metadata  ordinals, of one column or of three
   * @param eventTime ordinal, or -1
+  * @param home      which partition it is read from
+  * @param oneHome   whether all rows of a task are of one partition
   */
 private[replay] final case class ReplayColumns(
     metadata: Array[Int],
     eventTime: Int,
+    home: Seq[Attribute],
+    oneHome: Boolean,
     all: Seq[Attribute]
 )
 
 /** One task. A function by inheritance: Spark need not look for closures in it.
   *
-  * @param batch none for a batch frame, which begins without marks and leaves none
+  * @param batch   none for a batch frame, which begins without marks and leaves none
+  * @param claims  kept by the RDD on the driver, for as long as its tasks may ask
   */
 private[replay] final class ReplayPartition(
     columns: ReplayColumns,
     settings: ReplaySettings,
     batch: Option[ReplayBatch],
     metrics: Map[String, SQLMetric],
-    counter: PartitionAccumulator[ReplayCounts]
+    counter: PartitionAccumulator[ReplayCounts],
+    claims: DriverCall
 ) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
@@ -57,7 +64,14 @@ private[replay] final class ReplayPartition(
     // In a batch frame nothing is forgotten, so no time matters.
     val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.clockMs), base.newestMs)
     val forgottenBefore = batch.fold(Long.MinValue)(_.forgottenBefore)
-    val task = new ReplayTask(base, MetadataReader(columns.metadata), clock, forgottenBefore)
+    val task = new ReplayTask(
+      base,
+      MetadataReader(columns.metadata),
+      clock,
+      forgottenBefore,
+      claims(_)
+    )
+    val homes = new RecordHomes(columns.home, columns.all, columns.oneHome)(task.enter)
     val toUnsafe = new UnsafeRows(columns.all)
     val mark = marker()
 
@@ -65,10 +79,12 @@ private[replay] final class ReplayPartition(
       override protected def step(): InternalRow =
         if (rows.hasNext) {
           val row = toUnsafe(rows.next())
+          homes.of(row)
           val isReplay = task.isReplay(row)
           if (settings.divert || !isReplay) mark(row, isReplay) else null
         } else {
           end()
+          task.end()
           for { b <- batch; l <- log } l.write(b.files.batch, b.attempt, index, b.tasks, task.moved)
           show(index, task.counts)
           null

@@ -2,20 +2,36 @@ package io.tailrace.replay
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
+import io.tailrace.common.ReplayErrors
+
 /** Judges the records of one task, in their order: against the marks that the batch begins with, and against those that
-  * came before them in the task.
+  * came before them in the task. Records of an origin that come from two partitions in a batch are an error: the marks of
+  * one say nothing of the other's records. From batch to batch an origin may move on, but not back to what is below its mark.
   *
   * @param forgottenBefore marks of origins that were last seen before this time, in ms, count no more
+  * @param ask             the driver, who knows what other tasks have read
   */
-final class ReplayTask(base: MarkTable, reader: MetadataReader, clock: RecordClock, forgottenBefore: Long) {
+final class ReplayTask(
+    base: MarkTable,
+    reader: MetadataReader,
+    clock: RecordClock,
+    forgottenBefore: Long,
+    ask: Array[Byte] => Array[Byte]
+) {
 
   /** The marks that this task has moved. */
   val moved = new MarkTable(base.disorder)
+  private val claims = new TaskClaims(moved, ask)
+
+  private var home = Homes.Unknown
+  private var homeInBase = Homes.Unknown
 
   private var passed = 0L
   private var replays = 0L
   private var unprotected = 0L
   private var returned = 0L
+  private var movedOrigins = 0L
+  private var fromStart = 0L
 
   // Records of one origin mostly come one after the other.
   private var lastPid = 0L
@@ -26,13 +42,21 @@ final class ReplayTask(base: MarkTable, reader: MetadataReader, clock: RecordClo
     val gaps = (0 until moved.size).iterator.map { entry =>
       val before = known(moved.pid(entry), moved.partition(entry))
       moved.gaps(entry) - (if (before >= 0) base.gaps(before) else 0L)
-    }.sum
-    ReplayCounts(passed, replays, unprotected, gaps, returned, 0, mostGaps)
+    }
+    val total = gaps.foldLeft(0L)(ReplayCounts.saturated)
+    ReplayCounts(passed, replays, unprotected, reader.doubtful, total, returned, 0, mostGaps)
   }
 
   private def mostGaps: Seq[OriginGaps] = {
     val withGaps = (0 until moved.size).filter(moved.gaps(_) > 0)
     ReplayCounts.most(withGaps.map(e => OriginGaps(moved.pid(e), moved.partition(e), moved.gaps(e))))
+  }
+
+  /** The records that follow are of this partition, until the next one. */
+  def enter(partition: String): Unit = {
+    home = moved.homes.of(partition)
+    homeInBase = base.homes.find(partition)
+    lastPartition = -1
   }
 
   /** Whether the row is a replay. One without valid metadata never is, for nobody can tell. */
@@ -43,27 +67,78 @@ final class ReplayTask(base: MarkTable, reader: MetadataReader, clock: RecordClo
     } else {
       val isNew = admit(reader.pid, reader.partition, reader.offset)
       moved.see(lastEntry, clock.timeMs(row))
-      if (isNew) passed += 1 else replays += 1
+      if (isNew) passed += 1
+      else {
+        replays += 1
+        if (reader.offset == 0 && moved.mark(lastEntry) > 0) fromStart += 1
+      }
       !isNew
     }
+
+  /** There are no more records. Nobody may take the task for done before this.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_ORIGIN_SPLIT if another task has records of one of
+    *                                                   its origins
+    */
+  def end(): Unit = claims.make(
+    Seq(
+      reader.doubtful -> ReplayNotices.Doubtful,
+      reader.untagged -> ReplayNotices.Untagged,
+      movedOrigins -> ReplayNotices.Moved,
+      fromStart -> ReplayNotices.FromStart
+    ).collect { case (count, notice) if count > 0 => notice.bit }.sum
+  )
 
   private def admit(pid: Long, partition: Int, offset: Long): Boolean =
     if (pid == lastPid && partition == lastPartition) moved.admit(lastEntry, offset)
     else {
-      lastPid = pid
-      lastPartition = partition
       lastEntry = moved.find(pid, partition)
       if (lastEntry < 0) {
         val before = known(pid, partition)
-        if (before >= 0) lastEntry = moved.append(base, before)
+        if (before >= 0) begin(before, offset)
+      } else if (moved.home(lastEntry) != home) {
+        throw ReplayErrors.originSplit(pid, partition, nameOf(moved, lastEntry), nameOf(home))
       }
+      // Only now: an error leaves no origin behind that wasn't looked at.
+      lastPid = pid
+      lastPartition = partition
       if (lastEntry >= 0) moved.admit(lastEntry, offset)
       else {
         if (base.find(pid, partition) >= 0) returned += 1
         lastEntry = moved.add(pid, partition, offset)
+        settle()
         true
       }
     }
+
+  /** The first record of an origin in this task, and not in the query. */
+  private def begin(before: Int, offset: Long): Unit = {
+    val isHome = base.home(before) == homeInBase && homeInBase != Homes.Unknown
+    if (!isHome && base.home(before) != Homes.Unknown) {
+      val mark = base.mark(before)
+      if (offset <= mark && !base.isCertain(before, offset)) {
+        throw ReplayErrors.originMoved(
+          base.pid(before),
+          base.partition(before),
+          offset,
+          mark,
+          nameOf(base, before),
+          nameOf(home)
+        )
+      }
+      movedOrigins += 1
+    }
+    lastEntry = moved.append(base, before)
+    if (!isHome) settle()
+  }
+
+  private def settle(): Unit = {
+    moved.setHome(lastEntry, home)
+    claims.add(lastEntry)
+  }
+
+  private def nameOf(table: MarkTable, entry: Int): String = table.homes.name(table.home(entry)).getOrElse("")
+  private def nameOf(home: Int): String = moved.homes.name(home).getOrElse("")
 
   /** @return the entry in `base` that the origin is judged by, or -1 */
   private def known(pid: Long, partition: Int): Int = {

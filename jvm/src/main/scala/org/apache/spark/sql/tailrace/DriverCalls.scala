@@ -1,0 +1,77 @@
+package org.apache.spark.sql.tailrace
+
+import java.lang.ref.WeakReference
+import java.util.UUID
+
+import scala.collection.concurrent.TrieMap
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
+import org.apache.spark.util.RpcUtils
+
+/** What a task asks the driver before it ends, in bytes: who answers is an object of the driver's. */
+trait DriverAnswers {
+
+  /** Called by one task at a time. */
+  def answer(question: Array[Byte]): Array[Byte]
+}
+
+/** What a task asks by. Who has it on the driver has who answers, too.
+  *
+  * @param answers of no use in a task
+  */
+final class DriverCall private[tailrace] (@transient val answers: DriverAnswers, id: String)
+    extends Serializable {
+
+  /** In a task. Throws what the driver's side has thrown, and when it can't be reached. */
+  def apply(question: Array[Byte]): Array[Byte] = DriverCalls.ask(id, question)
+}
+
+/** Calls from tasks to the driver, by Spark's own way for them, as its state stores have it. Accumulators come too late for
+  * what must be known before a task ends.
+  */
+object DriverCalls {
+  private val Name = "TailraceDriverCalls"
+  private val answering = TrieMap.empty[String, WeakReference[DriverAnswers]]
+  private var endpoint: Option[RpcEnv] = None
+  @volatile private var driver: Option[(RpcEnv, RpcEndpointRef)] = None
+
+  /** On the driver. Tasks are answered for as long as somebody there has what this returns. */
+  def register(answers: DriverAnswers): DriverCall = {
+    synchronized {
+      val env = SparkEnv.get.rpcEnv
+      if (!endpoint.contains(env)) {
+        env.setupEndpoint(Name, new Endpoint(env))
+        endpoint = Some(env)
+      }
+    }
+    answering.foreach { case (id, known) => if (known.get == null) answering.remove(id) }
+    val id = UUID.randomUUID.toString
+    answering.put(id, new WeakReference(answers))
+    new DriverCall(answers, id)
+  }
+
+  private[tailrace] def ask(id: String, question: Array[Byte]): Array[Byte] =
+    ref().askSync[Array[Byte]]((id, question))
+
+  private def ref(): RpcEndpointRef = {
+    val env = SparkEnv.get
+    driver.filter(_._1 eq env.rpcEnv).map(_._2).getOrElse {
+      val made = RpcUtils.makeDriverRef(Name, env.conf, env.rpcEnv)
+      driver = Some(env.rpcEnv -> made)
+      made
+    }
+  }
+
+  private final class Endpoint(override val rpcEnv: RpcEnv) extends ThreadSafeRpcEndpoint {
+    override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
+      case (id: String, question: Array[Byte]) =>
+        try {
+          val answers = answering.get(id).flatMap(known => Option(known.get))
+          require(answers.isDefined, s"nobody on the driver answers $id: its batch is over")
+          context.reply(answers.get.answer(question))
+        } catch { case NonFatal(e) => context.sendFailure(e) }
+    }
+  }
+}

@@ -2,39 +2,35 @@
 
     with tailrace.kafka.run_kafka() as broker:
         broker.create_topic("clicks", partitions=8)
+        broker.produce("clicks", ["one", "two"], keys=["a", "b"])
         ...option("kafka.bootstrap.servers", broker.servers)...
 
-The broker is one process in KRaft mode, bound to loopback, from its Maven artifacts: they are resolved once,
+The broker is one process in KRaft mode, bound to loopback, which ends when the process that has started it
+does, however that dies. It comes from its Maven artifacts: they are resolved once,
 by the Apache Ivy jar that pyspark ships, into the user's cache directory. It needs a JDK 17 and no other
 installation. Spark needs its Kafka connector besides: `connector_jars()`, for `spark.jars`.
 """
 
 from __future__ import annotations
 
-import base64
-import os
-import shutil
 import socket
-import subprocess
-import sys
 import tempfile
-import time
-import uuid
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pyspark
-
-from tailrace._java import find_java
+from tailrace._ivy import resolve
+from tailrace._kafka_process import KafkaProcess, Record
 from tailrace._versions import SCALA_SERIES, SPARK_SERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["KAFKA_VERSION", "KafkaBroker", "connector_jars", "resolve", "run_kafka"]
 
 KAFKA_VERSION = "4.1.0"
-_START_SECONDS = 90
-_MEMORY = ("-Xms256m", "-Xmx512m")
+_END = object()
 _CONNECTOR_VERSION = f"{SPARK_SERIES}.0"
 # The broker, and the tools that create topics; with all that they depend on.
 _BROKER = (
@@ -62,19 +58,18 @@ def connector_jars() -> str:
 
 
 class KafkaBroker:
-    """A broker that runs.
+    """A broker that runs. Its methods may be called by several threads.
 
     Attributes:
         servers: what clients call `bootstrap.servers`: "127.0.0.1:PORT".
     """
 
-    def __init__(self, port: int, class_path: str, directory: Path) -> None:
-        self.servers = f"127.0.0.1:{port}"
-        self._class_path = class_path
-        self._directory = directory
+    def __init__(self, servers: str, process: KafkaProcess) -> None:
+        self.servers = servers
+        self._process = process
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Creates a topic, with one replica.
+        """Creates a topic, with one replica, and waits until it is there.
 
         Args:
             name: it must not be there yet.
@@ -83,28 +78,43 @@ class KafkaBroker:
         Raises:
             RuntimeError: the broker refuses; its words are the message.
         """
-        self._topics("--create", "--topic", name, "--partitions", str(partitions))
+        self._process.create_topic(name, partitions)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic.
+        """Deletes a topic, and waits until it is gone.
 
         Raises:
             RuntimeError: the broker refuses; its words are the message.
         """
-        self._topics("--delete", "--topic", name)
+        self._process.delete_topic(name)
 
-    def produce(self, topic: str, values: Iterable[str]) -> None:
-        """Writes records without keys, spread over the topic's partitions by Kafka's producer.
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[str | bytes | None],
+        *,
+        keys: Iterable[str | bytes | None] | None = None,
+        partitions: Iterable[int | None] | int | None = None,
+        headers: Iterable[Mapping[str, str | bytes | None]] | None = None,
+    ) -> None:
+        """Writes records, and waits until the broker has all of them.
 
         Args:
             topic: it must be there.
-            values: one line each, without line breaks in them; written as UTF-8.
+            values: one of each record; a text is written as UTF-8, None as Kafka's null.
+            keys: one for each value; without them records have none.
+            partitions: one for each value, or one for all; None leaves it to Kafka's producer: by the key, or
+                spread over the topic's partitions.
+            headers: names and values for each value.
 
         Raises:
-            RuntimeError: the broker refuses; its words are the message.
+            ValueError: there are more or fewer keys, partitions or headers than values, or a partition is
+                negative; what came before it may be written.
+            RuntimeError: records weren't written; the message says how many, which is the first of them, and
+                the broker's or the client's reason.
         """
-        lines = "".join(f"{value}\n" for value in values)
-        self._tool("ConsoleProducer", "--topic", topic, text=lines)
+        each = repeat(partitions) if isinstance(partitions, int | None) else partitions
+        self._process.produce(topic, _records(values, keys, each, headers))
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """The offset after the last record of each partition of a topic, by the partition's number.
@@ -112,22 +122,42 @@ class KafkaBroker:
         Raises:
             RuntimeError: the broker refuses; its words are the message.
         """
-        lines = self._tool("GetOffsetShell", "--topic", topic).splitlines()
-        fields = [line.rsplit(":", 2) for line in lines if line.startswith(f"{topic}:")]
-        return {int(partition): int(offset) for _, partition, offset in fields}
+        return self._process.end_offsets(topic)
 
-    def _topics(self, *arguments: str) -> None:
-        self._tool("TopicCommand", *arguments)
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from one that had its name before: an epoch for `tailrace.producer_id`.
 
-    def _tool(self, name: str, *arguments: str, text: str = "") -> str:
-        tool = f"org.apache.kafka.tools.{name}"
-        line = _java(self._class_path, tool, "--bootstrap-server", self.servers, *arguments)
-        done = subprocess.run(
-            line, capture_output=True, text=True, input=text, check=False, cwd=self._directory
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{name} {' '.join(arguments)}: {done.stdout}{done.stderr}")
-        return done.stdout
+        Raises:
+            RuntimeError: the broker refuses; its words are the message.
+        """
+        return self._process.topic_id(topic)
+
+
+def _records(
+    values: Iterable[str | bytes | None],
+    keys: Iterable[str | bytes | None] | None,
+    partitions: Iterable[int | None],
+    headers: Iterable[Mapping[str, str | bytes | None]] | None,
+) -> Iterator[Record]:
+    lists = [("keys", keys), ("partitions", partitions), ("headers", headers)]
+    given: dict[str, Iterator[Any]] = {name: iter(each) for name, each in lists if each is not None}
+    for value in values:
+        own: dict[str, Any] = {name: next(each, _END) for name, each in given.items()}
+        short = [name for name, found in own.items() if found is _END]
+        if short:
+            raise ValueError(f"There are fewer {' and '.join(short)} than values.")
+        partition = own.get("partitions")
+        if partition is not None and partition < 0:
+            raise ValueError(f"A partition is negative: {partition}.")
+        named = tuple((name, _bytes(text)) for name, text in own.get("headers", {}).items())
+        yield Record(_bytes(value), _bytes(own.get("keys")), partition, named)
+    for name, each in given.items():
+        if not isinstance(each, repeat) and next(each, _END) is not _END:
+            raise ValueError(f"There are more {name} than values.")
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
 
 
 @contextmanager
@@ -138,40 +168,17 @@ def run_kafka() -> Iterator[KafkaBroker]:
         RuntimeError: the artifacts can't be resolved, or the broker doesn't start; its last words are told.
     """
     jars = resolve(f"kafka-{KAFKA_VERSION}", _BROKER, transitive=True)
-    class_path = str(jars / "*")
     with tempfile.TemporaryDirectory(prefix="tailrace-kafka-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
         port, controller = _free_ports()
         config = directory / "server.properties"
         config.write_text(_properties(directory, port, controller), encoding="utf-8")
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        _must(
-            # With =, for an id may begin with a dash.
-            _java(
-                class_path, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(config)
-            ),
-            directory,
-        )
-        log = directory / "broker.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                _java(class_path, "kafka.Kafka", str(config)),
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                cwd=directory,
-            )
+        servers = f"127.0.0.1:{port}"
+        process = KafkaProcess(str(jars / "*"), config, servers, directory)
         try:
-            _wait(process, port, log)
-            yield KafkaBroker(port, class_path, directory)
+            yield KafkaBroker(servers, process)
         finally:
-            process.kill()
-            process.wait()
-
-
-def _java(class_path: str, *arguments: str) -> list[str]:
-    java = str(find_java(os.environ).path)
-    return [java, *_MEMORY, "-cp", class_path, *arguments]
+            process.end()
 
 
 def _properties(directory: Path, port: int, controller: int) -> str:
@@ -202,90 +209,3 @@ def _free_ports() -> tuple[int, int]:
         for one_socket in (one, two):
             one_socket.bind(("127.0.0.1", 0))
         return one.getsockname()[1], two.getsockname()[1]
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    end = time.monotonic() + _START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    raise RuntimeError(f"The broker hasn't started: {log.read_text(errors='replace')[-3000:]}")
-
-
-def _must(line: list[str], directory: Path) -> None:
-    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=directory)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(line[-4:])}: {done.stdout}{done.stderr}")
-
-
-def _cache() -> Path:
-    home = Path.home()
-    if sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "tailrace"
-
-
-def resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: bool) -> Path:
-    """Has Ivy fetch the jars of some Maven modules, once, into the user's cache.
-
-    Args:
-        name: of their directory in the cache; with a version in it, for what is there is taken.
-        modules: organisation, name and version of each.
-        transitive: whether what they depend on is wanted too.
-
-    Returns:
-        The directory with the jars.
-
-    Raises:
-        RuntimeError: Ivy can't reach its repositories, or one of the modules isn't there.
-    """
-    found = _cache() / name
-    if found.is_dir():
-        return found
-    found.parent.mkdir(parents=True, exist_ok=True)
-    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    # Resolved aside and moved into place: a cut download never leaves half of the jars.
-    with tempfile.TemporaryDirectory(dir=found.parent) as temporary:
-        aside = Path(temporary)
-        wanted = aside / "ivy.xml"
-        wanted.write_text(_ivy_file(modules, transitive=transitive), encoding="utf-8")
-        _must(
-            [
-                *[str(find_java(os.environ).path), "-jar", str(ivy), "-ivy", str(wanted)],
-                *["-confs", "default", "-types", "jar", "bundle", "-cache", f"{aside}/ivy"],
-                *["-retrieve", f"{aside}/jars/[artifact]-[revision](-[classifier]).[ext]"],
-            ],
-            aside,
-        )
-        for _, module, _ in modules:
-            if not list((aside / "jars").glob(f"{module}-*.jar")):
-                raise RuntimeError(
-                    f"Ivy hasn't resolved {module}: check the network and Java's proxy settings."
-                )
-        try:
-            (aside / "jars").rename(found)
-        except OSError:
-            # Another process was faster.
-            if not found.is_dir():
-                raise
-            shutil.rmtree(aside / "jars")
-    return found
-
-
-def _ivy_file(modules: Sequence[tuple[str, str, str]], *, transitive: bool) -> str:
-    dependencies = "".join(
-        f'<dependency org="{organisation}" name="{name}" rev="{version}" conf="default->default" '
-        f'transitive="{str(transitive).lower()}"/>'
-        for organisation, name, version in modules
-    )
-    return (
-        '<ivy-module version="2.0"><info organisation="tailrace" module="tests"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}</dependencies></ivy-module>"
-    )

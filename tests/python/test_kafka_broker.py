@@ -1,0 +1,105 @@
+"""The helper that runs a broker: what it says of what it is asked for, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tailrace.testing import KafkaBroker
+
+# The child keeps the parent's end of the broker's input open: the end of that alone ends no broker.
+_PARENT = """
+import os, sys, time
+from tailrace.kafka import run_kafka
+with run_kafka() as broker:
+    if os.fork() == 0:
+        time.sleep(20)
+        os._exit(0)
+    print(broker._process.pid, broker._process.directory, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_records_that_were_not_written_are_told(kafka_broker: KafkaBroker) -> None:
+    kafka_broker.create_topic("told", 2)
+    with pytest.raises(RuntimeError, match=r"1 of 3 records.*number 1: RecordTooLarge"):
+        kafka_broker.produce("told", ["a", "b" * 2_000_000, "c"])
+    assert sum(kafka_broker.end_offsets("told").values()) == 2
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match="UnknownTopic"):
+        kafka_broker.produce("told-not", ["a"])
+    with pytest.raises(RuntimeError, match="2 partitions, and none with the number 2"):
+        kafka_broker.produce("told", ["a"], partitions=2)
+    assert time.monotonic() - started < 20, "it was waited for"
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"keys": ["a", "b"]},
+        {"keys": []},
+        {"partitions": [1, 0]},
+        {"headers": []},
+        {"partitions": -1},
+    )
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=r"There are|negative"):
+            kafka_broker.produce("told", ["a"], **wrong)
+    assert sum(kafka_broker.end_offsets("told").values()) == 2
+
+
+def test_more_records_than_one_request_holds(kafka_broker: KafkaBroker) -> None:
+    kafka_broker.create_topic("many", 3)
+    kafka_broker.produce("many", map(str, range(25_001)), partitions=1)
+    assert kafka_broker.end_offsets("many") == {0: 0, 1: 25_001, 2: 0}
+
+
+def test_a_topic_made_anew_has_another_id(kafka_broker: KafkaBroker) -> None:
+    kafka_broker.create_topic("again", 1)
+    first = kafka_broker.topic_id("again")
+    kafka_broker.produce("again", ["a"])
+    kafka_broker.delete_topic("again")
+    kafka_broker.create_topic("again", 1)
+    assert kafka_broker.topic_id("again") != first
+    assert kafka_broker.end_offsets("again") == {0: 0}
+    with pytest.raises(RuntimeError, match="exists"):
+        kafka_broker.create_topic("again", 1)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended and that nobody has asked about is none.
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_no_broker_outlives_its_parent(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", _PARENT],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        assert parent.stdout is not None
+        pid, directory = parent.stdout.readline().split()
+        assert _is_there(int(pid))
+        assert Path(directory).is_dir()
+        parent.terminate()
+        assert parent.wait(10) == -signal.SIGTERM
+        end = time.monotonic() + 15
+        while (_is_there(int(pid)) or Path(directory).exists()) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not _is_there(int(pid))
+        assert not Path(directory).exists()
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait()

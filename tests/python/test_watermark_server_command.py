@@ -126,7 +126,7 @@ def test_a_store_that_cant_be_read_ends_the_server(tmp_path: Path) -> None:
     with running(f"sqlite:///{file}") as server:
         server.post(report(source({"h": T})))
     with sqlite3.connect(file) as connection:
-        connection.execute("ALTER TABLE operator RENAME COLUMN stamps TO gone")
+        connection.execute("ALTER TABLE reporter RENAME COLUMN stamps TO gone")
     connection.close()
     assert refused(store=f"sqlite:///{file}") == "TAILRACE_SERVER_STORE_UNREACHABLE"
 

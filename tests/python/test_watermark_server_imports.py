@@ -20,10 +20,12 @@ _LAYERS = (
     ("views",),
     ("worker",),
     ("ledger",),
-    ("store", "opening", "sqlite", "postgresql", "schema", "database"),
-    ("state", "hosts"),
-    ("protocol",),
-    ("topology", "rules", "wording"),
+    ("intake", "identity", "decisions", "answering"),
+    ("store", "loading", "records", "opening", "migration", "sqlite", "postgresql", "schema", "database"),
+    ("journal",),
+    ("state", "reporter", "union", "hosts", "counted"),
+    ("answers", "protocol"),
+    ("topology", "rules", "names", "clock", "wording"),
 )
 # What `tailrace watermarks` asks with: it must do without the server's packages.
 _ASKER = ("overview",)
@@ -32,8 +34,8 @@ _OUTSIDE = {
     "fastapi": {"run", "api", "api_page", "metrics", "page"},
     "starlette": {"guard", "page"},
     "uvicorn": {"run"},
-    "pydantic": {"protocol"},
-    "numpy": {"hosts", "rules"},
+    "pydantic": {"protocol", "answers"},
+    "numpy": {"hosts", "counted", "union", "rules"},
     "sqlite3": {"sqlite"},
     "psycopg": {"postgresql"},
     "pyspark": set[str](),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from selenium.common.exceptions import StaleElementReferenceException
 
+from tailrace.server.answers import History, HistoryPoint, OperatorState
 from tailrace.server.chart import lag_chart
 from tailrace.server.drawing import topology
-from tailrace.server.protocol import History, HistoryPoint, OperatorState
 from tailrace.server.sections import _percent
 from tailrace.server.wording import shown_lag, shown_time
 from watermark_servers import SECOND, ServerProcess, T, report, running, sink, source
@@ -158,6 +158,8 @@ def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, 
     assert decide("exclude", host="h3") == "'source' has no host 'h3'"
     assert decide("exclude", host="h2") == "done"
     assert decide("include", host="h2") == "done"
+    # The page asks first what is lost by it, and does it when it is sent again.
+    assert "would be advanced to 2025-11-21 04:39:59" in decide("advance", to="2025-11-21T04:39:59")
     assert decide("advance", to="2025-11-21T04:39:59") == "done"
     browser.find_element("css selector", "#override button").click()
     assert browser.find_elements("css selector", "#override input:invalid"), "an empty form isn't sent"
@@ -208,6 +210,7 @@ def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
             "operator": name,
             "kind": "operator",
             "client": "q",
+            "reporters": [],
             "upstreams": list(upstreams),
             "reported_at": T,
         }

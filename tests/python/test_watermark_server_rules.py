@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tailrace.server.hosts import HostTable
 from tailrace.server.rules import NEVER, allowed, low_watermark, parse_completeness
-from tailrace.server.topology import LowWatermarks, Node, find_cycle, held_by, layers, low_watermarks
+from tailrace.server.topology import LowWatermarks, Node, find_cycle, held_by, layers, low_watermarks, sort
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,8 +72,15 @@ def test_the_rule_is_what_sorting_says(progress: list[int], share: str) -> None:
     )
 
 
+def computed(
+    nodes: dict[str, Node], outputs: dict[str, int | None] | None = None, told: int | None = None
+) -> LowWatermarks:
+    order = sort({name: node.upstreams for name, node in nodes.items()})
+    return low_watermarks(nodes, order, outputs or {}, told=told)
+
+
 def test_a_chain_of_operators_has_the_min_of_all_before() -> None:
-    low = low_watermarks(
+    low = computed(
         {
             "sink": Node(upstreams=("join",), sink=True, bounds_output=[90]),
             "join": Node(upstreams=("a", "b"), bounds_output=[75, 60]),
@@ -87,37 +94,38 @@ def test_a_chain_of_operators_has_the_min_of_all_before() -> None:
 
 
 def test_an_operator_that_holds_nothing_hands_its_input_on() -> None:
-    low = low_watermarks({"a": Node(bounds_output=[5]), "map": Node(upstreams=("a",))})
+    low = computed({"a": Node(bounds_output=[5]), "map": Node(upstreams=("a",))})
     assert (low.outputs["map"], low.application) == (5, 5)
 
 
 def test_what_is_unknown_is_minus_infinity() -> None:
-    low = low_watermarks(
+    low = computed(
         {
             "a": Node(bounds_output=[5]),
             "b": Node(upstreams=("a", "of another query"), bounds_output=[3]),
-            "c": Node(upstreams=("b",), told_output=2),
-        }
+            "c": Node(upstreams=("b",)),
+        },
+        outputs={"c": 2},
     )
     assert low.outputs == {"a": 5, "b": None, "c": 2}
     assert low.application == 2
-    assert low_watermarks({}).application is None
+    assert computed({}).application is None
 
 
 def test_stamps_bound_a_source() -> None:
-    low = low_watermarks({"a": Node(bounds_input=[7], bounds_output=[9]), "b": Node(bounds_input=[7])})
+    low = computed({"a": Node(bounds_input=[7], bounds_output=[9]), "b": Node(bounds_input=[7])})
     assert low.inputs == {"a": 7, "b": 7}
     assert low.outputs == {"a": 7, "b": 7}
 
 
 def test_the_global_one_is_of_the_sinks_or_else_of_the_ends() -> None:
     a, b = Node(bounds_output=[5]), Node(upstreams=("a",), bounds_output=[3])
-    assert low_watermarks({"a": a, "b": b}).application == 3
-    assert low_watermarks({"a": a, "b": b, "s": Node(upstreams=("a",), sink=True)}).application == 5
+    assert computed({"a": a, "b": b}).application == 3
+    assert computed({"a": a, "b": b, "s": Node(upstreams=("a",), sink=True)}).application == 5
 
 
 def test_what_was_told_is_never_taken_back() -> None:
-    low = low_watermarks({"a": Node(bounds_output=[5], told_output=8), "b": Node(upstreams=("a",))}, told=10)
+    low = computed({"a": Node(bounds_output=[5]), "b": Node(upstreams=("a",))}, outputs={"a": 8}, told=10)
     assert (low.outputs, low.application) == ({"a": 8, "b": 8}, 10)
 
 
@@ -147,29 +155,40 @@ def test_layers_are_the_longest_way_from_a_source() -> None:
 
 
 def test_hosts_count_when_rostered_or_seen_and_not_excluded() -> None:
-    hosts = HostTable()
-    assert hosts.low_watermark(ONE) is None
+    excluded: set[str] = set()
+    hosts = HostTable(excluded)
+    assert hosts.counted().low_watermark(ONE) is None
     hosts.advance({"a": 5, "b": 9})
-    assert (hosts.low_watermark(ONE), hosts.counting(), hosts.newest()) == (5, 2, 9)
+    assert (hosts.counted().low_watermark(ONE), hosts.counted().counting(), hosts.counted().newest()) == (
+        5,
+        2,
+        9,
+    )
     hosts.set_roster(["a", "b", "c"])
-    assert (hosts.low_watermark(ONE), hosts.low_watermark(Fraction(1, 2))) == (None, 5)
-    hosts.set_excluded("c", excluded=True)
-    assert (hosts.low_watermark(ONE), hosts.counting(), hosts.excluded()) == (5, 2, ["c"])
-    hosts.set_excluded("c", excluded=False)
+    assert (hosts.counted().low_watermark(ONE), hosts.counted().low_watermark(Fraction(1, 2))) == (None, 5)
+    excluded.add("c")
+    hosts.exclusions_changed()
+    assert (hosts.counted().low_watermark(ONE), hosts.counted().counting(), hosts.counted().excluded()) == (
+        5,
+        2,
+        ["c"],
+    )
+    excluded.clear()
+    hosts.exclusions_changed()
     hosts.set_roster(["b"])
-    assert (hosts.low_watermark(ONE), hosts.roster()) == (9, {"b"})
+    assert (hosts.counted().low_watermark(ONE), hosts.roster()) == (9, {"b"})
     hosts.set_roster([])
-    assert (hosts.low_watermark(ONE), hosts.counting()) == (5, 2)
+    assert (hosts.counted().low_watermark(ONE), hosts.counted().counting()) == (5, 2)
 
 
 def test_the_slowest_hosts_come_first_and_equal_ones_by_name() -> None:
     hosts = HostTable()
     hosts.set_roster(["never"])
     hosts.advance({f"h{n:03d}": 1_000 - n // 2 for n in range(300)})
-    assert [h.name for h in hosts.slowest(4)] == ["never", "h298", "h299", "h296"]
-    assert [h.progress for h in hosts.slowest(2)] == [None, 851]
-    assert len(hosts.slowest(1_000)) == 301
-    assert [h.counts for h in hosts.slowest(2)] == [True, False]
+    assert [h.name for h in hosts.counted().slowest(4)] == ["never", "h298", "h299", "h296"]
+    assert [h.progress for h in hosts.counted().slowest(2)] == [None, 851]
+    assert len(hosts.counted().slowest(1_000)) == 301
+    assert [h.counts for h in hosts.counted().slowest(2)] == [True, False]
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 20), max_size=5), max_size=12))
@@ -181,4 +200,4 @@ def test_a_table_holds_the_maxima(deltas: list[dict[str, int]]) -> None:
         assert news == {name: time for name, time in delta.items() if time > expected.get(name, NEVER)}
         hosts.advance(news)
         expected.update(news)
-    assert {host.name: host.progress for host in hosts.slowest(100)} == expected
+    assert {host.name: host.progress for host in hosts.counted().slowest(100)} == expected

@@ -39,10 +39,15 @@ def source(
 
 
 def sink(
-    low: Mapping[str, int], *, name: str = "sink", upstreams: Sequence[str] = ("source",)
+    low: Mapping[str, int],
+    *,
+    name: str = "sink",
+    upstreams: Sequence[str] = ("source",),
+    **fields: object,
 ) -> dict[str, Any]:
     """A sink's part of a report."""
-    return {"operator": name, "kind": "sink", "upstreams": list(upstreams), "low_watermarks": dict(low)}
+    given = {"upstreams": list(upstreams), "low_watermarks": dict(low), **fields}
+    return {"operator": name, "kind": "sink", **given}
 
 
 def report(*operators: Mapping[str, Any], windows: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:

@@ -8,11 +8,16 @@ Files import downwards alone, from `run`, which starts the process:
     views               an application as the API, the page and the metrics show it
     worker              one thread owns state and database; reports that wait together share a commit
     ledger              what a report, an override and a reader do, as transactions
-    store, schema       the state of an application in a database
-    opening, sqlite, postgresql, database        SQLite or PostgreSQL
-    state, hosts        the same state in memory
-    protocol            the JSON of the API
-    topology, rules, wording     pure: low watermarks along a graph, the completeness rule, times for people
+    intake, identity    a report: what it makes of the state, and whether its query may send it
+    decisions, answering        a person's decision; what a client is told
+    store, loading, records     the state of an application in a database
+    opening, migration, schema, sqlite, postgresql, database        SQLite or PostgreSQL
+    journal             what is written of a change; the store does it
+    state, reporter     the same state in memory: operators, and what each query has told of them
+    hosts, union, counted       hosts of a query, of several, and as the completeness rule sees them
+    protocol, answers   the JSON of the API
+    topology, rules, names, clock, wording     pure: low watermarks along a graph, the completeness rule,
+                        names on the wire, times
 
 `overview` is the other end: what `tailrace watermarks` asks a server and prints. Nothing here imports Spark.
 """

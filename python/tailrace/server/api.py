@@ -10,15 +10,16 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from tailrace._version import __version__
-from tailrace.server import protocol, views
+from tailrace.server import answers, protocol, views
 from tailrace.server.database import DatabaseError
 from tailrace.server.protocol import Name
-from tailrace.server.state import App, RefusedError
+from tailrace.server.reporter import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tailrace.server.ledger import Ledger
+    from tailrace.server.state import App
     from tailrace.server.worker import Worker
 
 _SHOWN_ERRORS = 3
@@ -79,7 +80,7 @@ def worker_of(request: Request) -> Worker:
 
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": protocol.Problem, "description": description}
+    status: {"model": answers.Problem, "description": description}
     for status, description in {
         400: "The body is no JSON.",
         401: "A token is needed.",
@@ -96,34 +97,34 @@ _router = APIRouter(prefix="/v1/apps", responses=_PROBLEMS)
 
 
 @_router.post("/{app}/reports", summary="Report progress")
-async def report(app: AppName, body: protocol.Report, request: Request) -> protocol.ReportAnswer:
+async def report(app: AppName, body: protocol.Report, request: Request) -> answers.ReportAnswer:
     """Takes in how far operators have come; answers with the low watermarks. Repeat it till it is taken."""
     return await worker_of(request).report(app, body)
 
 
 @_router.get("", summary="All applications")
-async def apps(request: Request) -> list[protocol.AppSummary]:
+async def apps(request: Request) -> list[answers.AppSummary]:
     """All applications, by name."""
 
-    def read(ledger: Ledger) -> list[protocol.AppSummary]:
+    def read(ledger: Ledger) -> list[answers.AppSummary]:
         states = (ledger.app(name) for name in ledger.names())
-        return [views.app_state(app, ledger.clock()) for app in states if app is not None]
+        return [views.app_state(app, ledger.now(), ledger.limits) for app in states if app is not None]
 
     return await worker_of(request).call(read)
 
 
 @_router.get("/{app}", summary="One application")
-async def one_app(app: AppName, request: Request) -> protocol.AppState:
+async def one_app(app: AppName, request: Request) -> answers.AppState:
     """An application with the low watermarks of all its operators."""
     return await worker_of(request).call(
-        lambda ledger: views.app_state(known_app(ledger, app), ledger.clock())
+        lambda ledger: views.app_state(known_app(ledger, app), ledger.now(), ledger.limits)
     )
 
 
 @_router.get("/{app}/hosts", summary="Hosts, the slowest first")
 async def hosts(
     app: AppName, request: Request, operator: Operator = None, limit: Limit = 20, offset: Offset = 0
-) -> protocol.HostPage:
+) -> answers.HostPage:
     """The hosts of one source, or of all."""
     return await worker_of(request).call(
         lambda ledger: views.host_page(known_app(ledger, app), operator, limit, offset, ledger.clock())
@@ -133,11 +134,11 @@ async def hosts(
 @_router.get("/{app}/windows", summary="Completeness reports of windows")
 async def windows(
     app: AppName, request: Request, operator: Operator = None, limit: Limit = 20, offset: Offset = 0
-) -> protocol.WindowPage:
+) -> answers.WindowPage:
     """Windows that have closed, the latest first."""
     return await worker_of(request).call(
         lambda ledger: views.window_page(
-            ledger.store.windows(known_app(ledger, app), operator, limit, offset)
+            ledger.records.windows(known_app(ledger, app), operator, limit, offset)
         )
     )
 
@@ -145,39 +146,48 @@ async def windows(
 @_router.get("/{app}/history", summary="Low watermarks over time")
 async def history(
     app: AppName, request: Request, since: Annotated[int, Query(ge=0, le=protocol.MAX_TIME)] = 0
-) -> protocol.History:
+) -> answers.History:
     """Output low watermarks of the last six hours, every ten seconds in which something was reported."""
     return await worker_of(request).call(
-        lambda ledger: views.history(ledger.store.history(known_app(ledger, app), since))
+        lambda ledger: views.history(ledger.records.history(known_app(ledger, app), since))
     )
 
 
 @_router.get("/{app}/overrides", summary="The audit table")
 async def overrides(
     app: AppName, request: Request, limit: Limit = 20, offset: Offset = 0
-) -> protocol.OverridePage:
+) -> answers.OverridePage:
     """What operators have decided over the rules, the latest first."""
     return await worker_of(request).call(
-        lambda ledger: views.override_page(ledger.store.audit(known_app(ledger, app), limit, offset))
+        lambda ledger: views.override_page(ledger.records.audit(known_app(ledger, app), limit, offset))
     )
 
 
-@_router.post("/{app}/overrides", summary="Advance, exclude, include or remove")
-async def override(app: AppName, body: protocol.OverrideRequest, request: Request) -> protocol.Override:
-    """Does it and audits it. Include takes back an exclusion, a new report a removal, nothing an advance."""
+@_router.post("/{app}/overrides", summary="Advance, undo, exclude, include, remove or purge")
+async def override(app: AppName, body: protocol.OverrideRequest, request: Request) -> answers.Override:
+    """Does it and audits it. Include takes back an exclusion, undo an advance, a new report a removal."""
 
     def decide(ledger: Ledger) -> int:
         known_app(ledger, app)
         return ledger.override(app, body)
 
     at = await worker_of(request).call(decide)
-    return protocol.Override(at=at, **{**body.model_dump(), "operator": body.operator or ""})
+    return answers.Override(
+        at=at,
+        action=body.action,
+        operator=body.operator or "",
+        to=body.to,
+        host=body.host or body.client,
+        name=body.name,
+        reason=body.reason,
+    )
 
 
-def problem(status: int, reason: str) -> Response:
+def problem(status: int, reason: str, code: str | None = None) -> Response:
     """A refusal in JSON."""
+    body = {"detail": reason} if code is None else {"detail": reason, "code": code}
     # Only ASCII: the reason may quote what was no text at all.
-    return Response(json.dumps({"detail": reason}), status, media_type="application/json")
+    return Response(json.dumps(body), status, media_type="application/json")
 
 
 def _malformed(_: Request, error: Exception) -> Response:
@@ -194,6 +204,9 @@ def _answers(status: int) -> Callable[[Request, Exception], Response]:
     return lambda _, error: problem(status, str(error))
 
 
-_refused = _answers(409)
+def _refused(_: Request, error: Exception) -> Response:
+    return problem(409, str(error), getattr(error, "code", None))
+
+
 _unknown = _answers(404)
 _unavailable = _answers(503)

@@ -10,7 +10,7 @@ from tailrace.server.wording import shown_lag, shown_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tailrace.server.protocol import History, HistoryPoint
+    from tailrace.server.answers import History, HistoryPoint
 
 _WIDTH, _HEIGHT = 1_040, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 12, 12, 28

@@ -82,6 +82,18 @@ class Database(ABC):
             yield
 
     @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part of a transaction that hasn't happened if it raises, while the rest of it may."""
+        self.run("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            self.run("ROLLBACK TO SAVEPOINT part")
+            self.run("RELEASE SAVEPOINT part")
+            raise
+        self.run("RELEASE SAVEPOINT part")
+
+    @contextmanager
     def _block(self, begin: str) -> Iterator[None]:
         try:
             self.run(begin)
@@ -107,6 +119,10 @@ class Database(ABC):
     @abstractmethod
     def lock_creation(self) -> None:
         """Makes servers that create the tables at the same moment do so one after the other."""
+
+    @abstractmethod
+    def renumber(self, table: str) -> None:
+        """Makes new rows of a table get numbers above those that were given by hand."""
 
     @abstractmethod
     def tidy(self) -> None:

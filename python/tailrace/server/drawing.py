@@ -12,7 +12,7 @@ from tailrace.server.wording import shown_lag, shown_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tailrace.server.protocol import OperatorState
+    from tailrace.server.answers import OperatorState
 
 _WIDTH, _HEIGHT = 232, 92
 _GAP_X, _GAP_Y = 64, 18

@@ -1,118 +1,101 @@
-"""The hosts of one source in memory: arrays of numbers, so that ten thousand of them cost microseconds."""
+"""The hosts that one reporter of a source has told of: arrays of numbers, for ten thousand at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailrace.server.rules import NEVER, low_watermark
+from tailrace.server.counted import Counted
+from tailrace.server.rules import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from fractions import Fraction
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
 _FIRST_ROOM = 64
 
-
-@dataclass(frozen=True)
-class Host:
-    """One host as it stands.
-
-    Attributes:
-        progress: how far its log has been read, in microseconds; None if it was never seen.
-        counts: whether the watermark waits for it: it is rostered, or there is no roster, and not excluded.
-        excluded: whether an operator has taken it out.
-        idle: whether it is silent for longer than its source waits.
-    """
-
-    name: str
-    progress: int | None
-    counts: bool
-    excluded: bool
-    idle: bool = False
+INHERITED = -1
+"""The `risen` of a host out of a database of format 2, which didn't know who had reported it."""
 
 
 class HostTable:
-    """Progress, roster and exclusions of a source's hosts.
+    """Progress and roster of the hosts that a reporter has told of.
+
+    Silence is counted in the reporter's own time, `active`, which goes on only while others rise: a night in
+    which nobody logs, a query that is down and a clock that jumps make nobody silent.
+
+    Args:
+        excluded: names that an operator's decision has taken out; shared, and changed by its owner alone,
+            who calls `exclusions_changed` then.
 
     Attributes:
         has_roster: whether hosts count because a roster names them, rather than because they were seen.
+        active: microseconds in which hosts of this table have risen.
+        idle_after: how long a host may be silent, in microseconds of `active`; None: all are waited for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, excluded: Collection[str] = ()) -> None:
         self.has_roster = False
+        self.active = 0
+        self.idle_after: int | None = None
+        self._excluded_names = excluded
         self._names: list[str] = []
         self._index: dict[str, int] = {}
         self._progress = np.full(_FIRST_ROOM, NEVER, np.int64)
         self._rostered = np.zeros(_FIRST_ROOM, bool)
-        self._excluded = np.zeros(_FIRST_ROOM, bool)
-        # Silence is what this server sees, and not in the database: before it started it has seen nothing.
-        self._risen = np.ones(_FIRST_ROOM, bool)
-        self._risen_at = np.zeros(_FIRST_ROOM, np.int64)
-        self._idle = np.zeros(_FIRST_ROOM, bool)
+        self._risen = np.zeros(_FIRST_ROOM, np.int64)
+        self._excluded: NDArray[np.bool_] | None = None
+        self._known_idle: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._names)
 
+    @property
+    def names(self) -> Sequence[str]:
+        """All hosts, in the order in which they came; it only grows."""
+        return self._names
+
+    @property
+    def progress(self) -> NDArray[np.int64]:
+        """How far each is read; NEVER for one that was rostered alone."""
+        return self._progress[: len(self)]
+
+    @property
+    def inherited(self) -> NDArray[np.bool_]:
+        """Those of which it isn't known whether this reporter has told of them."""
+        inherited: NDArray[np.bool_] = self._risen[: len(self)] == INHERITED
+        return inherited
+
     def fill(self, rows: Sequence[tuple[str, int, int, int]]) -> None:
-        """Takes rows of the store over what is here: name, progress, rostered, excluded."""
+        """Takes rows of the store over what is here: name, progress, rostered, risen."""
         if not rows:
             return
-        names, progress, rostered, excluded = zip(*rows, strict=True)
+        names, progress, rostered, risen = zip(*rows, strict=True)
         # Arrays once, not once a use: a million rows are read when a server starts.
-        at, read = np.array(self._places(names)), np.array(progress, np.int64)
-        self._risen[at] |= self._progress[at] < read
-        self._progress[at] = read
+        at = np.array(self._places(names))
+        self._progress[at] = np.array(progress, np.int64)
         self._rostered[at] = np.array(rostered, bool)
-        self._excluded[at] = np.array(excluded, bool)
+        self._risen[at] = np.array(risen, np.int64)
 
     def news(self, progress: Mapping[str, int]) -> dict[str, int]:
-        """Those of some reported maxima that are above what is known."""
-        index, known = self._index, self._progress
-        places = [index.get(name, -1) for name in progress]
-        before = np.where(np.array(places, np.int64) < 0, NEVER, known[places])
-        moved = np.fromiter(progress.values(), np.int64, len(places)) > before
-        return {name: time for (name, time), new in zip(progress.items(), moved, strict=True) if new}
+        """Those of some reported maxima that say something new."""
+        index, known, risen = self._index, self._progress, self._risen
+        places = np.array([index.get(name, -1) for name in progress], np.int64)
+        given = np.fromiter(progress.values(), np.int64, len(places))
+        new = (places < 0) | (given > known[places]) | (risen[places] == INHERITED)
+        return {name: time for (name, time), is_new in zip(progress.items(), new, strict=True) if is_new}
 
     def advance(self, progress: Mapping[str, int]) -> None:
-        """Takes maxima in, from `news`."""
+        """Takes maxima in, from `news`, as of `active`."""
         places = self._places(progress)  # first: it may make the arrays anew
-        self._progress[places] = list(progress.values())
-        self._risen[places] = True
+        self._progress[places] = np.maximum(self._progress[places], list(progress.values()))
+        self._risen[places] = self.active
 
-    def judge_silence(self, now: int, idle_after: int | None) -> list[str]:
-        """Finds the hosts whose progress hasn't risen for too long; they count again once it has.
-
-        Args:
-            now: the server's clock, in microseconds.
-            idle_after: how long that is; None: all are waited for.
-
-        Returns:
-            Those hosts that have become idle with this, by name.
-        """
-        size = len(self)
-        self._risen_at[:size][self._risen[:size]] = now
-        self._risen[:size] = False
-        before = self._idle[:size].copy()
-        if idle_after is None:
-            self._idle[:size] = False
-            return []
-        self._idle[:size] = now - self._risen_at[:size] >= idle_after
-        # Taken out, or not in the roster: nobody waits for it anyway.
-        return sorted(self._names[i] for i in np.flatnonzero(self._idle[:size] & ~before & self._named()))
-
-    def idle(self) -> list[str]:
-        """The hosts that would count if they weren't idle, by name."""
-        size = len(self)
-        return sorted(self._names[i] for i in np.flatnonzero(self._idle[:size] & self._named()))
-
-    def unknown(self, names: Iterable[str]) -> int:
-        """How many of some names have no row yet."""
-        return sum(name not in self._index for name in names)
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Those of some names that have no row yet."""
+        return [name for name in names if name not in self._index]
 
     def roster(self) -> set[str]:
         """The hosts that the roster names."""
@@ -125,81 +108,79 @@ class HostTable:
         self._rostered[places] = True
         self.has_roster = bool(places)
 
-    def set_excluded(self, name: str, *, excluded: bool) -> None:
-        """Takes a host out, or back in."""
-        places = self._places([name])
-        self._excluded[places] = excluded
+    def unrostered(self) -> list[str]:
+        """The hosts that no roster names."""
+        return [self._names[i] for i in np.flatnonzero(~self._rostered[: len(self)])]
+
+    def silent_for(self, time: int) -> list[str]:
+        """The hosts that no roster names and that haven't risen for some microseconds of `active`."""
+        size = len(self)
+        silent = ~self._rostered[:size] & (self._silence() >= time)
+        return [self._names[i] for i in np.flatnonzero(silent)]
+
+    def forget(self, names: Collection[str]) -> None:
+        """Takes hosts out as if they had never been told of."""
+        gone = set(names)
+        kept = [
+            (name, int(self._progress[i]), int(self._rostered[i]), int(self._risen[i]))
+            for i, name in enumerate(self._names)
+            if name not in gone
+        ]
+        fresh = HostTable(self._excluded_names)
+        fresh.has_roster, fresh.active, fresh.idle_after = self.has_roster, self.active, self.idle_after
+        fresh.fill(kept)
+        self.__dict__.update(fresh.__dict__)
+
+    def newly_idle(self) -> list[str]:
+        """Hosts that have become idle since the last call, by name."""
+        if self.idle_after is None:
+            self._known_idle.clear()
+            return []
+        now = set(self.counted().idle())
+        before, self._known_idle = self._known_idle, now
+        return sorted(now - before)
 
     def is_known(self, name: str) -> bool:
         """Whether the host was rostered or seen."""
         return name in self._index
 
-    def excluded(self) -> list[str]:
-        """The hosts taken out, by name."""
-        return sorted(self._names[i] for i in np.flatnonzero(self._excluded[: len(self)]))
+    def exclusions_changed(self) -> None:
+        """Hosts were taken out, or back in."""
+        self._excluded = None
 
-    def counting(self) -> int:
-        """How many hosts count."""
-        return int(np.count_nonzero(self._counts()))
-
-    def newest(self) -> int | None:
-        """The progress of the host that is ahead of all others; None if none was seen."""
-        known = int(self._progress[: len(self)].max(initial=NEVER))
-        return None if known == NEVER else known
-
-    def low_watermark(self, completeness: Fraction) -> int | None:
-        """The completeness rule over the hosts that count."""
-        return low_watermark(self._progress[: len(self)][self._counts()], completeness)
-
-    def behind(self, time: int) -> int:
-        """How many of the hosts that count haven't been read up to a time."""
-        return int(np.count_nonzero(self._progress[: len(self)][self._counts()] < time))
-
-    def slowest(self, limit: int) -> list[Host]:
-        """The hosts with the smallest progress, those never seen first, equal ones by name.
-
-        Args:
-            limit: how many at most.
-        """
-        progress = self._progress[: len(self)]
-        # The k-th smallest first: sorting ten thousand rows by name for a page of twenty would cost more.
-        limit = min(limit, len(self))
-        if not limit:
-            return []
-        bound = np.partition(progress, limit - 1)[limit - 1]
-        near = np.flatnonzero(progress <= bound).tolist()
-        times = progress.tolist()
-        counts = self._counts()
-        idle = self._idle[: len(self)] & self._named()
-        return [
-            Host(
-                self._names[i],
-                None if times[i] == NEVER else times[i],
-                bool(counts[i]),
-                bool(self._excluded[i]),
-                bool(idle[i]),
-            )
-            for i in sorted(near, key=lambda i: (times[i], self._names[i]))[:limit]
-        ]
-
-    def _counts(self) -> NDArray[np.bool_]:
-        counts: NDArray[np.bool_] = self._named() & ~self._idle[: len(self)]
-        return counts
-
-    def _named(self) -> NDArray[np.bool_]:
-        """Those that count unless they are idle."""
+    def counted(self) -> Counted:
+        """The hosts as the completeness rule sees them."""
         size = len(self)
-        # Excluding a host before it was ever seen makes a row of it, which mustn't count without a roster.
         named = self._rostered[:size] if self.has_roster else self._progress[:size] != NEVER
-        included: NDArray[np.bool_] = named & ~self._excluded[:size]
-        return included
+        return Counted(
+            self._names, self._progress[:size], named, self._idle(), self._taken_out(), self.has_roster
+        )
+
+    def _taken_out(self) -> NDArray[np.bool_]:
+        size = len(self)
+        if self._excluded is None or len(self._excluded) != size:
+            self._excluded = np.zeros(size, bool)
+            self._excluded[[self._index[name] for name in self._excluded_names if name in self._index]] = True
+        return self._excluded
+
+    def _silence(self) -> NDArray[np.int64]:
+        silence: NDArray[np.int64] = self.active - np.maximum(self._risen[: len(self)], 0)
+        return silence
+
+    def _idle(self) -> NDArray[np.bool_]:
+        if self.idle_after is None:
+            return np.zeros(len(self), bool)
+        return self._silence() >= self.idle_after
 
     def _places(self, names: Iterable[str]) -> list[int]:
         index = self._index
         found = [index.setdefault(name, len(index)) for name in names]
         if len(index) > len(self._names):
-            self._names.extend(list(index)[len(self._names) :])
+            first = len(self._names)
+            self._names.extend(list(index)[first:])
             self._grow(len(index))
+            # Silence counts from when a host was first heard of.
+            self._risen[first : len(index)] = self.active
         return found
 
     def _grow(self, size: int) -> None:
@@ -207,7 +188,4 @@ class HostTable:
             more = max(size, 2 * len(self._progress)) - len(self._progress)
             self._progress = np.concatenate([self._progress, np.full(more, NEVER, np.int64)])
             self._rostered = np.concatenate([self._rostered, np.zeros(more, bool)])
-            self._excluded = np.concatenate([self._excluded, np.zeros(more, bool)])
-            self._risen = np.concatenate([self._risen, np.ones(more, bool)])
-            self._risen_at = np.concatenate([self._risen_at, np.zeros(more, np.int64)])
-            self._idle = np.concatenate([self._idle, np.zeros(more, bool)])
+            self._risen = np.concatenate([self._risen, np.zeros(more, np.int64)])

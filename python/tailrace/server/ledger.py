@@ -9,36 +9,32 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tailrace.server import answering, decisions, intake
+from tailrace.server.clock import SECOND, Moment, ticks, wall_clock
 from tailrace.server.database import DatabaseError
-from tailrace.server.protocol import MAX_IDLE_NAMED, LowWatermark, ReportAnswer
-from tailrace.server.state import App, RefusedError, RosterState, Settings
-from tailrace.server.topology import latest
+from tailrace.server.protocol import MAX_IDLE_NAMED
+from tailrace.server.records import Records
+from tailrace.server.reporter import RefusedError
+from tailrace.server.state import App, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
+    from tailrace.server.answers import ReportAnswer
     from tailrace.server.database import Database
-    from tailrace.server.protocol import OperatorReport, OverrideRequest, Report
-    from tailrace.server.state import Operator
+    from tailrace.server.protocol import OverrideRequest, Report
     from tailrace.server.store import Store
     from tailrace.server.topology import LowWatermarks
 
 _log = logging.getLogger(__name__)
 
-SECOND = 1_000_000
 HISTORY_STEP = 10 * SECOND
 HISTORY_KEPT = 6 * 3_600 * SECOND
 WINDOWS_KEPT = 1_000
+AUDIT_KEPT = 10_000
 _PRUNE_EVERY = 60 * HISTORY_STEP
-
-
-def wall_clock() -> int:
-    """Microseconds since 1970-01-01 UTC."""
-    return time.time_ns() // 1_000
 
 
 class Ledger:
@@ -48,11 +44,27 @@ class Ledger:
         database: where they are.
         store: its statements.
         clock: microseconds since 1970-01-01 UTC.
+        tick: microseconds of a clock that nobody sets; None: as `clock`, if that was given.
+        limits: what is taken at most.
+
+    Attributes:
+        tidy: does what commits have left for later.
     """
 
-    def __init__(self, database: Database, store: Store, clock: Callable[[], int] = wall_clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        store: Store,
+        clock: Callable[[], int] = wall_clock,
+        tick: Callable[[], int] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.clock = clock
         self.store = store
+        self.tidy = database.tidy
+        self.records = Records(database)
+        self.limits = limits or Limits()
+        self._tick = tick or (ticks if clock is wall_clock else clock)
         self._database = database
         self._apps: dict[str, App] = {}
         self._sampled: dict[str, int] = {}
@@ -69,6 +81,10 @@ class Ledger:
             if collecting:
                 gc.enable()
 
+    def now(self) -> Moment:
+        """This moment, by both clocks."""
+        return Moment(self.clock(), self._tick())
+
     def names(self) -> list[str]:
         """All applications, by name."""
         return self.store.names()
@@ -78,49 +94,100 @@ class Ledger:
         app = self._known(name)
         try:
             with self._database.snapshot():
-                self.store.refresh(app)
+                self.store.refresh(app, self.now())
         except DatabaseError:
             self._apps.clear()
             raise
         return self._keep(app)
 
-    def report(self, reports: Sequence[tuple[str, Report]]) -> list[ReportAnswer | RefusedError]:
-        """Takes reports in, all in one transaction; a refused one changes nothing.
+    def report(self, reports: Sequence[tuple[str, Report]]) -> list[ReportAnswer | Exception]:
+        """Takes reports in, all in one transaction.
 
         Args:
             reports: each with the name of its application.
 
+        Returns:
+            Of each its answer, or what refuses it: it has changed nothing then. An error that isn't a
+            refusal is one of its application's alone.
+
         Raises:
             DatabaseError: none of them is in the database, or isn't known to be: send them again.
         """
-        names = sorted(
-            {name for name, _ in reports}
-        )  # in one order, or two servers could wait for each other
-        refused: dict[int, RefusedError] = {}
+        # In one order, or two servers could wait for each other.
+        names = sorted({name for name, _ in reports})
+        try:
+            return self._report(names, reports)
+        except DatabaseError as error:
+            if len(names) == 1:
+                raise
+            _log.warning("Reports of %s applications are taken one by one: %s", len(names), error)
+        found: dict[int, ReportAnswer | Exception] = {}
+        for name in names:
+            places = [i for i, (app, _) in enumerate(reports) if app == name]
+            try:
+                found.update(zip(places, self._report([name], [reports[i] for i in places]), strict=True))
+            except DatabaseError as error:
+                found.update(dict.fromkeys(places, error))
+        return [found[i] for i in range(len(reports))]
+
+    def _report(
+        self, names: Sequence[str], reports: Sequence[tuple[str, Report]]
+    ) -> list[ReportAnswer | Exception]:
+        found: dict[int, ReportAnswer | Exception] = {}
+        kept: list[App] = []
         try:
             with self._database.transaction():
-                apps = {name: self._locked(name) for name in names}
-                changed: dict[str, set[str]] = {name: set() for name in names}
-                for i, (name, report) in enumerate(reports):
+                for name in names:
+                    mine = {i: report for i, (app, report) in enumerate(reports) if app == name}
                     try:
-                        self._take_in(apps[name], report)
-                        changed[name].update(operator.operator for operator in report.operators)
-                    except RefusedError as error:
-                        refused[i] = error
-                low = {name: self._tell(app, changed[name]) for name, app in apps.items() if app.id}
+                        # Alone in its transaction an application needs no part of its own.
+                        if len(names) == 1:
+                            kept.append(self._report_app(name, mine, found))
+                        else:
+                            with self._database.savepoint():
+                                kept.append(self._report_app(name, mine, found))
+                    except DatabaseError:
+                        raise
+                    except Exception as error:
+                        if len(names) == 1:
+                            raise
+                        _log.exception("Reports of %r have failed", name)
+                        self._apps.pop(name, None)  # memory may be ahead of the database
+                        found.update(dict.fromkeys(mine, error))
         except BaseException:
-            self._apps.clear()  # memory may be ahead of the database
+            self._apps.clear()
             raise
-        for app in apps.values():
+        for app in kept:
             self._keep(app)
-        return [
-            refused[i] if i in refused else _answer(apps[name], report, low[name])
-            for i, (name, report) in enumerate(reports)
-        ]
+        return [found[i] for i in range(len(reports))]
 
-    def tidy(self) -> None:
-        """Does what commits have left for later."""
-        self._database.tidy()
+    def _report_app(
+        self, name: str, reports: dict[int, Report], found: dict[int, ReportAnswer | Exception]
+    ) -> App:
+        app = self._locked(name)
+        taken: dict[int, Report] = {}
+        moment = self.now()
+        for i, report in reports.items():
+            try:
+                self._take_in(app, report, moment)
+                taken[i] = report
+            except RefusedError as error:
+                found[i] = error
+        if app.id:
+            self._log_silence(app, list(taken.values()))
+            is_due = self._tell_readers(app)
+            # What follows now, without what was told: who has come new isn't told what others were told.
+            computed = app.computed(self.limits)
+            for i, report in taken.items():
+                found[i] = answering.answer(app, report, computed, moment, self.limits)
+                client = app.clients[report.client]
+                for reported in report.operators:
+                    self.store.put_reporter(app, app.operators[reported.operator].reporters[client.name])
+                self.store.put_client(app, client)
+            if is_due:
+                self.records.prune(app, moment.at - HISTORY_KEPT, WINDOWS_KEPT, AUDIT_KEPT)
+                intake.forget_silent(app, moment, self.limits, self.store)
+        return app
 
     def override(self, name: str, request: OverrideRequest) -> int:
         """Does what an operator has decided, and writes it to the audit table.
@@ -129,29 +196,44 @@ class Ledger:
             The moment that the audit table has for it.
 
         Raises:
-            RefusedError: what it names is unknown, or the time is in the future of all that is known.
+            RefusedError: what it names is unknown, the time is in the future of all that is known, or it
+                isn't confirmed.
             DatabaseError: it hasn't happened, or isn't known to have.
         """
-        now = self.clock()
+        moment = self.now()
         refused: RefusedError | None = None
         try:
             with self._database.transaction():
                 app = self._locked(name)
                 try:
-                    self._decide(app, request, now)
+                    if request.action == "purge" and request.operator is None:
+                        self._purge(app, request)
+                    else:
+                        decisions.decide(app, request, moment, self.limits, self.store)
                 except RefusedError as error:
                     refused = error  # the transaction ends well: memory has the version that it has made
                 else:
-                    line = (request.action, request.operator or "", request.to, request.host)
-                    self.store.add_audit(app, now, (*line, request.name, request.reason))
-                    self._tell(app, {request.operator} if request.operator else set(app.operators))
+                    if app.id:
+                        which = request.host or request.client
+                        line = (request.action, request.operator or "", request.to, which)
+                        self.store.add_audit(app, moment.at, (*line, request.name, request.reason))
+                        self._tell_readers(app)
         except BaseException:
             self._apps.clear()
             raise
         self._keep(app)
         if refused is not None:
             raise refused
-        return now
+        return moment.at
+
+    def _purge(self, app: App, request: OverrideRequest) -> None:
+        decisions.refuse_unconfirmed(request, f"{app.name!r} would be forgotten with all its operators")
+        self.store.drop_app(app)
+        # Its audit table goes with it; the log has what remains.
+        _log.warning("%r was purged by %r: %s", app.name, request.name, request.reason)
+        self._apps.pop(app.name, None)
+        self._sampled.pop(app.name, None)
+        app.id = 0
 
     def _known(self, name: str) -> App:
         return self._apps.get(name) or App(0, name)
@@ -159,6 +241,7 @@ class Ledger:
     def _keep(self, app: App) -> App | None:
         # Only what is in the database: names that somebody asked for don't fill the memory.
         if not app.id:
+            self._apps.pop(app.name, None)
             return None
         self._apps[app.name] = app
         return app
@@ -166,138 +249,57 @@ class Ledger:
     def _locked(self, name: str) -> App:
         app = self._known(name)
         if self.store.lock(name):
-            self.store.refresh(app)
+            self.store.refresh(app, self.now())
+        elif app.id:
+            app = App(0, name)  # it was purged by another server
         return app
 
-    def _take_in(self, app: App, report: Report) -> None:
-        app.check(report)
+    def _take_in(self, app: App, report: Report, moment: Moment) -> None:
+        intake.check(app, report, moment, self.limits, self.store)
         if not app.id:
-            self.store.create(app.name)
-            self.store.refresh(app)
-            app.check(report)  # against what another server may have created meanwhile
-        app.reported_at = max(app.reported_at, self.clock())
-        for reported in report.operators:
-            self._take_in_operator(app, report.client, reported)
-        for window in report.windows:
-            self.store.put_window(app.operators[window.operator], window)
+            if self.store.count() >= self.limits.apps:
+                raise RefusedError(
+                    f"this server has {self.limits.apps:,} applications, and takes no more: purge those that "
+                    "are gone"
+                )
+            self.store.create(app.name, moment)
+            self.store.refresh(app, moment)
+            # Against what another server may have created meanwhile.
+            intake.check(app, report, moment, self.limits, self.store)
+        intake.take_in(app, report, moment, self.limits, self.store)
 
-    def _take_in_operator(self, app: App, client: str, reported: OperatorReport) -> None:
-        operator = app.operators.get(reported.operator)
-        completeness = reported.completeness or (operator.settings.completeness if operator else "1")
-        upstreams = tuple(dict.fromkeys(reported.upstreams))
-        settings = Settings(reported.kind, client, upstreams, completeness, reported.idle_after)
-        if operator is None:
-            operator = self.store.add_operator(app, reported.operator, settings)
-            app.operators[operator.name] = operator
-        operator.settings = settings
-        operator.removed = False
-        operator.reported_at = max(operator.reported_at, self.clock())
-        operator.stamps = latest(operator.stamps, reported.input_low_watermark)
-        self._take_in_roster(app, operator, reported)
-        progress = operator.hosts.news(reported.progress)
-        if progress:
-            self.store.put_progress(app, operator, progress)
-            operator.hosts.advance(progress)
-        known = operator.key_groups
-        groups = {g: t for g, t in reported.low_watermarks.items() if known.get(g, -1) < t}
-        if groups:
-            self.store.put_key_groups(app, operator, groups)
-            known.update(groups)
-
-    def _take_in_roster(self, app: App, operator: Operator, reported: OperatorReport) -> None:
-        roster = operator.roster
-        version = roster.version if reported.roster_version is None else reported.roster_version
-        operator.roster = replace(roster, wanted=max(roster.wanted, version))
-        if reported.roster is None or version < roster.version:
-            return
-        operator.roster = RosterState(True, version, operator.roster.wanted)
-        if operator.hosts.roster() != set(reported.roster):
-            self.store.put_roster(app, operator, reported.roster)
-            operator.hosts.set_roster(reported.roster)
-
-    def _decide(self, app: App, request: OverrideRequest, now: int) -> None:
-        present = app.present()
-        if request.operator is None:
-            _remove(app, present.values())
-            return
-        operator = present.get(request.operator)
-        if operator is None:
-            raise RefusedError(f"{app.name!r} has no operator {request.operator!r}")
-        if request.action == "remove":
-            _remove(app, [operator])
-        if request.to is not None:
-            end = max(now, app.newest())
-            if request.to > end:
-                # It could never be taken back.
-                raise RefusedError(f"{request.to} is after now and after all event times known, {end}")
-            operator.advanced_to = latest(operator.advanced_to, request.to)
-        if request.host is not None:
-            hosts = app.source(operator.name).hosts
-            if not hosts.is_known(request.host):
-                raise RefusedError(f"{operator.name!r} has no host {request.host!r}")
-            excluded = request.action == "exclude"
-            self.store.put_excluded(app, operator, request.host, excluded=excluded)
-            hosts.set_excluded(request.host, excluded=excluded)
-
-    def _tell(self, app: App, changed: set[str]) -> LowWatermarks:
-        """Writes the operators that have changed, and the low watermarks, never to be taken back."""
-        for operator in app.operators.values():
-            self._judge_silence(app, operator)
-        low = app.low_watermarks()
+    def _tell_readers(self, app: App) -> bool:
+        """Writes the low watermarks that readers are told; whether it is time to tidy the application up."""
+        low = app.remembered(self.limits)
         for name, operator in app.operators.items():
-            told = (operator.told_input, operator.told_output)
-            if not operator.removed:
-                told = (low.inputs[name], low.outputs[name])
-            if name in changed or told != (operator.told_input, operator.told_output):
+            if operator.removed:
+                continue
+            told = (low.inputs[name], low.outputs[name])
+            if told != (operator.told_input, operator.told_output):
                 operator.told_input, operator.told_output = told
                 self.store.put_operator(app, operator)
         app.told = low.application
         self.store.put_app(app)
-        self._sample(app, low)
-        return low
+        return self._sample(app, low)
 
-    def _judge_silence(self, app: App, operator: Operator) -> None:
-        limit = operator.settings.idle_after
-        idle = operator.hosts.judge_silence(self.clock(), limit)
-        if idle:
-            _log.warning(
-                "%s/%s: nothing of %s%s for %s microseconds: not waited for",
-                *(app.name, operator.name, ", ".join(idle[:MAX_IDLE_NAMED])),
-                *(" and others" if len(idle) > MAX_IDLE_NAMED else "", limit),
-            )
+    def _log_silence(self, app: App, reports: Sequence[Report]) -> None:
+        for report in reports:
+            for reported in report.operators:
+                operator = app.operators[reported.operator]
+                hosts = operator.reporters[report.client].hosts
+                idle = hosts.newly_idle() if operator.is_source else []
+                if idle:
+                    _log.warning(
+                        "%s/%s: nothing of %s%s for %s microseconds in which others rose: not waited for",
+                        *(app.name, operator.name, ", ".join(idle[:MAX_IDLE_NAMED])),
+                        *(" and others" if len(idle) > MAX_IDLE_NAMED else "", hosts.idle_after),
+                    )
 
-    def _sample(self, app: App, low: LowWatermarks) -> None:
+    def _sample(self, app: App, low: LowWatermarks) -> bool:
         now = self.clock()
         before = self._sampled.get(app.name)
         if before is not None and before // HISTORY_STEP == now // HISTORY_STEP:
-            return
-        self.store.put_history(app, now, low)
-        if before is None or before // _PRUNE_EVERY != now // _PRUNE_EVERY:
-            self.store.prune(app, now - HISTORY_KEPT, WINDOWS_KEPT)
+            return False
+        self.records.put_history(app, now, low)
         self._sampled[app.name] = now
-
-
-def _remove(app: App, operators: Collection[Operator]) -> None:
-    if not operators:
-        raise RefusedError(f"{app.name!r} has no operators")
-    for operator in operators:
-        operator.removed = True
-
-
-def _answer(app: App, report: Report, low: LowWatermarks) -> ReportAnswer:
-    reported = [app.operators[operator.operator] for operator in report.operators]
-    sources = [operator for operator in reported if operator.is_source]
-    excluded = {operator.name: operator.hosts.excluded() for operator in sources}
-    idle = {operator.name: operator.hosts.idle()[:MAX_IDLE_NAMED] for operator in sources}
-    return ReportAnswer(
-        operators={
-            o.name: LowWatermark(
-                input_low_watermark=low.inputs[o.name], output_low_watermark=low.outputs[o.name]
-            )
-            for o in reported
-        },
-        global_low_watermark=low.application,
-        excluded_hosts={name: hosts for name, hosts in excluded.items() if hosts},
-        idle_hosts={name: hosts for name, hosts in idle.items() if hosts},
-        need_roster=any(operator.roster.missing or not operator.roster.stated for operator in sources),
-    )
+        return before is None or before // _PRUNE_EVERY != now // _PRUNE_EVERY

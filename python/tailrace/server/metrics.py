@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request, Response
 
 from tailrace.server import views
 from tailrace.server.api import worker_of
-from tailrace.server.ledger import SECOND
+from tailrace.server.clock import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tailrace.server.answers import AppState
     from tailrace.server.ledger import Ledger
-    from tailrace.server.protocol import AppState
     from tailrace.server.worker import Tally
 
 router = APIRouter(include_in_schema=False)
@@ -30,7 +30,7 @@ async def metrics(request: Request) -> Response:
 
     def read(ledger: Ledger) -> list[AppState]:
         apps = (ledger.app(name) for name in ledger.names())
-        return [views.app_state(app, ledger.clock()) for app in apps if app is not None]
+        return [views.app_state(app, ledger.now(), ledger.limits) for app in apps if app is not None]
 
     worker = worker_of(request)
     states = await worker.call(read)

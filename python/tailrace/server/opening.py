@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from tailrace.errors import TailraceServerError
 from tailrace.server.database import DatabaseError
+from tailrace.server.migration import OLDEST, migrate
 from tailrace.server.schema import FORMAT, TABLES
 from tailrace.server.sqlite import SQLiteDatabase
 from tailrace.server.wording import shown_url
@@ -42,13 +43,17 @@ def open_database(url: str) -> Database:
 
 def _create_tables(database: Database) -> None:
     database.lock_creation()
+    database.run(TABLES[0].format(**database.dialect))
+    found = database.rows("SELECT version FROM format")
+    if found and found[0][0] == OLDEST:
+        migrate(database)
+        return
+    if found and found[0][0] != FORMAT:
+        raise DatabaseError(f"it has format {found[0][0]}, and this release reads {OLDEST} to {FORMAT}.")
     for table in TABLES:
         database.run(table.format(**database.dialect))
-    found = database.rows("SELECT version FROM format")
     if not found:
         database.run("INSERT INTO format VALUES (?)", FORMAT)
-    elif found[0][0] != FORMAT:
-        raise DatabaseError(f"it has format {found[0][0]}, and this release reads {FORMAT}.")
 
 
 def _of_url(url: str) -> Database:

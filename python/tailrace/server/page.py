@@ -56,8 +56,10 @@ _MAIN = Template("""<section id="summary">$summary</section>
 <form id="override">
 <label>action <select name="action"><option value="exclude">exclude host</option>
 <option value="include">include host</option><option value="advance">advance to</option>
-<option value="remove">remove operator</option></select></label>
+<option value="undo">undo advance</option><option value="remove">remove operator</option>
+<option value="purge">purge operator</option></select></label>
 <label>operator <input name="operator" list="names" maxlength="200" required></label>
+<label data-for="remove">of one query alone <input name="client" maxlength="200"></label>
 <datalist id="names">$names</datalist>
 <label data-for="exclude include">host <input name="host" maxlength="200" required></label>
 <label data-for="advance">to, UTC <input name="to" type="datetime-local" step="0.001" required></label>
@@ -113,9 +115,9 @@ def _standing(ledger: Ledger, name: str) -> Standing:
     app = known_app(ledger, name)
     now = ledger.clock()
     return Standing(
-        app=views.app_state(app, now),
+        app=views.app_state(app, ledger.now(), ledger.limits),
         hosts=views.host_page(app, None, _HOSTS, 0, now),
-        windows=views.window_page(ledger.store.windows(app, None, _WINDOWS, 0)),
-        history=views.history(ledger.store.history(app, now - HISTORY_KEPT)),
-        overrides=views.override_page(ledger.store.audit(app, _OVERRIDES, 0)),
+        windows=views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
+        history=views.history(ledger.records.history(app, now - HISTORY_KEPT)),
+        overrides=views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),
     )

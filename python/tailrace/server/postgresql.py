@@ -46,6 +46,13 @@ class PostgreSQLDatabase(Database):
         """See Database."""
         self.rows("SELECT pg_advisory_xact_lock(?)", _CREATION_LOCK)
 
+    def renumber(self, table: str) -> None:
+        """See Database."""
+        self.rows(
+            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), "
+            f"(SELECT coalesce(max(id), 0) + 1 FROM {table}), false)"
+        )
+
     def tidy(self) -> None:
         """See Database: PostgreSQL sees to it by itself."""
 

@@ -3,12 +3,15 @@
 `app.version` counts the transactions that have changed the application; the other tables' `version` is the
 one that changed a row last. Increasing it is also the lock that puts an application's writers in a row, so
 versions are in the order of commits, and a server takes in what others have written by asking for the rows
-above the version that it has.
+above the version that it has. Rows that are gone can't be asked for: `cleared` is the version in which rows
+below this one were deleted last, and who has an older one reads all that are there anew.
+
+Format 3 knows who has reported what; `migration` makes it of format 2.
 """
 
 from __future__ import annotations
 
-FORMAT = 2
+FORMAT = 3
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)",
@@ -17,7 +20,25 @@ TABLES = (
         name TEXT NOT NULL UNIQUE,
         version BIGINT NOT NULL,
         told BIGINT,
-        reported_at BIGINT NOT NULL
+        reported_at BIGINT NOT NULL,
+        cleared BIGINT NOT NULL DEFAULT 0 -- of clients, operators and reporters
+    )""",
+    """CREATE TABLE IF NOT EXISTS client (
+        id {identity},
+        app_id BIGINT NOT NULL,
+        name TEXT NOT NULL,
+        version BIGINT NOT NULL,
+        run TEXT NOT NULL,
+        heard_at BIGINT NOT NULL,
+        leaving SMALLINT NOT NULL,
+        told BIGINT,
+        UNIQUE (app_id, name)
+    )""",
+    """CREATE TABLE IF NOT EXISTS former_run (
+        id {identity},
+        client_id BIGINT NOT NULL,
+        run TEXT NOT NULL,
+        UNIQUE (client_id, run)
     )""",
     """CREATE TABLE IF NOT EXISTS operator (
         id {identity},
@@ -25,37 +46,58 @@ TABLES = (
         name TEXT NOT NULL,
         version BIGINT NOT NULL,
         kind TEXT NOT NULL,
-        client TEXT NOT NULL,
-        upstreams TEXT NOT NULL, -- a JSON array
-        completeness TEXT NOT NULL,
-        idle_after BIGINT,
-        reported_at BIGINT NOT NULL,
-        stamps BIGINT,
+        upstreams TEXT NOT NULL, -- a JSON array: of a removed one, what it read from
         advanced_to BIGINT,
         told_input BIGINT,
         told_output BIGINT,
-        roster_stated SMALLINT NOT NULL,
-        roster_version BIGINT NOT NULL,
-        roster_wanted BIGINT NOT NULL,
-        has_roster SMALLINT NOT NULL,
         removed SMALLINT NOT NULL,
         UNIQUE (app_id, name)
     )""",
-    """CREATE TABLE IF NOT EXISTS host (
+    """CREATE TABLE IF NOT EXISTS excluded_host (
         operator_id BIGINT NOT NULL,
+        name TEXT NOT NULL,
+        PRIMARY KEY (operator_id, name)
+    ){clustered}""",
+    """CREATE TABLE IF NOT EXISTS reporter (
+        id {identity},
+        app_id BIGINT NOT NULL,
+        operator_id BIGINT NOT NULL,
+        client_id BIGINT NOT NULL,
+        version BIGINT NOT NULL,
+        cleared BIGINT NOT NULL, -- of hosts and key groups
+        upstreams TEXT NOT NULL, -- a JSON array
+        completeness TEXT NOT NULL,
+        idle_after BIGINT,
+        key_groups BIGINT,
+        reads TEXT, -- a JSON array; NULL: unknown
+        reported_at BIGINT NOT NULL,
+        stamps BIGINT,
+        told_input BIGINT,
+        told_output BIGINT,
+        roster_stated SMALLINT NOT NULL,
+        roster_version TEXT NOT NULL,
+        roster_wanted TEXT NOT NULL,
+        has_roster SMALLINT NOT NULL,
+        active BIGINT NOT NULL,
+        overflowed BIGINT,
+        warnings TEXT NOT NULL, -- a JSON array
+        UNIQUE (operator_id, client_id)
+    )""",
+    """CREATE TABLE IF NOT EXISTS host (
+        reporter_id BIGINT NOT NULL,
         name TEXT NOT NULL,
         progress BIGINT NOT NULL, -- -1: never seen
         rostered SMALLINT NOT NULL,
-        excluded SMALLINT NOT NULL,
         version BIGINT NOT NULL,
-        PRIMARY KEY (operator_id, name)
+        risen BIGINT NOT NULL, -- reporter.active when it rose last; -1: of format 2
+        PRIMARY KEY (reporter_id, name)
     ){clustered}""",
     """CREATE TABLE IF NOT EXISTS key_group (
-        operator_id BIGINT NOT NULL,
+        reporter_id BIGINT NOT NULL,
         name TEXT NOT NULL,
         low_watermark BIGINT NOT NULL,
         version BIGINT NOT NULL,
-        PRIMARY KEY (operator_id, name)
+        PRIMARY KEY (reporter_id, name)
     ){clustered}""",
     """CREATE TABLE IF NOT EXISTS closed_window (
         operator_id BIGINT NOT NULL,
@@ -81,7 +123,7 @@ TABLES = (
         action TEXT NOT NULL,
         operator TEXT NOT NULL, -- '' for the whole application
         advance_to BIGINT,
-        host TEXT,
+        host TEXT, -- or the client
         name TEXT NOT NULL,
         reason TEXT NOT NULL
     )""",

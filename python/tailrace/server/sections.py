@@ -13,7 +13,7 @@ from tailrace.server.wording import shown_lag, shown_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tailrace.server import protocol
+    from tailrace.server import answers
 
 _MISSING_SHOWN = 3
 
@@ -22,11 +22,11 @@ _MISSING_SHOWN = 3
 class Standing:
     """All that the page shows of an application."""
 
-    app: protocol.AppState
-    hosts: protocol.HostPage
-    windows: protocol.WindowPage
-    history: protocol.History
-    overrides: protocol.OverridePage
+    app: answers.AppState
+    hosts: answers.HostPage
+    windows: answers.WindowPage
+    history: answers.History
+    overrides: answers.OverridePage
 
 
 def sections(standing: Standing) -> dict[str, str]:
@@ -60,7 +60,7 @@ def _summary(standing: Standing) -> str:
     )
 
 
-def _operators(app: protocol.AppState) -> str:
+def _operators(app: answers.AppState) -> str:
     rows = []
     for o in app.topology:
         hosts = ""
@@ -78,7 +78,7 @@ def _operators(app: protocol.AppState) -> str:
     return _table(head, rows, numbers={4, 5, 6, 7, 8}) if rows else _none("No operator has reported yet.")
 
 
-def _hosts(page: protocol.HostPage) -> str:
+def _hosts(page: answers.HostPage) -> str:
     if not page.hosts:
         return _none("No host was seen or rostered yet.")
     rows = [
@@ -98,7 +98,7 @@ def _hosts(page: protocol.HostPage) -> str:
     return f"{table}<p class='more'>{len(page.hosts):,} of {page.total:,} hosts, the slowest first</p>"
 
 
-def _windows(page: protocol.WindowPage) -> str:
+def _windows(page: answers.WindowPage) -> str:
     if not page.windows:
         return _none("No window has closed yet.")
     rows = []
@@ -123,7 +123,7 @@ def _windows(page: protocol.WindowPage) -> str:
     return _table(head, rows, numbers={3, 5})
 
 
-def _overrides(page: protocol.OverridePage) -> str:
+def _overrides(page: answers.OverridePage) -> str:
     if not page.overrides:
         return _none("Nobody has overridden the rules.")
     rows = []

@@ -1,123 +1,155 @@
-"""An application in memory: what the database holds of it, and the low watermarks that follow."""
+"""An application in memory: its operators, who reports them, and the low watermarks that follow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from tailrace.server.hosts import HostTable
+from tailrace.server.reporter import Client, RefusedError, Reporter, strictest
 from tailrace.server.rules import parse_completeness
-from tailrace.server.topology import LowWatermarks, Node, find_cycle, latest, low_watermarks
+from tailrace.server.topology import LowWatermarks, Node, latest, low_watermarks, read_through, sort
+from tailrace.server.union import HostUnion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
     from fractions import Fraction
 
-    from tailrace.server.protocol import OperatorReport, Report
+    from tailrace.server.counted import Counted
 
-MAX_APP_OPERATORS = 1_000
-MAX_SOURCE_HOSTS = 100_000
-
-
-class RefusedError(Exception):
-    """A request that contradicts what is known; nothing has changed. Its text is for the client."""
+DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What an operator is, as its client said last.
+class Limits:
+    """What the server takes at most, and for how long it remembers.
 
     Attributes:
-        client: who reports it.
-        completeness: the decimal as it was reported; "1" for what is no source.
-        idle_after: of a source, in microseconds; None: silent hosts count.
+        future: how far ahead of the server's clock a time may be, in microseconds.
+        forget_hosts_after: how long a host without a roster may be silent before it is forgotten.
+        hosts: of one reporter of a source.
+        app_hosts: of all reporters of an application.
+        operators: of an application, removed ones too.
+        edges: upstreams that an application's operators name, all in all.
+        clients: queries of an application.
+        apps: of the server.
     """
 
-    kind: Literal["source", "operator", "sink"]
-    client: str
-    upstreams: tuple[str, ...] = ()
-    completeness: str = "1"
-    idle_after: int | None = None
-
-
-@dataclass(frozen=True)
-class RosterState:
-    """What is known of a source's roster.
-
-    Attributes:
-        stated: a client has said what counts: a list, or those seen.
-        version: of the roster that the server has.
-        wanted: the newest version that a client has named.
-    """
-
-    stated: bool = False
-    version: int = 0
-    wanted: int = 0
-
-    @property
-    def missing(self) -> bool:
-        """The client has a roster that never arrived here: nothing may be concluded from the hosts known."""
-        return self.wanted > self.version or (self.wanted > 0 and not self.stated)
+    future: int = DAY
+    forget_hosts_after: int = 7 * DAY
+    hosts: int = 100_000
+    app_hosts: int = 2_000_000
+    operators: int = 1_000
+    edges: int = 20_000
+    clients: int = 1_000
+    apps: int = 1_000
 
 
 @dataclass
 class Operator:
-    """An operator: its settings, and maxima that were reported or told. Times are microseconds.
+    """An operator: what is decided and was told of it, and who reports it. Times are microseconds.
 
     Attributes:
-        id: in the database.
-        stamps: the input low watermark that a source's records were stamped with.
-        advanced_to: an operator's decision; the output low watermark is at least that.
-        told_input, told_output: what clients have been told; never taken back.
-        key_groups: output low watermark by key group.
-        hosts: of a source; empty for others.
-        removed: taken out by an operator's decision until it is reported again; what was told is kept.
+        id: in the database; 0 as long as it isn't there.
+        advanced_to: a person's decision; the output low watermark is at least that.
+        told_input, told_output: what readers were told; never taken back.
+        excluded: hosts that a person has taken out.
+        reporters: by the names of their clients.
+        removed: taken out by a person's decision until it is reported again; what was told is kept.
+        left_upstreams: what it read from when it was removed.
     """
 
     id: int
     name: str
-    settings: Settings
-    reported_at: int = 0
-    stamps: int | None = None
+    kind: Literal["source", "operator", "sink"]
     advanced_to: int | None = None
     told_input: int | None = None
     told_output: int | None = None
-    roster: RosterState = field(default_factory=RosterState)
-    key_groups: dict[str, int] = field(default_factory=dict)
-    hosts: HostTable = field(default_factory=HostTable)
     removed: bool = False
+    left_upstreams: tuple[str, ...] = ()
+    excluded: set[str] = field(default_factory=set)
+    reporters: dict[str, Reporter] = field(default_factory=dict)
+    _union: HostUnion = field(default_factory=HostUnion)
+    _counted: Counted | None = None
+    _node: Node | None = None
 
     @property
     def is_source(self) -> bool:
         """Whether hosts and stamps decide its low watermark rather than key groups."""
-        return self.settings.kind == "source"
+        return self.kind == "source"
+
+    @property
+    def reported_at(self) -> int:
+        """When it was reported last."""
+        return max((reporter.reported_at for reporter in self.reporters.values()), default=0)
+
+    @property
+    def upstreams(self) -> tuple[str, ...]:
+        """What any of its reporters says that it reads from; of a removed one, what they said."""
+        if self.removed:
+            return self.left_upstreams
+        every = [name for reporter in self.reporters.values() for name in reporter.settings.upstreams]
+        return tuple(dict.fromkeys(every))
+
+    def completeness_text(self) -> str:
+        """The strictest share of hosts of any reporter, as it was said."""
+        return strictest([reporter.settings.completeness for reporter in self.reporters.values()])
 
     def completeness(self) -> Fraction:
         """The share of hosts that must have passed."""
-        return parse_completeness(self.settings.completeness)
+        return parse_completeness(self.completeness_text())
 
-    def node(self, upstreams: tuple[str, ...]) -> Node:
+    def changed(self) -> None:
+        """What it holds has changed: what was computed of it is computed again."""
+        self._counted = self._node = None
+
+    def shrunk(self) -> None:
+        """A reporter or a host has left."""
+        self._union = HostUnion()
+        self.changed()
+
+    def exclude(self, host: str, *, excluded: bool) -> None:
+        """Takes a host out, or back in."""
+        (self.excluded.add if excluded else self.excluded.discard)(host)
+        for reporter in self.reporters.values():
+            reporter.hosts.exclusions_changed()
+        self.changed()
+
+    def hosts(self) -> Counted:
+        """All hosts of a source, of all reporters put together."""
+        if self._counted is None:
+            tables = [reporter.hosts for reporter in self.reporters.values()]
+            one = len(tables) == 1
+            self._counted = tables[0].counted() if one else self._union.counted(tables, self.excluded)
+        return self._counted
+
+    def node(self, forget_after: int) -> Node:
         """The operator as the rules see it.
 
         Args:
-            upstreams: from `App.upstreams`.
+            forget_after: see Limits.
         """
-        return Node(
-            upstreams=upstreams,
-            sink=self.settings.kind == "sink",
-            bounds_input=[] if self.stamps is None else [self.stamps],
-            bounds_output=self._source_bounds() if self.is_source else list(self.key_groups.values()),
-            told_input=self.told_input,
-            told_output=latest(self.told_output, self.advanced_to),
-        )
+        if self._node is None:
+            stamps = [r.stamps for r in self.reporters.values() if r.stamps is not None]
+            self._node = Node(
+                upstreams=self.upstreams,
+                sink=self.kind == "sink",
+                bounds_input=stamps,
+                bounds_output=self._bounds(forget_after, has_input=bool(stamps)),
+                removed=self.removed,
+            )
+        return self._node
 
-    def _source_bounds(self) -> list[int | None]:
-        if self.roster.missing:
+    def _bounds(self, forget_after: int, *, has_input: bool) -> list[int | None]:
+        if self.removed:
+            return []
+        if any(reporter.holds_all(forget_after) for reporter in self.reporters.values()):
             return [None]
-        has_input = self.stamps is not None or bool(self.settings.upstreams)
-        if has_input and not self.hosts.has_roster and not self.hosts.counting():
+        if not self.is_source:
+            return [low for reporter in self.reporters.values() for low in reporter.groups.values()]
+        hosts = self.hosts()
+        if (has_input or self.upstreams) and not hosts.has_roster and not hosts.counting():
             return []  # it starts from stamps alone
-        return [self.hosts.low_watermark(self.completeness())]
+        return [hosts.low_watermark(self.completeness())]
 
 
 @dataclass
@@ -127,7 +159,8 @@ class App:
     Attributes:
         id: in the database; 0 if it isn't there yet.
         version: of its rows that this state has taken in.
-        told: the global low watermark that clients have been told.
+        told: the global low watermark that readers were told.
+        clients: queries by name.
     """
 
     id: int
@@ -136,6 +169,12 @@ class App:
     told: int | None = None
     reported_at: int = 0
     operators: dict[str, Operator] = field(default_factory=dict)
+    clients: dict[str, Client] = field(default_factory=dict)
+    _order: list[str] | None = None
+
+    def rewired(self) -> None:
+        """Operators have come or gone, or read from others."""
+        self._order = None
 
     def present(self) -> dict[str, Operator]:
         """The operators that weren't removed, by name."""
@@ -143,44 +182,38 @@ class App:
 
     def upstreams(self) -> dict[str, tuple[str, ...]]:
         """What each operator present reads from; in place of one that was removed, what that read from."""
-        return {name: self._read_by(operator) for name, operator in self.present().items()}
+        every = {name: operator.upstreams for name, operator in self.operators.items()}
+        removed = {name for name, operator in self.operators.items() if operator.removed}
+        return read_through(every, removed, self.order())
 
-    def _read_by(self, operator: Operator) -> tuple[str, ...]:
-        # There is no circle among all operators, removed ones too: `check` sees to it.
-        found: dict[str, None] = {}
-        for name in operator.settings.upstreams:
-            upstream = self.operators.get(name)
-            removed = upstream is not None and upstream.removed
-            found.update(dict.fromkeys(self._read_by(upstream) if upstream and removed else (name,)))
-        return tuple(found)
+    def order(self) -> list[str]:
+        """All operators, each behind those that it reads from."""
+        if self._order is None:
+            self._order = sort({name: operator.upstreams for name, operator in self.operators.items()})
+        return self._order
 
-    def low_watermarks(self) -> LowWatermarks:
-        """All low watermarks of operators present, none below what was told."""
-        upstreams = self.upstreams()
-        return low_watermarks({n: o.node(upstreams[n]) for n, o in self.present().items()}, self.told)
+    def computed(self, limits: Limits, mute: Collection[str] = ()) -> LowWatermarks:
+        """All low watermarks as they follow from what is known now, whatever was told before.
 
-    def check(self, report: Report) -> None:
-        """Refuses a report that contradicts what is known, before anything of it is taken in.
-
-        Raises:
-            RefusedError: it closes a cycle of operators, changes what an operator is, exceeds a limit, or has
-                windows of an operator that is unknown.
+        Args:
+            limits: of the server.
+            mute: sources of which nothing is to be known.
         """
-        reported = {o.operator: o for o in report.operators}
-        upstreams: dict[str, Iterable[str]] = {n: o.settings.upstreams for n, o in self.operators.items()}
-        upstreams.update({name: operator.upstreams for name, operator in reported.items()})
-        cycle = find_cycle(upstreams)
-        if cycle is not None:
-            raise RefusedError(f"operators read from each other in a circle: {' <- '.join(cycle)}")
-        if len(self.present().keys() | reported.keys()) > MAX_APP_OPERATORS:
-            raise RefusedError(f"an application has at most {MAX_APP_OPERATORS} operators")
-        for name, operator in reported.items():
-            known = self.operators.get(name)
-            if known is not None:
-                _check_against(known, operator)
-        for window in report.windows:
-            if window.operator not in upstreams:
-                raise RefusedError(f"the windows are of {window.operator!r}, an operator that is unknown")
+        nodes = {}
+        advanced = {}
+        for name, operator in self.operators.items():
+            node = operator.node(limits.forget_hosts_after)
+            nodes[name] = node.muted() if name in mute else node
+            if operator.advanced_to is not None and not operator.removed:
+                advanced[name] = operator.advanced_to
+        return low_watermarks(nodes, self.order(), advanced)
+
+    def remembered(self, limits: Limits) -> LowWatermarks:
+        """All low watermarks as readers are told them: none below what was told."""
+        nodes = {name: o.node(limits.forget_hosts_after) for name, o in self.operators.items()}
+        outputs = {name: latest(o.told_output, o.advanced_to) for name, o in self.operators.items()}
+        inputs = {name: o.told_input for name, o in self.operators.items()}
+        return low_watermarks(nodes, self.order(), outputs, inputs, self.told)
 
     def source(self, name: str) -> Operator:
         """A source by its name.
@@ -188,23 +221,14 @@ class App:
         Raises:
             RefusedError: there is none.
         """
-        operator = self.present().get(name)
-        if operator is None or not operator.is_source:
+        operator = self.operators.get(name)
+        if operator is None or operator.removed or not operator.is_source:
             raise RefusedError(f"{name!r} is no source of {self.name!r}")
         return operator
 
     def newest(self) -> int:
         """The greatest event time that is known of in the application; 0 if there is none."""
-        times = [o.hosts.newest() for o in self.operators.values()]
-        times += [o.stamps for o in self.operators.values()]
+        reporters = [r for o in self.operators.values() for r in o.reporters.values()]
+        times = [reporter.hosts.counted().newest() for reporter in reporters]
+        times += [reporter.stamps for reporter in reporters]
         return max((time for time in times if time is not None), default=0)
-
-
-def _check_against(known: Operator, reported: OperatorReport) -> None:
-    if (reported.kind == "source") != known.is_source:
-        raise RefusedError(f"{known.name!r} is known as a {known.settings.kind}, not as a {reported.kind}")
-    more = known.hosts.unknown({*reported.progress, *(reported.roster or ())})
-    if len(known.hosts) + more > MAX_SOURCE_HOSTS:
-        raise RefusedError(
-            f"a source has at most {MAX_SOURCE_HOSTS:,} hosts, and {known.name!r} would have more"
-        )

@@ -1,7 +1,8 @@
-"""Applications in the database: what is read of them, and every write, each of which only raises a maximum.
+"""Applications in the database: every write, each of which raises a maximum or is somebody's decision.
 
-The exceptions are what somebody decides rather than measures: settings of an operator, its roster, excluded
-hosts. There the latest write stands, and the lock of the application says which one that is.
+A decision is an operator's settings, its roster, excluded hosts. There the latest write stands, and the lock
+of the application says which one that is. `loading` reads what is written here, `records` has what is only
+ever shown.
 """
 
 from __future__ import annotations
@@ -9,38 +10,43 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tailrace.server.state import App, Operator, RosterState, Settings
+from tailrace.server.loading import refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from tailrace.server.database import Database, Row
+    from tailrace.server.clock import Moment
+    from tailrace.server.database import Database
+    from tailrace.server.journal import AuditLine
     from tailrace.server.protocol import WindowReport
-    from tailrace.server.topology import LowWatermarks
+    from tailrace.server.reporter import Client, Reporter
+    from tailrace.server.state import App, Operator
 
-_OPERATOR = """SELECT id, name, kind, client, upstreams, completeness, reported_at, stamps, advanced_to,
-    told_input, told_output, roster_stated, roster_version, roster_wanted, removed, has_roster, idle_after
-    FROM operator WHERE app_id = ? AND version > ? ORDER BY id"""
+# More former starts of one query than any zombie has outlived.
+_RUNS_KEPT = 1_000
 
 
 class Store:
-    """The statements; see schema for what the columns mean."""
+    """The statements of a transaction; see schema for what the columns mean. A Journal."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         rows, greatest = database.keyed_rows, database.greatest
-        self._put_progress = f"""INSERT INTO host (operator_id, name, progress, rostered, excluded, version)
-            SELECT ?, name, value, 0, 0, ? FROM {rows}
-            ON CONFLICT (operator_id, name) DO UPDATE
-            SET progress = {greatest}(host.progress, excluded.progress), version = excluded.version"""
-        self._put_roster = f"""INSERT INTO host (operator_id, name, progress, rostered, excluded, version)
-            SELECT ?, name, value, 1, 0, ? FROM {rows}
-            ON CONFLICT (operator_id, name) DO UPDATE SET rostered = 1, version = excluded.version"""
-        self._put_key_groups = f"""INSERT INTO key_group (operator_id, name, low_watermark, version)
+        self._put_progress = f"""INSERT INTO host (reporter_id, name, progress, rostered, version, risen)
+            SELECT ?, name, value, 0, ?, ? FROM {rows}
+            ON CONFLICT (reporter_id, name) DO UPDATE
+            SET progress = {greatest}(host.progress, excluded.progress), version = excluded.version,
+                risen = excluded.risen"""
+        self._put_roster = f"""INSERT INTO host (reporter_id, name, progress, rostered, version, risen)
+            SELECT ?, name, value, 1, ?, ? FROM {rows}
+            ON CONFLICT (reporter_id, name) DO UPDATE SET rostered = 1, version = excluded.version"""
+        self._put_groups = f"""INSERT INTO key_group (reporter_id, name, low_watermark, version)
             SELECT ?, name, value, ? FROM {rows}
-            ON CONFLICT (operator_id, name) DO UPDATE
+            ON CONFLICT (reporter_id, name) DO UPDATE
             SET low_watermark = {greatest}(key_group.low_watermark, excluded.low_watermark),
                 version = excluded.version"""
+        self._delete_hosts = f"""DELETE FROM host WHERE reporter_id = ?
+            AND name IN (SELECT name FROM {rows})"""
 
     def names(self) -> list[str]:
         """All applications, by name, but those of which every operator was removed."""
@@ -50,104 +56,180 @@ class Store:
         )
         return [row[0] for row in found]
 
+    def count(self) -> int:
+        """How many applications there are, in any state."""
+        found: int = self._database.rows("SELECT count(*) FROM app")[0][0]
+        return found
+
     def lock(self, name: str) -> bool:
         """Makes the transaction the only one that writes the application; False if there is none."""
         return self._database.run("UPDATE app SET version = version + 1 WHERE name = ?", name) > 0
 
-    def create(self, name: str) -> None:
+    def create(self, name: str, moment: Moment) -> None:
         """Creates an application, unless another server just has, and locks it."""
+        # One that was purged may have had the same number: it mustn't have had the same versions too.
         self._database.run(
-            "INSERT INTO app (name, version, reported_at) VALUES (?, 0, 0) ON CONFLICT (name) DO NOTHING",
-            name,
+            "INSERT INTO app (name, version, reported_at) VALUES (?, ?, 0) ON CONFLICT (name) DO NOTHING",
+            *(name, moment.at),
         )
         self.lock(name)
 
-    def refresh(self, app: App) -> None:
-        """Takes in what has been written since the version that is known; leaves an unknown one as it is."""
-        head = self._database.rows("SELECT id, version, told, reported_at FROM app WHERE name = ?", app.name)
-        if not head or head[0][1] == app.version:
-            return
-        app.id, version, app.told, app.reported_at = head[0]
-        for row in self._database.rows(_OPERATOR, app.id, app.version):
-            operator = _fill(app, row)
-            # An operator's row has the version of the newest row below it.
-            since = (operator.id, app.version)
-            operator.hosts.fill(
-                self._database.rows(
-                    """SELECT name, progress, rostered, excluded FROM host
-                    WHERE operator_id = ? AND version > ?""",
-                    *since,
-                )
-            )
-            operator.hosts.has_roster = bool(row[15])
-            operator.key_groups.update(
-                (name, low)
-                for name, low in self._database.rows(
-                    "SELECT name, low_watermark FROM key_group WHERE operator_id = ? AND version > ?", *since
-                )
-            )
-        app.version = version
+    def refresh(self, app: App, moment: Moment) -> None:
+        """Takes in what has been written since the version that is known; see loading."""
+        refresh(self._database, app, moment)
 
-    def add_operator(self, app: App, name: str, settings: Settings) -> Operator:
-        """Writes a new operator."""
-        self._database.run(
-            """INSERT INTO operator (app_id, name, version, kind, client, upstreams, completeness, idle_after,
-            reported_at, roster_stated, roster_version, roster_wanted, has_roster, removed)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)""",
-            *(app.id, name, app.version, settings.kind, settings.client),
-            *(json.dumps(settings.upstreams), settings.completeness, settings.idle_after),
+    def was_replaced(self, app: App, client: Client, run: str) -> bool:
+        """See Journal."""
+        del app
+        found = self._database.rows(
+            "SELECT 1 FROM former_run WHERE client_id = ? AND run = ?", client.id, run
         )
-        found = self._database.rows("SELECT id FROM operator WHERE app_id = ? AND name = ?", app.id, name)
-        return Operator(found[0][0], name, settings)
+        return bool(found)
+
+    def add_client(self, app: App, client: Client) -> None:
+        """See Journal."""
+        self._database.run(
+            """INSERT INTO client (app_id, name, version, run, heard_at, leaving)
+            VALUES (?, ?, ?, ?, 0, 0)""",
+            *(app.id, client.name, app.version, client.run),
+        )
+        client.id = self._id("SELECT id FROM client WHERE app_id = ? AND name = ?", app.id, client.name)
+
+    def replace_run(self, app: App, client: Client, run: str) -> None:
+        """See Journal."""
+        del app
+        self._database.run("INSERT INTO former_run (client_id, run) VALUES (?, ?)", client.id, client.run)
+        self._database.run(
+            """DELETE FROM former_run WHERE client_id = ? AND run <> '' AND id <= (SELECT id FROM former_run
+            WHERE client_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)""",
+            *(client.id, client.id, _RUNS_KEPT),
+        )
+        self._database.run("UPDATE client SET run = ? WHERE id = ?", run, client.id)
+
+    def drop_client(self, app: App, client: Client) -> None:
+        """See Journal."""
+        self._database.run("DELETE FROM former_run WHERE client_id = ?", client.id)
+        self._database.run("DELETE FROM client WHERE id = ?", client.id)
+        self._clear(app)
+
+    def put_client(self, app: App, client: Client) -> None:
+        """See Journal."""
+        self._database.run(
+            "UPDATE client SET version = ?, run = ?, heard_at = ?, leaving = ?, told = ? WHERE id = ?",
+            *(app.version, client.run, client.heard_at, int(client.leaving), client.told, client.id),
+        )
+
+    def add_operator(self, app: App, operator: Operator) -> None:
+        """See Journal."""
+        self._database.run(
+            """INSERT INTO operator (app_id, name, version, kind, upstreams, removed)
+            VALUES (?, ?, ?, ?, '[]', 0)""",
+            *(app.id, operator.name, app.version, operator.kind),
+        )
+        query = "SELECT id FROM operator WHERE app_id = ? AND name = ?"
+        operator.id = self._id(query, app.id, operator.name)
 
     def put_operator(self, app: App, operator: Operator) -> None:
-        """Writes what has changed of an operator but its hosts and key groups."""
-        settings, roster = operator.settings, operator.roster
+        """See Journal."""
         self._database.run(
-            """UPDATE operator SET version = ?, kind = ?, client = ?, upstreams = ?, completeness = ?,
-            idle_after = ?, reported_at = ?, stamps = ?, advanced_to = ?, told_input = ?, told_output = ?,
-            roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ?, removed = ?
-            WHERE id = ?""",
-            *(
-                app.version,
-                settings.kind,
-                settings.client,
-                json.dumps(settings.upstreams),
-                settings.completeness,
-                settings.idle_after,
-            ),
-            *(operator.reported_at, operator.stamps, operator.advanced_to),
-            *(operator.told_input, operator.told_output),
-            *(int(roster.stated), roster.version, roster.wanted, int(operator.hosts.has_roster)),
-            *(int(operator.removed), operator.id),
+            """UPDATE operator SET version = ?, kind = ?, upstreams = ?, advanced_to = ?, told_input = ?,
+            told_output = ?, removed = ? WHERE id = ?""",
+            *(app.version, operator.kind, json.dumps(operator.left_upstreams), operator.advanced_to),
+            *(operator.told_input, operator.told_output, int(operator.removed), operator.id),
         )
 
-    def put_progress(self, app: App, operator: Operator, progress: Mapping[str, int]) -> None:
-        """Raises hosts' progress."""
-        given = self._database.keyed(progress)
-        self._database.run(self._put_progress, operator.id, app.version, *given)
+    def drop_operator(self, app: App, operator: Operator) -> None:
+        """See Journal."""
+        for reporter in operator.reporters.values():
+            self.drop_reporter(app, reporter)
+        self._database.run("DELETE FROM excluded_host WHERE operator_id = ?", operator.id)
+        self._database.run("DELETE FROM closed_window WHERE operator_id = ?", operator.id)
+        self._database.run("DELETE FROM history WHERE app_id = ? AND operator = ?", app.id, operator.name)
+        self._database.run("DELETE FROM operator WHERE id = ?", operator.id)
+        self._clear(app)
 
-    def put_roster(self, app: App, operator: Operator, names: Sequence[str]) -> None:
-        """Replaces a source's roster."""
+    def drop_app(self, app: App) -> None:
+        """Deletes an application, its audit table too."""
+        for operator in app.operators.values():
+            self.drop_operator(app, operator)
+        for client in app.clients.values():
+            self.drop_client(app, client)
+        for table in ("history", "audit"):
+            self._database.run(f"DELETE FROM {table} WHERE app_id = ?", app.id)
+        self._database.run("DELETE FROM app WHERE id = ?", app.id)
+
+    def add_reporter(self, app: App, operator: Operator, reporter: Reporter) -> None:
+        """See Journal."""
         self._database.run(
-            "UPDATE host SET rostered = 0, version = ? WHERE operator_id = ? AND rostered = 1",
-            app.version,
-            operator.id,
+            """INSERT INTO reporter (app_id, operator_id, client_id, version, cleared, upstreams,
+            completeness, reported_at, roster_stated, roster_version, roster_wanted, has_roster, active,
+            warnings)
+            VALUES (?, ?, ?, ?, ?, '[]', '1', 0, 0, '', '', 0, 0, '[]')""",
+            *(app.id, operator.id, reporter.client.id, app.version, app.version),
+        )
+        query = "SELECT id FROM reporter WHERE operator_id = ? AND client_id = ?"
+        reporter.id = self._id(query, operator.id, reporter.client.id)
+
+    def put_reporter(self, app: App, reporter: Reporter) -> None:
+        """See Journal."""
+        settings, roster, hosts = reporter.settings, reporter.roster, reporter.hosts
+        reads = None if settings.reads is None else json.dumps(settings.reads)
+        self._database.run(
+            """UPDATE reporter SET version = ?, upstreams = ?, completeness = ?, idle_after = ?,
+            key_groups = ?, reads = ?, reported_at = ?, stamps = ?, told_input = ?, told_output = ?,
+            roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ?, active = ?,
+            overflowed = ?, warnings = ?
+            WHERE id = ?""",
+            *(app.version, json.dumps(settings.upstreams), settings.completeness, settings.idle_after),
+            *(settings.key_groups, reads, reporter.reported_at, reporter.stamps),
+            *(reporter.told_input, reporter.told_output, int(roster.stated), roster.version, roster.wanted),
+            *(int(hosts.has_roster), hosts.active, reporter.overflowed, json.dumps(reporter.warnings)),
+            reporter.id,
+        )
+
+    def drop_reporter(self, app: App, reporter: Reporter) -> None:
+        """See Journal."""
+        self._database.run("DELETE FROM host WHERE reporter_id = ?", reporter.id)
+        self._database.run("DELETE FROM key_group WHERE reporter_id = ?", reporter.id)
+        self._database.run("DELETE FROM reporter WHERE id = ?", reporter.id)
+        self._clear(app)
+
+    def put_progress(self, app: App, reporter: Reporter, progress: Mapping[str, int]) -> None:
+        """See Journal."""
+        given = self._database.keyed(progress)
+        self._database.run(self._put_progress, reporter.id, app.version, reporter.hosts.active, *given)
+
+    def put_roster(self, app: App, reporter: Reporter, names: Sequence[str]) -> None:
+        """See Journal."""
+        self._database.run(
+            "UPDATE host SET rostered = 0, version = ? WHERE reporter_id = ? AND rostered = 1",
+            *(app.version, reporter.id),
         )
         given = self._database.keyed(dict.fromkeys(names, -1))
-        self._database.run(self._put_roster, operator.id, app.version, *given)
+        self._database.run(self._put_roster, reporter.id, app.version, reporter.hosts.active, *given)
+
+    def forget_hosts(self, app: App, reporter: Reporter, names: Collection[str]) -> None:
+        """See Journal."""
+        given = self._database.keyed(dict.fromkeys(names, 0))
+        self._database.run(self._delete_hosts, reporter.id, *given)
+        self._clear_reporter(app, reporter)
+
+    def put_groups(self, app: App, reporter: Reporter, low_watermarks: Mapping[str, int]) -> None:
+        """See Journal."""
+        given = self._database.keyed(low_watermarks)
+        self._database.run(self._put_groups, reporter.id, app.version, *given)
+
+    def drop_groups(self, app: App, reporter: Reporter) -> None:
+        """See Journal."""
+        self._database.run("DELETE FROM key_group WHERE reporter_id = ?", reporter.id)
+        self._clear_reporter(app, reporter)
 
     def put_excluded(self, app: App, operator: Operator, host: str, *, excluded: bool) -> None:
-        """Takes a host out, or back in."""
-        self._database.run(
-            "UPDATE host SET excluded = ?, version = ? WHERE operator_id = ? AND name = ?",
-            *(int(excluded), app.version, operator.id, host),
-        )
-
-    def put_key_groups(self, app: App, operator: Operator, low_watermarks: Mapping[str, int]) -> None:
-        """Raises key groups' low watermarks."""
-        given = self._database.keyed(low_watermarks)
-        self._database.run(self._put_key_groups, operator.id, app.version, *given)
+        """See Journal."""
+        del app
+        insert = "INSERT INTO excluded_host (operator_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        delete = "DELETE FROM excluded_host WHERE operator_id = ? AND name = ?"
+        self._database.run(insert if excluded else delete, operator.id, host)
 
     def put_app(self, app: App) -> None:
         """Writes what has changed of an application itself."""
@@ -156,7 +238,7 @@ class Store:
         )
 
     def put_window(self, operator: Operator, window: WindowReport) -> None:
-        """Writes a window's completeness, unless a later report of it is there."""
+        """See Journal."""
         missing = [host.model_dump() for host in sorted(window.missing, key=lambda host: host.host)]
         # The greatest of all that were reported stands, whatever their order: rows come late one by one.
         self._database.run(
@@ -170,71 +252,22 @@ class Store:
             json.dumps(missing),
         )
 
-    def put_history(self, app: App, at: int, low: LowWatermarks) -> None:
-        """Writes the outputs at a moment; the same moment again changes them."""
-        series = {**low.outputs, "": low.application}
-        known = {name: value for name, value in series.items() if value is not None}
-        if known:
-            self._database.run(
-                f"""INSERT INTO history (app_id, at, operator, low_watermark)
-                SELECT ?, ?, name, value FROM {self._database.keyed_rows}
-                ON CONFLICT (app_id, at, operator) DO UPDATE SET low_watermark = excluded.low_watermark""",
-                *(app.id, at),
-                *self._database.keyed(known),
-            )
-
-    def prune(self, app: App, history_before: int, windows_kept: int) -> None:
-        """Deletes old history, and of each operator all but the latest windows."""
-        self._database.run("DELETE FROM history WHERE app_id = ? AND at < ?", app.id, history_before)
-        for operator in app.operators.values():
-            self._database.run(
-                """DELETE FROM closed_window WHERE operator_id = ? AND end_at < (
-                SELECT end_at FROM closed_window WHERE operator_id = ?
-                ORDER BY end_at DESC LIMIT 1 OFFSET ?)""",
-                *(operator.id, operator.id, windows_kept - 1),
-            )
-
-    def add_audit(self, app: App, at: int, line: Sequence[object]) -> None:
-        """Writes a line of the audit table: action, operator, advance_to, host, name, reason."""
+    def add_audit(self, app: App, at: int, line: AuditLine) -> None:
+        """See Journal."""
         self._database.run(
             """INSERT INTO audit (app_id, at, action, operator, advance_to, host, name, reason)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
             *(app.id, at, *line),
         )
 
-    def windows(self, app: App, operator: str | None, limit: int, offset: int) -> Sequence[Row]:
-        """Completeness reports, the latest first: operator, start, end, expected, passed, missing, late."""
-        return self._database.rows(
-            """SELECT operator.name, start_at, end_at, expected, passed, missing, late_rows
-            FROM closed_window JOIN operator ON operator.id = operator_id
-            WHERE app_id = ? AND (CAST(? AS TEXT) IS NULL OR operator.name = ?)
-            ORDER BY end_at DESC, start_at DESC, operator.name LIMIT ? OFFSET ?""",
-            *(app.id, operator, operator, limit, offset),
+    def _clear(self, app: App) -> None:
+        self._database.run("UPDATE app SET cleared = version WHERE id = ?", app.id)
+
+    def _clear_reporter(self, app: App, reporter: Reporter) -> None:
+        self._database.run(
+            "UPDATE reporter SET cleared = ?, version = ? WHERE id = ?", app.version, app.version, reporter.id
         )
 
-    def history(self, app: App, since: int) -> Sequence[Row]:
-        """Low watermarks by time: operator, at, low watermark."""
-        return self._database.rows(
-            "SELECT operator, at, low_watermark FROM history WHERE app_id = ? AND at >= ? ORDER BY at",
-            *(app.id, since),
-        )
-
-    def audit(self, app: App, limit: int, offset: int) -> Sequence[Row]:
-        """Overrides, the latest first."""
-        return self._database.rows(
-            """SELECT at, action, operator, advance_to, host, name, reason FROM audit
-            WHERE app_id = ? ORDER BY id DESC LIMIT ? OFFSET ?""",
-            *(app.id, limit, offset),
-        )
-
-
-def _fill(app: App, row: Row) -> Operator:
-    identity, name, kind, client, upstreams, completeness = row[:6]
-    settings = Settings(kind, client, tuple(json.loads(upstreams)), completeness, row[16])
-    operator = app.operators.setdefault(name, Operator(identity, name, settings))
-    operator.settings = settings
-    operator.reported_at, operator.stamps, operator.advanced_to = row[6:9]
-    operator.told_input, operator.told_output = row[9:11]
-    operator.roster = RosterState(bool(row[11]), row[12], row[13])
-    operator.removed = bool(row[14])
-    return operator
+    def _id(self, query: str, *values: object) -> int:
+        found: int = self._database.rows(query, *values)[0][0]
+        return found

@@ -10,12 +10,15 @@ at least what it was told as, wherever it stands in the graph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+_NOTHING: Mapping[str, int | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -27,16 +30,18 @@ class Node:
         sink: the application's low watermark is that of its sinks.
         bounds_input: low watermarks from outside that its input can't be above: a source's stamps.
         bounds_output: what it holds back: a source's completeness rule, another's key groups.
-        told_input: the input low watermark that it is known to have had.
-        told_output: the output low watermark likewise, or what an operator has advanced it to.
+        removed: it isn't there any more: who reads from it reads from its upstreams.
     """
 
     upstreams: tuple[str, ...] = ()
     sink: bool = False
     bounds_input: Sequence[int | None] = ()
     bounds_output: Sequence[int | None] = ()
-    told_input: int | None = None
-    told_output: int | None = None
+    removed: bool = False
+
+    def muted(self) -> Node:
+        """The same operator, of which nothing is known."""
+        return replace(self, bounds_output=[None])
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class LowWatermarks:
     """The low watermarks of an application, in microseconds.
 
     Attributes:
-        inputs: by operator; None where it has no input or nothing is known of it.
-        outputs: by operator.
+        inputs: by operator that wasn't removed; None where it has no input or nothing is known of it.
+        outputs: likewise.
         application: the global one.
     """
 
@@ -54,25 +59,111 @@ class LowWatermarks:
     application: int | None = None
 
 
-def low_watermarks(nodes: Mapping[str, Node], told: int | None = None) -> LowWatermarks:
-    """Computes all low watermarks of an application.
+def low_watermarks(
+    nodes: Mapping[str, Node],
+    order: Sequence[str],
+    outputs: Mapping[str, int | None] = _NOTHING,
+    inputs: Mapping[str, int | None] = _NOTHING,
+    told: int | None = None,
+) -> LowWatermarks:
+    """Computes all low watermarks of an application, in time that grows with its edges.
 
     Args:
         nodes: its operators by name.
-        told: the global low watermark that it is known to have had.
+        order: their names, from `sort`.
+        outputs: what outputs are at least: told before, or a person's decision.
+        inputs: what inputs are at least.
+        told: what the global low watermark is at least.
     """
     found = LowWatermarks()
-    for name in _upstreams_first({name: node.upstreams for name, node in nodes.items()}):
+    # Of a removed operator whose upstreams are all removed or none: it bounds nobody.
+    boundless: set[str] = set()
+    through: dict[str, int | None] = {}
+    for name in order:
         node = nodes[name]
-        bounds = [*node.bounds_input, *(found.outputs.get(upstream) for upstream in node.upstreams)]
+        bounds = [*node.bounds_input, *(through.get(up) for up in node.upstreams if up not in boundless)]
         computed = smallest(bounds)
-        found.inputs[name] = latest(computed, node.told_input)
-        own = [found.inputs[name], *node.bounds_output] if bounds else node.bounds_output
-        found.outputs[name] = latest(smallest(own), node.told_output)
-    read = {upstream for node in nodes.values() for upstream in node.upstreams}
-    ends = [name for name, node in nodes.items() if node.sink] or [n for n in nodes if n not in read]
-    application = latest(smallest(found.outputs[name] for name in ends), told)
-    return LowWatermarks(found.inputs, found.outputs, application)
+        if node.removed:
+            through[name] = computed
+            if not bounds:
+                boundless.add(name)
+            continue
+        low = found.inputs[name] = latest(computed, inputs.get(name))
+        own = [low, *node.bounds_output] if bounds else node.bounds_output
+        through[name] = found.outputs[name] = latest(smallest(own), outputs.get(name))
+    application = smallest(found.outputs[name] for name in _ends(nodes, order))
+    return LowWatermarks(found.inputs, found.outputs, latest(application, told))
+
+
+def _ends(nodes: Mapping[str, Node], order: Sequence[str]) -> list[str]:
+    present = [name for name, node in nodes.items() if not node.removed]
+    sinks = [name for name in present if nodes[name].sink]
+    if sinks:
+        return sinks
+    read: set[str] = set()
+    for name in reversed(order):
+        if not nodes[name].removed or name in read:
+            read.update(nodes[name].upstreams)
+    return [name for name in present if name not in read]
+
+
+def sort(upstreams: Mapping[str, Iterable[str]]) -> list[str]:
+    """The operators, each behind those that it reads from.
+
+    Args:
+        upstreams: of each operator, in no circle; names that are no keys don't count.
+    """
+    return [name for name in TopologicalSorter(upstreams).static_order() if name in upstreams]
+
+
+def below(upstreams: Mapping[str, Iterable[str]], name: str) -> set[str]:
+    """An operator, and all that read from it, through others too.
+
+    Args:
+        upstreams: of each operator.
+        name: of the operator.
+    """
+    readers: dict[str, list[str]] = {}
+    for reader, ups in upstreams.items():
+        for up in ups:
+            readers.setdefault(up, []).append(reader)
+    found = {name}
+    pending = [name]
+    while pending:
+        fresh = [reader for reader in readers.get(pending.pop(), ()) if reader not in found]
+        found.update(fresh)
+        pending.extend(fresh)
+    return found
+
+
+def read_through(
+    upstreams: Mapping[str, Sequence[str]], removed: Collection[str], order: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """What each operator that is there reads from; in place of a removed one, what that read from.
+
+    Args:
+        upstreams: of each operator, removed ones too.
+        removed: their names.
+        order: from `sort`.
+    """
+    if not removed:
+        return {name: tuple(ups) for name, ups in upstreams.items()}
+    # Sets as the bits of numbers: layers of removed operators, each of which reads all of the layer before,
+    # have as many ways through them as there are numbers.
+    place: dict[str, int] = {}
+    behind: dict[str, int] = {}
+    found: dict[str, tuple[str, ...]] = {}
+    for name in order:
+        bits = 0
+        for up in upstreams[name]:
+            bits |= behind[up] if up in removed else 1 << place.setdefault(up, len(place))
+        if name in removed:
+            behind[name] = bits
+        elif any(up in removed for up in upstreams[name]):
+            found[name] = tuple(other for other, at in place.items() if bits >> at & 1)
+        else:
+            found[name] = tuple(upstreams[name])
+    return {name: found[name] for name in upstreams if name not in removed}
 
 
 def held_by(upstreams: Mapping[str, Iterable[str]], low: LowWatermarks) -> list[str]:
@@ -135,10 +226,6 @@ def layers(upstreams: Mapping[str, Iterable[str]]) -> dict[str, int]:
         upstreams: of each operator; names that are no keys don't count.
     """
     found: dict[str, int] = {}
-    for name in _upstreams_first(upstreams):
+    for name in sort(upstreams):
         found[name] = max((found[up] + 1 for up in upstreams[name] if up in found), default=0)
     return found
-
-
-def _upstreams_first(upstreams: Mapping[str, Iterable[str]]) -> list[str]:
-    return [name for name in TopologicalSorter(upstreams).static_order() if name in upstreams]

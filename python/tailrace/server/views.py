@@ -6,36 +6,49 @@ import json
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Literal
 
-from tailrace.server import protocol
+from tailrace.server import answers
+from tailrace.server.protocol import MissingHost
 from tailrace.server.rules import NEVER, allowed
 from tailrace.server.topology import held_by
+
+_REPORTERS = 100
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tailrace.server.clock import Moment
+    from tailrace.server.counted import Host
     from tailrace.server.database import Row
-    from tailrace.server.hosts import Host
-    from tailrace.server.state import App, Operator
+    from tailrace.server.reporter import Reporter
+    from tailrace.server.state import App, Limits, Operator
     from tailrace.server.topology import LowWatermarks
 
 
-def app_state(app: App, now: int) -> protocol.AppState:
+def app_state(app: App, moment: Moment, limits: Limits) -> answers.AppState:
     """An application with its operators, in the order in which they came."""
-    low = app.low_watermarks()
+    low = app.remembered(limits)
     present, upstreams = app.present(), app.upstreams()
-    return protocol.AppState(
+    holders = held_by(upstreams, low)
+    gone = {
+        name: None
+        for holder in holders
+        for name, reporter in present[holder].reporters.items()
+        if not reporter.client.is_live(moment)
+    }
+    return answers.AppState(
         app=app.name,
         operators=len(present),
         global_low_watermark=low.application,
         reported_at=app.reported_at,
-        at=now,
-        lag=_lag(low.application, now),
-        held_by=held_by(upstreams, low),
-        topology=[_operator_state(o, upstreams[name], low, now) for name, o in present.items()],
+        at=moment.at,
+        lag=_lag(low.application, moment.at),
+        held_by=holders,
+        held_by_clients=list(gone),
+        topology=[_operator_state(o, upstreams[name], low, moment) for name, o in present.items()],
     )
 
 
-def host_page(app: App, operator: str | None, limit: int, offset: int, now: int) -> protocol.HostPage:
+def host_page(app: App, operator: str | None, limit: int, offset: int, now: int) -> answers.HostPage:
     """Hosts of one source, or of all, the slowest first.
 
     Raises:
@@ -44,13 +57,13 @@ def host_page(app: App, operator: str | None, limit: int, offset: int, now: int)
     sources = (
         [o for o in app.present().values() if o.is_source] if operator is None else [app.source(operator)]
     )
-    found = [(source, host) for source in sources for host in source.hosts.slowest(offset + limit)]
-    rules = {source.name: source.hosts.low_watermark(source.completeness()) for source in sources}
+    found = [(source, host) for source in sources for host in source.hosts().slowest(offset + limit)]
+    rules = {source.name: source.hosts().low_watermark(source.completeness()) for source in sources}
     first = nsmallest(offset + limit, found, key=lambda row: (_progress(row[1]), row[0].name, row[1].name))
-    return protocol.HostPage(
-        total=sum(len(source.hosts) for source in sources),
+    return answers.HostPage(
+        total=sum(len(source.hosts()) for source in sources),
         hosts=[
-            protocol.HostState(
+            answers.HostState(
                 operator=source.name,
                 host=host.name,
                 progress=host.progress,
@@ -62,17 +75,17 @@ def host_page(app: App, operator: str | None, limit: int, offset: int, now: int)
     )
 
 
-def window_page(rows: Sequence[Row]) -> protocol.WindowPage:
+def window_page(rows: Sequence[Row]) -> answers.WindowPage:
     """Completeness reports out of the store's rows."""
-    return protocol.WindowPage(
+    return answers.WindowPage(
         windows=[
-            protocol.WindowState(
+            answers.WindowState(
                 operator=operator,
                 start=start,
                 end=end,
                 expected=expected,
                 passed=passed,
-                missing=[protocol.MissingHost(**host) for host in json.loads(missing)],
+                missing=[MissingHost(**host) for host in json.loads(missing)],
                 late_rows=late_rows,
             )
             for operator, start, end, expected, passed, missing, late_rows in rows
@@ -80,45 +93,63 @@ def window_page(rows: Sequence[Row]) -> protocol.WindowPage:
     )
 
 
-def history(rows: Sequence[Row]) -> protocol.History:
+def history(rows: Sequence[Row]) -> answers.History:
     """Low watermarks over time out of the store's rows."""
-    series: dict[str, list[protocol.HistoryPoint]] = {}
+    series: dict[str, list[answers.HistoryPoint]] = {}
     for operator, at, low in rows:
-        series.setdefault(operator, []).append(protocol.HistoryPoint(at=at, low_watermark=low))
-    return protocol.History(series=series)
+        series.setdefault(operator, []).append(answers.HistoryPoint(at=at, low_watermark=low))
+    return answers.History(series=series)
 
 
-def override_page(rows: Sequence[Row]) -> protocol.OverridePage:
+def override_page(rows: Sequence[Row]) -> answers.OverridePage:
     """The audit table out of the store's rows."""
     names = ("at", "action", "operator", "to", "host", "name", "reason")
-    return protocol.OverridePage(
-        overrides=[protocol.Override(**dict(zip(names, row, strict=True))) for row in rows]
+    return answers.OverridePage(
+        overrides=[answers.Override(**dict(zip(names, row, strict=True))) for row in rows]
     )
 
 
 def _operator_state(
-    operator: Operator, upstreams: Sequence[str], low: LowWatermarks, now: int
-) -> protocol.OperatorState:
+    operator: Operator, upstreams: Sequence[str], low: LowWatermarks, moment: Moment
+) -> answers.OperatorState:
     output = low.outputs[operator.name]
-    source = operator if operator.is_source else None
-    counting = source.hosts.counting() if source else None
-    return protocol.OperatorState(
+    hosts = operator.hosts() if operator.is_source else None
+    counting = None if hosts is None else hosts.counting()
+    reporters = sorted(operator.reporters.values(), key=lambda reporter: -reporter.reported_at)
+    return answers.OperatorState(
         operator=operator.name,
-        kind=operator.settings.kind,
-        client=operator.settings.client,
+        kind=operator.kind,
+        client=reporters[0].client.name if reporters else "",
+        reporters=[_reporter_state(operator, reporter, moment) for reporter in reporters[:_REPORTERS]],
+        advanced_to=operator.advanced_to,
         upstreams=list(upstreams),
         reported_at=operator.reported_at,
         input_low_watermark=low.inputs[operator.name],
         output_low_watermark=output,
-        lag=_lag(output, now),
-        completeness=source.settings.completeness if source else None,
+        lag=_lag(output, moment.at),
+        completeness=None if hosts is None else operator.completeness_text(),
         hosts=counting,
-        hosts_behind=source.hosts.behind(0 if output is None else output) if source else None,
-        hosts_allowed=allowed(counting, source.completeness()) if source and counting is not None else None,
-        hosts_excluded=len(source.hosts.excluded()) if source else None,
-        hosts_idle=len(source.hosts.idle()) if source else None,
-        has_roster=source.hosts.has_roster if source else None,
-        key_groups=None if source else len(operator.key_groups),
+        hosts_behind=None if hosts is None else hosts.behind(0 if output is None else output),
+        hosts_allowed=None if counting is None else allowed(counting, operator.completeness()),
+        hosts_excluded=None if hosts is None else len(hosts.excluded()),
+        hosts_idle=None if hosts is None else len(hosts.idle()),
+        has_roster=None if hosts is None else hosts.has_roster,
+        key_groups=None if operator.is_source else sum(len(r.groups) for r in reporters),
+    )
+
+
+def _reporter_state(operator: Operator, reporter: Reporter, moment: Moment) -> answers.ReporterState:
+    client = reporter.client
+    return answers.ReporterState(
+        client=client.name,
+        run=client.run,
+        live=client.is_live(moment),
+        leaving=client.leaving,
+        heard_at=client.heard_at,
+        reported_at=reporter.reported_at,
+        output_low_watermark=reporter.told_output,
+        hosts=len(reporter.hosts) if operator.is_source else None,
+        warnings=list(reporter.warnings),
     )
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.server.database import DatabaseError
-from tailrace.server.state import RefusedError
+from tailrace.server.reporter import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.server.answers import ReportAnswer
     from tailrace.server.ledger import Ledger
-    from tailrace.server.protocol import Report, ReportAnswer
+    from tailrace.server.protocol import Report
 
 _Result = TypeVar("_Result")
 _MAX_TOGETHER = 64
@@ -143,8 +144,9 @@ class Worker:
         self.tally.transactions += 1
         self.tally.transaction_seconds += time.monotonic() - started
         for job, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, RefusedError):
-                self.tally.refused += 1
+            if isinstance(answer, Exception):
+                self.tally.refused += isinstance(answer, RefusedError)
+                self.tally.failed += not isinstance(answer, RefusedError)
                 job.answer.set_exception(answer)
             else:
                 job.answer.set_result(answer)

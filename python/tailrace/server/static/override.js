@@ -12,11 +12,16 @@ function choose() {
   }
 }
 
+// What was refused for want of a confirmation: sent once more, it is one.
+let unconfirmed = "";
+
 async function send(event) {
   event.preventDefault();
-  const body = Object.fromEntries(new FormData(form));
+  const body = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ""));
   // The field has no time zone; the page's times are UTC.
   if (body.to) body.to = Date.parse(`${body.to}Z`) * 1000;
+  const said = JSON.stringify(body);
+  body.confirm = said === unconfirmed;
   const told = form.querySelector("output");
   try {
     const response = await fetch(`/v1/apps/${encodeURIComponent(document.body.dataset.app)}/overrides`, {
@@ -27,6 +32,8 @@ async function send(event) {
     const answer = await response.json();
     told.className = response.ok ? "" : "refused";
     told.textContent = response.ok ? "done" : answer.detail;
+    unconfirmed = response.status === 409 && answer.detail.endsWith("with confirm") ? said : "";
+    if (unconfirmed) told.textContent += ": press the button again";
     if (response.ok) {
       form.reset();
       choose();

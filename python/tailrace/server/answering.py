@@ -1,0 +1,80 @@
+"""What a client is told of its report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.server.answers import LowWatermark, ReportAnswer
+from tailrace.server.protocol import MAX_IDLE_NAMED
+from tailrace.server.topology import latest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.server.clock import Moment
+    from tailrace.server.protocol import Report
+    from tailrace.server.reporter import Client
+    from tailrace.server.state import App, Limits, Operator
+    from tailrace.server.topology import LowWatermarks
+
+
+def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, limits: Limits) -> ReportAnswer:
+    """Tells a client what follows, never below what it was told, and remembers it.
+
+    Args:
+        app: with the report taken in.
+        report: the client's.
+        computed: what follows now, whatever was told.
+        moment: now.
+        limits: of the server.
+    """
+    client = app.clients[report.client]
+    # A source that has read nothing yet is told nothing: what others have read says nothing of its rows.
+    mute = [
+        name
+        for name, operator in app.operators.items()
+        if operator.is_source
+        and client.name in operator.reporters
+        and operator.reporters[client.name].is_mute()
+    ]
+    low = app.computed(limits, mute) if mute else computed
+    reported = [app.operators[one.operator] for one in report.operators]
+    for operator in reported:
+        operator.reporters[client.name].tell(low.inputs[operator.name], low.outputs[operator.name])
+    client.told = latest(client.told, low.application)
+    sources = [operator for operator in reported if operator.is_source]
+    excluded = {operator.name: operator.hosts().excluded() for operator in sources}
+    idle = {operator.name: operator.hosts().idle()[:MAX_IDLE_NAMED] for operator in sources}
+    own = [operator.reporters[client.name] for operator in sources]
+    return ReportAnswer(
+        operators={
+            operator.name: LowWatermark(
+                input_low_watermark=operator.reporters[client.name].told_input,
+                output_low_watermark=operator.reporters[client.name].told_output,
+            )
+            for operator in reported
+        },
+        global_low_watermark=client.told,
+        excluded_hosts={name: hosts for name, hosts in excluded.items() if hosts},
+        idle_hosts={name: hosts for name, hosts in idle.items() if hosts},
+        need_roster=any(reporter.roster.missing or not reporter.roster.stated for reporter in own),
+        warnings=[text for operator in reported for text in _warnings(operator, client, moment)],
+    )
+
+
+def _warnings(operator: Operator, client: Client, moment: Moment) -> Iterator[str]:
+    yield from operator.reporters[client.name].warnings
+    if len(operator.reporters) == 1:
+        return
+    shares = {reporter.settings.completeness for reporter in operator.reporters.values()}
+    if operator.is_source and len(shares) > 1:
+        yield (
+            f"queries ask for different completeness of {operator.name!r}, {', '.join(sorted(shares))}: the "
+            "strictest counts"
+        )
+    for name, reporter in operator.reporters.items():
+        if name != client.name and not reporter.client.is_live(moment):
+            yield (
+                f"{operator.name!r} is reported by {name!r} too, of which nothing is heard: what it has not "
+                "read is waited for. Start it again, or remove that client"
+            )

@@ -1,0 +1,165 @@
+"""What the API answers, version 1, in JSON. All times are microseconds since 1970-01-01 UTC."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from tailrace.server.protocol import MAX_IDLE_NAMED, Kind, WindowReport
+
+
+class LowWatermark(BaseModel):
+    """Null: nothing is known yet, or a source without an input."""
+
+    input_low_watermark: int | None
+    output_low_watermark: int | None
+
+
+class ReportAnswer(BaseModel):
+    """What follows of a report; it is in the database when this is sent."""
+
+    operators: dict[str, LowWatermark] = Field(description="Those of the report.")
+    global_low_watermark: int | None
+    excluded_hosts: dict[str, list[str]]
+    idle_hosts: dict[str, list[str]] = Field(
+        description=f"Hosts that are silent, and not waited for; of each source at most {MAX_IDLE_NAMED}."
+    )
+    need_roster: bool = Field(
+        description="A source of this report has a roster that the server hasn't: send it, with all progress."
+    )
+    warnings: list[str] = Field(
+        [], description="What the server has passed over, or waits for, that its people should know of."
+    )
+
+
+class AppSummary(BaseModel):
+    """An application."""
+
+    app: str
+    operators: int
+    global_low_watermark: int | None
+    reported_at: int
+
+
+class ReporterState(BaseModel):
+    """A query that reports an operator, or did."""
+
+    client: str
+    run: str
+    live: bool = Field(description="It was heard of within a minute. Another one's data goes on counting.")
+    leaving: bool = Field(description="It has said that it ends.")
+    heard_at: int
+    reported_at: int
+    output_low_watermark: int | None = Field(description="What it was told.")
+    hosts: int | None = Field(description="Of a source: how many it has reported or rostered.")
+    warnings: list[str]
+
+
+class OperatorState(LowWatermark):
+    """An operator as it stands. The lag is the server's time less the output low watermark."""
+
+    operator: str
+    kind: Kind
+    client: str = Field(description="The query that has reported last.")
+    reporters: list[ReporterState]
+    advanced_to: int | None = Field(description="What a person has advanced it to.")
+    upstreams: list[str]
+    reported_at: int
+    lag: int | None
+    completeness: str | None
+    hosts: int | None = Field(description="Of a source: how many count.")
+    hosts_behind: int | None = Field(
+        description="Of a source: how many that count haven't passed its watermark."
+    )
+    hosts_allowed: int | None = Field(description="Of a source: how many may not have passed.")
+    hosts_excluded: int | None
+    hosts_idle: int | None = Field(description="Of a source: how many are silent for longer than it waits.")
+    has_roster: bool | None
+    key_groups: int | None
+
+
+class AppState(AppSummary):
+    """An application as it stands, with all its operators."""
+
+    at: int = Field(description="The server's time.")
+    lag: int | None
+    held_by: list[str] = Field(
+        description="Operators that the global low watermark waits for, and for nothing upstream of them."
+    )
+    held_by_clients: list[str] = Field(
+        description="Queries that were not heard of for a minute, and whose data still holds one of those."
+    )
+    topology: list[OperatorState]
+
+
+class HostState(BaseModel):
+    """A host as it stands. The lag is the server's time less its progress; null if it was never seen."""
+
+    operator: str
+    host: str
+    progress: int | None
+    lag: int | None
+    state: Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"] = Field(
+        description="holds: the source's output low watermark waits for it. behind: it hasn't passed it, and "
+        "completeness allows that. passed: it is ahead. idle: it is silent, and not waited for."
+    )
+
+
+class HostPage(BaseModel):
+    """Hosts, the slowest first."""
+
+    total: int
+    hosts: list[HostState]
+
+
+class WindowState(WindowReport):
+    """A window's completeness report."""
+
+
+class WindowPage(BaseModel):
+    """Completeness reports, the latest window first."""
+
+    windows: list[WindowState]
+
+
+class HistoryPoint(BaseModel):
+    """A low watermark as it stood."""
+
+    at: int
+    low_watermark: int
+
+
+class History(BaseModel):
+    """Output low watermarks over time by operator; the global one under the empty name."""
+
+    series: dict[str, list[HistoryPoint]]
+
+
+class Override(BaseModel):
+    """A line of the audit table."""
+
+    at: int
+    action: str
+    operator: str = Field(description="Empty: the whole application.")
+    to: int | None
+    host: str | None
+    name: str
+    reason: str
+
+
+class OverridePage(BaseModel):
+    """The audit table, the latest first."""
+
+    overrides: list[Override]
+
+
+class Problem(BaseModel):
+    """Why a request was refused; nothing has changed."""
+
+    detail: str
+    code: str | None = Field(
+        None,
+        description="Of a 409 that a query can't repeat with another outcome: "
+        "TAILRACE_WATERMARK_REPORTER_CONFLICT, TAILRACE_WATERMARK_RUN_REPLACED.",
+    )

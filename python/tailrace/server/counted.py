@@ -1,0 +1,133 @@
+"""Hosts as the completeness rule sees them: those of one reporter, or of several put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tailrace.server.rules import NEVER, low_watermark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host as it stands.
+
+    Attributes:
+        progress: how far its log has been read, in microseconds; None if it was never seen.
+        counts: whether the watermark waits for it: it is rostered, or there is no roster, and not excluded.
+        excluded: whether an operator has taken it out.
+        idle: whether it is silent for longer than its source waits.
+    """
+
+    name: str
+    progress: int | None
+    counts: bool
+    excluded: bool
+    idle: bool = False
+
+
+class Counted:
+    """Arrays of one length, a place a host; what they hold is as of now, and not to be kept over a change.
+
+    Args:
+        names: of the hosts; those behind the arrays' length aren't meant.
+        progress: how far each is read; NEVER.
+        named: those that a roster names, or without one those seen.
+        idle: those silent for longer than their source waits.
+        excluded: those that an operator has taken out.
+        has_roster: whether a roster names any.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        progress: NDArray[np.int64],
+        named: NDArray[np.bool_],
+        idle: NDArray[np.bool_],
+        excluded: NDArray[np.bool_],
+        has_roster: bool,
+    ) -> None:
+        self.has_roster = has_roster
+        self._names = names
+        self._progress = progress
+        self._excluded = excluded
+        self._named: NDArray[np.bool_] = named & ~excluded
+        self._idle: NDArray[np.bool_] = idle & self._named
+        self._counts: NDArray[np.bool_] = self._named & ~idle
+
+    def __len__(self) -> int:
+        return len(self._progress)
+
+    @property
+    def progress(self) -> NDArray[np.int64]:
+        """How far each is read."""
+        return self._progress
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Those that the watermark waits for."""
+        return self._counts
+
+    @property
+    def is_idle(self) -> NDArray[np.bool_]:
+        """Those that would count if they weren't idle."""
+        return self._idle
+
+    def idle(self) -> list[str]:
+        """The hosts that would count if they weren't idle, by name."""
+        return sorted(self._names[i] for i in np.flatnonzero(self._idle).tolist())
+
+    def excluded(self) -> list[str]:
+        """The hosts taken out, by name."""
+        return sorted(self._names[i] for i in np.flatnonzero(self._excluded).tolist())
+
+    def counting(self) -> int:
+        """How many hosts count."""
+        return int(np.count_nonzero(self._counts))
+
+    def newest(self) -> int | None:
+        """The progress of the host that is ahead of all others; None if none was seen."""
+        known = int(self._progress.max(initial=NEVER))
+        return None if known == NEVER else known
+
+    def low_watermark(self, completeness: Fraction) -> int | None:
+        """The completeness rule over the hosts that count."""
+        return low_watermark(self._progress[self._counts], completeness)
+
+    def behind(self, time: int) -> int:
+        """How many of the hosts that count haven't been read up to a time."""
+        return int(np.count_nonzero(self._progress[self._counts] < time))
+
+    def slowest(self, limit: int) -> list[Host]:
+        """The hosts with the smallest progress, those never seen first, equal ones by name.
+
+        Args:
+            limit: how many at most.
+        """
+        # The k-th smallest first: sorting ten thousand rows by name for a page of twenty would cost more.
+        limit = min(limit, len(self))
+        if not limit:
+            return []
+        bound = np.partition(self._progress, limit - 1)[limit - 1]
+        near = np.flatnonzero(self._progress <= bound).tolist()
+        return [
+            self._host(i) for i in sorted(near, key=lambda i: (self._progress[i], self._names[i]))[:limit]
+        ]
+
+    def _host(self, place: int) -> Host:
+        time = int(self._progress[place])
+        return Host(
+            self._names[place],
+            None if time == NEVER else time,
+            bool(self._counts[place]),
+            bool(self._excluded[place]),
+            bool(self._idle[place]),
+        )

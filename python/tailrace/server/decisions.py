@@ -1,0 +1,151 @@
+"""What a person has decided over the rules, done to an application's state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.server.reporter import RefusedError
+from tailrace.server.topology import below, latest
+from tailrace.server.wording import shown_lag, shown_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tailrace.server.clock import Moment
+    from tailrace.server.journal import Journal
+    from tailrace.server.protocol import OverrideRequest
+    from tailrace.server.state import App, Limits, Operator
+
+
+def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, journal: Journal) -> None:
+    """Does it; a purge of the whole application is its caller's.
+
+    Raises:
+        RefusedError: what it names is unknown, the time is in the future of all that is known, or it isn't
+            confirmed. Nothing has changed then.
+    """
+    if request.action == "remove":
+        _remove(app, request, journal)
+        return
+    operator = _known(app, request.operator or "", removed_too=request.action == "purge")
+    if request.to is not None:
+        _advance(app, operator, request, moment, limits)
+    elif request.action == "undo":
+        if operator.advanced_to is None:
+            raise RefusedError(f"{operator.name!r} isn't advanced: there is nothing to undo")
+        operator.advanced_to = None
+        _forget_told(app, below({n: o.upstreams for n, o in app.operators.items()}, operator.name), journal)
+    elif request.action == "purge":
+        _purge(app, operator, request, journal)
+    elif request.host is not None:
+        reporters = app.source(operator.name).reporters.values()
+        known = any(reporter.hosts.is_known(request.host) for reporter in reporters)
+        if not known and request.host not in operator.excluded:
+            raise RefusedError(f"{operator.name!r} has no host {request.host!r}")
+        excluded = request.action == "exclude"
+        operator.exclude(request.host, excluded=excluded)
+        journal.put_excluded(app, operator, request.host, excluded=excluded)
+    if operator.name in app.operators:
+        journal.put_operator(app, operator)
+
+
+def refuse_unconfirmed(request: OverrideRequest, what: str) -> None:
+    """Refuses what can't be made good unless it is confirmed.
+
+    Raises:
+        RefusedError: it isn't.
+    """
+    if not request.confirm:
+        raise RefusedError(f"{what}. To do it, send it again with confirm")
+
+
+def _known(app: App, name: str, *, removed_too: bool = False) -> Operator:
+    operator = app.operators.get(name)
+    if operator is None or (operator.removed and not removed_too):
+        raise RefusedError(f"{app.name!r} has no operator {name!r}")
+    return operator
+
+
+def _advance(app: App, operator: Operator, request: OverrideRequest, moment: Moment, limits: Limits) -> None:
+    to = request.to or 0
+    end = max(moment.at, app.newest())
+    if to > end:
+        raise RefusedError(f"{to} is after now and after all event times known, {end}")
+    now = app.computed(limits).outputs[operator.name]
+    if now is None or to > now:
+        by = "from nothing known" if now is None else f"by {shown_lag(to - now)}"
+        behind = operator.hosts().behind(to) if operator.is_source else 0
+        hosts = f" past {behind:,} hosts that haven't been read so far" if behind else ""
+        refuse_unconfirmed(
+            request,
+            f"{operator.name!r} would be advanced to {shown_time(to)}, {by},{hosts} and rows before that "
+            "which are still to come would be late everywhere",
+        )
+    operator.advanced_to = latest(operator.advanced_to, to)
+
+
+def _remove(app: App, request: OverrideRequest, journal: Journal) -> None:
+    if request.client is not None:
+        _remove_client(app, request.client, request.operator, journal)
+        return
+    if request.operator is not None:
+        chosen: Iterable[Operator] = [_known(app, request.operator)]
+    else:
+        chosen = app.present().values()
+        if not chosen:
+            raise RefusedError(f"{app.name!r} has no operators")
+    for operator in list(chosen):
+        _drop(app, operator, list(operator.reporters), journal)
+
+
+def _remove_client(app: App, client: str, operator: str | None, journal: Journal) -> None:
+    chosen = app.present().values() if operator is None else [_known(app, operator)]
+    found = [one for one in chosen if client in one.reporters]
+    if not found and (operator is not None or client not in app.clients):
+        of = app.name if operator is None else operator
+        raise RefusedError(f"{client!r} is no client of {of!r}")
+    for one in found:
+        _drop(app, one, [client], journal)
+    if not any(client in one.reporters for one in app.operators.values()):
+        journal.drop_client(app, app.clients.pop(client))
+
+
+def _drop(app: App, operator: Operator, clients: Iterable[str], journal: Journal) -> None:
+    # What it read from stays known, so that those who read from it are held by that.
+    upstreams = operator.upstreams
+    for client in clients:
+        journal.drop_reporter(app, operator.reporters.pop(client))
+    operator.shrunk()
+    app.rewired()
+    if not operator.reporters:
+        operator.left_upstreams, operator.removed = upstreams, True
+        journal.put_operator(app, operator)
+
+
+def _purge(app: App, operator: Operator, request: OverrideRequest, journal: Journal) -> None:
+    refuse_unconfirmed(
+        request,
+        f"{operator.name!r} would be forgotten, with what was told of it and what followed of that",
+    )
+    names = below({name: one.upstreams for name, one in app.operators.items()}, operator.name)
+    journal.drop_operator(app, operator)
+    del app.operators[operator.name]
+    app.rewired()
+    _forget_told(app, names, journal)
+
+
+def _forget_told(app: App, names: Iterable[str], journal: Journal) -> None:
+    """Takes back what was told of some operators: it is told anew, as it follows from what is known."""
+    app.told = None
+    for client in app.clients.values():
+        client.told = None
+        journal.put_client(app, client)
+    for name in names:
+        operator = app.operators.get(name)
+        if operator is None:
+            continue
+        operator.told_input = operator.told_output = None
+        for reporter in operator.reporters.values():
+            reporter.told_input = reporter.told_output = None
+            journal.put_reporter(app, reporter)
+        journal.put_operator(app, operator)

@@ -1,0 +1,281 @@
+"""What a report makes of an application's state: all checks first, then the changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tailrace.server import identity
+from tailrace.server.hosts import HostTable
+from tailrace.server.reporter import RefusedError, Reporter, RosterState, Settings
+from tailrace.server.state import Operator
+from tailrace.server.topology import find_cycle, latest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.server.clock import Moment
+    from tailrace.server.journal import Journal
+    from tailrace.server.protocol import OperatorReport, Report
+    from tailrace.server.reporter import Client
+    from tailrace.server.state import App, Limits
+
+_HOUR = 3_600_000_000
+_NAMED = 5
+
+
+def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Journal) -> None:
+    """Refuses a report that contradicts what is known, before anything of it is taken in.
+
+    Raises:
+        RefusedError: its run was replaced, it reads what a live reporter reads, it closes a cycle of
+            operators, changes what an operator is, exceeds a limit, or has windows of an operator that is
+            unknown.
+    """
+    identity.check_run(app, report, journal)
+    if report.client not in app.clients and len(app.clients) >= limits.clients:
+        raise RefusedError(
+            f"an application has at most {limits.clients:,} clients: remove those of {app.name!r} that are "
+            "gone"
+        )
+    for reported in report.operators:
+        known = app.operators.get(reported.operator)
+        if known is not None and (reported.kind == "source") != known.is_source:
+            raise RefusedError(f"{known.name!r} is known as a {known.kind}, not as a {reported.kind}")
+        identity.rivals(app, report, reported, moment)
+    _check_graph(app, report, limits)
+    named = {reported.operator for reported in report.operators}
+    for window in report.windows:
+        if window.operator not in app.operators and window.operator not in named:
+            raise RefusedError(f"the windows are of {window.operator!r}, an operator that is unknown")
+
+
+def _check_graph(app: App, report: Report, limits: Limits) -> None:
+    if not any(_rewires(app, report.client, reported) for reported in report.operators):
+        return
+    edges = {name: dict.fromkeys(operator.upstreams) for name, operator in app.operators.items()}
+    for reported in report.operators:
+        edges.setdefault(reported.operator, {}).update(dict.fromkeys(reported.upstreams))
+    cycle = find_cycle(edges)
+    if cycle is not None:
+        raise RefusedError(f"operators read from each other in a circle: {' <- '.join(cycle)}"[:2_000])
+    if len(edges) > limits.operators:
+        raise RefusedError(
+            f"an application has at most {limits.operators:,} operators, removed ones too: purge those that "
+            "are gone for good"
+        )
+    if sum(map(len, edges.values())) > limits.edges:
+        raise RefusedError(f"an application's operators name at most {limits.edges:,} upstreams")
+
+
+def _rewires(app: App, client: str, reported: OperatorReport) -> bool:
+    operator = app.operators.get(reported.operator)
+    own = None if operator is None else operator.reporters.get(client)
+    return own is None or own.settings.upstreams != tuple(dict.fromkeys(reported.upstreams))
+
+
+def take_in(app: App, report: Report, moment: Moment, limits: Limits, journal: Journal) -> None:
+    """Takes in a report that `check` has let through."""
+    app.reported_at = max(app.reported_at, moment.at)
+    client = identity.hear(app, report, moment, journal)
+    for reported in report.operators:
+        gone = identity.rivals(app, report, reported, moment)
+        operator = _operator(app, reported, journal)
+        for rival in gone:
+            identity.replace(app, operator, rival, client, moment, journal)
+        _Intake(app, operator, client, _Around(reported, moment, limits, journal)).run()
+    for window in report.windows:
+        journal.put_window(app.operators[window.operator], window)
+
+
+def forget_silent(app: App, moment: Moment, limits: Limits, journal: Journal) -> None:
+    """Forgets hosts that were silent for too long, and clients that neither live nor report anything."""
+    for operator in app.operators.values():
+        for name, reporter in operator.reporters.items():
+            silent = reporter.hosts.silent_for(limits.forget_hosts_after)
+            if silent:
+                _forget(app, operator, reporter, silent, journal)
+                said = f"{_some(silent)} of {name!r}: silent for too long, and in no roster"
+                line = ("forget", operator.name, None, None, identity.BY_SERVER, said[:2_000])
+                journal.add_audit(app, moment.at, line)
+    busy = {name for operator in app.operators.values() for name in operator.reporters}
+    for name in app.clients.keys() - busy:
+        if not app.clients[name].is_live(moment):
+            journal.drop_client(app, app.clients.pop(name))
+
+
+def _forget(app: App, operator: Operator, reporter: Reporter, names: list[str], journal: Journal) -> None:
+    journal.forget_hosts(app, reporter, names)
+    reporter.hosts.forget(names)
+    operator.shrunk()
+
+
+def _operator(app: App, reported: OperatorReport, journal: Journal) -> Operator:
+    operator = app.operators.get(reported.operator)
+    if operator is None:
+        operator = Operator(0, reported.operator, reported.kind)
+        journal.add_operator(app, operator)
+        app.operators[operator.name] = operator
+    if operator.kind != reported.kind or operator.removed:
+        operator.kind, operator.removed = reported.kind, False
+        operator.changed()
+        journal.put_operator(app, operator)
+    return operator
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What is taken in, when, and where it goes."""
+
+    reported: OperatorReport
+    moment: Moment
+    limits: Limits
+    journal: Journal
+
+
+class _Intake:
+    """One operator's part of a report."""
+
+    def __init__(self, app: App, operator: Operator, client: Client, around: _Around) -> None:
+        self._app = app
+        self._operator = operator
+        self._reported = around.reported
+        self._moment = around.moment
+        self._limits = around.limits
+        self._journal = around.journal
+        self._warnings: list[str] = []
+        self._reporter = self._known_reporter(client)
+
+    def run(self) -> None:
+        reporter, reported = self._reporter, self._reported
+        reporter.reported_at = max(reporter.reported_at, self._moment.at)
+        if reported.input_low_watermark is not None:
+            stamp = self._not_ahead("the input low watermark", {"": reported.input_low_watermark}).get("")
+            reporter.stamps = latest(reporter.stamps, stamp)
+        if self._operator.is_source:
+            reporter.hosts.idle_after = reported.idle_after
+            self._take_roster()
+            self._take_progress()
+        else:
+            self._take_groups()
+        reporter.warnings = tuple(self._warnings)
+        self._operator.changed()
+
+    def _known_reporter(self, client: Client) -> Reporter:
+        operator, reported = self._operator, self._reported
+        reporter = operator.reporters.get(client.name)
+        before = Settings() if reporter is None else reporter.settings
+        settings = Settings(
+            tuple(dict.fromkeys(reported.upstreams)),
+            reported.completeness or before.completeness,
+            reported.idle_after,
+            reported.key_groups,
+            before.reads if reported.reads is None else _kept(before.reads, reported.reads),
+        )
+        if reporter is None:
+            reporter = Reporter(0, client, settings, hosts=HostTable(operator.excluded))
+            self._journal.add_reporter(self._app, operator, reporter)
+            operator.reporters[client.name] = reporter
+            self._app.rewired()
+        elif before.upstreams != settings.upstreams:
+            self._app.rewired()
+        if reported.key_groups is not None and reported.key_groups != before.key_groups and reporter.groups:
+            self._journal.drop_groups(self._app, reporter)
+            reporter.groups.clear()
+        reporter.settings = settings
+        return reporter
+
+    def _take_roster(self) -> None:
+        reporter, reported = self._reporter, self._reported
+        roster = reporter.roster
+        wanted = roster.wanted if reported.roster_version is None else str(reported.roster_version)
+        if reported.roster is None:
+            reporter.roster = replace(roster, wanted=wanted)
+            return
+        reporter.roster = RosterState(True, wanted, wanted)
+        hosts, names = reporter.hosts, reported.roster
+        if hosts.roster() == set(names):
+            return
+        if len(hosts) + len(hosts.unknown(names)) > self._limits.hosts:
+            # Who isn't in the roster doesn't count.
+            self._forget(sorted(set(hosts.unrostered()) - set(names)))
+            self._forget(sorted(hosts.roster() - set(names)))
+        self._journal.put_roster(self._app, reporter, names)
+        hosts.set_roster(names)
+        if hosts.has_roster:
+            reporter.overflowed = None
+
+    def _take_progress(self) -> None:
+        reporter, hosts = self._reporter, self._reporter.hosts
+        progress = hosts.news(self._not_ahead("progress", self._reported.progress))
+        self._count_silence(bool(progress))
+        progress = self._within_limits(progress)
+        if progress:
+            hosts.advance(progress)
+            self._journal.put_progress(self._app, reporter, progress)
+
+    def _count_silence(self, rises: bool) -> None:
+        reporter, tick = self._reporter, self._moment.tick
+        if not rises and not self._reported.unread:
+            return
+        if reporter.raised_tick is not None and not self._reported.unread:
+            idle_after = reporter.hosts.idle_after
+            # What one pause adds is bounded: in it nobody may have given anything, and then nobody is silent.
+            most = _HOUR if idle_after is None else idle_after // 2
+            reporter.hosts.active += min(max(tick - reporter.raised_tick, 0), most)
+        reporter.raised_tick = tick
+
+    def _within_limits(self, progress: dict[str, int]) -> dict[str, int]:
+        reporter, hosts = self._reporter, self._reporter.hosts
+        unknown = hosts.unknown(progress)
+        if not unknown:
+            return progress
+        room = self._limits.hosts - len(hosts)
+        others = [r.hosts for o in self._app.operators.values() for r in o.reporters.values()]
+        room = max(0, min(room, self._limits.app_hosts - sum(map(len, others))))
+        if len(unknown) <= room:
+            return progress
+        over = unknown[room:]
+        if not hosts.has_roster:
+            reporter.overflowed = hosts.active
+            self._warnings.append(
+                f"{self._operator.name!r} has more hosts than the {self._limits.hosts:,} that are kept, for "
+                f"instance {_some(over)}: its low watermark stays, for theirs isn't known. Give it a roster, "
+                "or exclude what tells of so many hosts and purge the operator"
+            )
+        gone = set(over)
+        return {name: time for name, time in progress.items() if name not in gone}
+
+    def _take_groups(self) -> None:
+        known = self._reporter.groups
+        given = self._not_ahead("low watermarks of key groups", self._reported.low_watermarks)
+        groups = {group: time for group, time in given.items() if known.get(group, -1) < time}
+        if groups:
+            self._journal.put_groups(self._app, self._reporter, groups)
+            known.update(groups)
+
+    def _not_ahead(self, what: str, times: Mapping[str, int]) -> dict[str, int]:
+        last = self._moment.at + self._limits.future
+        if not times or max(times.values()) <= last:
+            return dict(times)
+        ahead = sorted(name for name, time in times.items() if time > last)
+        named = f" of {_some(ahead)}" if ahead != [""] else ""
+        self._warnings.append(
+            f"{self._operator.name!r}: {what}{named} more than {self._limits.future // 1_000_000:,} s ahead "
+            "of the server's clock isn't taken"
+        )
+        return {name: time for name, time in times.items() if time <= last}
+
+    def _forget(self, names: list[str]) -> None:
+        if names:
+            _forget(self._app, self._operator, self._reporter, names, self._journal)
+
+
+def _kept(before: tuple[str, ...] | None, reads: list[str]) -> tuple[str, ...]:
+    """The same object as long as they are the same, so that nothing is worked out anew."""
+    return before if before is not None and before == tuple(reads) else tuple(reads)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} others"

@@ -1,0 +1,76 @@
+"""What is written of a change of an application's state: the store does, and a simulation needn't."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from tailrace.server.protocol import WindowReport
+    from tailrace.server.reporter import Client, Reporter
+    from tailrace.server.state import App, Operator
+
+AuditLine = tuple[str, str, int | None, str | None, str, str]
+"""Action, operator, time advanced to, host or client, who, reason."""
+
+
+class Journal(Protocol):
+    """Writes of one transaction; state in memory is changed by its caller."""
+
+    def was_replaced(self, app: App, client: Client, run: str) -> bool:
+        """Whether a run has spoken for a client before the one that does now."""
+
+    def add_client(self, app: App, client: Client) -> None:
+        """Writes a new client, and gives it its id."""
+
+    def replace_run(self, app: App, client: Client, run: str) -> None:
+        """Writes that another run speaks for the client; the former one never does again."""
+
+    def drop_client(self, app: App, client: Client) -> None:
+        """Deletes a client that reports nothing any more."""
+
+    def add_operator(self, app: App, operator: Operator) -> None:
+        """Writes a new operator, and gives it its id."""
+
+    def put_operator(self, app: App, operator: Operator) -> None:
+        """Writes what has changed of an operator itself."""
+
+    def put_reporter(self, app: App, reporter: Reporter) -> None:
+        """Writes what has changed of a reporter but its hosts and key groups."""
+
+    def put_client(self, app: App, client: Client) -> None:
+        """Writes what has changed of a client."""
+
+    def drop_operator(self, app: App, operator: Operator) -> None:
+        """Deletes an operator with all that is known of it."""
+
+    def add_reporter(self, app: App, operator: Operator, reporter: Reporter) -> None:
+        """Writes a new reporter, and gives it its id."""
+
+    def drop_reporter(self, app: App, reporter: Reporter) -> None:
+        """Deletes a reporter with its hosts and key groups."""
+
+    def put_progress(self, app: App, reporter: Reporter, progress: Mapping[str, int]) -> None:
+        """Raises hosts' progress, as of the hosts' `active`."""
+
+    def put_roster(self, app: App, reporter: Reporter, names: Sequence[str]) -> None:
+        """Replaces a source's roster."""
+
+    def forget_hosts(self, app: App, reporter: Reporter, names: Collection[str]) -> None:
+        """Deletes hosts."""
+
+    def put_groups(self, app: App, reporter: Reporter, low_watermarks: Mapping[str, int]) -> None:
+        """Raises key groups' low watermarks."""
+
+    def drop_groups(self, app: App, reporter: Reporter) -> None:
+        """Deletes all key groups."""
+
+    def put_excluded(self, app: App, operator: Operator, host: str, *, excluded: bool) -> None:
+        """Takes a host out, or back in."""
+
+    def put_window(self, operator: Operator, window: WindowReport) -> None:
+        """Writes a window's completeness, unless a later report of it is there."""
+
+    def add_audit(self, app: App, at: int, line: AuditLine) -> None:
+        """Writes a line of the audit table."""

@@ -1,0 +1,127 @@
+"""What is read of an application: all that was written since the version that is in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tailrace.server.hosts import HostTable
+from tailrace.server.reporter import Client, Reporter, RosterState, Settings
+from tailrace.server.state import App, Operator
+
+if TYPE_CHECKING:
+    from tailrace.server.clock import Moment
+    from tailrace.server.database import Database, Row
+
+_HEAD = "SELECT id, version, told, reported_at, cleared FROM app WHERE name = ?"
+_CLIENT = """SELECT id, name, run, heard_at, leaving, told FROM client
+    WHERE app_id = ? AND version > ? ORDER BY id"""
+_OPERATOR = """SELECT id, name, kind, advanced_to, told_input, told_output, removed, upstreams FROM operator
+    WHERE app_id = ? AND version > ? ORDER BY id"""
+_REPORTER = """SELECT reporter.id, operator.name, client.name, reporter.upstreams, completeness, idle_after,
+    key_groups,
+    reads, reporter.reported_at, stamps, reporter.told_input, reporter.told_output, roster_stated,
+    roster_version, roster_wanted, has_roster, active, overflowed, warnings, cleared
+    FROM reporter JOIN operator ON operator.id = operator_id JOIN client ON client.id = client_id
+    WHERE reporter.app_id = ? AND reporter.version > ? ORDER BY reporter.id"""
+
+
+def refresh(database: Database, app: App, moment: Moment) -> None:
+    """Takes in what has been written since the version that is known; one that isn't there has no id."""
+    head = database.rows(_HEAD, app.name)
+    if not head or head[0][0] != app.id:
+        # It was purged, and perhaps made anew.
+        app.__dict__.update(App(0, app.name).__dict__)
+    if not head or head[0][1] == app.version:
+        return
+    app.id, version, app.told, app.reported_at, cleared = head[0]
+    if app.version and cleared > app.version:
+        _drop_what_is_gone(database, app)
+    for row in database.rows(_CLIENT, app.id, app.version):
+        _client(app, row, moment)
+    for row in database.rows(_OPERATOR, app.id, app.version):
+        _operator(database, app, row)
+    for row in database.rows(_REPORTER, app.id, app.version):
+        _reporter(database, app, row)
+    app.version = version
+    app.rewired()
+
+
+def _drop_what_is_gone(database: Database, app: App) -> None:
+    def kept(table: str) -> set[int]:
+        found = database.rows(f"SELECT id FROM {table} WHERE app_id = ?", app.id)
+        return {row[0] for row in found}
+
+    clients, operators, reporters = kept("client"), kept("operator"), kept("reporter")
+    app.clients = {name: client for name, client in app.clients.items() if client.id in clients}
+    app.operators = {name: operator for name, operator in app.operators.items() if operator.id in operators}
+    for operator in app.operators.values():
+        operator.reporters = {n: r for n, r in operator.reporters.items() if r.id in reporters}
+        operator.shrunk()
+
+
+def _client(app: App, row: Row, moment: Moment) -> None:
+    identity, name, run, heard_at, leaving, told = row
+    client = app.clients.get(name)
+    if client is None or client.id != identity:
+        client = app.clients[name] = Client(identity, name, run)
+    # How long ago it was is measured once, by the clock of the day, and from here on by one that nobody sets.
+    heard = moment.tick - max(0, moment.at - heard_at)
+    client.heard_tick = heard if client.heard_at != heard_at else client.heard_tick
+    client.run, client.heard_at, client.leaving, client.told = run, heard_at, bool(leaving), told
+
+
+def _operator(database: Database, app: App, row: Row) -> None:
+    identity, name, kind, advanced_to, told_input, told_output, removed, upstreams = row
+    operator = app.operators.get(name)
+    if operator is None or operator.id != identity:
+        operator = app.operators[name] = Operator(identity, name, kind)
+    operator.kind, operator.advanced_to, operator.removed = kind, advanced_to, bool(removed)
+    operator.told_input, operator.told_output = told_input, told_output
+    operator.left_upstreams = tuple(json.loads(upstreams))
+    # The set is shared with the tables of hosts.
+    operator.excluded.clear()
+    operator.excluded.update(
+        name for (name,) in database.rows("SELECT name FROM excluded_host WHERE operator_id = ?", identity)
+    )
+    for reporter in operator.reporters.values():
+        reporter.hosts.exclusions_changed()
+    operator.changed()
+
+
+def _reporter(database: Database, app: App, row: Row) -> None:
+    identity, operator_name, client_name = row[:3]
+    operator, client = app.operators[operator_name], app.clients[client_name]
+    reporter = operator.reporters.get(client_name)
+    since = app.version
+    if reporter is None or reporter.id != identity or row[19] > since:
+        before = reporter
+        reporter = Reporter(identity, client, Settings(), hosts=HostTable(operator.excluded))
+        reporter.raised_tick = None if before is None or before.id != identity else before.raised_tick
+        operator.reporters[client_name] = reporter
+        operator.shrunk()
+        since = 0
+    reporter.client = client
+    reads = None if row[7] is None else tuple(json.loads(row[7]))
+    if reads == reporter.settings.reads:
+        reads = reporter.settings.reads
+    reporter.settings = Settings(tuple(json.loads(row[3])), row[4], row[5], row[6], reads)
+    reporter.reported_at, reporter.stamps, reporter.told_input, reporter.told_output = row[8:12]
+    reporter.roster = RosterState(bool(row[12]), row[13], row[14])
+    reporter.overflowed, reporter.warnings = row[17], tuple(json.loads(row[18]))
+    hosts = reporter.hosts
+    hosts.active, hosts.idle_after, hosts.has_roster = row[16], row[5], bool(row[15])
+    # A reporter's row has the version of the newest row below it.
+    hosts.fill(
+        database.rows(
+            "SELECT name, progress, rostered, risen FROM host WHERE reporter_id = ? AND version > ?",
+            *(identity, since),
+        )
+    )
+    reporter.groups.update(
+        (name, low)
+        for name, low in database.rows(
+            "SELECT name, low_watermark FROM key_group WHERE reporter_id = ? AND version > ?", identity, since
+        )
+    )
+    operator.changed()

@@ -1,0 +1,76 @@
+"""What is only ever shown: windows, history, the audit table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tailrace.server.database import Database, Row
+    from tailrace.server.state import App
+    from tailrace.server.topology import LowWatermarks
+
+
+class Records:
+    """Statements of tables that nothing is computed of."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._put_history = f"""INSERT INTO history (app_id, at, operator, low_watermark)
+            SELECT ?, ?, name, value FROM {database.keyed_rows}
+            ON CONFLICT (app_id, at, operator) DO UPDATE SET low_watermark = excluded.low_watermark"""
+        self._history_of = f"""SELECT operator, at, low_watermark FROM history
+            WHERE app_id = ? AND at >= ? AND operator IN (SELECT name FROM {database.keyed_rows})
+            ORDER BY at"""
+
+    def put_history(self, app: App, at: int, low: LowWatermarks) -> None:
+        """Writes the outputs at a moment; the same moment again changes them."""
+        series = {**low.outputs, "": low.application}
+        known = {name: value for name, value in series.items() if value is not None}
+        if known:
+            self._database.run(self._put_history, app.id, at, *self._database.keyed(known))
+
+    def prune(self, app: App, history_before: int, windows_kept: int, audit_kept: int) -> None:
+        """Deletes old history, all but the latest windows of each operator, and the oldest audit lines."""
+        self._database.run("DELETE FROM history WHERE app_id = ? AND at < ?", app.id, history_before)
+        for operator in app.operators.values():
+            self._database.run(
+                """DELETE FROM closed_window WHERE operator_id = ? AND end_at < (
+                SELECT end_at FROM closed_window WHERE operator_id = ?
+                ORDER BY end_at DESC LIMIT 1 OFFSET ?)""",
+                *(operator.id, operator.id, windows_kept - 1),
+            )
+        self._database.run(
+            """DELETE FROM audit WHERE app_id = ? AND id <= (SELECT id FROM audit WHERE app_id = ?
+            ORDER BY id DESC LIMIT 1 OFFSET ?)""",
+            *(app.id, app.id, audit_kept),
+        )
+
+    def windows(self, app: App, operator: str | None, limit: int, offset: int) -> Sequence[Row]:
+        """Completeness reports, the latest first: operator, start, end, expected, passed, missing, late."""
+        return self._database.rows(
+            """SELECT operator.name, start_at, end_at, expected, passed, missing, late_rows
+            FROM closed_window JOIN operator ON operator.id = operator_id
+            WHERE app_id = ? AND (CAST(? AS TEXT) IS NULL OR operator.name = ?)
+            ORDER BY end_at DESC, start_at DESC, operator.name LIMIT ? OFFSET ?""",
+            *(app.id, operator, operator, limit, offset),
+        )
+
+    def history(self, app: App, since: int, operators: Collection[str] | None = None) -> Sequence[Row]:
+        """Low watermarks by time: operator, at, low watermark; of all operators, or of some."""
+        if operators is None:
+            return self._database.rows(
+                "SELECT operator, at, low_watermark FROM history WHERE app_id = ? AND at >= ? ORDER BY at",
+                *(app.id, since),
+            )
+        given = self._database.keyed(dict.fromkeys(operators, 0))
+        return self._database.rows(self._history_of, app.id, since, *given)
+
+    def audit(self, app: App, limit: int, offset: int) -> Sequence[Row]:
+        """Overrides, the latest first."""
+        return self._database.rows(
+            """SELECT at, action, operator, advance_to, host, name, reason FROM audit
+            WHERE app_id = ? ORDER BY id DESC LIMIT ? OFFSET ?""",
+            *(app.id, limit, offset),
+        )

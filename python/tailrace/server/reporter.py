@@ -1,0 +1,166 @@
+"""Who reports: a query over its starts, the run that speaks for it, and what it has told of one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tailrace.server.clock import SECOND
+from tailrace.server.hosts import HostTable
+from tailrace.server.names import Inputs
+from tailrace.server.rules import NEVER, parse_completeness
+from tailrace.server.topology import latest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.server.clock import Moment
+
+LIVE_FOR = 60 * SECOND
+"""How long after it was heard of a query is taken to live; queries say each 10 s that they do."""
+
+
+class RefusedError(Exception):
+    """A request that contradicts what is known; nothing has changed. Its text is for the client.
+
+    Args:
+        reason: the text.
+        code: names a refusal that a client must know from others; see protocol.
+    """
+
+    def __init__(self, reason: str, code: str | None = None) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@dataclass
+class Client:
+    """A query of an application.
+
+    Attributes:
+        id: in the database; 0 as long as it isn't there.
+        run: the start that speaks for it; empty for a client that doesn't say.
+        heard_at: when it was last heard of, microseconds since 1970-01-01 UTC.
+        heard_tick: the same by this server's clock of durations.
+        leaving: it has said that it ends.
+        told: the global low watermark that it was told.
+    """
+
+    id: int
+    name: str
+    run: str
+    heard_at: int = 0
+    heard_tick: int = 0
+    leaving: bool = False
+    told: int | None = None
+
+    def is_live(self, moment: Moment) -> bool:
+        """Whether it may still be at work."""
+        return not self.leaving and moment.tick - self.heard_tick < LIVE_FOR
+
+
+@dataclass(frozen=True)
+class RosterState:
+    """What is known of a source's roster.
+
+    Attributes:
+        stated: the client has said what counts: a list, or those seen.
+        version: of the roster that the server has; empty for none.
+        wanted: the version that the client has named last.
+    """
+
+    stated: bool = False
+    version: str = ""
+    wanted: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """The client has a roster that never arrived here: nothing may be concluded from the hosts known."""
+        return self.wanted != self.version or (bool(self.wanted) and not self.stated)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an operator is, as a client said last.
+
+    Attributes:
+        completeness: the decimal as it was reported; "1" for what is no source.
+        idle_after: of a source, in microseconds; None: silent hosts count.
+        key_groups: how many key groups there are; None: the client doesn't say.
+        reads: what it reads or writes; None: unknown.
+    """
+
+    upstreams: tuple[str, ...] = ()
+    completeness: str = "1"
+    idle_after: int | None = None
+    key_groups: int | None = None
+    reads: tuple[str, ...] | None = None
+
+
+@dataclass
+class Reporter:
+    """What one client has told of one operator. Times are microseconds.
+
+    Attributes:
+        id: in the database; 0 as long as it isn't there.
+        stamps: the input low watermark that a source's records were stamped with.
+        told_input, told_output: what it was told; never taken back.
+        groups: output low watermark by key group.
+        hosts: of a source; empty for others.
+        overflowed: the hosts' `active` when it last told of more hosts than are kept; None: never.
+        raised_tick: when hosts rose last, by this server's clock of durations; None: not since it started.
+        warnings: what was passed over in its last report.
+    """
+
+    id: int
+    client: Client
+    settings: Settings
+    reported_at: int = 0
+    stamps: int | None = None
+    told_input: int | None = None
+    told_output: int | None = None
+    roster: RosterState = field(default_factory=RosterState)
+    groups: dict[str, int] = field(default_factory=dict)
+    hosts: HostTable = field(default_factory=HostTable)
+    overflowed: int | None = None
+    raised_tick: int | None = None
+    warnings: tuple[str, ...] = ()
+    _inputs: tuple[tuple[str, ...], Inputs] | None = None
+
+    def inputs(self) -> Inputs | None:
+        """What it reads or writes; None if that is unknown."""
+        reads = self.settings.reads
+        if reads is None:
+            return None
+        if self._inputs is None or self._inputs[0] is not reads:
+            self._inputs = (reads, Inputs(reads))
+        return self._inputs[1]
+
+    def holds_all(self, forget_after: int) -> bool:
+        """Whether nothing may be concluded from what it has told, for it has told of more than is known."""
+        return self.roster.missing or self.lacks_groups() or self.is_over(forget_after)
+
+    def lacks_groups(self) -> bool:
+        """Whether key groups are there that were never reported."""
+        return self.settings.key_groups is not None and len(self.groups) < self.settings.key_groups
+
+    def is_over(self, forget_after: int) -> bool:
+        """Whether it has hosts that weren't kept, and that would still count if they had been."""
+        if self.overflowed is None or self.hosts.has_roster:
+            return False
+        waited = forget_after if self.hosts.idle_after is None else min(forget_after, self.hosts.idle_after)
+        return self.hosts.active - self.overflowed < waited
+
+    def is_mute(self) -> bool:
+        """Whether it has said nothing yet that a source's watermark could follow from."""
+        return self.stamps is None and bool((self.hosts.progress == NEVER).all())
+
+    def tell(self, low_input: int | None, low_output: int | None) -> None:
+        """Remembers what it is told, which is never below what it was told."""
+        self.told_input = latest(self.told_input, low_input)
+        self.told_output = latest(self.told_output, low_output)
+
+
+def strictest(completeness: Sequence[str]) -> str:
+    """The greatest of some shares of hosts, as it was said; of none, 1."""
+    return max(completeness, key=parse_completeness, default="1")

@@ -1,0 +1,393 @@
+"""Who reports: two queries of one operator, runs that replace each other, and databases that didn't know."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import watermark_format_2
+from tailrace.server.identity import CONFLICT, REPLACED
+from tailrace.server.ledger import Ledger
+from tailrace.server.opening import open_database
+from tailrace.server.protocol import OverrideRequest, Report
+from tailrace.server.reporter import RefusedError
+from tailrace.server.state import DAY, Limits
+from tailrace.server.store import Store
+from tailrace.server.views import app_state
+from watermark_servers import SECOND, T, sink, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from tailrace.server.answers import AppState, ReportAnswer
+
+MINUTE = 60 * SECOND
+
+
+class Clock:
+    """Two clocks: one that may jump, and one that doesn't."""
+
+    now = T
+    tick = 5
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make(tmp_path: Path, clock: Clock) -> Iterator[Callable[..., Ledger]]:
+    opened = []
+
+    def ledger(limits: Limits | None = None) -> Ledger:
+        database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
+        opened.append(database)
+        return Ledger(database, Store(database), lambda: clock.now, lambda: clock.tick, limits)
+
+    yield ledger
+    for database in opened:
+        database.close()
+
+
+def tell(
+    ledger: Ledger, client: str, *operators: Mapping[str, Any], run: str = "1", leaving: bool = False
+) -> ReportAnswer:
+    body = {"client": client, "run": run, "leaving": leaving, "operators": list(operators)}
+    (answer,) = ledger.report([("app", Report.model_validate(body))])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def low(answer: ReportAnswer, operator: str = "source") -> int | None:
+    return answer.operators[operator].output_low_watermark
+
+
+def state(ledger: Ledger) -> AppState:
+    app = ledger.app("app")
+    assert app is not None
+    return app_state(app, ledger.now(), ledger.limits)
+
+
+def decide(ledger: Ledger, action: str, **fields: object) -> None:
+    given = {"operator": "source", "name": "dana", "reason": "a test", **fields}
+    ledger.override("app", OverrideRequest.model_validate({"action": action, **given}))
+
+
+def wait(clock: Clock, time: int) -> None:
+    clock.now += time
+    clock.tick += time
+
+
+def test_the_slower_of_two_sinks_of_one_name_counts(make: Callable[[], Ledger]) -> None:
+    """W1: B would close windows that it has not filled."""
+    ledger = make()
+    tell(ledger, "a", source({"h": T + 55}, name="source-a"), sink({"0": T + 55}, upstreams=["source-a"]))
+    answer = tell(
+        ledger, "b", source({"h": T + 1}, name="source-b"), sink({"0": T + 1}, upstreams=["source-b"])
+    )
+    assert (low(answer, "sink"), answer.global_low_watermark) == (T + 1, T + 1)
+    again = tell(ledger, "a", sink({"0": T + 60}, upstreams=["source-a"]))
+    assert low(again, "sink") == T + 55, "what it was told stays told"
+    assert {r.client for r in state(ledger).topology[1].reporters} == {"a", "b"}
+    assert state(ledger).topology[1].upstreams == ["source-a", "source-b"]
+
+
+def test_a_fresh_reporter_isnt_told_what_others_have_read(make: Callable[[], Ledger]) -> None:
+    """W2: two queries with the default name."""
+    ledger = make()
+    tell(ledger, "a", source({"h": T + 55}))
+    assert low(tell(ledger, "b", source({}), sink({}))) is None
+    mute = tell(ledger, "b", sink({}))
+    assert (mute.operators["sink"].input_low_watermark, mute.global_low_watermark) == (None, None)
+    assert low(tell(ledger, "b", source({"h": T + 1}))) == T + 1
+    assert low(tell(ledger, "a", source({"h": T + 60}))) == T + 55
+    assert low(tell(ledger, "b", source({"h": T + 70}))) == T + 60
+    assert state(ledger).topology[0].output_low_watermark == T + 60
+
+
+def test_rosters_are_united_and_the_strictest_completeness_counts(make: Callable[[], Ledger]) -> None:
+    """W3: the last roster won."""
+    ledger = make()
+    tell(ledger, "a", source({"h1": T + 60}, roster=["h1", "h2"], completeness="1"))
+    answer = tell(ledger, "b", source({"h3": T + 60}, roster=["h3"], completeness="0.5"))
+    assert low(answer) is None, "h2 is waited for"
+    assert any("completeness" in text and "strictest" in text for text in answer.warnings)
+    assert low(tell(ledger, "b", source({"h2": T + 7}))) == T + 7
+    assert state(ledger).topology[0].hosts == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        (["kafka:k/t/0"], ["kafka:k/t/0"], True),
+        (["kafka:k/t/0"], ["kafka:k/t/1"], False),
+        (["kafka:k/t"], ["kafka:k/t/1"], True),
+        (["kafka:k/t/1"], ["kafka:k/t"], True),
+        (["kafka:k/t"], ["kafka:k/u/1"], False),
+        (["kafka:k/t"], ["kafka:other/t"], False),
+        (["kafka:k/t"], ["kafka:k/t"], True),
+        (["kafka:k/1"], ["kafka:k/1/0"], True),
+        (["file:/logs"], ["file:/logs"], True),
+        (["file:/logs"], ["file:/logs2"], False),
+        (["file:/logs", "kafka:k/t/3"], ["kafka:k/t"], True),
+    ],
+)
+def test_two_live_queries_that_read_the_same_are_refused(
+    make: Callable[[], Ledger], one: list[str], other: list[str], shared: bool
+) -> None:
+    ledger = make()
+    tell(ledger, "a", source({"h": T + 55}, reads=one))
+    before = state(ledger)
+    report = source({"h": T + 1}, reads=other)
+    if not shared:
+        assert low(tell(ledger, "b", report)) == T + 1
+        return
+    with pytest.raises(RefusedError) as refusal:
+        tell(ledger, "b", report)
+    assert refusal.value.code == CONFLICT
+    assert all(text in str(refusal.value) for text in ("'a'", "'b'", "operator="))
+    assert state(ledger) == before
+    assert low(tell(ledger, "a", source({"h": T + 60}))) == T + 60, "the first one goes on"
+
+
+def test_what_is_unknown_overlaps_nothing(make: Callable[[], Ledger]) -> None:
+    ledger = make()
+    tell(ledger, "script", source({"h": T + 55}), run="")
+    assert low(tell(ledger, "b", source({"h": T + 1}, reads=["file:/logs"]))) == T + 1
+
+
+def test_a_query_with_a_new_checkpoint_takes_the_place_of_the_one_that_has_ended(
+    make: Callable[[], Ledger], clock: Clock
+) -> None:
+    ledger = make()
+    reads = ["file:/logs"]
+    tell(ledger, "old", source({"h1": T + 55, "gone": T + 1}, reads=reads))
+    wait(clock, 59 * SECOND)
+    tell(ledger, "old")  # a heartbeat
+    wait(clock, 59 * SECOND)
+    with pytest.raises(RefusedError, match="both of them have 'file:/logs'"):
+        tell(ledger, "new", source({"h1": T + 2}, reads=reads))
+    wait(clock, SECOND)
+    assert low(tell(ledger, "new", source({"h1": T + 2}, reads=reads))) == T + 2
+    app = ledger.app("app")
+    assert app is not None
+    (line,) = ledger.records.audit(app, 9, 0)
+    assert line[1:5] == ("replace", "source", None, "old")
+    assert low(tell(ledger, "new", source({"h1": T + 80}))) == T + 80, "nobody waits for `gone`"
+    # The old one was only slow: it is loud about it.
+    with pytest.raises(RefusedError) as refusal:
+        tell(ledger, "old", source({"h1": T + 56}, reads=reads))
+    assert refusal.value.code == CONFLICT
+
+
+def test_a_query_that_has_said_that_it_ends_counts_and_is_replaced_at_once(
+    make: Callable[[], Ledger],
+) -> None:
+    ledger = make()
+    tell(ledger, "old", source({"h": T + 5}, reads=["file:/logs"]))
+    tell(ledger, "old", leaving=True)
+    held = tell(ledger, "other", source({"h": T + 50}, reads=["file:/more"]))
+    assert low(held) == T + 5
+    assert any("'old'" in text for text in held.warnings)
+    assert low(tell(ledger, "new", source({"h": T + 70}, reads=["file:/logs"]))) == T + 50
+
+
+def test_who_isnt_heard_of_goes_on_counting_until_a_person_removes_it(
+    make: Callable[[], Ledger], clock: Clock
+) -> None:
+    ledger = make()
+    tell(ledger, "dead", source({"h": T + 1}, reads=["file:/a"]))
+    wait(clock, 10 * DAY)
+    assert low(tell(ledger, "b", source({"h": T + 50}, reads=["file:/b"]))) == T + 1
+    shown = state(ledger)
+    assert (shown.held_by, shown.held_by_clients) == (["source"], ["dead"])
+    decide(ledger, "remove", client="dead")
+    assert low(tell(ledger, "b", source({}))) == T + 50
+    with pytest.raises(RefusedError, match="no client"):
+        decide(ledger, "remove", client="dead")
+    decide(ledger, "remove", client="b", operator=None)
+    assert state(ledger).topology == []
+
+
+@pytest.mark.parametrize("jump", [-DAY, DAY])
+def test_a_jump_of_the_clock_makes_nobody_live_or_dead(
+    make: Callable[[], Ledger], clock: Clock, jump: int
+) -> None:
+    ledger = make()
+    tell(ledger, "a", source({"h": T}, reads=["file:/logs"]))
+    clock.now += jump
+    with pytest.raises(RefusedError, match="queries that live"):
+        tell(ledger, "b", source({"h": T}, reads=["file:/logs"]))
+    clock.tick += MINUTE
+    assert low(tell(ledger, "b", source({"h": T}, reads=["file:/logs"]))) == T
+
+
+def test_a_new_run_takes_over_and_the_old_one_is_refused(make: Callable[[], Ledger], clock: Clock) -> None:
+    ledger = make()
+    tell(ledger, "q", source({"h": T + 5}, reads=["file:/logs"]), run="1")
+    clock.now -= 60 * MINUTE  # W4: no clock is asked which run is newer
+    answer = tell(ledger, "q", source({"h": T + 6}, roster=["h"], roster_version="b"), run="2")
+    assert (low(answer), answer.need_roster) == (T + 6, False)
+    for body in (source({"h": T + 90}),), ():
+        with pytest.raises(RefusedError) as refusal:
+            tell(make(), "q", *body, run="1")
+        assert refusal.value.code == REPLACED
+    assert low(tell(ledger, "q", source({"h": T + 7}), run="2")) == T + 7
+    # To go back to a run on purpose.
+    decide(ledger, "remove", client="q")
+    assert low(tell(ledger, "q", source({"h": T + 9}), run="1")) == T + 9
+
+
+def test_a_client_that_names_no_run_has_one_for_ever(make: Callable[[], Ledger]) -> None:
+    ledger = make()
+    for step in range(3):
+        assert low(tell(ledger, "script", source({"h": T + step}), run="")) == T + step
+    tell(ledger, "script", source({"h": T + 5}), run="1")
+    with pytest.raises(RefusedError, match="names no run"):
+        tell(ledger, "script", source({"h": T + 6}), run="")
+
+
+def test_key_groups_of_a_former_shape_leave(make: Callable[[], Ledger]) -> None:
+    """S2: six of eight old groups never report again."""
+    ledger = make()
+    tell(ledger, "q", source({"h": T + 50}), sink({str(n): T + n for n in range(8)}, key_groups=8))
+    answer = tell(ledger, "q", sink({"0": T + 20, "1": T + 30}, key_groups=2), run="2")
+    assert low(answer, "sink") == T + 20
+    other = make()
+    assert low(tell(other, "q", sink({"0": T + 25}, key_groups=2), run="2"), "sink") == T + 25
+    # A group that was never reported holds what is there.
+    assert low(tell(ledger, "q", sink({"0": T + 40}, key_groups=3), run="2"), "sink") == T + 25
+    assert low(tell(ledger, "q", sink({"1": T + 41, "2": T + 42}, key_groups=3), run="2"), "sink") == T + 40
+    decide(ledger, "remove", operator="sink")
+    assert low(tell(ledger, "q", sink({"5": T + 60}), run="2"), "sink") == T + 50
+
+
+def test_times_far_ahead_arent_taken(make: Callable[..., Ledger], clock: Clock) -> None:
+    """S5: one report took an application to the year 2255."""
+    ledger = make(Limits(future=DAY))
+    far = T + DAY + 1
+    answer = tell(ledger, "q", source({"h1": far, "h2": T + DAY}), sink({"0": far}, key_groups=1))
+    assert (low(answer), low(answer, "sink"), answer.global_low_watermark) == (T + DAY, None, None)
+    assert ["'h1'" in text and "ahead" in text for text in answer.warnings] == [True, False]
+    assert len(answer.warnings) == 2
+    assert state(ledger).topology[0].reporters[0].warnings == answer.warnings[:1]
+    stamped = tell(ledger, "q", source({}, name="stamped", input_low_watermark=2**53 - 1))
+    assert (low(stamped, "stamped"), len(stamped.warnings)) == (None, 1)
+    clock.now += 1
+    assert low(tell(ledger, "q", source({"h1": far}))) == T + DAY
+
+
+def test_hosts_that_are_gone_are_forgotten(make: Callable[..., Ledger], clock: Clock) -> None:
+    """S3: pod names fill the table of a source for good."""
+    ledger = make(Limits(forget_hosts_after=DAY, hosts=5))
+    tell(ledger, "q", source({f"pod-{n}": T + n for n in range(5)}))
+    held = tell(ledger, "q", source({"pod-5": T + 90, "pod-0": T + 90}))
+    assert low(held) == T
+    assert "'pod-5'" in held.warnings[0]
+    for step in range(60):
+        wait(clock, DAY // 48)
+        answer = tell(ledger, "q", source({"pod-0": T + 100 + step}))
+    assert (low(answer), answer.warnings) == (T + 159, [])
+    assert state(ledger).topology[0].hosts == 1
+    fresh = tell(ledger, "q", source({"pod-6": T + 200}))
+    assert (low(fresh), fresh.warnings) == (T + 159, [])
+    # Another server knows of what was forgotten, and downtime makes nobody silent.
+    other = make(Limits(forget_hosts_after=DAY, hosts=5))
+    assert state(other).topology[0].hosts == 2
+    wait(clock, 9 * DAY)
+    tell(other, "q", source({"pod-0": T + 300}))
+    assert state(other).topology[0].hosts == 2
+
+
+def test_a_roster_fits_whatever_was_seen(make: Callable[..., Ledger]) -> None:
+    ledger = make(Limits(hosts=4))
+    tell(ledger, "q", source({f"pod-{n}": T + n for n in range(4)}))
+    names = ["pod-3", "a", "b", "c"]
+    assert low(tell(ledger, "q", source({}, roster=names))) == T
+    answer = tell(ledger, "q", source({"a": T + 9, "b": T + 9, "c": T + 9, "stranger": T + 9}))
+    assert (low(answer), answer.warnings) == (T + 3, [])
+
+
+def test_silence_is_counted_while_others_rise_and_all_is_read(
+    make: Callable[[], Ledger], clock: Clock
+) -> None:
+    """W5: a night, a pause, an unread backlog, a jump of the clock."""
+
+    def hosts(**progress: int) -> dict[str, Any]:
+        return source(progress, roster=["h1", "h2"], idle_after=4 * MINUTE)
+
+    ledger = make()
+    tell(ledger, "q", hosts(h1=T, h2=T))
+    wait(clock, 600 * MINUTE)  # a night in which nobody logs, and h1 is the first one
+    assert low(tell(ledger, "q", hosts(h1=T + 1))) == T
+    clock.now += DAY
+    assert low(tell(ledger, "q", hosts(h1=T + 2))) == T
+    wait(clock, 600 * MINUTE)  # down, and then a backlog
+    for step in range(20):
+        wait(clock, MINUTE)
+        assert low(tell(ledger, "q", {**hosts(h1=T + 3 + step), "unread": True}, run="2")) == T
+    tell(ledger, "q", hosts(h2=T + 1), run="2")
+    for step in range(3):
+        wait(clock, MINUTE)
+        assert low(tell(ledger, "q", hosts(h1=T + 50 + step), run="2")) == T + 1
+    wait(clock, MINUTE)
+    answer = tell(ledger, "q", hosts(h1=T + 90), run="2")
+    assert (low(answer), answer.idle_hosts) == (T + 90, {"source": ["h2"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("", "%"),
+        ("a\nb", "a%0Ab"),
+        ("100%\t", "100%25%09"),
+        ("100%", "100%"),
+        ("x" * 201, None),
+        ("ü\x85", "ü%C2%85"),
+    ],
+)
+def test_a_host_of_any_name_is_taken(make: Callable[[], Ledger], name: str, kept: str | None) -> None:
+    """S1: one row refused the whole report for ever."""
+    ledger = make()
+    answer = tell(ledger, "q", source({name: T + 1, "h": T + 5}, roster=["h", name]))
+    assert low(answer) == T + 1
+    decide(ledger, "exclude", host=kept or "x" * 183 + "~" + sha256(name.encode()).hexdigest()[:16])
+    assert low(tell(ledger, "q", source({name: T + 2}))) == T + 5
+
+
+def test_a_database_of_format_2_goes_on(tmp_path: Path) -> None:
+    database = open_database(watermark_format_2.make(tmp_path / "old.db"))
+    ledger = Ledger(database, Store(database), lambda: T + MINUTE)
+    app = ledger.app("clicks")
+    assert app is not None
+    shown = app_state(app, ledger.now(), ledger.limits)
+    assert (shown.global_low_watermark, [o.operator for o in shown.topology]) == (T, ["source", "sink"])
+    assert (shown.topology[0].hosts, shown.topology[0].hosts_excluded) == (2, 1)
+    assert shown.topology[1].upstreams == ["source"], "through the operator that was removed"
+    assert len(ledger.records.windows(app, None, 9, 0)) == len(ledger.records.audit(app, 9, 0)) == 1
+
+    def report(client: str, *operators: Mapping[str, Any], run: str = "") -> ReportAnswer:
+        body = {"client": client, "run": run, "operators": list(operators)}
+        (answer,) = ledger.report([("clicks", Report.model_validate(body))])
+        assert not isinstance(answer, Exception)
+        return answer
+
+    # Its client, as it was, of the release before.
+    known = report("query", source({"h2": T + 3}, roster_version=1763700000000))
+    assert (low(known), known.need_roster) == (T + 3, False)
+    # A second query, whose hosts the first one's row had taken: each is as far as the one that reads it.
+    two = report("query-2", source({"h1": T + 8}, roster=["h1", "gone"], roster_version="x"), run="1")
+    assert low(two) == T + 3
+    assert low(report("query", source({"h2": T + 20}, roster_version="y", roster=["h2"]), run="1")) == T + 8
+    # Key groups of whoever it was leave when somebody says how many there are.
+    sinks = report("query/sink", sink({"0": T + 4}, upstreams=["source"], key_groups=1), run="1")
+    assert sinks.operators["sink"].output_low_watermark == T + 4
+    database.close()
+    again = open_database(f"sqlite:///{tmp_path / 'old.db'}")
+    assert Ledger(again, Store(again)).names() == ["clicks"]
+    again.close()

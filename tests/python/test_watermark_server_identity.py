@@ -104,7 +104,8 @@ def test_a_fresh_reporter_isnt_told_what_others_have_read(make: Callable[[], Led
     assert low(tell(ledger, "b", source({}), sink({}))) is None
     mute = tell(ledger, "b", sink({}))
     assert (mute.operators["sink"].input_low_watermark, mute.global_low_watermark) == (None, None)
-    assert low(tell(ledger, "b", source({"h": T + 1}))) == T + 1
+    first = tell(ledger, "b", source({"h": T + 1}), sink({}))
+    assert (low(first), low(first, "sink"), first.operators["sink"].input_low_watermark) == (T + 1,) * 3
     assert low(tell(ledger, "a", source({"h": T + 60}))) == T + 55
     assert low(tell(ledger, "b", source({"h": T + 70}))) == T + 60
     assert state(ledger).topology[0].output_low_watermark == T + 60

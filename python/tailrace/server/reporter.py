@@ -104,7 +104,7 @@ class Reporter:
     Attributes:
         id: in the database; 0 as long as it isn't there.
         stamps: the input low watermark that a source's records were stamped with.
-        told_input, told_output: what it was told; never taken back.
+        told_input, told_output: what it was told; the output is never taken back.
         groups: output low watermark by key group.
         hosts: of a source; empty for others.
         overflowed: the hosts' `active` when it last told of more hosts than are kept; None: never.
@@ -156,9 +156,13 @@ class Reporter:
         return self.stamps is None and bool((self.hosts.progress == NEVER).all())
 
     def tell(self, low_input: int | None, low_output: int | None) -> None:
-        """Remembers what it is told, which is never below what it was told."""
-        self.told_input = latest(self.told_input, low_input)
+        """Remembers what it is told, which is never below the output that it was told.
+
+        An input isn't remembered: before a query's own source has reported for the first time its sink may
+        hear of another one that has the same name.
+        """
         self.told_output = latest(self.told_output, low_output)
+        self.told_input = latest(low_input, self.told_output)
 
 
 def strictest(completeness: Sequence[str]) -> str:

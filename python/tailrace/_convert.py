@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -71,7 +71,14 @@ def names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
     Raises:
         TypeError: one isn't a string, for instance a Column.
     """
-    return [text(column, argument) for column in ([columns] if isinstance(columns, str) else columns or ())]
+    if columns is None:
+        return []
+    if isinstance(columns, str):
+        return [columns]
+    # A Column can be iterated over, and says something else then.
+    if not isinstance(columns, Collection):
+        raise TypeError(f"`{argument}` is a column's name or a list of names, not {type(columns).__name__}.")
+    return [text(column, argument) for column in columns]
 
 
 def keys(on: str | Sequence[Key]) -> tuple[list[str], list[str]]:

@@ -42,7 +42,10 @@ def recursively(
     - "fixpoint": an `op` without state (select, filter, explode, functions, joins with tables) is applied
       until nothing is left within the micro-batch that brought the row. Where `op` needs no exchange, and it
       needs none to join a table of up to `spark.tailrace.recursion.broadcastBytes` (128 MiB), that happens
-      in the row's own task, without a Spark job a hop.
+      in the row's own task, without a Spark job a hop. A table whose size Spark doesn't know is measured by a
+      job of its own: in each micro-batch, but once if it can't change, as what `createDataFrame` makes of
+      rows. A micro-batch sees a table as it is when it begins: a row whose match is added to the table later
+      doesn't find it. Join a stream of the table's rows then, which is the other kind.
     - "feedback": with state in `op` (a join of two streams, deduplication, `tailrace.join`) each hop takes a
       micro-batch. Rows that go round are in a log in the query's checkpoint, which is deleted as it is read;
       each goes round exactly once, over a failure at any moment. The trigger `availableNow` goes on until
@@ -51,23 +54,36 @@ def recursively(
 
     Results aren't taken back. A row that says that a node has moved to another parent is one more row: what
     came of the old parent stays. An aggregation in `op`, or before it, is refused but in the output mode
-    append, where each group comes out once.
+    append, where each group comes out once. There is no mutual recursion, two ops that feed each other: write
+    them as one, over a column that says which of the two a row belongs to. One recursion in another's `op` is
+    refused.
+
+    Random functions in `op` (`rand`, `uuid`, `shuffle`, `sample`) give other values at each hop, in each
+    micro-batch, and in a batch that runs again after a failure, as everywhere in Spark's streams; in a batch
+    frame the same ones each time. `current_timestamp()` is one for all hops. `monotonically_increasing_id` and
+    `input_file_name` are refused, for a row that comes round has neither; so is a sample where each hop takes
+    a micro-batch: `where(rand() < fraction)` isn't.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with another
     `name`: that name): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a limit, `cycles`,
-    and `hops`: `hop`, `rows` and `ms` of each, the first hundred.
+    and `hops`: `hop`, `rows` and `ms` of each, the first hundred. In the mode "feedback" `ms` is the time of
+    the longest task as a whole, and all rows are of hop 1 unless `max_depth` or `depth_column` has them
+    counted.
 
     Args:
         frame: a stream; or a batch frame, if `op` has no state.
         op: is called once, with a frame like `frame`. Its result must have the same columns, by name, type
             and order, and something in it that can drop a row, or it would never end.
-        max_depth: after how many hops no row may come out. None: there may be any number.
+        max_depth: after how many hops no row may come out. None: any number, but where hops are counted the
+            query ends with an error after 100,000 of them, which is a loop. A recursion without limits that
+            goes on for long is warned of in the log, TAILRACE_RECURSION_LONG.
         max_rows: how many rows a task may give in a micro-batch; where `op` exchanges rows, all tasks. None:
-            any number.
+            any number. There is no limit of the time that a micro-batch takes.
         on_limit: "error" ends the query, and names some of the rows; "stop" lets nothing beyond the limit
             come out, and counts what is stopped.
         depth_column: a column to be added, int: the hop at which a row came out, from 1 on.
-        path_columns: the columns that a row is known by. A column `path` is added: an array of what the rows
+        path_columns: the columns that a row is known by, of types that can be compared; null is equal to
+            null. A column `path` is added: an array of what the rows
             were known by that it has come of, the frame's row first and itself last; of structs where there
             are several columns. Cycles are found: a row that is in its own path.
         on_cycle: with `path_columns`, what is done about a row that closes a cycle. "error" ends the query
@@ -75,7 +91,7 @@ def recursively(
             `cycle` boolean, which is added. It doesn't go round again.
         mode: "auto", or one of the two to insist on it: then an `op` that can't go round that way is refused.
         name: of the recursion in the checkpoint and in the progress, never to be changed. Two recursions of
-            one query need two names.
+            one query need two names. A checkpoint of others is refused when the query starts.
 
     Returns:
         A frame with the columns of `frame`, then `depth_column`, `path` and `cycle` as asked for.

@@ -34,7 +34,11 @@ def test_the_recursion_example_counts_descendants(
     code, shown = _example(repository, "recursion")
     monkeypatch.chdir(tmp_path)
     # In the session that is there, which the example finds; its tables are in the JVM's own directory.
-    exec(code.replace('parquet("tree")', f'parquet("{tmp_path}/tree")'), {})  # noqa: S102
+    names: dict[str, object] = {}
+    exec(code.replace('parquet("tree")', f'parquet("{tmp_path}/tree")'), names)  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    more, shown = _example(repository, "recursion-of-streams")
+    exec(more, names)  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
     assert spark.range(1).count() == 1
 

@@ -43,9 +43,12 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_RECURSION_ARGUMENT_OUTSIDE" -> RecursionErrors.argumentOutside(),
     "TAILRACE_RECURSION_ARGUMENT_UNUSED" -> RecursionErrors.argumentUnused("N"),
     "TAILRACE_RECURSION_ASYNC_PROGRESS" -> RecursionErrors.asyncProgress("N"),
+    "TAILRACE_RECURSION_CHECKPOINT" -> RecursionErrors.checkpoint("L", Seq("a"), Nil),
     "TAILRACE_RECURSION_COLUMN" -> RecursionErrors.column("C", 0, Seq("A", "B")),
     "TAILRACE_RECURSION_COLUMN_EXISTS" -> RecursionErrors.columnExists("C"),
+    "TAILRACE_RECURSION_COLUMN_TYPE" -> RecursionErrors.columnType("C", "T"),
     "TAILRACE_RECURSION_CYCLE" -> RecursionErrors.cycle("[1, 2, 1]"),
+    "TAILRACE_RECURSION_CYCLE_WITHOUT_PATH" -> RecursionErrors.cycleWithoutPath("stop"),
     "TAILRACE_RECURSION_ENDLESS" -> RecursionErrors.endless("N"),
     "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE" -> RecursionErrors.feedbackIncomplete("D", 7),
     "TAILRACE_RECURSION_IDENTITY" -> RecursionErrors.identity("N"),
@@ -55,6 +58,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_RECURSION_OPERATOR" -> RecursionErrors.operator("N", "O", "R"),
     "TAILRACE_RECURSION_OPTION_INVALID" -> RecursionErrors.optionInvalid("max_depth", "V", "A"),
     "TAILRACE_RECURSION_REVISIONS" -> RecursionErrors.revisions("N", "update"),
+    "TAILRACE_RECURSION_RUNAWAY" -> RecursionErrors.runaway("N", 9, "a=1"),
     "TAILRACE_RECURSION_SCHEMA" -> RecursionErrors.schema("N", Seq("a", "b")),
     "TAILRACE_RECURSION_SCHEMA_CHANGED" -> RecursionErrors.schemaChanged("F", "W", "E"),
     "TAILRACE_RECURSION_TOO_DEEP" -> RecursionErrors.tooDeep(3, 7, Seq("a=1", "a=2")),
@@ -108,7 +112,7 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
-      Seq("CYCLE", "FEEDBACK_INCOMPLETE", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
+      Seq("CYCLE", "FEEDBACK_INCOMPLETE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
         "TAILRACE_RECURSION_" + _
       )
 

@@ -18,6 +18,12 @@ final class HopCountsSuite extends AnyFunSuite {
     assert(both + HopCounts() == both)
   }
 
+  test("of two runs over a partition the one with more rows") {
+    assert(shallow.max(deep) == shallow)
+    assert(deep.max(shallow) == shallow)
+    assert(HopCounts().max(deep) == deep)
+  }
+
   test("rows and depth: hops that gave nothing don't count") {
     assert((deep.rows, deep.deepest) == (3, 3))
     assert((HopCounts().rows, HopCounts().deepest) == (0, 0))

@@ -18,6 +18,19 @@ final class RowJudgeSuite extends AnyFunSuite {
     assert(judge.returned == 1)
   }
 
+  test(
+    "without max_depth a guard ends what doesn't end, and on_limit, which is for the user's limits, doesn't hide it"
+  ) {
+    Seq(OnLimit.Error, OnLimit.Stop).foreach { onLimit =>
+      val judge = new RowJudge(plain.copy(onLimit = onLimit))
+      assert(judge.judge(RecursionSettings.Guard, closesCycle = false) == Verdict.GoesRound)
+      assert(judge.judge(RecursionSettings.Guard + 1, closesCycle = false) == Verdict.Runaway)
+      assert((judge.returned, judge.stopped) == (1, 0))
+    }
+    val deep = new RowJudge(plain.copy(maxDepth = Some(RecursionSettings.Guard * 2)))
+    assert(deep.judge(RecursionSettings.Guard + 1, closesCycle = false) == Verdict.GoesRound)
+  }
+
   test("max_depth, stop: the last hop comes out, is counted, and doesn't go round") {
     val judge = new RowJudge(plain.copy(maxDepth = Some(3), onLimit = OnLimit.Stop))
     assert(judge.judge(2, closesCycle = false) == Verdict.GoesRound)

@@ -2,7 +2,7 @@ package io.tailrace.api
 
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, RowOrdering}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{DataFrame, Dataset}
@@ -108,7 +108,10 @@ final class RecursionCall private[api] (frame: Dataset[_], options: RecursionOpt
   /** The ordinal of a column of the frame. */
   private def key(name: String): Int =
     input.output.zipWithIndex.filter { case (a, _) => sameName(a.name, name) } match {
-      case Seq((_, ordinal)) => ordinal
+      case Seq((column, ordinal)) =>
+        if (!RowOrdering.isOrderable(column.dataType))
+          throw RecursionErrors.columnType(name, column.dataType.sql)
+        ordinal
       case found => throw RecursionErrors.column(name, found.size, input.output.map(_.name))
     }
 

@@ -5,7 +5,7 @@ import io.tailrace.recursion.{OnCycle, OnLimit, RecursionMode, RecursionSettings
 
 /** How [[Tailrace.recursively]] goes round. Names and meanings are those of the Python package.
   *
-  * @param maxDepth    hops after which no row may come out
+  * @param maxDepth    hops after which no row may come out; none: any number, up to a guard against loops
   * @param maxRows     rows that a task may give in a micro-batch
   * @param onLimit     "error" or "stop"
   * @param depthColumn a column that is added: the hop at which a row came out
@@ -33,8 +33,7 @@ final case class RecursionOptions(
     val limit = OnLimit.values.find(_.name == onLimit).getOrElse(refuse("on_limit", onLimit, "error or stop"))
     val cycle =
       OnCycle.values.find(_.name == onCycle).getOrElse(refuse("on_cycle", onCycle, "error, stop or divert"))
-    if (pathColumns.isEmpty && cycle != OnCycle.Error)
-      refuse("on_cycle", onCycle, "of use without path_columns")
+    if (pathColumns.isEmpty && cycle != OnCycle.Error) throw RecursionErrors.cycleWithoutPath(onCycle)
     RecursionSettings(name, maxDepth, maxRows, limit, cycle)
   }
 

@@ -121,6 +121,15 @@ private[api] final class RecursionResolution(
 
     private def closes(value: Expression): NamedExpression = Alias(value, Cycle)()
 
+    /** A null is a key as any other: `array_contains` knows nothing of it. */
+    private def isAmong(key: Expression, path: Attribute): Expression = {
+      val nulls = CreateArray(Seq(Literal(null, key.dataType)))
+      Or(
+        Coalesce(Seq(ArrayContains(path, key), Literal(false))),
+        And(IsNull(key), GreaterThan(Size(ArrayIntersect(path, nulls)), Literal(0)))
+      )
+    }
+
     /** What a row is known by. */
     private def key(columns: Seq[Attribute]): Expression = keys match {
       case Seq(one) => columns(one)
@@ -144,7 +153,7 @@ private[api] final class RecursionResolution(
         val last = key(op.output)
         Seq(
           Alias(Concat(Seq(before, CreateArray(Seq(last)))), Path)(),
-          closes(Coalesce(Seq(ArrayContains(before, last), Literal(false))))
+          closes(isAmong(last, before))
         )
       }
       val plan = if (hidden.isEmpty) op else Project(op.output ++ depth ++ paths, carried)

@@ -19,11 +19,30 @@ object RecursionErrors {
       "columns" -> columns.mkString(", ")
     )
 
+  def columnType(column: String, dataType: String): Throwable =
+    refuse("TAILRACE_RECURSION_COLUMN_TYPE", "column" -> column, "type" -> dataType)
+
   def columnExists(column: String): Throwable =
     refuse("TAILRACE_RECURSION_COLUMN_EXISTS", "column" -> column)
 
+  /** @param found    the recursions that the checkpoint has rows of
+    * @param expected the query's that go round by their log
+    */
+  def checkpoint(location: String, found: Seq[String], expected: Seq[String]): Throwable = {
+    def named(names: Seq[String]) = if (names.isEmpty) "none" else names.sorted.mkString("`", "`, `", "`")
+    refuse(
+      "TAILRACE_RECURSION_CHECKPOINT",
+      "location" -> location,
+      "found" -> named(found),
+      "expected" -> named(expected)
+    )
+  }
+
   /** @param path the keys that the row has had, as text */
   def cycle(path: String): Throwable = stateError("TAILRACE_RECURSION_CYCLE", null, "path" -> path)
+
+  def cycleWithoutPath(onCycle: String): Throwable =
+    refuse("TAILRACE_RECURSION_CYCLE_WITHOUT_PATH", "onCycle" -> onCycle)
 
   def endless(name: String): Throwable = refuse("TAILRACE_RECURSION_ENDLESS", "name" -> name)
 
@@ -57,6 +76,16 @@ object RecursionErrors {
 
   def revisions(name: String, mode: String): Throwable =
     refuse("TAILRACE_RECURSION_REVISIONS", "name" -> name, "mode" -> mode)
+
+  /** @param sample some of the rows that go round, as text */
+  def runaway(name: String, hops: Int, sample: String): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_RUNAWAY",
+      null,
+      "name" -> name,
+      "hops" -> hops.toString,
+      "sample" -> sample
+    )
 
   def schema(name: String, differences: Seq[String]): Throwable =
     refuse("TAILRACE_RECURSION_SCHEMA", "name" -> name, "differences" -> differences.mkString("; "))

@@ -30,6 +30,8 @@ private[tailrace] final class Lineage(rules: OpRules, hidden: Seq[AttributeRefer
       Right((leaf.copy(output = leaf.output ++ own), own))
     case Project(list, child) =>
       carry(child).map { case (carried, own) => (Project(list ++ own, carried), own) }
+    // Of a temporary view; the optimizer would put its child in its place, too.
+    case view: View if view.output == view.child.output => carry(view.child)
     case node @ (_: Filter | _: SubqueryAlias | _: ResolvedHint | _: RepartitionOperation | _: Sort |
         _: Sample | _: Generate | _: Deduplicate | _: DeduplicateWithinWatermark) =>
       carry(node.children.head).map { case (carried, own) => (node.withNewChildren(Seq(carried)), own) }

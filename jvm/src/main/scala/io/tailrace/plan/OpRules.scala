@@ -37,6 +37,7 @@ final class OpRules(argument: Long) {
   /** The argument itself, whatever its columns are called now. */
   def isIdentity(plan: LogicalPlan): Boolean = plan match {
     case SubqueryAlias(_, child) => isIdentity(child)
+    case view: View => isIdentity(view.child)
     case Project(list, child) =>
       isIdentity(child) && list.size == child.output.size && list.zip(child.output).forall {
         case (named, column) =>

@@ -1,11 +1,14 @@
 package io.tailrace.plan
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Distinct}
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.RecursionErrors
+import io.tailrace.recursion.FeedbackLog
 
 /** Refuses a recursion that can't work in the streaming query that is being started. */
 private[plan] object RecursionWriteCheck {
@@ -23,7 +26,20 @@ private[plan] object RecursionWriteCheck {
         throw RecursionErrors.watermarkPolicy(tap.settings.name)
       case _ =>
     }
+    if (recursions.nonEmpty) checkpoint(write).foreach { location =>
+      val names = recursions.collect { case tap: FeedbackTap => tap.settings.name }.distinct
+      FeedbackLog.check(location, SparkSession.active.sessionState.newHadoopConf(), names)
+    }
   }
+
+  /** Where the query's checkpoint is, if it may be there already. */
+  private def checkpoint(write: WriteToStreamStatement): Option[Path] =
+    write.userSpecifiedCheckpointLocation
+      .map(new Path(_))
+      .orElse(for {
+        root <- SparkPlans.activeSetting(SQLConf.CHECKPOINT_LOCATION.key)
+        name <- write.userSpecifiedName
+      } yield new Path(root, name))
 
   private def aggregates(recursion: Recursion): Boolean = recursion.exists {
     case aggregate: Aggregate => aggregate.isStreaming

@@ -18,7 +18,7 @@ import io.tailrace.state.{DurableFile, LocalFileManager}
   * A task writes its file before it ends, so before Spark can take the batch for done. The next batch reads them, and they
   * are deleted when that one is done.
   */
-private[recursion] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
+private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
   import FeedbackLog._
 
   private lazy val manager: CheckpointFileManager = LocalFileManager.forPath(directory, hadoopConf)
@@ -74,11 +74,30 @@ private[recursion] final class FeedbackLog(directory: Path, hadoopConf: Configur
     catch { case _: FileNotFoundException => Nil }
 }
 
-private[recursion] object FeedbackLog {
+private[tailrace] object FeedbackLog {
   private val Batch = """(\d+)""".r
+  private val Root = "tailrace-recursion"
 
   def directory(checkpointRoot: String, name: String): Path =
-    new Path(new Path(checkpointRoot, "tailrace-recursion"), name)
+    new Path(new Path(checkpointRoot, Root), name)
+
+  /** Refuses a query whose recursions are others than those that its checkpoint has rows of. Spark counts the sources only, and
+    * a recursion that finds nothing under its name would take the rows for lost.
+    *
+    * @param names of the query's recursions that go round by their log
+    * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_RECURSION_CHECKPOINT
+    */
+  def check(checkpoint: Path, hadoopConf: Configuration, names: Seq[String]): Unit = {
+    val manager = LocalFileManager.forPath(checkpoint, hadoopConf)
+    def list(name: String): Seq[String] =
+      try manager.list(new Path(checkpoint, name)).toSeq.map(_.getPath.getName)
+      catch { case _: FileNotFoundException => Nil }
+    // Of a batch that hasn't been committed all, some or none may have written.
+    if (list("commits").exists(Batch.matches)) {
+      val found = list(Root)
+      if (found.toSet != names.toSet) throw RecursionErrors.checkpoint(checkpoint.toString, found, names)
+    }
+  }
 }
 
 /** @param bytes of all files; none: no row goes round */

@@ -48,8 +48,16 @@ private[recursion] final class FeedbackStream(
     run.lastCommittedBatch.flatMap { batch =>
       val fedBack = log.fedBack(batch)
       log.deleteBefore(batch)
-      if (fedBack.bytes == 0) None else Some(FeedbackOffset(batch, fedBack.attempt))
+      if (fedBack.bytes == 0) {
+        rounds.rest()
+        None
+      } else {
+        rounds.of(batch)
+        Some(FeedbackOffset(batch, fedBack.attempt))
+      }
     }
+
+  private val rounds = new RoundsWatch(settings)
 
   override def initialOffset(): Offset = FeedbackOffset.Start
 

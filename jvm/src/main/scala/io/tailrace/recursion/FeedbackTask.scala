@@ -90,6 +90,7 @@ private[recursion] final class FeedbackRows(
       case Verdict.TooMany =>
         throw RecursionErrors.tooManyRows(rules.settings.maxRows.get, depth, Seq(sample.keys(row)))
       case Verdict.Cycle => throw RecursionErrors.cycle(sample.path(row))
+      case Verdict.Runaway => throw RecursionErrors.runaway(rules.settings.name, depth - 1, sample.keys(row))
       case _ =>
     }
     if (verdict.isFedBack) {

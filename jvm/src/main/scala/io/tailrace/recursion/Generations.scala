@@ -32,6 +32,7 @@ private[recursion] final class Generations(
   private val toUnsafe = rules.toUnsafe()
   private val withDepth = rules.withDepth()
   private val sample = rules.sample()
+  private val watch = new RunawayWatch(rules.settings)
 
   private var depth = 0
   private var current: ExternalAppendOnlyUnsafeRowArray = _
@@ -79,12 +80,16 @@ private[recursion] final class Generations(
   /** @return the row as it comes out; null if it doesn't */
   private def judged(row: UnsafeRow): InternalRow = {
     seen += 1
-    if ((seen & Generations.RowsPerCheck) == 0) SparkState.endIfCancelled(context)
+    if ((seen & Generations.RowsPerCheck) == 0) {
+      SparkState.endIfCancelled(context)
+      watch.look(depth, seen, sample.keys(row))
+    }
     val verdict = judge.judge(depth, rules.closesCycle(row))
     verdict match {
       case Verdict.TooDeep => throw tooDeep()
       case Verdict.TooMany => throw tooMany(row)
       case Verdict.Cycle => throw RecursionErrors.cycle(sample.path(row))
+      case Verdict.Runaway => throw RecursionErrors.runaway(rules.settings.name, depth - 1, sample.keys(row))
       case _ =>
     }
     if (verdict.isFedBack) {

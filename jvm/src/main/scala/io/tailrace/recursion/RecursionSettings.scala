@@ -3,7 +3,7 @@ package io.tailrace.recursion
 /** What the user said about a recursion, checked.
   *
   * @param name     of the recursion in the checkpoint and in the progress
-  * @param maxDepth hops after which no row may come out; none: as many as it takes
+  * @param maxDepth hops after which no row may come out; none: as many as it takes, up to [[RecursionSettings.Guard]]
   * @param maxRows  rows that a task may give in a micro-batch; none: as many as there are
   */
 final case class RecursionSettings(
@@ -13,6 +13,12 @@ final case class RecursionSettings(
     onLimit: OnLimit = OnLimit.Error,
     onCycle: OnCycle = OnCycle.Error
 )
+
+object RecursionSettings {
+
+  /** Hops after which a recursion without `max_depth` is taken for one that doesn't end. */
+  val Guard = 100000
+}
 
 /** What is done about rows beyond a limit. */
 sealed abstract class OnLimit(val name: String)

@@ -12,7 +12,8 @@ package io.tailrace.recursion
 final class RowJudge(settings: RecursionSettings) {
   import Verdict._
 
-  private val deepest = settings.maxDepth.getOrElse(Int.MaxValue)
+  private val deepest = settings.maxDepth.getOrElse(RecursionSettings.Guard)
+  private val isGuard = settings.maxDepth.isEmpty
   private val most = settings.maxRows.getOrElse(Long.MaxValue)
   private val stops = settings.onLimit == OnLimit.Stop
 
@@ -36,7 +37,7 @@ final class RowJudge(settings: RecursionSettings) {
     if (closesCycle) cycleRows += 1
     if (closesCycle && settings.onCycle != OnCycle.Divert) {
       if (settings.onCycle == OnCycle.Error) Cycle else Dropped
-    } else if (depth > deepest) TooDeep
+    } else if (depth > deepest) if (isGuard) Runaway else TooDeep
     else if (returnedRows >= most) {
       if (!stops) TooMany
       else {
@@ -46,7 +47,7 @@ final class RowJudge(settings: RecursionSettings) {
     } else {
       returnedRows += 1
       if (closesCycle) Returned
-      else if (stops && depth == deepest) {
+      else if (stops && depth == deepest && !isGuard) {
         stoppedRows += 1
         Returned
       } else GoesRound
@@ -64,8 +65,11 @@ object Verdict {
   case object Returned extends Verdict(true, false)
   case object Dropped extends Verdict(false, false)
 
-  /** Errors: of the depth, of the number of rows, of a cycle. */
+  /** Errors: of the depth, of the number of rows, of a cycle, of a loop that seems not to end. */
   case object TooDeep extends Verdict(false, false)
   case object TooMany extends Verdict(false, false)
   case object Cycle extends Verdict(false, false)
+
+  /** Deeper than any recursion that has no limit of its own may go. */
+  case object Runaway extends Verdict(false, false)
 }

@@ -27,6 +27,7 @@ private[recursion] final class ShuffledFixpoint(
   private var fedBack = 0L
   private var stopped = 0L
   private var cycles = 0L
+  private val watch = new RunawayWatch(settings)
 
   def run(input: RDD[InternalRow]): RDD[InternalRow] = {
     // Even if op gives nothing, what is before the recursion is run, and once.
@@ -77,6 +78,13 @@ private[recursion] final class ShuffledFixpoint(
     if (rows > 0 && settings.maxDepth.exists(_ < depth)) {
       val before = tally(argument, rules)
       throw RecursionErrors.tooDeep(depth - 1, before.map(_.rows).sum, sampled(before))
+    }
+    if (rows > 0) {
+      val all = hops.iterator.map(_.rows).sum + rows
+      watch.look(depth, all, sampled(tallies).mkString("; "))
+      if (settings.maxDepth.isEmpty && depth > RecursionSettings.Guard) {
+        throw RecursionErrors.runaway(settings.name, depth - 1, sampled(tallies).mkString("; "))
+      }
     }
     val most = settings.maxRows.getOrElse(Long.MaxValue)
     if (!stops && hops.iterator.map(_.rows).sum + rows > most) {

@@ -87,7 +87,7 @@ class JoinCheckpointSuite extends SparkSuite {
   }
 
   test("a settings file that isn't one fails the query with its name") {
-    Seq("not JSON", """{"settings": 5}""").foreach { content =>
+    Seq("not JSON", """{"settings": 5}""", "null", """{"format": 1, "settings": null}""").foreach { content =>
       withDirectory { d =>
         val before = new StreamHarness(spark, d)(first).start()
         before.step(Seq(Served("k", seconds(1), 1)), Nil)

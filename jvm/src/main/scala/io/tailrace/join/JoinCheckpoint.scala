@@ -2,6 +2,8 @@ package io.tailrace.join
 
 import java.nio.charset.StandardCharsets.UTF_8
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -87,15 +89,18 @@ object JoinCheckpoint {
     if (!files.exists(path)) throw Errors.stateFileMissing(path.toString, batchId, null)
     val text = new String(DurableFile.read(files, path), UTF_8)
     val content =
-      try Serialization.read[JoinCheckpoint](text)
+      try Option(Serialization.read[JoinCheckpoint](text))
       catch {
-        case e: org.json4s.MappingException =>
-          throw Errors.stateFileCorrupt(path.toString, "it isn't what it was", e)
         case e: com.fasterxml.jackson.core.JacksonException =>
           throw Errors.stateFileCorrupt(path.toString, "it isn't JSON", e)
+        // What JSON of something else meets differs from kind to kind: a mapping, a cast, an index.
+        case NonFatal(e) => throw Errors.stateFileCorrupt(path.toString, "it isn't what it was", e)
       }
-    if (content.format > Format)
-      throw Errors.stateFormatUnsupported(path.toString, content.format, Format, Format)
-    content
+    content.filter(known => known.settings != null && known.settings.nonEmpty) match {
+      case None => throw Errors.stateFileCorrupt(path.toString, "it has no settings")
+      case Some(known) if known.format != Format =>
+        throw Errors.stateFormatUnsupported(path.toString, known.format, Format, Format)
+      case Some(known) => known
+    }
   }
 }

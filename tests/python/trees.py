@@ -63,7 +63,7 @@ class Trees:
 
     def log(self, name: str = "query") -> int:
         """Bytes of rows that are on their way round."""
-        return sum(p.stat().st_size for p in (self.root / name / "tailrace-recursion").rglob("*.rows"))
+        return sum(p.stat().st_size for p in (self.root / name / "tailrace-recursion").rglob("*.fed"))
 
 
 class Rows(list[tuple[Any, ...]]):

@@ -44,4 +44,4 @@ def test_each_result_comes_out_once(tmp_path: Path) -> None:
             found[row["leaf"], row["node"]] += 1
     assert found == Counter(ancestors(edges))
     log = tmp_path / "checkpoint" / "tailrace-recursion"
-    assert sum(p.stat().st_size for p in log.rglob("*.rows")) == 0, "rows are left on their way"
+    assert sum(p.stat().st_size for p in log.rglob("*.fed")) == 0, "rows are left on their way"

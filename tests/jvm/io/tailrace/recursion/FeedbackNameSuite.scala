@@ -10,12 +10,14 @@ final class FeedbackNameSuite extends AnyFunSuite {
 
   test("a name is read as it was written, and others aren't names") {
     val name = FeedbackName(3, a, 1, 8)
-    assert(name.toString == s"3-$a-1-of-8.rows")
+    assert(name.toString == s"3-$a-1-of-8.fed")
     assert(FeedbackName.parse(name.toString).contains(name))
     assert(FeedbackAttempt.parse(name.attempt.toString).contains(FeedbackAttempt(3, a)))
-    Seq("", s".$name.tmp", s"$name.crc", s"99999999999-$a-1-of-8.rows", "3-xyz-1-of-8.rows").foreach(text =>
-      assert(FeedbackName.parse(text).isEmpty, text)
-    )
+    FeedbackContent.all.foreach { content =>
+      assert(FeedbackName.parse(name.copy(content = content).toString).contains(name.copy(content = content)))
+    }
+    Seq("", s".$name.tmp", s"$name.crc", s"99999999999-$a-1-of-8.fed", s"3-$a-1-of-8.txt", "3-xyz-1-of-8.fed")
+      .foreach(text => assert(FeedbackName.parse(text).isEmpty, text))
   }
 
   test("the rows of a batch are those of the newest run that is complete, never of two") {
@@ -35,6 +37,13 @@ final class FeedbackNameSuite extends AnyFunSuite {
 
   test("a run without tasks is complete with the one file that says so") {
     assert(FeedbackName.complete(names(0, a, 0)(0)).contains(FeedbackAttempt(0, a)))
+  }
+
+  test("only a file of an earlier release has no rows because it has no bytes") {
+    def has(content: FeedbackContent)(length: Long) = FeedbackName(0, a, 0, 1, content).hasRows(length)
+    assert(has(FeedbackContent.Rows)(0) && has(FeedbackContent.Rows)(9))
+    assert(!has(FeedbackContent.NoRows)(0) && !has(FeedbackContent.NoRows)(9))
+    assert(!has(FeedbackContent.Format1)(0) && has(FeedbackContent.Format1)(9))
   }
 
   test("the next run is after all that have left a file") {

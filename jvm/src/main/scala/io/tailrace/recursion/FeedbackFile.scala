@@ -6,10 +6,10 @@ import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 
 import io.tailrace.common.{Errors, RecursionErrors}
 
-/** Rows that a task has fed back: format 1, big-endian, see `jvm/docs/formats.md`. A file without rows has no bytes.
+/** Rows that a task has fed back: format 2, big-endian, see `jvm/docs/formats.md`. Format 1 has no place.
   *
   * {{{
-  *   "TRFB"(4) format(4) columns(4 + n)
+  *   "TRFB"(4) format(4) place(4 + n) columns(4 + n)
   *   each row: length(4) bytes
   *   -1(4) rows(8) CRC-32C of all before(4)
   * }}}
@@ -18,14 +18,15 @@ import io.tailrace.common.{Errors, RecursionErrors}
   */
 object FeedbackFile {
   private val Magic = 0x54524642
-  private val Format = 1
+  private val Format = 2
   private val End = -1
 
   /** Writes row after row. The file has bytes only if there was a row.
     *
-    * @param open the file, when it is needed
+    * @param open  the file, when it is needed
+    * @param place of the file, by [[FeedbackLog.place]]: else one of another batch would be believed here
     */
-  final class Writer(open: () => OutputStream, columns: String) {
+  final class Writer(open: () => OutputStream, place: String, columns: String) {
     private val crc = new CRC32C
     private var out: DataOutputStream = _
     private var written = 0L
@@ -36,9 +37,11 @@ object FeedbackFile {
       out = new DataOutputStream(new CheckedOutputStream(new BufferedOutputStream(open(), 1 << 16), crc))
       out.writeInt(Magic)
       out.writeInt(Format)
-      val schema = columns.getBytes(UTF_8)
-      out.writeInt(schema.length)
-      out.write(schema)
+      Seq(place, columns).foreach { text =>
+        val bytes = text.getBytes(UTF_8)
+        out.writeInt(bytes.length)
+        out.write(bytes)
+      }
     }
 
     /** @param write writes the row's bytes */
@@ -62,9 +65,10 @@ object FeedbackFile {
   /** Reads row after row. Damage is found at the end at the latest, and fails the task.
     *
     * @param name    of the file, for errors
+    * @param place   where it is read
     * @param columns that the rows must have
     */
-  final class Reader(in: InputStream, name: String, columns: String) extends Closeable {
+  final class Reader(in: InputStream, name: String, place: String, columns: String) extends Closeable {
     private val crc = new CRC32C
     private val data = new DataInputStream(new CheckedInputStream(new BufferedInputStream(in, 1 << 16), crc))
     private var read = 0L
@@ -78,10 +82,12 @@ object FeedbackFile {
       begun = true
       if (data.readInt() != Magic) throw Errors.stateFileCorrupt(name, "it has no rows that were fed back")
       val format = data.readInt()
-      if (format != Format) throw Errors.stateFormatUnsupported(name, format, Format, Format)
-      val schema = new Array[Byte](length())
-      data.readFully(schema)
-      val written = new String(schema, UTF_8)
+      if (format < 1 || format > Format) throw Errors.stateFormatUnsupported(name, format, 1, Format)
+      if (format > 1) {
+        val found = text()
+        if (found != place) throw Errors.stateFileCorrupt(name, s"it belongs to '$found', not to '$place'")
+      }
+      val written = text()
       if (written != columns) throw RecursionErrors.schemaChanged(name, written, columns)
     }
 
@@ -102,6 +108,14 @@ object FeedbackFile {
         }
       } catch { case e: EOFException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
 
+    private def text(): String = {
+      val size = length()
+      // A length that is damaged must not take all memory.
+      val bytes = data.readNBytes(size)
+      if (bytes.length < size) throw new EOFException(s"a text of $size bytes")
+      new String(bytes, UTF_8)
+    }
+
     private def length(): Int = {
       val size = data.readInt()
       checkLength(size)
@@ -117,6 +131,7 @@ object FeedbackFile {
       if (data.readInt() != checksum)
         throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
       if (rows != read) throw Errors.stateFileCorrupt(name, s"it has $read rows of $rows")
+      if (data.read() >= 0) throw Errors.stateFileCorrupt(name, "there are bytes behind its end")
     }
 
     override def close(): Unit = data.close()

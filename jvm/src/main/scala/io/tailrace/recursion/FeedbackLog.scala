@@ -12,7 +12,7 @@ import io.tailrace.state.{DurableFile, LocalFileManager}
 /** The rows that go round, in the query's checkpoint, between the micro-batch that gave them and the next one:
   *
   * {{{
-  *   <checkpoint>/tailrace-recursion/<name>/<batch>/<run>-<id>-<task>-of-<tasks>.rows
+  *   <checkpoint>/tailrace-recursion/<name>/<batch>/<run>-<id>-<task>-of-<tasks>.fed
   * }}}
   *
   * A task writes its file before it ends, so before Spark can take the batch for done. The next batch reads them, and they
@@ -30,11 +30,13 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
 
   /** Says that a task, or a run without tasks, has fed nothing back. */
   def writeEmpty(batch: Long, name: FeedbackName): Unit =
-    DurableFile.write(manager, new Path(batchDirectory(batch), name.toString))(_ => ())
+    DurableFile.write(manager, file(batch, name.copy(content = FeedbackContent.NoRows)))(_ => ())
 
   /** A task's file that comes into being while the task goes on. */
   def create(batch: Long, name: FeedbackName): CheckpointFileManager.CancellableFSDataOutputStream =
-    DurableFile.open(manager, new Path(batchDirectory(batch), name.toString), overwrite = true)
+    DurableFile.open(manager, file(batch, name), overwrite = true)
+
+  def file(batch: Long, name: FeedbackName): Path = new Path(batchDirectory(batch), name.toString)
 
   /** What a batch that is done has fed back.
     *
@@ -45,7 +47,8 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
     val attempt = FeedbackName
       .complete(found.map(_._1))
       .getOrElse(throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch))
-    FedBack(attempt, found.collect { case (name, status) if name.attempt == attempt => status.getLen }.sum)
+    val hasRows = found.exists { case (name, file) => name.attempt == attempt && name.hasRows(file.getLen) }
+    FedBack(attempt, hasRows)
   }
 
   /** The files of a run of a batch that have rows, and their lengths. */
@@ -55,7 +58,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
       throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch)
     }
     found.sortBy(_._1.task).collect {
-      case (_, status) if status.getLen > 0 => status.getPath.toString -> status.getLen
+      case (name, status) if name.hasRows(status.getLen) => status.getPath.toString -> status.getLen
     }
   }
 
@@ -77,6 +80,12 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
 private[tailrace] object FeedbackLog {
   private val Batch = """(\d+)""".r
   private val Root = "tailrace-recursion"
+
+  /** What a file says of itself: it stays when a checkpoint is moved. */
+  def place(file: Path): String = {
+    val batch = file.getParent
+    s"${batch.getParent.getName}/${batch.getName}/${file.getName}"
+  }
 
   def directory(checkpointRoot: String, name: String): Path =
     new Path(new Path(checkpointRoot, Root), name)
@@ -100,5 +109,5 @@ private[tailrace] object FeedbackLog {
   }
 }
 
-/** @param bytes of all files; none: no row goes round */
-private[recursion] final case class FedBack(attempt: FeedbackAttempt, bytes: Long)
+/** @param hasRows whether a row goes round */
+private[recursion] final case class FedBack(attempt: FeedbackAttempt, hasRows: Boolean)

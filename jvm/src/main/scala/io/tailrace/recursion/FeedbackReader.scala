@@ -56,7 +56,7 @@ private[recursion] final class FeedbackReader(
     val path = new Path(file)
     try {
       val in = LocalFileManager.forPath(path, hadoopConf.value).open(path)
-      new FeedbackFile.Reader(in, file, columns)
+      new FeedbackFile.Reader(in, file, FeedbackLog.place(path), columns)
     } catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file, 0, e) }
   }
 

@@ -48,7 +48,7 @@ private[recursion] final class FeedbackStream(
     run.lastCommittedBatch.flatMap { batch =>
       val fedBack = log.fedBack(batch)
       log.deleteBefore(batch)
-      if (fedBack.bytes == 0) {
+      if (!fedBack.hasRows) {
         rounds.rest()
         None
       } else {

@@ -62,7 +62,10 @@ private[recursion] final class FeedbackRows(
   private val startedNanos = System.nanoTime
 
   private var file: CancellableFSDataOutputStream = _
-  private val writer = new FeedbackFile.Writer(() => open(), run.columns)
+  private val writer = {
+    val place = FeedbackLog.place(log.file(run.batch, name))
+    new FeedbackFile.Writer(() => open(), place, run.columns)
+  }
   private var byDepth = new Array[Long](0)
 
   // The task failed, or nobody wanted the rest of its rows.

@@ -91,6 +91,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_COLUMN_EXISTS" -> Errors.watermarkColumnExists("C"),
     "TAILRACE_WATERMARK_COLUMN_TYPE" -> Errors.watermarkColumnType("host", "C", "INT", "STRING"),
     "TAILRACE_WATERMARK_FUTURE" -> Errors.watermarkFuture("H", 1, 0),
+    "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
     "TAILRACE_WATERMARK_NAME_EXISTS" -> Errors.watermarkNameExists("N"),
     "TAILRACE_WATERMARK_OPTION_INVALID" -> Errors.watermarkOptionInvalid("delay", "V", "A"),
     "TAILRACE_WATERMARK_ROSTER_EMPTY" -> Errors.watermarkRosterEmpty(),
@@ -108,7 +109,7 @@ final class ErrorsSuite extends AnyFunSuite {
   private val stateConditions =
     all.keySet.filter(
       _.startsWith("TAILRACE_STATE_")
-    ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_SYNC_STALLED" ++
+    ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_WATERMARK_PROGRESS_MISSING" + "TAILRACE_SYNC_STALLED" ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
@@ -130,7 +131,7 @@ final class ErrorsSuite extends AnyFunSuite {
   }
 
   test("every public method that makes an error is tried here") {
-    val methods = Seq(Errors, MemoryErrors, RecursionErrors, ReplayErrors, SyncErrors)
+    val methods = Seq(Errors, MemoryErrors, RecursionErrors, ReplayErrors, SyncErrors, WatermarkErrors)
       .flatMap(_.getClass.getDeclaredMethods)
       // What makes errors for the methods of all.
       .filterNot(m => m.getName == "refuse" || m.getName == "stateError")

@@ -2,6 +2,7 @@ package io.tailrace.progress
 
 import java.io.File
 import java.nio.file.Files
+import java.nio.file.StandardCopyOption.REPLACE_EXISTING
 import java.util.HexFormat
 
 import scala.util.Random
@@ -14,7 +15,9 @@ import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.TempDirectory
 
 final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
-  private def log: ProgressLog = new ProgressLog(new Path(directory.toURI), new Configuration)
+  private def log: ProgressLog = log(beginsAnew = false)
+  private def log(beginsAnew: Boolean): ProgressLog =
+    new ProgressLog(new Path(directory.toURI), new Configuration, beginsAnew)
 
   private def table(hosts: (String, Long)*): HostTable = {
     val made = new HostTable
@@ -22,7 +25,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     made
   }
 
-  private def content(of: HostTable): Map[String, (Long, Long)] =
+  private def contentOf(of: HostTable): Map[String, (Long, Long)] =
     (0 until of.size).map(h => of.name(h) -> (of.time(h) -> of.future(h))).toMap
 
   private def state(low: Long): ProgressFile = ProgressFile(-1, low, low - 1, Completeness.Whole)
@@ -30,15 +33,34 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
   private def loaded(batch: Long): (Option[ProgressFile], Map[String, (Long, Long)]) = {
     val into = new HostTable
     val file = log.load(batch, into)
-    (file, content(into))
+    (file, contentOf(into))
   }
 
   private def refused(condition: String)(body: => Any): Unit =
     assert(intercept[TailraceStateException](body).getCondition == condition)
 
-  test("a source that is new in the query begins with nothing") {
+  test("a source begins with nothing in the first batch, later only if the user says so") {
     assert(loaded(0) == (None, Map.empty))
-    assert(loaded(7) == (None, Map.empty))
+    refused("TAILRACE_WATERMARK_PROGRESS_MISSING")(loaded(7))
+    assert(log(beginsAnew = true).load(7, new HostTable).isEmpty)
+  }
+
+  test("that a source may begin anew doesn't hide that one of its files is gone") {
+    val writer = log
+    writer.write(0, None, state(1), table("a" -> 1), Array(0), 0)
+    refused("TAILRACE_STATE_FILE_MISSING")(log(beginsAnew = true).load(2, new HostTable))
+  }
+
+  test("a file of another batch isn't believed, whatever lies in its place") {
+    val writer = log
+    writer.write(0, None, state(1), table("a" -> 1), Array(0), 0)
+    writer.write(1, None, state(2), table("a" -> 2), Array(0), 0)
+    Files.copy(
+      new File(directory, "0.snapshot").toPath,
+      new File(directory, "1.snapshot").toPath,
+      REPLACE_EXISTING
+    )
+    refused("TAILRACE_STATE_FILE_CORRUPT")(loaded(2))
   }
 
   test("any sequence of batches is read back, from whichever batch the query goes on") {
@@ -64,11 +86,11 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
           writer = log
           val again = new HostTable
           writer.load(batch, again)
-          assert(batch == 0 || content(again) == history(batch - 1))
+          assert(batch == 0 || contentOf(again) == history(batch - 1))
         }
         writer.write(batch, previous, state(batch), hosts, moved, retainFrom = batch - 3)
         previous = Some(batch)
-        history += batch -> content(hosts)
+        history += batch -> contentOf(hosts)
       }
       (70L to 67L by -1).foreach { batch =>
         val (file, found) = loaded(batch)
@@ -118,18 +140,28 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_STATE_FILE_MISSING")(loaded(2))
   }
 
-  test("the bytes of format 1") {
-    val hosts = table("h1" -> 1763700000000000L)
-    hosts.addFuture(0, 2)
-    val bytes = ProgressFile.encode(
-      ProgressFile(6, 5, HostTable.Never, Completeness.parse("0.999").get),
-      hosts,
-      Iterator(0),
-      1
+  private val hosts = {
+    val made = table("h1" -> 1763700000000000L)
+    made.addFuture(0, 2)
+    made
+  }
+  private val file = ProgressFile(6, 5, HostTable.Never, Completeness.parse("0.999").get)
+  private val content =
+    "0000000000000006" + "0000000000000005" + "8000000000000000" + "0ddd2935029d8000" + "00000001" +
+      "00000002" + "6831" + "0006441367fd8800" + "0000000000000002"
+
+  test("the bytes of format 2") {
+    val bytes = ProgressFile.encode("w/7", file, hosts, Iterator(0), 1)
+    assert(
+      HexFormat.of.formatHex(bytes.dropRight(4)) == "54524850" + "00000002" + "00000003" + "772f37" + content
     )
-    val expected = "54524850" + "00000001" + "0000000000000006" + "0000000000000005" + "8000000000000000" +
-      "0ddd2935029d8000" + "00000001" + "00000002" + "6831" + "0006441367fd8800" + "0000000000000002"
-    assert(HexFormat.of.formatHex(bytes.dropRight(4)) == expected)
-    assert(HexFormat.of.formatHex(bytes.takeRight(4)) == "538a9547")
+    assert(ProgressFile.decode(bytes, "F", "w/7", new HostTable) == file)
+  }
+
+  test("format 1, which knows no place, is read") {
+    val bytes = HexFormat.of.parseHex("54524850" + "00000001" + content + "538a9547")
+    val into = new HostTable
+    assert(ProgressFile.decode(bytes, "F", "w/7", into) == file)
+    assert(contentOf(into) == contentOf(hosts))
   }
 }

@@ -52,9 +52,15 @@ object TailraceConf {
   val ReplayBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.beginAnew", false, Seq("true" -> true, "false" -> false))
 
+  /** Whether an accurate watermark that has no progress in the checkpoint of a query that has run begins with nothing. For one
+    * start of a query, by a user who knows why it has none.
+    */
+  val WatermarkBeginAnew: ChoiceEntry[Boolean] =
+    new ChoiceEntry("spark.tailrace.watermark.beginAnew", false, Seq("true" -> true, "false" -> false))
+
   private val all: Seq[ConfEntry[_]] =
     Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
-      RecursionBroadcastBytes :+ ReplayBeginAnew
+      RecursionBroadcastBytes :+ ReplayBeginAnew :+ WatermarkBeginAnew
 
   /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))

@@ -1,12 +1,14 @@
 package io.tailrace.progress
 
-/** What one batch has left of a source's progress: format 1, big-endian, see `jvm/docs/formats.md`.
+/** What one batch has left of a source's progress: format 2, big-endian, see `jvm/docs/formats.md`.
   *
   * {{{
-  *   "TRHP"(4) format(4) previous batch(8) low watermark(8) the one before it(8) upstream(8)
+  *   "TRHP"(4) format(4) place(4 + n) previous batch(8) low watermark(8) the one before it(8) upstream(8)
   *   entries(4), an entry: name(4 + n) time(8) rows ahead of the clock(8)
   *   CRC-32C of all before(4)
   * }}}
+  *
+  * Format 1 has no place.
   *
   * @param previous the batch whose file this one adds to; -1: none, it holds all hosts
   * @param low      microseconds, after the batch
@@ -16,23 +18,35 @@ package io.tailrace.progress
 final case class ProgressFile(previous: Long, low: Long, lowBefore: Long, upstream: Completeness)
 
 object ProgressFile {
-  private val Layout = new CheckedFile(0x54524850, 1, "a table of hosts")
+  private val Layout = new CheckedFile(0x54524850, 2, "a table of hosts", oldest = 1, hasPlace = _ >= 2)
 
-  /** @param hosts those that go into the file */
-  def encode(file: ProgressFile, table: HostTable, hosts: Iterator[Int], count: Int): Array[Byte] =
-    Layout.encode { out =>
-      out.writeLong(file.previous)
-      out.writeLong(file.low)
-      out.writeLong(file.lowBefore)
-      out.writeLong(file.upstream.units)
-      HostEntries.write(out, table, hosts, count)
-    }
-
-  /** @param name of the file, for errors
-    * @param into gets the entries
+  /** @param place source and batch that it is of
+    * @param hosts those that go into the file
     */
-  def decode(bytes: Array[Byte], name: String, into: HostTable): ProgressFile =
-    Layout.decode(bytes, name) { in =>
+  def encode(
+      place: String,
+      file: ProgressFile,
+      table: HostTable,
+      hosts: Iterator[Int],
+      count: Int
+  ): Array[Byte] =
+    Layout.encode(
+      out => {
+        out.writeLong(file.previous)
+        out.writeLong(file.low)
+        out.writeLong(file.lowBefore)
+        out.writeLong(file.upstream.units)
+        HostEntries.write(out, table, hosts, count)
+      },
+      place
+    )
+
+  /** @param name  of the file, for errors
+    * @param place source and batch that it must be of
+    * @param into  gets the entries
+    */
+  def decode(bytes: Array[Byte], name: String, place: String, into: HostTable): ProgressFile =
+    Layout.decode(bytes, name, place) { in =>
       val file =
         ProgressFile(in.readLong(), in.readLong(), in.readLong(), Completeness.ofUnits(in.readLong()))
       HostEntries.read(in, into)

@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, WatermarkErrors}
 import io.tailrace.state.{DurableFile, LocalFileManager}
 
 /** The progress of one source in the query's checkpoint:
@@ -18,8 +18,10 @@ import io.tailrace.state.{DurableFile, LocalFileManager}
   *
   * The driver writes a batch's file when its tasks have ended, before Spark's commit log says that the batch is done. A
   * batch that runs again begins with the file of the one before it, and replaces its own.
+  *
+  * @param beginsAnew whether a source that has no files in a query that has run begins with nothing, as one that is new there
   */
-final class ProgressLog(directory: Path, hadoopConf: Configuration) extends Logging {
+final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._
 
   private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
@@ -28,7 +30,8 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration) extends Logg
   /** Reads what `batch` begins with into a table.
     *
     * @return none if the source is new in the query
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED,
+    *                                                   TAILRACE_WATERMARK_PROGRESS_MISSING if there are none at all
     */
   def load(batch: Long, into: HostTable): Option[ProgressFile] = {
     val (earlier, abandoned) = names().partition(_._1 < batch)
@@ -36,6 +39,7 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration) extends Logg
     abandoned.values.foreach(name => files.delete(new Path(directory, name)))
     if (earlier.isEmpty) {
       if (batch > 0) {
+        if (!beginsAnew) throw WatermarkErrors.progressMissing(directory.toString, batch)
         logWarning(
           s"TAILRACE_WATERMARK_BEGINS: no progress of hosts in $directory before batch $batch: it counts from here"
         )
@@ -45,20 +49,19 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration) extends Logg
       val parts = chain(earlier, batch - 1)
       sinceSnapshot = parts.size - 1
       // The newest first: its hosts are the further ones, and those of the others can only be behind.
-      parts.reverse.foreach { case (name, bytes) => ProgressFile.decode(bytes, name, into) }
-      val (name, bytes) = parts.head
-      Some(ProgressFile.decode(bytes, name, new HostTable))
+      parts.reverse.foreach(_.decode(into))
+      Some(parts.head.decode(new HostTable))
     }
   }
 
   /** The files from a batch back to the snapshot that they add to. */
-  private def chain(known: Map[Long, String], batch: Long): Seq[(String, Array[Byte])] = {
+  private def chain(known: Map[Long, String], batch: Long): Seq[Part] = {
     val file = new Path(directory, known.getOrElse(batch, s"$batch$Delta"))
     val bytes =
       try DurableFile.read(files, file)
       catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, batch + 1, e) }
-    val previous = ProgressFile.decode(bytes, file.toString, new HostTable).previous
-    val own = file.toString -> bytes
+    val own = Part(file.toString, place(batch), bytes)
+    val previous = own.decode(new HostTable).previous
     if (previous < 0) Seq(own)
     else if (previous < batch) own +: chain(known, previous)
     else throw Errors.stateFileCorrupt(file.toString, s"it adds to the later batch $previous")
@@ -79,15 +82,18 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration) extends Logg
   ): Unit = {
     // A delta of most hosts is as long as a snapshot, and must be read beside one.
     val isDelta = previous.isDefined && sinceSnapshot < DeltasPerSnapshot && moved.length * 2 <= table.size
+    val (from, hosts) =
+      if (isDelta) previous.get -> moved else -1L -> Array.range(0, table.size)
     val bytes =
-      if (isDelta)
-        ProgressFile.encode(state.copy(previous = previous.get), table, moved.iterator, moved.length)
-      else ProgressFile.encode(state.copy(previous = -1), table, (0 until table.size).iterator, table.size)
+      ProgressFile.encode(place(batch), state.copy(previous = from), table, hosts.iterator, hosts.length)
     DurableFile
       .write(files, new Path(directory, s"$batch${if (isDelta) Delta else Snapshot}"))(_.write(bytes))
     sinceSnapshot = if (isDelta) sinceSnapshot + 1 else 0
     if (!isDelta) purge(retainFrom)
   }
+
+  /** What a file says of itself: it stays when a checkpoint is moved. */
+  private def place(batch: Long): String = s"${directory.getName}/$batch"
 
   private def purge(retainFrom: Long): Unit = {
     val known = names()
@@ -109,6 +115,12 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration) extends Logg
 }
 
 object ProgressLog {
+
+  /** A file that has been read. */
+  private final case class Part(file: String, place: String, bytes: Array[Byte]) {
+    def decode(into: HostTable): ProgressFile = ProgressFile.decode(bytes, file, place, into)
+  }
+
   private val Snapshot = ".snapshot"
   private val Delta = ".delta"
   private val Name = """(\d+)\.(?:snapshot|delta)""".r

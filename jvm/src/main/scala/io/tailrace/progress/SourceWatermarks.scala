@@ -3,9 +3,9 @@ package io.tailrace.progress
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch}
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs, StreamingBatch}
 
-import io.tailrace.common.PartitionAccumulator
+import io.tailrace.common.{PartitionAccumulator, TailraceConf}
 
 /** The node of a plan that a source stands for. */
 trait OfSource extends LogicalPlan {
@@ -35,9 +35,10 @@ private[progress] object SourceWatermarks {
       batch: StreamingBatch
   ): SourceWatermark = {
     val directory = new Path(new Path(batch.checkpointRoot, "tailrace-watermark"), settings.name)
+    val beginsAnew = TailraceConf.WatermarkBeginAnew.read(SparkPlans.activeSetting)
     new SourceWatermark(
       settings,
-      new ProgressLog(directory, session.sessionState.newHadoopConf()),
+      new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
       () => {
         val accumulator = new PartitionAccumulator[TaskProgress]
         session.sparkContext.register(accumulator)

@@ -10,7 +10,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
+import io.tailrace.common.{Checksum, TailraceAnalysisException, TailraceStateException}
 import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings}
 import io.tailrace.testkit.{Campaign, TempDirectory}
 
@@ -75,7 +75,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     try {
       val folder = opened()
       while (done < batches.size) {
-        folder.begin("query")
+        folder.begin("query", done.toLong)
         if (folder.landed(done.toLong, s"offsets of $done").isEmpty) {
           val (staging, files) = stage(folder, done)
           folder.land(done.toLong, s"offsets of $done", staging, files)
@@ -202,7 +202,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
   private def landed(batch: Int): LandingFolder = {
     DyingFileSystem.live(Int.MaxValue)
     val folder = opened()
-    folder.begin("query")
+    folder.begin("query", batch.toLong)
     val (staging, files) = stage(folder, batch)
     folder.land(batch.toLong, s"offsets of $batch", staging, files)
     folder
@@ -211,7 +211,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
   test("a folder is of one query and has one kind of windows") {
     landed(0)
     assert(condition(opened(20)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
-    assert(condition(opened().begin("another")) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    assert(condition(opened().begin("another", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
     LandingFolders.open(root, settings(), conf, () => true)
     assert(condition(opened()) == "TAILRACE_WATERMARK_WINDOWS_FOLDER", "while its query runs")
   }
@@ -242,7 +242,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     opened()
     DyingFileSystem.live(Int.MaxValue)
     val folder = opened()
-    folder.begin("query")
+    folder.begin("query", 2)
     val (staging, files) = stage(folder, 2)
     DyingFileSystem.dieBefore(step => step.startsWith("rename") && step.contains("/w="))
     intercept[Exception](folder.land(2, "offsets of 2", staging, files))
@@ -250,5 +250,68 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     DyingFileSystem.live(Int.MaxValue)
     files.foreach(f => staging.getFileSystem(conf).delete(new Path(staging, f.path), false))
     assert(condition(opened()) == "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING")
+  }
+
+  private def file(name: String) = directory.toPath.resolve("out").resolve(name)
+
+  test("a folder whose own files are gone isn't begun again: each stops it by name") {
+    def gone(name: String)(next: => Any): Unit = {
+      val bytes = Files.readAllBytes(file(name))
+      Files.delete(file(name))
+      val e = intercept[TailraceStateException](next)
+      assert(e.getCondition == "TAILRACE_STATE_FILE_MISSING", name)
+      assert(e.getMessageParameters.get("file").contains(new Path(name).getParent.toString), name)
+      Files.write(file(name), bytes)
+    }
+    landed(0).close(10, reports)
+    gone("_tailrace/folder")(opened().begin("query", 1))
+    gone("_tailrace/batches/0.batch")(opened().landed(1, "offsets of 1"))
+    // The closing after the newest batch is known by its marks, earlier ones by that batch.
+    gone("_tailrace/closed/0.closed")(opened())
+    val folder = opened()
+    folder.land(1, "offsets of 1", folder.newStaging(1), Nil)
+    gone("_tailrace/closed/0.closed")(opened())
+    gone("_tailrace/batches/1.batch")(opened().landed(2, "offsets of 2"))
+    assert(opened().landed(2, "offsets of 2").isEmpty)
+  }
+
+  test("a folder of an earlier release, which has no file of a batch without rows, goes on") {
+    landed(0)
+    val batch = Files.readString(file("_tailrace/batches/0.batch")).linesIterator.toSeq(1)
+    Seq(
+      "batches/0.batch" -> batch,
+      "folder" -> Files.readString(file("_tailrace/folder")).linesIterator.toSeq(1)
+    )
+      .foreach { case (name, json) =>
+        val lines = s"tailrace-windows 1\n${json.replaceAll(",\"(closings|since)\":\\d+", "")}\n"
+        Files.writeString(file(s"_tailrace/$name"), s"$lines${Checksum.hex(lines)}\n")
+      }
+    val folder = opened()
+    folder.begin("query", 5)
+    assert(folder.landed(5, "offsets of 5").isEmpty)
+  }
+
+  test("staged files that are gone with their directory are missed when the batch runs again") {
+    val folder = opened()
+    DyingFileSystem.live(Int.MaxValue)
+    folder.begin("query", 0)
+    val (staging, files) = stage(folder, 0)
+    DyingFileSystem.dieBefore(step => step.startsWith("rename") && step.contains("/w="))
+    intercept[Exception](folder.land(0, "offsets of 0", staging, files))
+    DyingFileSystem.live(Int.MaxValue)
+    staging.getFileSystem(conf).delete(staging, true)
+    assert(condition(opened().landed(0, "offsets of 0")) == "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING")
+  }
+
+  test("a staged file of another length isn't landed") {
+    val folder = opened()
+    DyingFileSystem.live(Int.MaxValue)
+    folder.begin("query", 0)
+    val (staging, files) = stage(folder, 0)
+    val short = new java.io.File(new Path(staging, files.head.path).toUri.getPath).toPath
+    Files.write(short, Files.readAllBytes(short).drop(1))
+    Files.deleteIfExists(short.resolveSibling(s".${short.getFileName}.crc"))
+    assert(condition(folder.land(0, "offsets of 0", staging, files)) == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(condition(opened()) == "TAILRACE_STATE_FILE_CORRUPT", "the next start too")
   }
 }

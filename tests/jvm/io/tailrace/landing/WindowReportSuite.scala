@@ -1,8 +1,9 @@
 package io.tailrace.landing
 
+import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.TailraceStateException
+import io.tailrace.common.{Checksum, TailraceStateException}
 
 final class WindowReportSuite extends AnyFunSuite {
   private val report = WindowReport(
@@ -20,7 +21,9 @@ final class WindowReportSuite extends AnyFunSuite {
 
   test("a report is read back, and other files are none") {
     assert(WindowReport.decode(WindowReport.encode(report)).contains(report))
-    Seq("", "[]", "{", "{\"format\":2}", "null").foreach(t => assert(WindowReport.decode(t).isEmpty, t))
+    Seq("", "[]", "{", "{\"format\":2}", "{\"format\":1}", "null").foreach(t =>
+      assert(WindowReport.decode(t).isEmpty, t)
+    )
   }
 
   test("times before 1678 and after 2262, to the ends of what a column can have") {
@@ -59,22 +62,37 @@ final class WindowReportSuite extends AnyFunSuite {
       ),
       1,
       Seq(WindowRows(5, 6)),
-      Nil
+      Nil,
+      Some(3)
     )
-    val bytes = LandingFile.encode(file)
-    assert(LandingFile.decode[BatchFile](bytes, "f") == file)
+    val path = new Path("/x/f")
+    val bytes = LandingFile.encode(file, "f")
+    assert(LandingFile.decode[BatchFile](bytes, path) == file)
     val closed = ClosedFile(9, Seq(ClosedWindow(1, WindowReport.encode(report))))
-    assert(LandingFile.decode[ClosedFile](LandingFile.encode(closed), "f") == closed)
-    def condition(bytes: Array[Byte]) =
-      intercept[TailraceStateException](LandingFile.decode[BatchFile](bytes, "f")).getCondition
+    assert(LandingFile.decode[ClosedFile](LandingFile.encode(closed, "f"), path) == closed)
+    def condition(bytes: Array[Byte], at: Path = path) =
+      intercept[TailraceStateException](LandingFile.decode[BatchFile](bytes, at)).getCondition
+    assert(condition(bytes, new Path("/x/g")) == "TAILRACE_STATE_FILE_CORRUPT", "another file's bytes")
     bytes.indices.filter(i => i > 18 && i < bytes.length - 1).foreach { i =>
       assert(condition(bytes.updated(i, (bytes(i) ^ 1).toByte)) == "TAILRACE_STATE_FILE_CORRUPT", i)
     }
     assert(condition(bytes.take(40)) == "TAILRACE_STATE_FILE_CORRUPT")
     assert(condition(Array()) == "TAILRACE_STATE_FILE_CORRUPT")
     assert(
-      condition(new String(bytes).replace("windows 1", "windows 2").getBytes) ==
+      condition(new String(bytes).replace("windows 2", "windows 3").getBytes) ==
         "TAILRACE_STATE_FORMAT_UNSUPPORTED"
     )
+  }
+
+  test("format 1, whose files have no names in them, is read") {
+    val lines = "tailrace-windows 1\n{\"queryId\":\"q\",\"width\":10,\"offset\":0,\"into\":\"w\"}\n"
+    val bytes = s"$lines${Checksum.hex(lines)}\n".getBytes
+    assert(LandingFile.decode[FolderFile](bytes, new Path("/x/folder")) == FolderFile("q", 10, 0, "w", None))
+    val batch =
+      "tailrace-windows 1\n{\"batch\":7,\"offsets\":\"o\",\"staging\":\"s\",\"files\":[],\"untimed\":0," +
+        "\"open\":[{\"start\":5,\"rows\":6}],\"late\":[]}\n"
+    val read =
+      LandingFile.decode[BatchFile](s"$batch${Checksum.hex(batch)}\n".getBytes, new Path("/x/7.batch"))
+    assert(read == BatchFile(7, "o", "s", Nil, 0, Seq(WindowRows(5, 6)), Nil, None))
   }
 }

@@ -4,9 +4,16 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 /** Files of three lines: magic, format and perhaps a place; a body, of one line; the CRC-32C of the two lines above.
   *
-  * @param kind what such a file is, for errors: "it doesn't begin as KIND does"
+  * @param kind     what such a file is, for errors: "it doesn't begin as KIND does"
+  * @param hasPlace whether files of a format say what they are of
   */
-final class ChecksummedText(magic: String, oldest: Int, newest: Int, kind: String) {
+final class ChecksummedText(
+    magic: String,
+    oldest: Int,
+    newest: Int,
+    kind: String,
+    hasPlace: Int => Boolean = _ => true
+) {
 
   /** @param place what the file is of; empty: nothing */
   def encode(body: String, place: String = ""): Array[Byte] = {
@@ -28,7 +35,8 @@ final class ChecksummedText(magic: String, oldest: Int, newest: Int, kind: Strin
     if (lines.length != 3 || lines(2) != Checksum.hex(s"${lines(0)}\n${lines(1)}\n"))
       throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
     val found = head.drop(2).mkString(" ")
-    if (found != place) throw Errors.stateFileCorrupt(file, s"it belongs to '$found', not to '$place'")
+    if (hasPlace(head(1).toInt) && found != place)
+      throw Errors.stateFileCorrupt(file, s"it belongs to '$found', not to '$place'")
     lines(1)
   }
 }

@@ -66,6 +66,7 @@ final class LandingFolder private[landing] (
     newest.filter(batch => exists(stagingOf(batch))).foreach(publish(_, again = true))
     fileSystem.delete(paths.staging, true)
     val closed = log.newestClosed()
+    checkClosed(closed)
     closings = closed.fold(0L)(_._1 + 1)
     unmarked = closed.toSeq.flatMap(_._2.windows)
     unmarked.foreach(window => log.tidy(window.start))
@@ -76,16 +77,34 @@ final class LandingFolder private[landing] (
     late = TreeMap.from(newest.toSeq.flatMap(_.late).map(w => w.start -> w.rows))
   }
 
+  /** A closing whose file is gone would open its windows again. */
+  private def checkClosed(closed: Option[(Long, ClosedFile)]): Unit = newest.foreach { batch =>
+    def missing(number: Long) =
+      Errors.stateFileMissing(paths.closed(number).toString, batch.batch, null)
+    val known = closed.fold(0L)(_._1 + 1)
+    batch.closings.filter(_ > known).foreach(made => throw missing(made - 1))
+    // The first closing after that batch: nobody else has taken note of it.
+    val through = closed.map(_._2.through)
+    val open = batch.open.map(_.start).filterNot(windows.copy(through = through).isClosed)
+    if (open.exists(log.marked(_).isDefined)) throw missing(known)
+  }
+
+  private def settingsOf(queryId: String, since: Option[Long]): FolderFile =
+    FolderFile(queryId, settings.windows.width, settings.windows.offset, settings.into, since)
+
   private def checkSettings(folder: FolderFile): Unit = {
-    val wanted = FolderFile(folder.queryId, settings.windows.width, settings.windows.offset, settings.into)
-    if (wanted != folder) {
+    val wanted = settingsOf(folder.queryId, folder.since)
+    if (!folder.hasWindowsOf(wanted)) {
       def told(f: FolderFile) = s"windows of ${f.width} microseconds from ${f.offset}, named ${f.into}"
       throw Errors.windowsFolder(path.toString, s"it has ${told(folder)}, and not ${told(wanted)}")
     }
   }
 
-  /** Makes the folder a query's. */
-  def begin(queryId: String): Unit = owned {
+  /** Makes the folder a query's.
+    *
+    * @param batch that lands next
+    */
+  def begin(queryId: String, batch: Long): Unit = owned {
     owner match {
       case Some(folder) if folder.queryId == queryId =>
       case Some(folder) =>
@@ -93,8 +112,11 @@ final class LandingFolder private[landing] (
           path.toString,
           s"the query ${folder.queryId} writes it, and this one is $queryId"
         )
+      // A query may go on to another folder, but not to one whose windows nobody knows any more.
+      case None if batch > 0 && !log.isEmpty =>
+        throw Errors.stateFileMissing(paths.settings.toString, batch, null)
       case None =>
-        val folder = FolderFile(queryId, settings.windows.width, settings.windows.offset, settings.into)
+        val folder = settingsOf(queryId, Some(batch))
         log.begin(folder)
         owner = Some(folder)
     }
@@ -105,11 +127,31 @@ final class LandingFolder private[landing] (
     * @param offsets what the batch is made of, in short
     */
   def landed(batch: Long, offsets: String): Option[BatchFile] = owned {
+    checkNewest(batch)
     newest.filter(_.batch >= batch).map { known =>
       if (known.batch != batch || known.offsets != offsets)
         throw Errors.windowsRolledBack(path.toString, batch, known.batch)
+      checkInPlace(known)
       known
     }
+  }
+
+  /** Files that have been taken away while the batch wasn't done, and their staging directory with them. Those of closed
+    * windows may be gone: somebody else has them now.
+    */
+  private def checkInPlace(batch: BatchFile): Unit =
+    batch.files.filter(file => !file.late && file.start.exists(!windows.isClosed(_))).foreach { file =>
+      val to = new Path(path, file.to)
+      if (!isInPlace(to, file.length)) {
+        val from = new Path(stagingOf(batch), file.from)
+        throw Errors.windowsFileMissing(from.toString, to.toString, batch.batch)
+      }
+    }
+
+  /** The batch before has left a file, if it has landed here and wasn't of an earlier release. */
+  private def checkNewest(batch: Long): Unit = {
+    val left = newest.fold(owner.flatMap(_.since))(file => file.closings.map(_ => file.batch + 1))
+    if (left.exists(_ < batch)) throw Errors.stateFileMissing(paths.batch(batch - 1).toString, batch, null)
   }
 
   /** An empty place for the files of an attempt at a batch. */
@@ -127,19 +169,17 @@ final class LandingFolder private[landing] (
       files,
       files.filter(_.start.isEmpty).map(_.rows).sum,
       open.rows.toSeq.map(w => WindowRows(w._1, w._2)),
-      lateNow.toSeq.map(w => WindowRows(w._1, w._2))
+      lateNow.toSeq.map(w => WindowRows(w._1, w._2)),
+      Some(closings)
     )
-    // A batch without rows leaves nothing: it may run again as often as it likes.
-    if (files.nonEmpty) {
-      landing = true
-      log.write(file)
-      publish(file, again = false)
-      newest.foreach(before => log.deleteBatch(before.batch))
-      newest = Some(file)
-      windows = open
-      late = lateNow
-      landing = false
-    }
+    landing = true
+    log.write(file)
+    publish(file, again = false)
+    newest.foreach(before => log.deleteBatch(before.batch))
+    newest = Some(file)
+    windows = open
+    late = lateNow
+    landing = false
     file
   }
 
@@ -172,7 +212,12 @@ final class LandingFolder private[landing] (
       val from = new Path(stagingOf(batch), file.from)
       val to = new Path(path, file.to)
       if (!again || !isInPlace(to, file.length)) {
-        val moved = exists(from) && fileSystem.rename(from, to)
+        val length = lengthOf(from)
+        length.filter(_ != file.length).foreach { found =>
+          val reason = s"it has $found bytes instead of ${file.length}"
+          throw Errors.stateFileCorrupt(from.toString, reason)
+        }
+        val moved = length.isDefined && fileSystem.rename(from, to)
         if (!moved && !isInPlace(to, file.length))
           throw Errors.windowsFileMissing(from.toString, to.toString, batch.batch)
       }
@@ -180,9 +225,11 @@ final class LandingFolder private[landing] (
     fileSystem.delete(stagingOf(batch), true)
   }
 
-  private def isInPlace(to: Path, length: Long): Boolean =
-    try fileSystem.getFileStatus(to).getLen == length
-    catch { case _: FileNotFoundException => false }
+  private def isInPlace(to: Path, length: Long): Boolean = lengthOf(to).contains(length)
+
+  private def lengthOf(file: Path): Option[Long] =
+    try Some(fileSystem.getFileStatus(file).getLen)
+    catch { case _: FileNotFoundException => None }
 
   private def exists(file: Path): Boolean =
     try fileSystem.exists(file)

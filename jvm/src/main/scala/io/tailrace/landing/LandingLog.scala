@@ -19,29 +19,31 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
   private lazy val files = LocalFileManager.forPath(paths.folder, hadoopConf)
 
   def folder: Option[FolderFile] =
-    try Some(LandingFile.decode[FolderFile](DurableFile.read(files, paths.settings), paths.settings.toString))
+    try Some(LandingFile.decode[FolderFile](DurableFile.read(files, paths.settings), paths.settings))
     catch { case _: FileNotFoundException => None }
 
-  def begin(folder: FolderFile): Unit = create(paths.settings, LandingFile.encode(folder))
+  def begin(folder: FolderFile): Unit = create(paths.settings, folder)
+
+  /** Whether there is anything at all. */
+  def isEmpty: Boolean = names(paths.folder).forall(isLeftOver)
 
   /** The newest; older ones are deleted. */
   def newestBatch(): Option[BatchFile] =
     newest(paths.batches, BatchName, paths.batch).map { case (_, path) =>
-      LandingFile.decode[BatchFile](DurableFile.read(files, path), path.toString)
+      LandingFile.decode[BatchFile](DurableFile.read(files, path), path)
     }
 
-  def write(batch: BatchFile): Unit = create(paths.batch(batch.batch), LandingFile.encode(batch))
+  def write(batch: BatchFile): Unit = create(paths.batch(batch.batch), batch)
 
   def deleteBatch(batch: Long): Unit = files.delete(paths.batch(batch))
 
   /** The newest one's number and content; older ones are deleted. */
   def newestClosed(): Option[(Long, ClosedFile)] =
     newest(paths.closed, ClosedName, paths.closed).map { case (number, path) =>
-      number -> LandingFile.decode[ClosedFile](DurableFile.read(files, path), path.toString)
+      number -> LandingFile.decode[ClosedFile](DurableFile.read(files, path), path)
     }
 
-  def write(number: Long, closed: ClosedFile): Unit =
-    create(paths.closed(number), LandingFile.encode(closed))
+  def write(number: Long, closed: ClosedFile): Unit = create(paths.closed(number), closed)
 
   def deleteClosed(number: Long): Unit = files.delete(paths.closed(number))
 
@@ -65,8 +67,8 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     try WindowReport.decode(new String(DurableFile.read(files, paths.marker(start)), "UTF-8"))
     catch { case _: FileNotFoundException => None }
 
-  private def create(path: Path, bytes: Array[Byte]): Unit =
-    try DurableFile.create(files, path)(_.write(bytes))
+  private def create(path: Path, content: AnyRef): Unit =
+    try DurableFile.create(files, path)(_.write(LandingFile.encode(content, path.getName)))
     catch { case e: FileAlreadyExistsException => throw Errors.windowsTwoWriters(path.toString, e) }
 
   private def names(directory: Path): Seq[String] =

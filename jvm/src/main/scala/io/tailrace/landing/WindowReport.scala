@@ -4,6 +4,7 @@ import java.time.Instant
 import java.time.temporal.ChronoUnit
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
@@ -76,7 +77,7 @@ object WindowReport {
         case root: ObjectNode if root.path("format").asInt == Format => Some(read(root))
         case _ => None
       }
-    catch { case _: com.fasterxml.jackson.core.JacksonException => None }
+    catch { case NonFatal(_) => None }
 
   private def read(root: JsonNode): WindowReport =
     WindowReport(

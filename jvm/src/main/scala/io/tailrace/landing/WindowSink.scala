@@ -66,7 +66,7 @@ final class WindowSink(
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
     val query = data.asInstanceOf[ClassicFrame].queryExecution
     val batch = StreamingBatch.current(session)
-    folder.begin(batch.queryId)
+    folder.begin(batch.queryId, batchId)
     val offsets = StreamingSinks.offsets(session, batch.queryId, batchId)
     val landed = folder.landed(batchId, offsets) match {
       case Some(known) =>

@@ -1,0 +1,140 @@
+package io.tailrace.plan
+
+import java.io.File
+import java.nio.file.{Files, StandardCopyOption}
+import java.sql.Timestamp
+
+import scala.util.Random
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.streaming.DataStreamWriter
+import org.apache.spark.sql.{DataFrame, Row}
+
+import io.tailrace.api._
+import io.tailrace.landing.{BatchFile, LandingFile}
+import io.tailrace.testkit.{Checkpoint, LoggedStream}
+
+/** A query for the campaign of damages. Its output doesn't depend on how its input is cut into batches, and depends on all
+  * that its operator keeps: who forgets a host, an origin or a row gives other rows.
+  *
+  * @param name      of the query, for errors
+  * @param batches   that its checkpoint is made of
+  * @param end       one more, which brings out all that the query holds
+  * @param diesIn    the batch that a process which dies leaves undone
+  * @param settings  of the session
+  */
+private[plan] final case class DamagedQuery(
+    name: String,
+    batches: Seq[EndOfBatchFaultsSuite.Arrivals],
+    end: EndOfBatchFaultsSuite.Arrivals,
+    diesIn: Long,
+    settings: Seq[(String, Any)] = Nil
+)(val build: (DataFrame, DataFrame) => DataFrame) {
+
+  /** Whether it lands in a folder; the others give their rows to the test. */
+  def lands: Boolean = name == "windows"
+
+  def landing(frame: DataFrame, root: File): DataStreamWriter[Row] =
+    Tailrace.writeWindows(frame, new File(root, "folder").getPath, "at", WindowOptions("3 seconds"))
+}
+
+private[plan] object DamagedQueries {
+  import EndOfBatchFaultsSuite._
+
+  private val steps = 8
+  private val schedule = arrivals(steps, new Random(5))
+
+  /** The rest of what hosts have to say of the rows that were served, and all of them far ahead. */
+  private val rest: Arrivals = {
+    val told = schedule.flatMap(_.logs).filter(_.id >= 0).map(_.host).toSet
+    val hosts = (0 until steps).map(h => h -> s"host-$h").filterNot { case (_, host) => told(host) }
+    val served = schedule.flatMap(_.served).map(r => r.id -> r).toMap
+    val logs = hosts.flatMap { case (h, host) =>
+      (h * 3 until h * 3 + 3).map(id => served(id.toLong).copy(host = host)) :+ far(-1000L - h, host)
+    }
+    Arrivals(Seq(far(-5000L, "server")), logs)
+  }
+
+  private def far(id: Long, host: String): Arrived = Arrived(id, host, 0, LoggedStream.at(100000))
+
+  private def joined(options: JoinOptions)(served: DataFrame, logs: DataFrame): DataFrame = {
+    val right = logs.select(col("id"), col("host").as("from"), col("at").as("logged"))
+    Tailrace
+      .join(
+        served.withWatermark("at", "40 seconds"),
+        right.withWatermark("logged", "40 seconds"),
+        Seq("id" -> "id"),
+        options
+      )
+  }
+
+  private val join = JoinOptions("at", "logged", "1 second")
+
+  private def format(version: Int): (String, Any) =
+    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> version
+
+  /** Of each origin the offsets of the batch, and those of the two before it once more; in the end all. */
+  private def records(batch: Int, offsets: Range): Arrivals = {
+    val rows =
+      for { origin <- 0 until 4; (offset, i) <- offsets.zipWithIndex } yield Arrived(
+        batch * 1000L + origin * 100 + i,
+        s"origin-$origin",
+        offset,
+        new Timestamp(0)
+      )
+    Arrivals(rows, Nil)
+  }
+
+  val all: Seq[DamagedQuery] = Seq(
+    DamagedQuery("label join", schedule, rest, 6, Seq(format(1)))(joined(join)),
+    DamagedQuery("label join, format 2", schedule, rest, 6, Seq(format(2)))(
+      joined(join.copy(before = "1 second", how = "inner"))
+    ),
+    DamagedQuery("synced join", schedule, rest, 6) { (served, logs) =>
+      val host = Seq("host")
+      val options = SyncOptions("at", "at", "1 hour", "1 second", leftPartition = host, rightPartition = host)
+      Tailrace.syncJoin(served, logs, Seq("id" -> "id"), options)
+    },
+    DamagedQuery(
+      "replays",
+      (0 until 24).map(b => records(b, 3 * b - 4 until 3 * b + 3)),
+      records(99, 0 until 80),
+      22
+    ) { (records, _) =>
+      val read = records
+        .where("rounds >= 0")
+        .selectExpr(
+          "crc32(host) AS pid",
+          "0 AS part",
+          "CAST(rounds AS BIGINT) AS offset",
+          "host AS topic",
+          "id"
+        )
+      Tailrace
+        .filterReplays(read, ReplayOptions(Seq("pid", "part", "offset"), Seq("topic", "part", "id")))
+        .select("topic", "offset")
+    },
+    DamagedQuery("recursion", schedule, rest, 10) { (served, _) =>
+      Tailrace.recursively(served.select("id", "rounds"), RecursionOptions(mode = "feedback")) { u =>
+        u.where("rounds > 0").select(col("id"), (col("rounds") - 1).as("rounds"))
+      }
+    },
+    DamagedQuery("windows", schedule, rest, 6) { (_, logs) =>
+      Tailrace.accurateWatermark(logs, "at", "host", WatermarkOptions(completeness = "100%"))
+    }
+  )
+
+  /** Makes a folder what one is whose writer has died in its newest batch: some of its files aren't in their places. */
+  def unland(root: File): Unit = {
+    val folder = new File(root, "folder")
+    val file = Checkpoint.newestFirst(new File(folder, "_tailrace/batches"), ".batch").head
+    val batch = LandingFile.decode[BatchFile](Files.readAllBytes(file.toPath), new Path(file.getPath))
+    assert(batch.files.size > 1)
+    batch.files.drop(1).foreach { landed =>
+      val staged = new File(folder, s"_tailrace/staging/${batch.staging}/${landed.from}").toPath
+      Files.createDirectories(staged.getParent)
+      Files.move(new File(folder, landed.to).toPath, staged, StandardCopyOption.REPLACE_EXISTING)
+    }
+  }
+}

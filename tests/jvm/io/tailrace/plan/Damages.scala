@@ -1,0 +1,88 @@
+package io.tailrace.plan
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+import java.util.Arrays
+
+import scala.util.Random
+
+import io.tailrace.testkit.{FileKind, TempDirectory}
+
+/** One damage to one file, or to a directory.
+  *
+  * @param kind  of its file
+  * @param file  below the root that checkpoint and folder are in
+  * @param harm  which column of the table in formats.md says what happens; none: it is of a directory
+  * @param bytes that it has then; none: it is gone
+  */
+private[plan] final case class Damage(
+    name: String,
+    kind: FileKind,
+    file: Path,
+    harm: Option[FileKind.Harm],
+    bytes: Option[Array[Byte]]
+) {
+
+  def apply(root: Path): Unit = {
+    val victim = root.resolve(file)
+    bytes match {
+      case Some(changed) => Files.write(victim, changed)
+      case None => TempDirectory.delete(victim)
+    }
+    ()
+  }
+
+  /** What the table says of it. */
+  def fate: Option[FileKind.Fate] = harm.map(kind.fates)
+
+  override def toString: String = s"$file, $name"
+}
+
+private[plan] object Damages {
+  import FileKind._
+
+  def directory(kind: FileKind, directory: Path): Damage =
+    Damage("a directory that is gone", kind, directory, None, None)
+
+  def gone(kind: FileKind, file: Path): Damage = Damage("gone", kind, file, Some(Gone), None)
+
+  /** The bytes of a file of any kind, changed in every way. */
+  def changed(kind: FileKind, file: Path, bytes: Array[Byte], random: Random): Seq[Damage] = {
+    def of(name: String, changed: Array[Byte]) = Damage(name, kind, file, Some(Changed), Some(changed))
+    def flipped(at: Int): Array[Byte] = {
+      val copy = bytes.clone
+      copy(at) = (copy(at) ^ (1 << random.nextInt(8))).toByte
+      copy
+    }
+    val cuts = Seq(0, bytes.length / 2, bytes.length - 1).filter(_ >= 0).distinct.map { length =>
+      of(s"cut to $length of ${bytes.length} bytes", Arrays.copyOf(bytes, length))
+    }
+    val flips =
+      if (bytes.isEmpty) Nil
+      else
+        (Seq(0, bytes.length / 2, bytes.length - 1) ++ Seq.fill(3)(random.nextInt(bytes.length))).map { at =>
+          of(s"byte $at flipped", flipped(at))
+        }
+    val others =
+      Seq("null", "{}", "[]", "7", "\"text\"", """{"format":1}""", "v1\n{}", "one\ntwo\nthree\n").map {
+        text => of(s"holds $text".replace('\n', ' '), text.getBytes(UTF_8))
+      }
+    val longer = of("a byte more", bytes :+ 0.toByte)
+    // Spark's files have no checksums: it can't know that a digit was another one.
+    val all = if (kind.isOurs) (cuts ++ flips ++ others) :+ longer else cuts ++ others
+    val byLength = kind.fates(Changed) == StopsByLength
+    all.filterNot(d => Arrays.equals(d.bytes.get, bytes) || byLength && d.bytes.get.length == bytes.length)
+  }
+
+  /** The bytes of others in its place. */
+  def anothers(
+      kind: FileKind,
+      file: Path,
+      bytes: Array[Byte],
+      others: Seq[(Path, Array[Byte])]
+  ): Seq[Damage] =
+    others.collect {
+      case (other, content) if !Arrays.equals(content, bytes) =>
+        Damage(s"with the bytes of $other", kind, file, Some(Anothers), Some(content))
+    }
+}

@@ -70,7 +70,7 @@ def accurate_watermark(
             counts for nobody, nor do jumps of the clock. Of a source that is read a part at a time
             (maxBytesPerTrigger and the like) and doesn't say what is left, all is taken for unread; Kafka and
             files do say. With `server`, it judges by its own clock, of all queries' rows. None: all are
-            waited for.
+            waited for. A silent host that is in no roster and a week behind the watermark is forgotten.
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
             is.
         on_future: what is done about rows further ahead. "clamp": they come out as they are, and their host
@@ -82,7 +82,11 @@ def accurate_watermark(
             with `operator`: "source/tailraceLabelJoin-0", "source/sink". While it is away the query goes on,
             and the watermark stays. None: the query decides.
         app: with `server`, the application whose operators belong together.
-        operator: with `server`, the name of this source in it.
+        operator: with `server`, the name of this source in it. Several queries may have one: while they run
+            and read different files or topics, each host's least progress counts, and they wait for each
+            other; one that reads what another one reads is refused with TAILRACE_WATERMARK_REPORTER_CONFLICT
+            before it gives a row, and wants a name of its own. Who reports is the query, by the id in its
+            checkpoint.
         token: with `server`, its bearer token.
         name: of the source in the checkpoint, never to be changed; two accurate watermarks of one query need
             two names. The query's progress has the numbers of the source under it, in `observedMetrics`:

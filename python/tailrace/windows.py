@@ -70,7 +70,7 @@ def write_windows(
             most.
         server: a watermark server, "http://host:port".
         app: with `server`, the application whose operators belong together.
-        operator: with `server`, the name of this sink in it.
+        operator: with `server`, the name of this sink in it. Several jobs may have one: all of them count.
         token: with `server`, its bearer token.
         upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
             its sources or the operators with state behind them; all of its sources have to report to the
@@ -110,7 +110,8 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
     `source`, `host`, `progress` as timestamp, `lag_seconds` as double; the last two are null for a host
     of which nothing was read); `completeness`, the share of hosts that the query asks for
     (decimal(19,18)); `low_watermark` that has closed the window, and `closed_at` (timestamp); `sources`
-    (array of `source`, `completeness`, `expected`, `passed`). With a watermark server, hosts are those
+    (array of `source`, `completeness`, `expected`, `passed`, `roster_version`: what the roster's content
+    makes, null without one). With a watermark server, hosts are those
     that the server knows from all queries, without it those of this query. A window that rows came late
     for and that never had a report has null for what reports say.
 

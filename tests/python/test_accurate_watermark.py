@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,30 @@ def test_the_roster_from_a_list_a_file_a_frame_and_a_table(spark: SparkSession, 
             assert (logs.progress["hosts"], logs.progress["passed"]) == (3, 0)
     finally:
         spark.catalog.dropTempView("web_hosts")
+
+
+def test_a_host_whose_rows_are_unread_is_not_silent(spark: SparkSession, tmp_path: Path) -> None:
+    # A query that comes back after a pause, with a file a micro-batch to read.
+    for number in range(30):
+        rows = [("web-1", number)] if number < 29 else [("web-2", 0.5), ("web-2", 1.0)]
+        log = [(host, NOON + dt.timedelta(minutes=minute)) for host, minute in rows]
+        frame = spark.createDataFrame(log, SCHEMA).coalesce(1)
+        frame.write.parquet(str(tmp_path / "new"))
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (part,) = (tmp_path / "new").glob("*.parquet")
+        part.rename(tmp_path / "in" / f"{number:03d}.parquet")
+        shutil.rmtree(tmp_path / "new")
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    waiting = tailrace.accurate_watermark(
+        stream, "at", host="host", completeness="100%", hosts=["web-1", "web-2"], idle_after="80 milliseconds"
+    )
+    writer = waiting.dropDuplicatesWithinWatermark(["host", "at"]).writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    query.stop()
+    reports = [p["observedMetrics"]["watermark"] for p in query.recentProgress if p["observedMetrics"]]
+    assert len(reports) >= 30
+    assert [(r["idle"], r["late_rows"]) for r in reports] == [(0, 0)] * len(reports)
 
 
 def test_a_host_ahead_of_the_clock_ends_the_query_if_asked(spark: SparkSession, tmp_path: Path) -> None:

@@ -93,8 +93,11 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_FUTURE" -> Errors.watermarkFuture("H", 1, 0),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
     "TAILRACE_WATERMARK_NAME_EXISTS" -> Errors.watermarkNameExists("N"),
+    "TAILRACE_WATERMARK_OPERATOR_EXISTS" -> WatermarkErrors.operatorExists("O", "A"),
     "TAILRACE_WATERMARK_OPTION_INVALID" -> Errors.watermarkOptionInvalid("delay", "V", "A"),
+    "TAILRACE_WATERMARK_REPORTER_CONFLICT" -> WatermarkErrors.reporterConflict("S", "A", "D"),
     "TAILRACE_WATERMARK_ROSTER_EMPTY" -> Errors.watermarkRosterEmpty(),
+    "TAILRACE_WATERMARK_RUN_REPLACED" -> WatermarkErrors.runReplaced("S", "A", "D"),
     "TAILRACE_WATERMARK_STAMP_SOURCE" -> Errors.watermarkStampSource(),
     "TAILRACE_WATERMARK_WINDOWS_BATCH" -> Errors.windowsBatch(),
     "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING" -> Errors.windowsFileMissing("F", "T", 7),
@@ -112,6 +115,7 @@ final class ErrorsSuite extends AnyFunSuite {
     ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_WATERMARK_PROGRESS_MISSING" + "TAILRACE_SYNC_STALLED" ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
+      Seq("REPORTER_CONFLICT", "RUN_REPLACED").map("TAILRACE_WATERMARK_" + _) ++
       Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
         "TAILRACE_RECURSION_" + _

@@ -16,12 +16,13 @@ final class WindowReportSuite extends AnyFunSuite {
     completeness = "0.999",
     low = 1767272400000001L,
     closedAt = 1767272500000000L,
-    sources = Seq(SourcePart("logs", "0.999", 3, 1))
+    sources =
+      Seq(SourcePart("logs", "0.999", 3, 1, Some("e3b0c44298fc1c14")), SourcePart("others", "1", 0, 0, None))
   )
 
   test("a report is read back, and other files are none") {
     assert(WindowReport.decode(WindowReport.encode(report)).contains(report))
-    Seq("", "[]", "{", "{\"format\":2}", "{\"format\":1}", "null").foreach(t =>
+    Seq("", "[]", "{", "{\"format\":3}", "{\"format\":2}", "{\"format\":1}", "null").foreach(t =>
       assert(WindowReport.decode(t).isEmpty, t)
     )
   }
@@ -41,14 +42,26 @@ final class WindowReportSuite extends AnyFunSuite {
 
   test("its layout") {
     assert(
-      WindowReport.encode(report) == "{\"format\":1,\"window_start\":\"2026-01-01T12:00:00Z\"," +
+      WindowReport.encode(report) == "{\"format\":2,\"window_start\":\"2026-01-01T12:00:00Z\"," +
         "\"window_end\":\"2026-01-01T13:00:00Z\",\"rows\":5,\"expected\":3,\"passed\":1,\"missing\":[" +
         "{\"source\":\"logs\",\"host\":\"a \\\"b\\\"\",\"progress\":null}," +
         "{\"source\":\"logs\",\"host\":\"c\",\"progress\":\"2026-01-01T12:59:59.500Z\",\"lag_seconds\":0.5}]," +
         "\"completeness\":\"0.999\",\"low_watermark\":\"2026-01-01T13:00:00.000001Z\"," +
         "\"closed_at\":\"2026-01-01T13:01:40Z\",\"sources\":[" +
-        "{\"source\":\"logs\",\"completeness\":\"0.999\",\"expected\":3,\"passed\":1}]}\n"
+        "{\"source\":\"logs\",\"completeness\":\"0.999\",\"expected\":3,\"passed\":1,\"roster_version\":" +
+        "\"e3b0c44298fc1c14\"}," +
+        "{\"source\":\"others\",\"completeness\":\"1\",\"expected\":0,\"passed\":0,\"roster_version\":null}]}\n"
     )
+  }
+
+  test("a report of format 1 is read: it has no versions of rosters") {
+    val old = WindowReport
+      .encode(report)
+      .replace("\"format\":2", "\"format\":1")
+      .replaceAll(",\"roster_version\":(null|\"\\w+\")", "")
+    assert(!old.contains("roster"))
+    val without = report.copy(sources = report.sources.map(_.copy(rosterVersion = None)))
+    assert(WindowReport.decode(old).contains(without))
   }
 
   test("the files of a folder are read back; damage and another format are told") {

@@ -420,11 +420,55 @@ final class AccurateWatermarkSuite extends SparkSuite {
         server.start()
         Thread.sleep(1200)
         assert(stream.add(logged("b" -> 23)) == Seq(window(0, 1)))
-        val last = server.progress(server.reports.filter(server.progress(_).nonEmpty).last)
+        val back = server.reports.filter(_.get("run").asText == stream.streaming.runId.toString)
+        val last = back.map(server.progress).reduce(_ ++ _)
         assert(
           last == Map("a" -> (LoggedStream.Noon + 23) * 1000000, "b" -> (LoggedStream.Noon + 23) * 1000000)
         )
       } finally server.close()
+    }
+  }
+
+  test(
+    "a query whose sources another one reports ends by name, before a row is out; so does one that is replaced"
+  ) {
+    withDirectory { directory =>
+      val server = new WatermarkServerStub().start()
+      try {
+        server.conflict = Some("TAILRACE_WATERMARK_REPORTER_CONFLICT")
+        val stream =
+          counting(directory, whole.copy(server = Some(server.url), app = Some("my app")), flat = true)
+        intercept[StreamingQueryException](stream.add(logged("a" -> 1, "b" -> 1)))
+        assert(failureOf(stream.streaming)._1 == "TAILRACE_WATERMARK_REPORTER_CONFLICT")
+        assert(stream.all == Nil)
+        server.conflict = None
+        stream.start()
+        stream.add(logged("a" -> 2))
+        val runs = server.reports.map(_.get("run").asText)
+        assert(runs.distinct == Seq(stream.streaming.runId.toString))
+        assert(server.reports.map(_.get("client").asText).distinct == Seq(stream.streaming.id.toString))
+        assert(
+          server.reports.head.at("/operators/0/unread").asBoolean,
+          "before its first batch it has read nothing"
+        )
+        assert(server.reports.forall(_.at("/operators/0/reads/0").asText.startsWith("MemoryStream")))
+        server.conflict = Some("TAILRACE_WATERMARK_RUN_REPLACED")
+        intercept[StreamingQueryException](stream.add(logged("a" -> 3)))
+        assert(failureOf(stream.streaming)._1 == "TAILRACE_WATERMARK_RUN_REPLACED")
+        server.conflict = None
+        stream.start().streaming.stop()
+      } finally server.close()
+    }
+  }
+
+  test("another roster than before is told, by its content") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole)
+      stream.add(logged("a" -> 1, "b" -> 1))
+      val file = new File(directory, "tailrace-watermark/watermark/0.snapshot").toPath
+      val read = ProgressFile.decode(java.nio.file.Files.readAllBytes(file), "f", "watermark/0", new HostTable)
+      val version = java.security.MessageDigest.getInstance("SHA-256").digest("a\nb".getBytes).take(8)
+      assert(read.roster.contains(java.util.HexFormat.of.formatHex(version)))
     }
   }
 
@@ -564,6 +608,21 @@ final class AccurateWatermarkSuite extends SparkSuite {
         logs
       })
       stream.start()
+    }
+  }
+
+  test("two accurate watermarks that report to one application need two operators") {
+    withDirectory { directory =>
+      checkRefused("TAILRACE_WATERMARK_OPERATOR_EXISTS", "operator" -> "source", "app" -> "my app") {
+        new LoggedStream(spark, directory, sources = 2)(in =>
+          in.zip(Seq("one", "two"))
+            .map { case (logs, name) =>
+              val at = if (name == "one") "http://127.0.0.1:1" else "http://127.0.0.1:1/"
+              watermark(whole.copy(name = name, server = Some(at), app = Some("my app")))(logs)
+            }
+            .reduce(_ union _)
+        ).start()
+      }
     }
   }
 

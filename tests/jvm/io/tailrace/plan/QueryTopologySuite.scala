@@ -83,6 +83,10 @@ final class QueryTopologySuite extends SparkSuite {
       assert(lows(operator(server, join)).head == micros(1))
       assert(lows(operator(server, join)).forall(_ <= micros(3)))
       assert(upstreams(operator(server, join)) == Set("clicks", "views"))
+      Seq(join, aggregation).foreach { name =>
+        val told = operator(server, name)
+        assert(told.get("key_groups").asInt == told.get("low_watermarks").size, name)
+      }
       server.low = Some(micros(6.2))
       stream.add(logged("a" -> 22), logged("a" -> 22))
       // The row at 1 has come out, the other one waits until 6.5.

@@ -28,7 +28,8 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
   private def contentOf(of: HostTable): Map[String, (Long, Long)] =
     (0 until of.size).map(h => of.name(h) -> (of.time(h) -> of.future(h))).toMap
 
-  private def state(low: Long): ProgressFile = ProgressFile(-1, low, low - 1, Completeness.Whole)
+  private def state(low: Long): ProgressFile =
+    ProgressFile(-1, low, low - 1, Completeness.Whole, Some("0011223344556677"), 3)
 
   private def loaded(batch: Long): (Option[ProgressFile], Map[String, (Long, Long)]) = {
     val into = new HostTable
@@ -145,23 +146,30 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     made.addFuture(0, 2)
     made
   }
-  private val file = ProgressFile(6, 5, HostTable.Never, Completeness.parse("0.999").get)
-  private val content =
-    "0000000000000006" + "0000000000000005" + "8000000000000000" + "0ddd2935029d8000" + "00000001" +
-      "00000002" + "6831" + "0006441367fd8800" + "0000000000000002"
+  private val share = Completeness.parse("0.999").get
+  private val entry = "00000001" + "00000002" + "6831" + "0006441367fd8800" + "0000000000000002"
+  private val start = "0000000000000006" + "0000000000000005" + "8000000000000000" + "0ddd2935029d8000"
 
-  test("the bytes of format 2") {
+  test("the bytes of format 3") {
+    val file = ProgressFile(6, 5, HostTable.Never, share, Some("e3b0c44298fc1c14"), 7)
     val bytes = ProgressFile.encode("w/7", file, hosts, Iterator(0), 1)
-    assert(
-      HexFormat.of.formatHex(bytes.dropRight(4)) == "54524850" + "00000002" + "00000003" + "772f37" + content
-    )
-    assert(ProgressFile.decode(bytes, "F", "w/7", new HostTable) == file)
-  }
-
-  test("format 1, which knows no place, is read") {
-    val bytes = HexFormat.of.parseHex("54524850" + "00000001" + content + "538a9547")
+    val expected = "54524850" + "00000003" + "00000003" + "772f37" + start +
+      "e3b0c44298fc1c14" + "0000000000000007" + entry
+    assert(HexFormat.of.formatHex(bytes.dropRight(4)) == expected)
     val into = new HostTable
     assert(ProgressFile.decode(bytes, "F", "w/7", into) == file)
     assert(contentOf(into) == contentOf(hosts))
+  }
+
+  test("formats 1, which knows no place, and 2, which knows no roster, are read") {
+    val known = ProgressFile(6, 5, HostTable.Never, share, None, 0)
+    Seq(
+      "54524850" + "00000001" + start + entry + "538a9547",
+      "54524850" + "00000002" + "00000003" + "772f37" + start + entry + "70686979"
+    ).foreach { hex =>
+      val into = new HostTable
+      assert(ProgressFile.decode(HexFormat.of.parseHex(hex), "F", "w/7", into) == known)
+      assert(contentOf(into) == contentOf(hosts))
+    }
   }
 }

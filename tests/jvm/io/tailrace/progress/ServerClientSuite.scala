@@ -6,6 +6,7 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
+import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.WatermarkServerStub
 
 final class ServerClientSuite extends AnyFunSuite {
@@ -28,7 +29,13 @@ final class ServerClientSuite extends AnyFunSuite {
       OnFuture.Clamp,
       Some(ServerSettings(server.url, "my app", "clicks", token))
     )
-    new ServerClient(settings.server.get, settings, "query-1")
+    val reporter = new Reporter(settings.server.get, "query-1", "run-1", () => true)
+    new ServerClient(
+      settings.server.get,
+      settings,
+      reporter,
+      () => QueryReads(Seq("file:/logs", "odd\n"), Nil)
+    )
   }
 
   private def withServer(body: WatermarkServerStub => Unit): Unit = {
@@ -59,15 +66,21 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(operator.get("operator").asText == "clicks" && operator.get("kind").asText == "source")
       assert(operator.get("completeness").asText == "0.999" && operator.get("upstreams").isEmpty)
       assert(operator.get("roster").elements.asScala.map(_.asText).toSeq == Seq("a", "b", "c"))
-      assert(server.reports.head.get("client").asText == "query-1")
+      assert(server.reports.forall(_.get("client").asText == "query-1"))
+      assert(server.reports.forall(_.get("run").asText == "run-1"))
+      val reads = server.reports.map(_.at("/operators/0/reads").elements.asScala.map(_.asText).toSeq)
+      assert(reads.distinct == Seq(Seq("file:/logs", "odd%0A")))
       assert(server.reports.tail.forall(!_.at("/operators/0").has("roster")))
       server.needRoster = true
       told.report(hosts, Array())
       told.report(hosts, Array())
       assert(server.reports.last.at("/operators/0").has("roster"))
       assert(server.progress(server.reports.last) == Map("a" -> 30L, "b" -> 20L), "it has lost the hosts too")
-      val versions = server.reports.map(_.at("/operators/0/roster_version").asLong)
-      assert(versions.distinct.size == 1 && versions.head > 1600000000000L, "one for each start, growing")
+      val versions = server.reports.map(_.at("/operators/0/roster_version").asText)
+      // The first digits of `printf 'a\nb\nc' | sha256sum`.
+      assert(versions.distinct == Seq("ea7fb08b7a2dc461"))
+      client(server, roster = Some(Seq("c", "a", "b"))).report(hosts, Array())
+      assert(server.reports.last.at("/operators/0/roster_version").asText == versions.head)
     }
   }
 
@@ -134,6 +147,45 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(told.keySet.exists(name => name.startsWith("h" * 183 + "~") && name.length == 200))
       val roster = server.reports.head.at("/operators/0/roster").elements.asScala.map(_.asText).toSeq
       assert(roster == Seq("%", "c%00"))
+    }
+  }
+
+  test("somebody else reports the operator: an error by name, and not a server that is away") {
+    withServer { server =>
+      Seq("TAILRACE_WATERMARK_REPORTER_CONFLICT", "TAILRACE_WATERMARK_RUN_REPLACED").foreach { code =>
+        server.conflict = Some(code)
+        val refused = intercept[TailraceStateException](client(server).report(table("a" -> 1), Array(0)))
+        assert(refused.getCondition == code && refused.getMessage.contains("it is the other's"))
+      }
+      server.conflict = Some("another")
+      assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
+    }
+  }
+
+  test("a server that has heard of some of the hosts doesn't decide yet") {
+    withServer { server =>
+      server.low = Some(5)
+      val many = new HostTable
+      (0 until 120000).foreach(i => many.raise(many.add(s"h$i"), i + 1L))
+      assert(client(server).report(many, Array()).contains(5))
+      val sizes = server.reports.map(server.progress(_).size)
+      assert(sizes == Seq(50000, 50000, 20000))
+    }
+  }
+
+  test(
+    "a reporter that says nothing else says that it lives, and when its query ends, that; each new warning once"
+  ) {
+    withServer { server =>
+      val settings = ServerSettings(server.url, "my app", "clicks", None)
+      @volatile var runs = true
+      server.warnings = Seq("look here")
+      Reporter.remember(new Reporter(settings, "query-1", "run-1", () => runs, restMs = 300)).start()
+      eventually(patient, often)(assert(server.others.size >= 2))
+      assert(server.others.forall(r => r.get("run").asText == "run-1" && !r.has("leaving")))
+      runs = false
+      eventually(patient, often)(assert(server.others.last.path("leaving").asBoolean))
+      assert(server.others.count(_.has("leaving")) == 1)
     }
   }
 

@@ -118,6 +118,43 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(silent == Seq("a"))
   }
 
+  private val week = SourceProgress.GoneAfter
+
+  private def names(of: HostTable): Set[String] = (0 until of.size).map(of.name).toSet
+
+  test(
+    "hosts that are gone are forgotten: silent, in no roster, and a week behind; their rows ahead of the clock are not"
+  ) {
+    val progress = source(idleAfterMs = Some(80))
+    val pods = seen((1 to 20).map(i => s"pod-$i" -> (if (i > 15) week else 5L)) :+ ("a" -> week): _*)
+    pods.addFuture(0, 3)
+    progress.advance(pods, read(0))
+    assert(progress.forget(all = false).isEmpty, "nobody is silent")
+    (1 to 10).foreach(i => progress.advance(seen("a" -> (week + i)), read(i * 10L)))
+    assert(progress.low == week + 10)
+    val numbers = progress.forget(all = false).get
+    assert(names(progress.table) == (16 to 20).map(i => s"pod-$i").toSet + "a")
+    assert(numbers.count(_ < 0) == 15 && progress.table.name(numbers(20)) == "a")
+    assert(progress.report(1).idle == 5 && progress.report(1).future == 3 && progress.futureOfForgotten == 3)
+    assert(progress.forget(all = false).isEmpty)
+    // As a new one: it counts, and the watermark stays.
+    progress.advance(seen("pod-1" -> 7, "a" -> (week + 20)), read(110))
+    assert(progress.report(1).slowest == Seq("pod-1" -> 7) && progress.low == week + 10)
+  }
+
+  test("who is in the roster is never forgotten, others are, with a server too") {
+    val progress = source(roster = Some(Seq("a", "b")), completeness = "50%")
+    progress.advance(seen("a" -> 2 * week, "old" -> 1, "new" -> 2 * week), read(0))
+    assert(progress.low == 2 * week)
+    assert(progress.forget(all = false).isDefined)
+    assert(names(progress.table) == Set("a", "b", "new"))
+    val served = source()
+    served.advance(seen("a" -> 2 * week, "b" -> 1, "c" -> 2), read(0), moving = false)
+    assert(served.forget(all = true).isEmpty, "there is no watermark")
+    served.restore(2 * week)
+    assert(served.forget(all = true).isDefined && names(served.table) == Set("a"))
+  }
+
   test("the report: who counts, who has passed, who is last") {
     val progress = source("60%", Some((1 to 5).map(i => s"h$i")))
     progress.advance(seen("h1" -> 50, "h2" -> 40, "h3" -> 30, "h4" -> 20, "other" -> 1), read(0))

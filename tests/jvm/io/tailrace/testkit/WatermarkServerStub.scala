@@ -12,6 +12,7 @@ import com.sun.net.httpserver.{HttpExchange, HttpServer}
 final class WatermarkServerStub extends AutoCloseable {
   private val json = new ObjectMapper
   private val received = new CopyOnWriteArrayList[JsonNode]
+  private val said = new CopyOnWriteArrayList[JsonNode]
   private var server: HttpServer = _
   private var port = 0
 
@@ -19,6 +20,10 @@ final class WatermarkServerStub extends AutoCloseable {
   @volatile var delayMs = 0L
   @volatile var needRoster = false
   @volatile var token: String = _
+
+  /** Says that another query reports, by this code. */
+  @volatile var conflict: Option[String] = None
+  @volatile var warnings: Seq[String] = Nil
 
   /** Sends the headers and half of an answer, and never the rest. */
   @volatile var stopsHalfway = false
@@ -53,9 +58,12 @@ final class WatermarkServerStub extends AutoCloseable {
     val authorized = token == null || exchange.getRequestHeaders.getFirst("Authorization") == s"Bearer $token"
     val code =
       if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404
+      else if (authorized && conflict.isDefined) 409
       else if (authorized) status
       else 401
-    if (code == 200) received.add(body)
+    val isReport = !body.path("operators").isEmpty
+    if (code == 200 && isReport) received.add(body)
+    else if (code == 200) said.add(body)
     val operator = body.at("/operators/0/operator").asText
     val root = json.createObjectNode()
     val answered = root.putObject("operators").putObject(operator).putNull("input_low_watermark")
@@ -64,7 +72,13 @@ final class WatermarkServerStub extends AutoCloseable {
     val idle = root.putObject("idle_hosts").putArray(operator)
     idleHosts.foreach(idle.add)
     globalLow.foreach(root.put("global_low_watermark", _))
-    val bytes = if (code == 200) json.writeValueAsBytes(root) else "the reason".getBytes
+    val told = root.putArray("warnings")
+    warnings.foreach(told.add)
+    val refusal = conflict.map(c => json.createObjectNode().put("code", c).put("detail", "it is the other's"))
+    val bytes =
+      if (code == 409 && refusal.isDefined) json.writeValueAsBytes(refusal.get)
+      else if (code == 200) json.writeValueAsBytes(root)
+      else "the reason".getBytes
     exchange.sendResponseHeaders(code, bytes.length.toLong)
     if (stopsHalfway) {
       exchange.getResponseBody.write(bytes, 0, bytes.length / 2)
@@ -78,6 +92,9 @@ final class WatermarkServerStub extends AutoCloseable {
   override def close(): Unit = server.stop(0)
 
   def reports: Seq[JsonNode] = received.asScala.toSeq
+
+  /** What came without operators: heartbeats, and that a run has ended. */
+  def others: Seq[JsonNode] = said.asScala.toSeq
 
   /** The hosts of a report, and their times. */
   def progress(report: JsonNode): Map[String, Long] =

@@ -7,7 +7,8 @@ import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings}
   *
   * @param completeness the share of hosts that must have passed a time: "99.9%" or "0.999"
   * @param hosts        the roster: hosts that count, seen or not; none: those that have been seen so far
-  * @param idleAfter    a host of which no row has come for so long doesn't count until it is back; a duration
+  * @param idleAfter    a host that is silent for so long, while others go on and nothing is unread, doesn't count until it is
+  *                     back; a duration
   * @param futureLimit  how far ahead of the batch's clock an event time may be; a duration
   * @param onFuture     "clamp", "divert" or "fail": what is done about rows further ahead than that
   * @param delay        by which the watermark stays behind; a duration

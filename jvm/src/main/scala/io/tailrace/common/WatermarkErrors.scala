@@ -1,8 +1,8 @@
 package io.tailrace.common
 
-import io.tailrace.common.Errors.stateError
+import io.tailrace.common.Errors.{refuse, stateError}
 
-/** The errors of watermarks that run, and of what they keep, as [[Errors]] has the others'. */
+/** The errors of watermarks that run, of what they keep, and of what a server says, as [[Errors]] has the others'. */
 object WatermarkErrors {
 
   /** @param batch that needs it */
@@ -13,4 +13,20 @@ object WatermarkErrors {
       "directory" -> directory,
       "batch" -> batch.toString
     )
+
+  /** @param detail the server's words: who the other reporter is, and what both read */
+  def reporterConflict(server: String, app: String, detail: String): Throwable =
+    stateError(
+      "TAILRACE_WATERMARK_REPORTER_CONFLICT",
+      null,
+      "server" -> server,
+      "app" -> app,
+      "detail" -> detail
+    )
+
+  def runReplaced(server: String, app: String, detail: String): Throwable =
+    stateError("TAILRACE_WATERMARK_RUN_REPLACED", null, "server" -> server, "app" -> app, "detail" -> detail)
+
+  def operatorExists(operator: String, app: String): Throwable =
+    refuse("TAILRACE_WATERMARK_OPERATOR_EXISTS", "operator" -> operator, "app" -> app)
 }

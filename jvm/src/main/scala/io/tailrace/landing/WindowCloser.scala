@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.internal.Logging
 
-import io.tailrace.progress.{HostTable, SinkClient, SinkWord, SourceHosts, ToldWindow}
+import io.tailrace.progress.{HostTable, Reporter, SinkClient, SinkWord, SourceHosts, ToldWindow}
 
 /** When windows close, and what is said of them then.
   *
@@ -16,12 +16,20 @@ import io.tailrace.progress.{HostTable, SinkClient, SinkWord, SourceHosts, ToldW
   *
   * The sink's own low watermark is what its last batch has left. Of a query without state it may be further: its sources
   * tell the server of rows that have landed only, so what the server says of them holds for the sink, whoever has moved
-  * it. What the server holds the sink's own to be counts as well: somebody may have advanced it by hand.
+  * it, as soon as the server knows this start's sources: before, it may speak of others of their names. What the server
+  * holds the sink's own to be counts as well: somebody may have advanced it by hand.
+  *
+  * @param reporter of the query that lands here, when it runs
   */
-private[landing] final class WindowCloser(folder: LandingFolder, settings: LandingSettings) extends Logging {
+private[landing] final class WindowCloser(
+    folder: LandingFolder,
+    settings: LandingSettings,
+    reporter: () => Option[Reporter]
+) extends Logging {
   private val client = settings.server.map { server =>
-    new SinkClient(server.settings, s"windows of ${settings.path}")
+    new SinkClient(server.settings, reporter, settings.path)
   }
+  private var hasBegun = false
   private var own = HostTable.Never
   private var closing = HostTable.Never
   private var progress: Option[QueryProgress] = None
@@ -49,6 +57,11 @@ private[landing] final class WindowCloser(folder: LandingFolder, settings: Landi
     poll()
   }
 
+  /** Before a start's first rows land: the server refuses who writes what another query writes. */
+  def begin(): Unit = synchronized {
+    if (!hasBegun) client.foreach(server => hasBegun = server.report(own, upstreams, Nil).isDefined)
+  }
+
   /** Asks how far all are, and closes what that closes. */
   def poll(): Unit = synchronized {
     client match {
@@ -72,7 +85,8 @@ private[landing] final class WindowCloser(folder: LandingFolder, settings: Landi
   }
 
   private def trusted(word: SinkWord): Long = {
-    val ofSources = settings.server.exists(_.ofSources) && progress.exists(!_.hasState)
+    val ofSources = settings.server.exists(_.ofSources) &&
+      progress.exists(p => !p.hasState && p.sources.nonEmpty && p.sources.forall(_.isKnownToServer))
     val input = if (ofSources) word.input.map(_ - settings.delay) else None
     Math.max(input.getOrElse(HostTable.Never), word.output.getOrElse(HostTable.Never))
   }
@@ -102,7 +116,8 @@ private[landing] final class WindowCloser(folder: LandingFolder, settings: Landi
     val end = settings.windows.end(start)
     val behind = sources.flatMap(s => s.behind.filter(_._2 < end).map { case (host, at) => (s, host, at) })
     val parts = sources.map { s =>
-      SourcePart(s.source, s.completeness, s.expected, s.expected - behind.count(_._1 eq s))
+      val roster = settings.sources.find(_.name == s.source).filter(_.roster.isDefined).map(_.rosterVersion)
+      SourcePart(s.source, s.completeness, s.expected, s.expected - behind.count(_._1 eq s), roster)
     }
     val missing = behind.sortBy { case (s, host, at) => (at, s.source, host) }.take(settings.missing).map {
       case (s, host, at) => MissingHost(s.source, host, Option.when(at != HostTable.Never)(at))

@@ -42,11 +42,21 @@ final case class MissingHost(source: String, host: String, progress: Option[Long
   }
 }
 
-/** One source's share of a report. */
-final case class SourcePart(source: String, completeness: String, expected: Long, passed: Long)
+/** One source's share of a report.
+  *
+  * @param rosterVersion of the hosts that it was told to wait for; none: there was no roster
+  */
+final case class SourcePart(
+    source: String,
+    completeness: String,
+    expected: Long,
+    passed: Long,
+    rosterVersion: Option[String]
+)
 
 object WindowReport {
-  private val Format = 1
+  private val Format = 2
+  private val OldestFormat = 1
   private val MicrosPerSecond = 1000000L
   private val json = new ObjectMapper
 
@@ -65,7 +75,7 @@ object WindowReport {
     val sources = root.putArray("sources")
     report.sources.foreach { s =>
       val one = sources.addObject().put("source", s.source).put("completeness", s.completeness)
-      one.put("expected", s.expected).put("passed", s.passed)
+      one.put("expected", s.expected).put("passed", s.passed).put("roster_version", s.rosterVersion.orNull)
     }
     json.writeValueAsString(root) + "\n"
   }
@@ -74,10 +84,12 @@ object WindowReport {
   def decode(text: String): Option[WindowReport] =
     try
       json.readTree(text) match {
-        case root: ObjectNode if root.path("format").asInt == Format => Some(read(root))
+        case root: ObjectNode if isKnown(root.path("format").asInt) => Some(read(root))
         case _ => None
       }
     catch { case NonFatal(_) => None }
+
+  private def isKnown(format: Int): Boolean = format >= OldestFormat && format <= Format
 
   private def read(root: JsonNode): WindowReport =
     WindowReport(
@@ -95,7 +107,9 @@ object WindowReport {
       micros(root.get("closed_at")),
       root.get("sources").elements.asScala.toSeq.map { s =>
         val (expected, passed) = (s.get("expected").asLong, s.get("passed").asLong)
-        SourcePart(s.get("source").asText, s.get("completeness").asText, expected, passed)
+        // Format 1 has none.
+        val roster = Option(s.get("roster_version")).filterNot(_.isNull).map(_.asText)
+        SourcePart(s.get("source").asText, s.get("completeness").asText, expected, passed, roster)
       }
     )
 

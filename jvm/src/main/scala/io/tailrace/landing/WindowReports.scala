@@ -29,6 +29,7 @@ object WindowReports {
     .add("completeness", Share)
     .add("expected", LongType)
     .add("passed", LongType)
+    .add("roster_version", StringType)
   private val Schema = new StructType()
     .add("window_start", TimestampType)
     .add("window_end", TimestampType)
@@ -106,7 +107,9 @@ object WindowReports {
     new java.math.BigDecimal(report.completeness),
     timestamp(report.low),
     timestamp(report.closedAt),
-    report.sources.map(s => Row(s.source, new java.math.BigDecimal(s.completeness), s.expected, s.passed))
+    report.sources.map { s =>
+      Row(s.source, new java.math.BigDecimal(s.completeness), s.expected, s.passed, s.rosterVersion.orNull)
+    }
   )
 
   /** Counted anew each time: who moves late rows to where they belong has no more of them. */

@@ -13,7 +13,7 @@ import org.apache.spark.sql.tailrace.{FileJob, SparkPlans, StreamingBatch, Strea
 import org.apache.spark.sql.{DataFrame, SQLContext}
 
 import io.tailrace.common.Errors
-import io.tailrace.progress.ReportingSink
+import io.tailrace.progress.{Reporter, Reporters, ReportingSink}
 
 /** Makes the sink of `tailrace.write_windows`: the format that its writer names. */
 final class WindowSinkProvider extends StreamSinkProvider {
@@ -54,12 +54,14 @@ final class WindowSink(
   private val path = new Path(settings.path)
   private val folder =
     LandingFolders.open(path, settings, hadoopConf, () => StreamingSinks.isActive(session, this))
-  private val closer = new WindowCloser(folder, settings)
+  private val closer = new WindowCloser(folder, settings, () => reporter)
   private val watch = new ClosingThread(path, closer, () => StreamingSinks.isActive(session, this))
-  if (settings.server.isDefined) {
-    closer.poll()
-    watch.start()
-  }
+  if (settings.server.isDefined) watch.start()
+
+  private def reporter: Option[Reporter] = for {
+    server <- settings.server
+    (queryId, runId) <- StreamingSinks.run(session, this)
+  } yield Reporters.of(session, queryId, runId, server.settings)
 
   override def reports: Boolean = settings.server.isDefined
 
@@ -67,6 +69,7 @@ final class WindowSink(
     val query = data.asInstanceOf[ClassicFrame].queryExecution
     val batch = StreamingBatch.current(session)
     folder.begin(batch.queryId, batchId)
+    closer.begin()
     val offsets = StreamingSinks.offsets(session, batch.queryId, batchId)
     val landed = folder.landed(batchId, offsets) match {
       case Some(known) =>

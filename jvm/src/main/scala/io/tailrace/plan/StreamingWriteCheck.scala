@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.streaming.RealTimeTrigger
 import org.apache.spark.sql.tailrace.SparkPlans
 
-import io.tailrace.common.{Errors, SyncErrors, TailraceConf}
+import io.tailrace.common.{Errors, SyncErrors, TailraceConf, WatermarkErrors}
 
 /** Refuses a streaming query that Tailrace can't run when it is started, in the caller's thread, instead of when its
   * first batch is planned. A hint rule, because those come first: the statement that still knows output mode and trigger
@@ -27,10 +27,21 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
         // A frame that is used twice is one source.
         val names = watermarks.distinct.map(_._2)
         names.diff(names.distinct).headOption.foreach(name => throw Errors.watermarkNameExists(name))
+        checkOperators(write)
         synced.diff(synced.distinct).headOption.foreach(name => throw SyncErrors.nameExists(name))
       case _ =>
     }
     plan
+  }
+
+  /** A server takes two sources of one name for one, and a host that one of them has read for read. */
+  private def checkOperators(write: WriteToStreamStatement): Unit = {
+    val reporting =
+      write.inputQuery.collect { case p: HostProgress => p.settings }.distinctBy(_.name).flatMap(_.server)
+    reporting.zipWithIndex.foreach { case (one, i) =>
+      if (reporting.take(i).exists(other => other.isBeside(one) && other.operator == one.operator))
+        throw WatermarkErrors.operatorExists(one.operator, one.app)
+    }
   }
 
   private def check(write: WriteToStreamStatement, joins: Boolean, filters: Seq[String]): Unit = {

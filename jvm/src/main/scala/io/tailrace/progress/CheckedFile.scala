@@ -45,6 +45,12 @@ private[tailrace] final class CheckedFile(
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
     */
   def decode[T](bytes: Array[Byte], name: String, place: String = "")(content: DataInputStream => T): T =
+    decodeFormat(bytes, name, place)((_, in) => content(in))
+
+  /** Of files in several formats: the content gets the file's. */
+  def decodeFormat[T](bytes: Array[Byte], name: String, place: String)(
+      content: (Int, DataInputStream) => T
+  ): T =
     try {
       val in = new DataInputStream(new ByteArrayInputStream(bytes))
       if (in.readInt() != magic) throw Errors.stateFileCorrupt(name, s"it isn't $what")
@@ -56,7 +62,7 @@ private[tailrace] final class CheckedFile(
         throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
       }
       if (hasPlace(found)) checkPlace(in, name, place)
-      val read = content(in)
+      val read = content(found, in)
       if (in.available != ChecksumLength) {
         throw Errors.stateFileCorrupt(name, s"${in.available} bytes are left over")
       }

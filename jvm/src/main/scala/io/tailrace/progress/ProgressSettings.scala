@@ -20,7 +20,12 @@ final case class ProgressSettings(
     onFuture: OnFuture,
     server: Option[ServerSettings],
     isStamped: Boolean = false
-)
+) {
+
+  /** Of the roster, by its content: the same hosts in another order are the same roster. */
+  lazy val rosterVersion: String =
+    WireName.digest(roster.getOrElse(Nil).map(WireName.encode).sorted.mkString("\n"))
+}
 
 object ProgressSettings {
 

@@ -17,6 +17,9 @@ final class QuerySource private (
 ) {
   def name: String = settings.name
 
+  /** Whether its server knows of it, in this start of the query. */
+  def isKnownToServer: Boolean = watermark.isKnownToServer
+
   /** @param through hosts that have been read so far have passed */
   def hosts(through: Long): SourceHosts = {
     val (expected, behind) = watermark.behind(through)

@@ -8,12 +8,14 @@ import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch, Streaming
 /** How far one operator of a query is, for a watermark server.
   *
   * @param lowWatermarks its output low watermarks by state partition, in microseconds; empty: its input's
+  * @param keyGroups     how many of them there are, now: an earlier checkpoint may have had more
   */
 final case class OperatorReport(
     name: String,
     kind: String,
     upstreams: Seq[String],
-    lowWatermarks: Map[String, Long]
+    lowWatermarks: Map[String, Long],
+    keyGroups: Int
 )
 
 /** What a query makes of its sources' low watermarks: its operators with state, its recursions, and its sink.
@@ -50,7 +52,9 @@ private[progress] final class QueryTopology(
     }
 
   private def sink: Option[OperatorReport] =
-    Option.when(sinkToo)(OperatorReport(s"$prefix/sink", "sink", upstreams(plan), Map.empty))
+    Option.when(sinkToo)(
+      OperatorReport(WireName.encode(s"$prefix/sink"), "sink", upstreams(plan), Map.empty, 0)
+    )
 
   private def keepsRows(node: SparkPlan): Boolean =
     node.isInstanceOf[StateStoreWriter] || node.isInstanceOf[HeldWork]
@@ -71,14 +75,18 @@ private[progress] final class QueryTopology(
           }
         case None => Map("0" -> micros(OutputWatermark.of(operator, current, previous)))
       }
-      OperatorReport(name(operator), "operator", above, lows.view.mapValues(Math.max(0L, _)).toMap)
+      val groups = operator match {
+        case writer: StateStoreWriter if held.isDefined => writer.stateInfo.fold(lows.size)(_.numPartitions)
+        case _ => lows.size
+      }
+      OperatorReport(name(operator), "operator", above, lows.view.mapValues(Math.max(0L, _)).toMap, groups)
     }
   }
 
   private def name(operator: SparkPlan): String = operator match {
-    case own: HeldWork => s"$prefix/${own.workName}"
+    case own: HeldWork => WireName.encode(s"$prefix/${own.workName}")
     case writer: StateStoreWriter =>
-      s"$prefix/${writer.shortName}-${writer.stateInfo.fold(0L)(_.operatorId)}"
+      WireName.encode(s"$prefix/${writer.shortName}-${writer.stateInfo.fold(0L)(_.operatorId)}")
     case other => throw new IllegalArgumentException(s"${other.nodeName} keeps no rows")
   }
 
@@ -125,5 +133,5 @@ object QueryTopology {
     StreamingPlan.nodes(plan).collect { case w: LowWatermarkExec => own(w, server) }.flatten.distinct
 
   private def own(watermark: LowWatermarkExec, server: ServerSettings): Option[String] =
-    watermark.settings.server.filter(s => s.url == server.url && s.app == server.app).map(_.operator)
+    watermark.settings.server.filter(_.isBeside(server)).map(_.operator)
 }

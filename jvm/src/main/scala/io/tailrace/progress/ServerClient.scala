@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.internal.Logging
 
 import com.fasterxml.jackson.databind.JsonNode
-import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 /** Tells a watermark server how far a source's hosts have been read, and takes its word for how far all of them have: it
   * hears of hosts from other queries too.
@@ -15,22 +15,25 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   * One request a batch, of the hosts that have moved since the last one that was answered. Times are maxima, so that a
   * report may come twice, or late. While the server is away its last word counts, and the hosts that move are remembered.
   *
-  * @param client names the query to the server, over its starts
+  * @param reads what no two queries that live may have in common
   */
-private[progress] final class ServerClient(server: ServerSettings, settings: ProgressSettings, client: String)
-    extends Logging {
+private[progress] final class ServerClient(
+    server: ServerSettings,
+    settings: ProgressSettings,
+    reporter: Reporter,
+    reads: () => QueryReads
+) extends Logging {
   import ServerClient._
-  import ServerConnection.isTime
-
   private val connection = new ServerConnection(server)
 
   private val pending = new BitSet
   private var everything = true
   private var rosterNeeded = true
 
-  // Of this start of the query, which may have another roster than the last one. A server that has lost its store then
-  // waits for the roster instead of counting those hosts alone that move.
-  private val rosterVersion = System.currentTimeMillis()
+  @volatile private var acknowledged = false
+
+  /** Whether the server knows this start of the query and all hosts that it began with. */
+  def isKnown: Boolean = acknowledged
 
   // The least of the application's sinks, as of the last answer.
   private var globalLow: Option[Long] = None
@@ -47,13 +50,15 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
   /** @param moved     numbers of hosts in the table
     * @param input     how far the stamps are that the source starts from, in microseconds; none: it starts from logs
     * @param operators what the query makes of the source
+    * @param hasUnread whether the source has rows that this start has not read yet
     * @return the source's low watermark, in microseconds; none while the server is away, or doesn't know yet
     */
   def report(
       table: HostTable,
       moved: Array[Int],
       input: Option[Long] = None,
-      operators: Seq[OperatorReport] = Nil
+      operators: Seq[OperatorReport] = Nil,
+      hasUnread: Boolean = false
   ): Option[Long] = {
     moved.foreach(pending.set)
     // What an earlier run had not told any more isn't known.
@@ -63,17 +68,34 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
       .attempt(
         s"The watermark '${settings.name}' stays where it is; the query goes on, and tells the server of " +
           s"${pending.cardinality} hosts when it is back"
-      )(exchange(table, input, operators))
+      ) {
+        // Hosts that the server doesn't know it can't wait for: its word counts when it has been told of all.
+        var word = exchange(table, input, operators, hasUnread)
+        while (!pending.isEmpty && !everything) word = exchange(table, input, operators, hasUnread)
+        acknowledged ||= pending.isEmpty
+        word
+      }
       .flatten
+  }
+
+  /** The table has been made anew.
+    *
+    * @param numbers of the hosts that it had, now; -1 for those that are gone
+    */
+  def renumber(numbers: Array[Int]): Unit = {
+    val before = pending.stream.toArray
+    pending.clear()
+    before.map(numbers(_)).filter(_ >= 0).foreach(pending.set)
   }
 
   private def exchange(
       table: HostTable,
       input: Option[Long],
-      operators: Seq[OperatorReport]
+      operators: Seq[OperatorReport],
+      hasUnread: Boolean
   ): Option[Long] = {
     val sending = pending.stream.limit(MostHosts.toLong).toArray
-    val answer = connection.report(body(table, sending, input, operators))
+    val answer = reporter.report(connection, body(table, sending, input, operators, hasUnread))
     sending.foreach(pending.clear)
     rosterNeeded = answer.path("need_roster").asBoolean
     // Who hasn't the roster hasn't the hosts either.
@@ -102,13 +124,18 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
       table: HostTable,
       sending: Array[Int],
       input: Option[Long],
-      operators: Seq[OperatorReport]
+      operators: Seq[OperatorReport],
+      hasUnread: Boolean
   ): ObjectNode = {
-    val root = ServerConnection.newBody().put("client", client)
+    val root = reporter.newBody()
     val all = root.putArray("operators")
     val operator = all.addObject()
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
-    operator.put("completeness", settings.completeness.toString).put("roster_version", rosterVersion)
+    operator.put("completeness", settings.completeness.toString).put("roster_version", settings.rosterVersion)
+    if (hasUnread) operator.put("unread", true)
+    // Each time: a server that has forgotten this query has to know what is at stake.
+    val names = reads()
+    put(operator.putArray("reads"), names.source)
     settings.idleAfterMs.foreach(ms => operator.put("idle_after", ms * 1000))
     if (rosterNeeded) {
       val roster = operator.putArray("roster")
@@ -121,21 +148,38 @@ private[progress] final class ServerClient(server: ServerSettings, settings: Pro
       if (time != HostTable.Never)
         progress.put(WireName.encode(table.name(host)), ServerConnection.nearest(time))
     }
-    input.filter(isTime).foreach(operator.put("input_low_watermark", _))
+    input.filter(_ != HostTable.Never).foreach { low =>
+      operator.put("input_low_watermark", ServerConnection.nearest(low))
+    }
     operators.foreach { report =>
       val one = all.addObject().put("operator", report.name).put("kind", report.kind)
       val upstreams = one.putArray("upstreams")
       report.upstreams.foreach(upstreams.add)
       val lows = one.putObject("low_watermarks")
-      report.lowWatermarks.foreach { case (group, low) => if (isTime(low)) lows.put(group, low) }
+      report.lowWatermarks.foreach { case (group, low) => lows.put(group, ServerConnection.nearest(low)) }
+      if (report.lowWatermarks.nonEmpty) one.put("key_groups", report.keyGroups)
+      put(one.putArray("reads"), names.query)
     }
     root
   }
+
+  private def put(array: ArrayNode, names: Seq[String]): Unit =
+    names.take(MostReads).foreach(name => array.add(WireName.encode(name)))
 }
+
+/** Names of what a query reads.
+  *
+  * @param source of what one source reads
+  * @param query  of what all its sources read: what operators behind them are made of
+  */
+private[progress] final case class QueryReads(source: Seq[String], query: Seq[String])
 
 private[progress] object ServerClient {
 
-  /** In one request; the others come with the next batch. */
+  /** Names of what is read that a server takes. */
+  private val MostReads = 10000
+
+  /** In one request; the others come with the next one. */
   private val MostHosts = 50000
 
   /** Hosts that are named in a warning. */

@@ -9,6 +9,8 @@ import java.util.concurrent.{ExecutionException, TimeUnit, TimeoutException}
 
 import org.apache.spark.internal.Logging
 
+import io.tailrace.common.WatermarkErrors
+
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
@@ -18,8 +20,9 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 private[progress] final class ServerConnection(server: ServerSettings) extends Logging {
   import ServerConnection._
 
-  private var failures = 0
-  private var nextAttempt = 0L
+  // A sink asks in two threads. What one of them overlooks costs an attempt.
+  @volatile private var failures = 0
+  @volatile private var nextAttempt = 0L
 
   private val application = s"${server.url.stripSuffix("/")}/v1/apps/${encoded(server.app)}"
 
@@ -69,9 +72,23 @@ private[progress] final class ServerConnection(server: ServerSettings) extends L
 
   private def send(request: HttpRequest.Builder): JsonNode = {
     val response = exchange(request)
+    if (response.statusCode == 409) refuse(response.body)
     if (response.statusCode != 200)
       throw new IOException(s"status ${response.statusCode}: ${response.body.take(MostOfAnAnswer)}")
     json.readTree(response.body)
+  }
+
+  /** What another attempt won't mend: somebody else reports what this query does. */
+  private def refuse(body: String): Unit = {
+    val problem = json.readTree(body)
+    def detail = problem.path("detail").asText
+    problem.path("code").asText match {
+      case "TAILRACE_WATERMARK_REPORTER_CONFLICT" =>
+        throw WatermarkErrors.reporterConflict(server.url, server.app, detail)
+      case "TAILRACE_WATERMARK_RUN_REPLACED" =>
+        throw WatermarkErrors.runReplaced(server.url, server.app, detail)
+      case _ =>
+    }
   }
 
   /** The timeout of a request ends with the headers of its answer: here it is that of the whole exchange. */

@@ -28,9 +28,10 @@ final case class ToldWindow(
 
 /** Tells a watermark server how far a sink is, and asks it how far all are.
   *
-  * @param client names the query to the server
+  * @param reporter none before the sink's query runs: then nobody knows who reports, and nothing is
+  * @param folder   that the sink writes
   */
-final class SinkClient(server: ServerSettings, client: String) {
+final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter], folder: String) {
   import ServerConnection.isTime
   import SinkClient._
 
@@ -41,8 +42,16 @@ final class SinkClient(server: ServerSettings, client: String) {
     * @param upstreams the operators whose rows the sink writes
     * @return none while the server is away
     */
-  def report(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): Option[SinkWord] = attempt {
-    val answer = connection.report(body(low, upstreams, windows))
+  def report(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): Option[SinkWord] =
+    reporter().flatMap(by => attempt(exchange(by, low, upstreams, windows)))
+
+  private def exchange(
+      by: Reporter,
+      low: Long,
+      upstreams: Seq[String],
+      windows: Seq[ToldWindow]
+  ): SinkWord = {
+    val answer = by.report(connection, body(by, low, upstreams, windows))
     val own = answer.path("operators").path(server.operator)
     def time(node: JsonNode) =
       // The beginning is where nobody is yet.
@@ -54,12 +63,18 @@ final class SinkClient(server: ServerSettings, client: String) {
     )
   }
 
-  private def body(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): ObjectNode = {
-    val root = ServerConnection.newBody().put("client", client.takeRight(LongestName))
+  private def body(
+      by: Reporter,
+      low: Long,
+      upstreams: Seq[String],
+      windows: Seq[ToldWindow]
+  ): ObjectNode = {
+    val root = by.newBody()
     val operator = root.putArray("operators").addObject().put("operator", server.operator).put("kind", "sink")
     val above = operator.putArray("upstreams")
     upstreams.foreach(name => above.add(name))
-    operator.putObject("low_watermarks").put("0", ServerConnection.nearest(low))
+    operator.putArray("reads").add(WireName.encode(s"folder:$folder"))
+    operator.put("key_groups", 1).putObject("low_watermarks").put("0", ServerConnection.nearest(low))
     val told = root.putArray("windows")
     windows.filter(w => isTime(w.start) && isTime(w.end)).foreach { w =>
       val one = told.addObject().put("operator", server.operator).put("start", w.start).put("end", w.end)
@@ -110,7 +125,6 @@ object SinkClient {
   val MostWindows = 200
 
   private val MostMissing = 1000
-  private val LongestName = 200
   private val PageLength = 1000
   private val LastOffset = 100000
   private val NotCounting = Set("excluded", "idle", "not in roster")

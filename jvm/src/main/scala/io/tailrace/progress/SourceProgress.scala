@@ -22,11 +22,15 @@ final class SourceProgress(
     roster: Option[Seq[String]],
     idleAfterMs: Option[Long]
 ) {
-  val table = new HostTable
-  roster.foreach(_.foreach(table.add))
+  private var hosts = new HostTable
+  roster.foreach(_.foreach(hosts.add))
+
+  def table: HostTable = hosts
 
   // The hosts of the roster have the first numbers.
-  private val rostered = if (roster.isEmpty) Int.MaxValue else table.size
+  private val rosterSize = hosts.size
+  private val rostered = if (roster.isEmpty) Int.MaxValue else rosterSize
+  private var forgottenFuture = 0L
 
   private val silence = idleAfterMs.map(new Silence(_))
   private var marks = new Array[Long](0)
@@ -108,6 +112,51 @@ final class SourceProgress(
     Arrays.copyOf(times, count)
   }
 
+  /** Rows ahead of the clock of hosts that have been forgotten. */
+  def futureOfForgotten: Long = forgottenFuture
+  def restoreFuture(rows: Long): Unit = forgottenFuture = Math.max(forgottenFuture, rows)
+
+  /** Forgets hosts that are gone: that no roster has, nobody waits for, and that are a week behind the low watermark. Hosts with
+    * names of pods would else fill the table. One that is back is as a new one, which it was as a silent one, too.
+    *
+    * It is done when they are an eighth of the table, for it makes the table anew.
+    *
+    * @param all whether somebody else decides who is waited for: a server, which has them itself
+    * @return the new number of each host, -1 for those that are gone; none: nothing has changed
+    */
+  def forget(all: Boolean): Option[Array[Int]] = {
+    track()
+    val before = Math.max(low, HostTable.Never + SourceProgress.GoneAfter) - SourceProgress.GoneAfter
+    val gone = (rosterSize until table.size).filter { host =>
+      table.time(host) < before && (all || host >= rostered || idle(host))
+    }
+    Option.when(gone.nonEmpty && gone.size >= table.size / 8) {
+      forgottenFuture += gone.map(table.future).sum
+      val isGone = new java.util.BitSet
+      gone.foreach(isGone.set)
+      val (old, oldMarks, oldIdle) = (hosts, marks, idle)
+      hosts = new HostTable
+      marks = new Array[Long](old.size)
+      idle = new Array[Boolean](old.size)
+      Array.tabulate(old.size) { host =>
+        if (isGone.get(host)) -1
+        else {
+          val number = copy(old, host)
+          marks(number) = oldMarks(host)
+          idle(number) = oldIdle(host)
+          number
+        }
+      }
+    }
+  }
+
+  private def copy(from: HostTable, host: Int): Int = {
+    val number = hosts.add(from.name(host))
+    hosts.raise(number, from.time(host)): Unit
+    hosts.raiseFuture(number, from.future(host))
+    number
+  }
+
   /** How many hosts there are, silent ones too, and those that haven't passed a time, with how far they are. */
   def behind(through: Long): (Int, Seq[(String, Long)]) = {
     val all = 0 until Math.min(table.size, rostered)
@@ -127,7 +176,7 @@ final class SourceProgress(
       expected = all.size,
       passed = if (low == HostTable.Never) 0 else all.count(table.time(_) >= low),
       idle = Math.min(table.size, rostered) - all.size,
-      future = (0 until table.size).map(table.future).sum,
+      future = forgottenFuture + (0 until table.size).map(table.future).sum,
       slowest = Iterator
         .continually(behind.poll().asInstanceOf[Integer])
         .takeWhile(_ != null)
@@ -136,6 +185,12 @@ final class SourceProgress(
         .map(host => table.name(host) -> table.time(host))
     )
   }
+}
+
+object SourceProgress {
+
+  /** So far behind, in microseconds, is who is gone: the server forgets after as long. */
+  val GoneAfter: Long = 7L * 24 * 3600 * 1000000
 }
 
 /** What a query has read when a batch ends.

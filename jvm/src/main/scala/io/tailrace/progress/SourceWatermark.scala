@@ -54,14 +54,25 @@ private[progress] final class SourceWatermark(
         progress.restore(file.low)
         lowBefore = file.lowBefore
         upstream = file.upstream
+        progress.restoreFuture(file.forgottenFuture)
         lastWritten = Some(next - 1)
+        file.roster.filter(_ != settings.rosterVersion).foreach(noteRoster)
       }
     }
     batch = next
     askedMs = Silence.nowMs
     collected = Nil
     hasNoTasks = false
+    // Before a row is out: the server refuses a query whose input another one reports as its own.
+    server.filter(!_.isKnown).foreach { client =>
+      client.report(progress.table, Array.empty, hasUnread = true): Unit
+    }
   }
+
+  private def noteRoster(before: String): Unit = logWarning(
+    s"TAILRACE_WATERMARK_ROSTER_CHANGED: the watermark '${settings.name}' has another roster than before, " +
+      s"${settings.roster.fold("none")(r => s"of ${r.size} hosts")}: version ${settings.rosterVersion}, and it was $before"
+  )
 
   /** What tasks of the batch give their tables to. A frame that is used twice in a query has two of them a batch. */
   def collect(next: Long): PartitionAccumulator[TaskProgress] = synchronized {
@@ -102,14 +113,28 @@ private[progress] final class SourceWatermark(
         lateRows = seen.late
         upstream = upstream.min(Completeness.ofUnits(seen.share))
         val before = progress.low
-        val advance = progress.advance(seen.table, input(askedMs), moving = server.isEmpty)
+        val read = input(askedMs)
+        val advance = progress.advance(seen.table, read, moving = server.isEmpty)
         server.zip(settings.server).foreach { case (client, at) =>
           val input = Option.when(settings.isStamped)(progress.computed)
-          client.report(progress.table, advance.moved, input, operators(at)).foreach(progress.restore)
+          client
+            .report(progress.table, advance.moved, input, operators(at), read.hasUnread)
+            .foreach(progress.restore)
         }
         warn(advance)
-        val file = ProgressFile(-1, progress.low, before, upstream)
-        log.write(finished, lastWritten, file, progress.table, advance.moved, finished - retain)
+        val forgotten = progress.forget(all = server.isDefined)
+        forgotten.foreach(numbers => server.foreach(_.renumber(numbers)))
+        val file = ProgressFile(
+          -1,
+          progress.low,
+          before,
+          upstream,
+          Some(settings.rosterVersion),
+          progress.futureOfForgotten
+        )
+        // A delta can't take a host away.
+        val adding = if (forgotten.isDefined) None else lastWritten
+        log.write(finished, adding, file, progress.table, advance.moved, finished - retain)
         lastWritten = Some(finished)
         lowBefore = before
         ended = finished
@@ -124,7 +149,7 @@ private[progress] final class SourceWatermark(
     begin(next)
     server.map { client =>
       // A start that has told nothing yet has heard nothing either. The source's own word is for the end of a batch.
-      if (client.global.isEmpty) client.report(progress.table, Array.empty): Unit
+      if (client.global.isEmpty) client.report(progress.table, Array.empty, hasUnread = true): Unit
       client.global.getOrElse(HostTable.Never)
     }
   }
@@ -134,6 +159,9 @@ private[progress] final class SourceWatermark(
     begin(next)
     upstream.andThen(settings.completeness)
   }
+
+  /** Whether what a server says of the source says it of all that this start of the query has read. */
+  def isKnownToServer: Boolean = server.exists(_.isKnown)
 
   /** The low watermark now, in microseconds. */
   def low: Long = synchronized(progress.low)

@@ -48,10 +48,17 @@ private[progress] object SourceWatermarks {
         BatchInput(
           askedMs,
           StreamInputs.all(session).hasNew,
-          StreamInputs.below(session, OfSource.is(settings.name)).hasUnread
+          below(session, settings).hasUnread
         ),
       session.sessionState.conf.minBatchesToRetain,
-      settings.server.map(s => new ServerClient(s, settings, batch.queryId))
+      settings.server.map { server =>
+        val reporter = Reporters.of(session, batch.queryId, batch.runId, server)
+        def all = StreamInputs.below(session, _.isInstanceOf[OfSource]).names
+        new ServerClient(server, settings, reporter, () => QueryReads(below(session, settings).names, all))
+      }
     )
   }
+
+  private def below(session: SparkSession, settings: ProgressSettings): StreamInputs =
+    StreamInputs.below(session, OfSource.is(settings.name))
 }

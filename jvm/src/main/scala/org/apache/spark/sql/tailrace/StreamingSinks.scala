@@ -13,8 +13,13 @@ import org.apache.spark.sql.connector.catalog.Table
 object StreamingSinks {
 
   /** Whether a query runs that has this sink. */
-  def isActive(session: SparkSession, sink: Table): Boolean =
-    session.sharedState.activeStreamingQueries.values.asScala.exists(_.sink eq sink)
+  def isActive(session: SparkSession, sink: Table): Boolean = run(session, sink).isDefined
+
+  /** The ids of the query that runs and has this sink, and of its start. */
+  def run(session: SparkSession, sink: Table): Option[(String, String)] =
+    session.sharedState.activeStreamingQueries.values.asScala
+      .find(_.sink eq sink)
+      .map(query => query.id.toString -> query.runId.toString)
 
   /** What a batch is made of, in short: the digest of the ends of its sources' offsets. */
   def offsets(session: SparkSession, queryId: String, batchId: Long): String = {

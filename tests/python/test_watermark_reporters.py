@@ -1,0 +1,282 @@
+"""Several queries that report to one watermark server with the names that a user gets by default."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
+
+import tailrace
+from watermark_servers import running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from watermark_servers import ServerProcess
+
+SCHEMA = "host string, at timestamp, id long"
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+_PATIENCE = 30
+
+
+@pytest.fixture
+def server(spark: SparkSession, tmp_path: Path) -> Iterator[ServerProcess]:
+    with running(f"sqlite:///{tmp_path / 'watermarks.db'}") as process:
+        yield process
+        for query in spark.streams.active:
+            query.stop()
+
+
+class Job:
+    """A query on a folder of logs, with the server and nothing else that it could be told apart by."""
+
+    def __init__(self, spark: SparkSession, root: Path, server: ServerProcess, **source: Any) -> None:  # noqa: ANN401
+        self.spark = spark
+        self.root = root
+        self.logs = root / "in"
+        self.at = {"server": server.url, "app": "app"}
+        self.source = {"completeness": "100%", **source}
+        self.query: StreamingQuery | None = None
+        self._files = 0
+        self.logs.mkdir(parents=True)
+
+    def add(self, *rows: tuple[str, float]) -> None:
+        """Adds a file of rows: hosts, and minutes from noon."""
+        table = {
+            "host": pa.array([host for host, _ in rows], pa.string()),
+            "at": pa.array([NOON + dt.timedelta(minutes=m) for _, m in rows], pa.timestamp("us", "UTC")),
+            "id": pa.array([self._files * 1000 + i for i in range(len(rows))], pa.int64()),
+        }
+        pq.write_table(pa.table(table), self.root / "new.parquet")
+        (self.root / "new.parquet").rename(self.logs / f"{self._files:05d}.parquet")
+        self._files += 1
+
+    def waiting(self) -> DataFrame:
+        """The logs with their watermark."""
+        stream = self.spark.readStream.schema(SCHEMA).parquet(str(self.logs))
+        return tailrace.accurate_watermark(stream, "at", host="host", **self.at, **self.source)
+
+    def land(self) -> StreamingQuery:
+        """Starts to land windows of ten minutes."""
+        writer = tailrace.write_windows(
+            self.waiting(), self.root / "out", "at", window="10 minutes", **self.at
+        )
+        self.query = writer.option("checkpointLocation", str(self.root / "checkpoint")).start()
+        return self.query
+
+    def unique(self, checkpoint: str = "checkpoint") -> StreamingQuery:
+        """Starts to write rows but those that have come already; late ones are dropped."""
+        rows = self.waiting().dropDuplicatesWithinWatermark(["id"]).select("id")
+        writer = rows.writeStream.format("parquet").option("path", str(self.root / f"{checkpoint}-out"))
+        self.query = writer.option("checkpointLocation", str(self.root / checkpoint)).start()
+        return self.query
+
+    def step(self, *rows: tuple[str, float]) -> None:
+        """Adds a file, and waits until it has been read."""
+        assert self.query is not None
+        self.add(*rows)
+        self.query.processAllAvailable()
+
+    def written(self, checkpoint: str = "checkpoint") -> int:
+        """How many rows have been written, as the table of files says."""
+        return self.spark.read.parquet(str(self.root / f"{checkpoint}-out")).count()
+
+    def marked(self) -> dict[int, dict[str, Any]]:
+        """The windows that are closed, by the minute that they begin at, and their reports."""
+        reports = [json.loads(f.read_text()) for f in (self.root / "out").glob("window_start=*/_SUCCESS")]
+        begin = [dt.datetime.fromisoformat(r["window_start"]) for r in reports]
+        return {round((b - NOON).total_seconds() / 60): r for b, r in zip(begin, reports, strict=True)}
+
+    def rows(self, folder: str = "window_start=*") -> int:
+        """How many rows have landed in directories."""
+        files = (self.root / "out").glob(f"{folder}/**/*.parquet")
+        return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def _wait_for(what: Callable[[], object]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not what():
+        assert time.monotonic() < end, "in vain"
+        time.sleep(0.1)
+
+
+def test_two_jobs_that_land_windows_wait_for_each_other(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess
+) -> None:
+    fast, slow = (Job(spark, tmp_path / name, server) for name in ("fast", "slow"))
+    fast.land()
+    fast.step(("a", 1), ("a", 55))
+    _wait_for(lambda: set(fast.marked()) >= {0, 10, 20, 30, 40})
+    slow.land()
+    slow.step(("b", 0.5), ("b", 1))
+    fast.step(("a", 65))
+    time.sleep(2.5)
+    assert slow.marked() == {}, "its host is at 12:01"
+    assert 50 not in fast.marked(), "the slower job hasn't filled it"
+    slow.step(("b", 2), ("b", 12))
+    _wait_for(lambda: set(slow.marked()) == {0})
+    report = slow.marked()[0]
+    assert (report["rows"], report["passed"]) == (3, report["expected"])
+    assert (slow.rows(), slow.rows("_late/*")) == (4, 0)
+    slow.step(("b", 64))
+    _wait_for(lambda: 50 in fast.marked() and 50 in slow.marked())
+    assert (fast.rows(), fast.rows("_late/*")) == (3, 0)
+
+
+def test_the_second_query_on_the_same_logs_is_refused_while_the_first_one_lives(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess
+) -> None:
+    first = Job(spark, tmp_path / "first", server)
+    first.unique()
+    for minute in range(1, 51, 10):
+        first.step(*(("a", minute + i) for i in range(10)))
+    assert first.written() == 50
+    second = Job(spark, tmp_path / "second", server)
+    second.logs = first.logs
+    query = second.unique()
+    with pytest.raises(StreamingQueryException) as caught:
+        query.processAllAvailable()
+    error = tailrace.errors.from_spark(caught.value)
+    assert isinstance(error, tailrace.TailraceWatermarkError)
+    assert error.condition == "TAILRACE_WATERMARK_REPORTER_CONFLICT"
+    assert first.query is not None
+    for named in (first.query.id, query.id, str(first.logs), "operator"):
+        assert str(named) in str(error), named
+    assert not list((tmp_path / "second").glob("checkpoint-out/*.parquet")), "no row is out"
+    # With a name of its own it reads all, from the first row on.
+    second.source["operator"] = "again"
+    second.unique().processAllAvailable()
+    assert second.written() == 50
+    # And under the old name, when the first one has left.
+    first.query.stop()
+    third = Job(spark, tmp_path / "third", server)
+    third.logs = first.logs
+
+    def takes_over() -> bool:
+        try:
+            third.unique().processAllAvailable()
+        except StreamingQueryException:
+            return False
+        return True
+
+    _wait_for(takes_over)
+    assert third.written() == 50
+
+
+def test_two_queries_on_disjoint_logs_lose_nothing(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess
+) -> None:
+    one, two = (Job(spark, tmp_path / name, server) for name in ("one", "two"))
+    one.unique()
+    for minute in range(1, 51, 10):
+        one.step(*((host, minute + i) for i in range(10) for host in ("a", "b")))
+    two.unique()
+    for minute in range(1, 51, 10):
+        # The same host in both, as on a machine that writes two logs.
+        two.step(*(("a", minute + i) for i in range(10)))
+        one.step(("a", 60 + minute / 10), ("b", 60 + minute / 10))
+    assert two.written() == 50
+    assert one.written() == 110
+
+
+def test_a_row_with_an_odd_host_does_not_keep_the_others_from_the_server(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess
+) -> None:
+    job = Job(spark, tmp_path / "job", server, idle_after="1 day")
+    query = job.unique()
+    job.step(("a", 10), ("", 11), ("a\nb", 12), ("h" * 201, 13), ("50%", 14))
+    _, page = server.request("GET", "/v1/apps/app/hosts?operator=source")
+    names = {host["host"] for host in page["hosts"]}
+    assert {"a", "%", "a%0Ab", "50%25"} < names
+    assert len(names) == 5
+    job.step(("a", 20))
+    assert query.lastProgress is not None
+    low = [
+        p["observedMetrics"]["watermark"]["low_watermark"] for p in query.recentProgress if p.observedMetrics
+    ]
+    assert low[-1].endswith("12:11:00.000Z") or "12:11:00" in low[-1]
+
+
+def test_another_roster_after_a_restart_counts_whatever_clock_it_comes_from(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess
+) -> None:
+    job = Job(spark, tmp_path / "job", server, hosts=["a", "b"])
+    query = job.unique()
+    job.step(("a", 1), ("b", 1))
+    query.stop()
+    # A start on a machine whose clock is in the year 2100, as clients before this one numbered rosters.
+    entry = {"operator": "source", "kind": "source", "completeness": "1", "roster": ["a", "b"]}
+    entry |= {"roster_version": 4_102_444_800_000, "progress": {}}
+    server.post({"client": query.id, "run": "elsewhere", "operators": [entry]})
+    job.source["hosts"] = ["a", "c"]
+    query = job.unique()
+    job.step(("a", 30), ("b", 30))
+    _, state = server.request("GET", "/v1/apps/app")
+    low = {o["operator"]: o["output_low_watermark"] for o in state["topology"]}["source"]
+    noon = int(NOON.timestamp()) * 1_000_000
+    assert low == noon + 60_000_000, "nothing of c has been read"
+    job.step(("c", 20))
+    _, state = server.request("GET", "/v1/apps/app")
+    low = {o["operator"]: o["output_low_watermark"] for o in state["topology"]}["source"]
+    assert low == noon + 20 * 60_000_000, "and b is in no roster any more"
+    query.stop()
+
+
+def test_a_new_checkpoint_with_fewer_state_partitions_is_waited_for_alone(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess
+) -> None:
+    job = Job(spark, tmp_path / "job", server)
+    partitions = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(partitions)
+
+    def joined(checkpoint: str) -> StreamingQuery:
+        right = spark.readStream.schema(SCHEMA).parquet(str(job.logs))
+        right = tailrace.accurate_watermark(
+            right, "at", host="host", **job.at, **job.source, name="right", operator="right"
+        )
+        right = right.select(F.col("at").alias("rat"), (F.col("id") + 1).alias("id"))
+        pairs = tailrace.join(
+            job.waiting(), right, on="id", left_time="at", right_time="rat", after="1 minute"
+        )
+        writer = pairs.writeStream.format("noop").option("checkpointLocation", str(job.root / checkpoint))
+        job.query = writer.start()
+        return job.query
+
+    def low() -> int:
+        _, state = server.request("GET", "/v1/apps/app")
+        found: int = state["global_low_watermark"] or 0
+        return (found // 1_000_000 - int(NOON.timestamp())) // 60
+
+    try:
+        spark.conf.set(partitions, "4")
+        query = joined("four")
+        job.step(*(("a", m) for m in range(1, 20)))
+        job.step(("a", 20))
+        query.stop()
+        spark.conf.set(partitions, "1")
+
+        def goes_on() -> bool:
+            try:
+                joined("one").processAllAvailable()
+            except StreamingQueryException:
+                return False
+            return True
+
+        _wait_for(goes_on)
+        job.step(("a", 40))
+        job.step(("a", 41))
+        job.step(("a", 42))
+        assert low() >= 38, "nobody waits for state partitions of another checkpoint"
+    finally:
+        spark.conf.set(partitions, before)

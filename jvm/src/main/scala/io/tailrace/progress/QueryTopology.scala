@@ -30,14 +30,12 @@ final case class OperatorReport(
   * application.
   *
   * @param plan      as it ran
-  * @param current   the query's watermark in the batch, in milliseconds
-  * @param previous  the one of the batch before it
+  * @param current   the query's watermark in the batch, in milliseconds: what it has let come out the sink has taken
   * @param sinkToo   whether the sink is to be told of; not if it tells of itself
   */
 private[progress] final class QueryTopology(
     plan: SparkPlan,
     current: Long,
-    previous: Long,
     sinkToo: Boolean,
     server: ServerSettings
 ) {
@@ -73,7 +71,7 @@ private[progress] final class QueryTopology(
           waiting.map { case (partition, oldest) =>
             partition.toString -> oldest.fold(input)(Math.min(_, input))
           }
-        case None => Map("0" -> micros(OutputWatermark.of(operator, current, previous)))
+        case None => Map("0" -> micros(OutputWatermark.of(operator, current, current)))
       }
       val groups = operator match {
         case writer: StateStoreWriter if held.isDefined => writer.stateInfo.fold(lows.size)(_.numPartitions)
@@ -115,7 +113,6 @@ object QueryTopology {
     new QueryTopology(
       running.plan,
       batch.watermarkMs,
-      batch.previousWatermarkMs,
       running.sink match {
         case sink: ReportingSink => !sink.reports
         case _ => true
@@ -126,7 +123,7 @@ object QueryTopology {
 
   /** The operators that the server hears of whose rows come out of a plan: what a sink that reports itself reads from. */
   def above(plan: SparkPlan, server: ServerSettings): Seq[String] =
-    if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, 0, false, server).upstreams(plan)
+    if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, false, server).upstreams(plan)
 
   /** The names of sources below that are of the same application. */
   private def sources(plan: SparkPlan, server: ServerSettings): Seq[String] =

@@ -466,7 +466,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
       val stream = counting(directory, whole)
       stream.add(logged("a" -> 1, "b" -> 1))
       val file = new File(directory, "tailrace-watermark/watermark/0.snapshot").toPath
-      val read = ProgressFile.decode(java.nio.file.Files.readAllBytes(file), "f", "watermark/0", new HostTable)
+      val read =
+        ProgressFile.decode(java.nio.file.Files.readAllBytes(file), "f", "watermark/0", new HostTable)
       val version = java.security.MessageDigest.getInstance("SHA-256").digest("a\nb".getBytes).take(8)
       assert(read.roster.contains(java.util.HexFormat.of.formatHex(version)))
     }

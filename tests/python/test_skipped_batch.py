@@ -155,3 +155,26 @@ def test_rows_that_it_has_sent_round_hold_the_watermark(spark: SparkSession, tmp
     sink.drain(counts(), tmp_path / "query")
     by_minute = {row["at"].strftime("%H:%M"): row["count"] for row in sink.rows}
     assert by_minute["12:00"] == by_minute["12:30"] == 5, "rows that went round were taken for late"
+
+
+def test_what_goes_round_is_what_its_sink_has(spark: SparkSession, tmp_path: Path) -> None:
+    """Of the run before, whose random names are others than those of the run without a sink."""
+    trees = Trees(spark, tmp_path)
+    trees.add("nodes", [(4, _minute(n)) for n in range(3)])
+    named = (
+        _timed(trees).selectExpr("node", "'' AS name", "'' AS above", "at").withWatermark("at", "1 minute")
+    )
+
+    def op(u: DataFrame) -> DataFrame:
+        return u.where("node > 0").selectExpr("node - 1 AS node", "uuid() AS name", "name AS above", "at")
+
+    def looped() -> DataFrame:
+        return tailrace.recursively(named, op, mode="feedback")
+
+    sink = OnceOnly(1)
+    _die(sink, looped(), tmp_path / "query")
+    sink.drain(looped(), tmp_path / "query")
+    assert len(sink.rows) == 12
+    names = {row["name"] for row in sink.rows} | {""}
+    assert len(names) == 13
+    assert {row["above"] for row in sink.rows} <= names, "a row goes round that has never come out"

@@ -29,7 +29,11 @@ trait TellsDriver extends SparkPlan {
   *
   * Only the first batch of a start can be one that runs again.
   */
-private[progress] object SkippedBatch extends Logging {
+private[tailrace] object SkippedBatch extends Logging {
+
+  /** Set in tasks that read a batch whose rows its sink has from an earlier start. */
+  val Property: String = "tailrace.batchSkipped"
+
   private val starts = new PerRun[AtomicBoolean]
 
   /** To be called when the sink is done with a batch, in the thread of the query, before anything is asked of its tasks. */
@@ -45,7 +49,9 @@ private[progress] object SkippedBatch extends Logging {
           s"TAILRACE_BATCH_SKIPPED: the sink has not asked for all rows of batch ${batch.batchId}, the first one of this " +
             s"start: it has them from an earlier one. They are read without it, for ${silent.map(_.nodeName).distinct.mkString(", ")}"
         )
-        StreamingBatch.runThrough(session)
+        session.sparkContext.setLocalProperty(Property, batch.batchId.toString)
+        try StreamingBatch.runThrough(session)
+        finally session.sparkContext.setLocalProperty(Property, null)
       }
     }
   }

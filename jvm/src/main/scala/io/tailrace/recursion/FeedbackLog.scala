@@ -32,6 +32,10 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
   def writeEmpty(batch: Long, name: FeedbackName): Unit =
     DurableFile.write(manager, file(batch, name.copy(content = FeedbackContent.NoRows)))(_ => ())
 
+  /** The newest run of a batch of which all tasks have written, and its files with rows; none: no run has got that far. */
+  def complete(batch: Long): Option[Seq[String]] =
+    FeedbackName.complete(listed(batch).map(_._1)).map(files(batch, _).map(_._1))
+
   /** A task's file that comes into being while the task goes on. */
   def create(batch: Long, name: FeedbackName): CheckpointFileManager.CancellableFSDataOutputStream =
     DurableFile.open(manager, file(batch, name), overwrite = true)

@@ -53,6 +53,7 @@ final case class FeedbackTapExec(
     )
     // Nobody else would say that there is nothing.
     if (name.tasks == 0) log.writeEmpty(batch.batchId, name)
+    val before = log.complete(batch.batchId)
     val oldest = new OldestTime(name.tasks)
     sparkContext.register(oldest)
     val run = FeedbackRun(
@@ -61,7 +62,8 @@ final case class FeedbackTapExec(
       batch.batchId,
       name,
       written.json,
-      RowsInFlight.of(session, settings.name).collect(batch.batchId, oldest)
+      RowsInFlight.of(session, settings.name).collect(batch.batchId, oldest),
+      before
     )
     val rules = new FixpointRules(settings, columns, addsDepth = false, conf.sessionLocalTimeZone, hopSink)
     rows.mapPartitionsWithIndex(new FeedbackTask(run, rules, columns, times))

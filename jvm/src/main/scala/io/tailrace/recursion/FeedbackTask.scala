@@ -11,11 +11,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.common.{RecursionErrors, StepwiseRows}
+import io.tailrace.progress.SkippedBatch
 
 /** What the tasks of a micro-batch need to know.
   *
   * @param name  of the first task's file
   * @param columns the rows' schema, as JSON
+  * @param before  what a run of the batch in an earlier start has fed back, if it has come to its end
   */
 private[recursion] final case class FeedbackRun(
     directory: String,
@@ -23,7 +25,8 @@ private[recursion] final case class FeedbackRun(
     batch: Long,
     name: FeedbackName,
     columns: String,
-    oldest: OldestTime
+    oldest: OldestTime,
+    before: Option[Seq[String]]
 )
 
 /** One task. A function by inheritance: Spark need not look for closures in it. */
@@ -35,15 +38,31 @@ private[recursion] final class FeedbackTask(
 ) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
-  override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] =
-    new FeedbackRows(
-      run,
-      run.name.copy(task = index),
-      rules,
-      columns,
-      new EventTimes(columns.all, times),
-      rows
-    )
+  override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val eventTimes = new EventTimes(columns.all, times)
+    run.before.filter(_ => isSkipped) match {
+      case Some(files) =>
+        stand(
+          files.zipWithIndex.collect { case (file, i) if i % run.name.tasks == index => file },
+          eventTimes
+        )
+        run.oldest.end(index)
+        rows
+      case None => new FeedbackRows(run, run.name.copy(task = index), rules, columns, eventTimes, rows)
+    }
+  }
+
+  /** The sink has the rows of an earlier run of this batch. Those of this one may be others, if op has random functions or the
+    * source another order: what goes round is what has come out.
+    */
+  private def isSkipped: Boolean = TaskContext.get().getLocalProperty(SkippedBatch.Property) != null
+
+  private def stand(files: Seq[String], eventTimes: EventTimes): Unit = {
+    val reader = new FeedbackReader(files, run.hadoopConf.value, columns.all.size, run.columns)
+    try
+      while (reader.next()) eventTimes.oldest(reader.get().asInstanceOf[UnsafeRow]).foreach(run.oldest.add(_))
+    finally reader.close()
+  }
 }
 
 /** The rows that come out of a task. What goes round is in its file when the last one has been taken. */

@@ -89,13 +89,15 @@ private[recursion] final class SmallTables(
   }
 
   /** Spark takes it for large, but not because a file or another source of it is known to be so. */
-  private def isUnknown(table: LogicalPlan): Boolean = {
-    val optimized = SparkPlans.optimized(planning, table)
-    optimized.stats.sizeInBytes > threshold && optimized.collectLeaves().forall { leaf =>
-      val bytes = leaf.stats.sizeInBytes
-      bytes <= threshold || bytes >= planning.sessionState.conf.defaultSizeInBytes
+  private def isUnknown(table: LogicalPlan): Boolean =
+    // Mostly this is all that there is to know, and cheap.
+    table.stats.sizeInBytes > threshold && {
+      val optimized = SparkPlans.optimized(planning, table)
+      optimized.stats.sizeInBytes > threshold && optimized.collectLeaves().forall { leaf =>
+        val bytes = leaf.stats.sizeInBytes
+        bytes <= threshold || bytes >= planning.sessionState.conf.defaultSizeInBytes
+      }
     }
-  }
 
   private def isHinted(join: Join): Boolean =
     join.hint.leftHint.orElse(join.hint.rightHint).exists(_.strategy.isDefined) ||

@@ -75,9 +75,9 @@ def _table(rng: random.Random, trees: Trees, rows: list[Row]) -> tuple[str, Data
         trees.add(name, rows)
         return kind, trees.table(name)
     if kind == "values":
-        pairs = [F.struct(F.lit(n).alias("node"), F.lit(p).alias("parent")) for n, p in rows]
-        return kind, spark.range(1).select(F.inline(F.array(*pairs))).selectExpr(
-            "node", "CAST(parent AS long)"
+        pairs = F.array(*[F.struct(F.lit(n).alias("node"), F.lit(p).alias("parent")) for n, p in rows])
+        return kind, spark.range(1).select(F.inline(pairs)).select(
+            F.col("node").cast("long"), F.col("parent").cast("long")
         )
     if kind == "rdd":
         return kind, spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), schema)

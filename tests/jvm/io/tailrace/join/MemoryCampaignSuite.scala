@@ -138,12 +138,14 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture {
         test(
           s"a hot key, match=${policy.name}, max_matches=${most.getOrElse("none")}: ${strategy.name}, $name"
         ) {
-          val few = JoinData(5, 20, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 700, bytes = hotBytes)
+          val few =
+            JoinData(5, 20, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 700, bytes = hotBytes)
           run(few, settings(strategy, policy, most, before = 7 * second, after = 900 * second), 2, fixed)
         }
       }
       test(s"a hot key of one time: ${strategy.name}, $name") {
-        val data = JoinData(6, 3, hotRights, keys = 2, hotLeft = 90, hotRight = 90, ticks = 1, bytes = hotBytes)
+        val data =
+          JoinData(6, 3, hotRights, keys = 2, hotLeft = 90, hotRight = 90, ticks = 1, bytes = hotBytes)
         Seq(MatchPolicy.First -> None, MatchPolicy.Last -> None, MatchPolicy.All -> Some(5)).foreach {
           case (policy, most) => run(data, settings(strategy, policy, most), 1, fixed)
         }
@@ -165,7 +167,8 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture {
     }
 
     test(s"a hot key on both sides: inner, $name") {
-      val data = JoinData(9, 300, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 700, bytes = hotBytes)
+      val data =
+        JoinData(9, 300, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 700, bytes = hotBytes)
       run(
         data,
         settings(MatchStrategy.Lazy, output = JoinOutput.Pairs, before = 2 * second, after = 30 * second),
@@ -200,7 +203,8 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture {
     ).foreach { s =>
       val what = s"${s.output.name}, match=${s.policy.name}, max_matches=${s.maxMatches.getOrElse("none")}"
       test(s"batch frames, a hot key: $what, $name") {
-        val data = JoinData(11, 40, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 1000, bytes = hotBytes)
+        val data =
+          JoinData(11, 40, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 1000, bytes = hotBytes)
         runBatch(data, s, TaskMemory.create(size))
       }
     }

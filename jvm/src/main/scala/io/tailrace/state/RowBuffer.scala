@@ -153,6 +153,9 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   /** Byte order of two values: the last word where two matches have the same time. */
   def compareValues(a: Int, b: Int): Int = RowLayout.compareValues(base(a), at(a), base(b), at(b))
 
+  /** Gives a row another sequence number. */
+  def renumber(row: Int, seq: Long): Unit = RowLayout.writeSeq(base(row), at(row), seq)
+
   /** Takes the memory for its first rows now: later, when others have taken what there is, there may be none. */
   def prepare(): RowBuffer = {
     if (times.isEmpty) growIndex()

@@ -58,6 +58,8 @@ object RowLayout {
     if ((keyLength & 7) != 0) Platform.putLong(base, keyAt(at) + (keyLength & ~7), 0L)
   }
 
+  def writeSeq(base: AnyRef, at: Long, seq: Long): Unit = Platform.putLong(base, at + SeqAt, seq)
+
   /** Writes a copy of a row without its value. @return its length */
   def copyKey(base: AnyRef, at: Long, to: AnyRef, toAt: Long): Long = {
     val bytes = length(keyLength(base, at), 0)

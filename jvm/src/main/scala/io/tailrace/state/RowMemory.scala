@@ -81,10 +81,13 @@ object RowMemory {
   /** What a task may take without Spark's leave, so that each of its buffers can hold a row. */
   private val MostOwed = 16L << 20
 
-  /** Blocks that no task uses, up to 64 MiB an executor: fresh ones would be zeroed, and copied by the collector, batch
-    * after batch.
+  /** Blocks that no task uses, up to 64 MiB an executor, and a sixteenth of its heap: fresh ones would be zeroed, and
+    * copied by the collector, batch after batch.
     */
-  private val spare = new ArrayBlockingQueue[MemoryBlock](256)
+  private val spare = {
+    val bytes = Math.min(64L << 20, Runtime.getRuntime.maxMemory / 16)
+    new ArrayBlockingQueue[MemoryBlock](Math.max(1, (bytes / BlockBytes).toInt))
+  }
 
   private def takeBlock(): MemoryBlock =
     Option(spare.poll()).getOrElse(MemoryBlock.fromLongArray(new Array[Long]((BlockBytes / 8).toInt)))

@@ -1,20 +1,36 @@
 package io.tailrace.sync
 
-import io.tailrace.state.{RowBuffer, RowLayout, RowMemory}
+import scala.collection.mutable.ArrayBuffer
+
+import io.tailrace.state._
 
 /** Copies of the right rows that were found for a left row: the first one by time, which is joined, and how many there were.
   * Of one time it is the one whose bytes come first, so that it isn't chance which one has come first.
   *
-  * @param keepsAll whether the others are kept too, because they come out
+  * @param keepsAll whether the others are kept too, because they come out: in local files where they are too many
   */
-private[sync] final class FoundRows(memory: RowMemory, keepsAll: Boolean) extends AutoCloseable {
-  private val rows = new RowBuffer(memory).prepare()
-  private var best = -1
+private[sync] final class FoundRows(
+    store: TailraceStateStore,
+    memory: RowMemory,
+    keepsAll: Boolean,
+    bufferBytes: Long
+) extends AutoCloseable {
+  private val first = new RowBuffer(memory).prepare()
   private var found = 0L
 
+  private val rest = new RowBuffer(memory)
+  private val others = new FlushingRows(rest, bufferBytes, () => spill(), () => makeRoom())
+  private val parts = new ArrayBuffer[ScratchRun]
+  // Where the reading of the others is: in memory, then in the files.
+  private var position = -1
+  private var sections = Iterator.empty[LiveSection]
+  private var cursor: RunCursor = _
+
   def clear(): Unit = if (found > 0) {
-    rows.clear()
-    best = -1
+    first.clear()
+    rest.clear()
+    closeParts()
+    position = -1
     found = 0
   }
 
@@ -24,27 +40,71 @@ private[sync] final class FoundRows(memory: RowMemory, keepsAll: Boolean) extend
   /** @param base see [[io.tailrace.state.RowLayout]] */
   def add(base: AnyRef, at: Long): Unit = {
     found += 1
-    val better = best < 0 || {
-      val byTime = java.lang.Long.compare(RowLayout.time(base, at), rows.time(best))
+    val better = first.isEmpty || {
+      val byTime = java.lang.Long.compare(RowLayout.time(base, at), first.time(0))
       byTime < 0 || (byTime == 0 && isFirst(base, at))
     }
-    if (better || keepsAll) {
-      if (!keepsAll) rows.clear()
-      val row = rows.appendRow(base, at)
-      if (better) best = row
-    }
+    if (better) {
+      if (keepsAll && !first.isEmpty) others.appendRow(joinedBase, joinedAt)
+      first.clear()
+      first.appendRow(base, at): Unit
+    } else if (keepsAll) others.appendRow(base, at)
   }
 
   private def isFirst(base: AnyRef, at: Long): Boolean = {
-    val byValue = RowLayout.compareValues(base, at, rows.base(best), rows.at(best))
-    byValue < 0 || (byValue == 0 && RowLayout.seq(base, at) < rows.seq(best))
+    val byValue = RowLayout.compareValues(base, at, joinedBase, joinedAt)
+    byValue < 0 || (byValue == 0 && RowLayout.seq(base, at) < first.seq(0))
   }
 
-  /** The number of the row that is joined. */
-  def joined: Int = best
+  private def spill(): Unit = {
+    parts += store.scratch(SortedRows.all(StoreKind.HeldRight, rest, Long.MaxValue))
+    rest.clear()
+  }
 
-  /** The rows that are kept. */
-  def kept: RowBuffer = rows
+  private def makeRoom(): Boolean = !rest.isEmpty && {
+    spill()
+    rest.release()
+    true
+  }
 
-  override def close(): Unit = rows.close()
+  /** The row that is joined. */
+  def joinedBase: AnyRef = first.base(0)
+  def joinedAt: Long = first.at(0)
+
+  /** Goes on to the next of the other rows, once all have been found. @return false if there is none */
+  def nextOther(): Boolean = {
+    if (position + 1 < rest.size) position += 1
+    else {
+      position = rest.size
+      if (cursor == null) sections = parts.iterator.flatMap(_.sections)
+      else cursor.next()
+      while ((cursor == null || !cursor.isValid) && sections.hasNext) {
+        closeCursor()
+        cursor = sections.next().cursor()
+        cursor.first()
+      }
+    }
+    position < rest.size || (cursor != null && cursor.isValid)
+  }
+
+  /** Where it is, until the next one. */
+  def otherBase: AnyRef = if (position < rest.size) rest.base(position) else cursor.base
+  def otherAt: Long = if (position < rest.size) rest.at(position) else cursor.at
+
+  private def closeCursor(): Unit = if (cursor != null) {
+    cursor.close()
+    cursor = null
+  }
+
+  private def closeParts(): Unit = {
+    closeCursor()
+    parts.foreach(_.close())
+    parts.clear()
+  }
+
+  override def close(): Unit = {
+    closeParts()
+    first.close()
+    rest.close()
+  }
 }

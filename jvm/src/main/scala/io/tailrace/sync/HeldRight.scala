@@ -2,7 +2,6 @@ package io.tailrace.sync
 
 import scala.collection.mutable.ArrayBuffer
 
-import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
 /** The right rows of the state in one batch: finds those of a key by the index, reads them where they are, and notes
@@ -30,6 +29,8 @@ private[sync] final class HeldRight(
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
 
   private val marks = new RowBuffer(rowMemory).prepare()
+  private val moreMarks =
+    new FlushingRows(marks, bufferBytes, () => writeMarks(), () => !marks.isEmpty && { writeMarks(); true })
   private var taken = 0L
 
   /** Whether the index had to be made from the state. */
@@ -94,6 +95,28 @@ private[sync] final class HeldRight(
     }
   }
 
+  /** The same for a later left row of the key: all that nobody has taken are read again. */
+  def takeAgain(base: AnyRef, at: Long, range: JoinRange, found: FoundRows): Unit = {
+    val code = hash.of(base, at)
+    var entry = index.first(code)
+    while (entry >= 0) {
+      val held = sections(index.section(entry))
+      val cursor = held.live.cursor()
+      try {
+        cursor.seekKey(base, at)
+        while (cursor.isValid && cursor.compareKey(base, at) == 0) {
+          if (range.has(cursor.time) && index.has(entry, cursor.seq)) {
+            found.add(cursor.base, cursor.at)
+            index.remove(entry, cursor.seq)
+            left(held, cursor.seq)
+          }
+          cursor.next()
+        }
+      } finally cursor.close()
+      entry = index.next(code, entry)
+    }
+  }
+
   /** Has one row taken.
     *
     * @param base a copy of it
@@ -110,20 +133,8 @@ private[sync] final class HeldRight(
     mark(held.version, seq)
   }
 
-  private def mark(version: Long, seq: Long): Unit = {
-    try append(version, seq)
-    catch {
-      case _: RowMemoryExhausted if !marks.isEmpty =>
-        writeMarks()
-        append(version, seq)
-    }
-    if (marks.bytes > bufferBytes) writeMarks()
-  }
-
-  private def append(version: Long, seq: Long): Unit = {
-    marks.append(HeldRight.Nothing, 0, version, seq, HeldRight.Nothing, 0L, 0)
-    ()
-  }
+  private def mark(version: Long, seq: Long): Unit =
+    moreMarks.append(HeldRight.Nothing, 0, version, seq, HeldRight.Nothing, 0L, 0)
 
   private def writeMarks(): Unit = {
     store.addSorted(Seq(SortedRows.all(StoreKind.JoinedRight, marks, 1)))

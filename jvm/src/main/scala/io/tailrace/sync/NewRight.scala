@@ -11,6 +11,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
   private val order = RowSort.byKeyTimeAndSeq(rows)
   private val gone = new Array[Boolean](order.length) // by row number
   private var position = 0
+  private var keyStart = 0
 
   /** Has the rows of a key that the first left row of it joins taken. Keys must come in ascending order.
     *
@@ -27,6 +28,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
       spare: SpareRight
   ): Unit = {
     while (position < order.length && compare(order(position), keyPrefix, base, at) < 0) position += 1
+    keyStart = position
     while (position < order.length && compare(order(position), keyPrefix, base, at) == 0) {
       val row = order(position)
       val time = rows.time(row)
@@ -35,6 +37,19 @@ private[sync] final class NewRight(rows: RowBuffer) {
         gone(row) = true
       } else spare.addNew(rows.base(row), rows.at(row), row, range)
       position += 1
+    }
+  }
+
+  /** The same for a later left row of the key: all that nobody has taken are looked at again. */
+  def takeAgain(range: JoinRange, found: FoundRows): Unit = {
+    var i = keyStart
+    while (i < position) {
+      val row = order(i)
+      if (!gone(row) && range.has(rows.time(row))) {
+        found.add(rows.base(row), rows.at(row))
+        gone(row) = true
+      }
+      i += 1
     }
   }
 

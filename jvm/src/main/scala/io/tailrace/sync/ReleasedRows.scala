@@ -6,15 +6,19 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
 /** The left rows that are released in a batch, by key, time and their bytes. Where they are too many for the memory,
   * they are sorted in parts, in local files, which are merged: a release after a long stall is as large as the stall.
   */
-private[sync] final class ReleasedRows(store: TailraceStateStore, memory: RowMemory, bufferBytes: Long)
-    extends AutoCloseable {
+private[sync] final class ReleasedRows(
+    store: TailraceStateStore,
+    memory: RowMemory,
+    bufferBytes: Long,
+    makeRoom: () => Boolean
+) extends AutoCloseable {
   private val rows = new RowBuffer(memory)
+  private val gathered = new FlushingRows(rows, bufferBytes, () => spill(), makeRoom)
   private val parts = new ArrayBuffer[ScratchRun]
 
   private var order = new Array[Int](0)
@@ -38,34 +42,29 @@ private[sync] final class ReleasedRows(store: TailraceStateStore, memory: RowMem
 
   private var first = false
 
-  def append(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Unit = {
-    try rows.append(key, keyLength, time, seq, value)
-    catch {
-      case _: RowMemoryExhausted if !rows.isEmpty =>
-        spill()
-        rows.append(key, keyLength, time, seq, value)
-    }
-    if (rows.bytes > bufferBytes) spill()
-  }
+  def append(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Unit =
+    gathered.append(key, keyLength, time, seq, value)
 
   /** @param base see [[io.tailrace.state.RowLayout]] */
-  def append(base: AnyRef, at: Long): Unit = {
-    try rows.appendRow(base, at)
-    catch {
-      case _: RowMemoryExhausted if !rows.isEmpty =>
-        spill()
-        rows.appendRow(base, at)
-    }
-    if (rows.bytes > bufferBytes) spill()
-  }
+  def append(base: AnyRef, at: Long): Unit = gathered.appendRow(base, at)
 
-  def isEmpty: Boolean = rows.isEmpty && parts.isEmpty
+  /** Of the rows that are in memory. */
+  def bytes: Long = rows.bytes
 
   /** Gives the memory of its rows back. */
   def spill(): Unit = if (!rows.isEmpty) {
+    val byKey = sorted
+    // A run wants rows of one key and time by number, and they are in the order of their bytes.
+    byKey.indices.foreach(i => rows.renumber(byKey(i), i.toLong))
     // One bucket, or two if there are times before the epoch.
-    parts += store.scratch(SortedRows.ofSorted(StoreKind.HeldRight, rows, sorted, Long.MaxValue, 1))
+    parts += store.scratch(SortedRows.ofSorted(StoreKind.HeldRight, rows, byKey, Long.MaxValue, 1))
     rows.clear()
+  }
+
+  /** Gives all memory of its rows back. */
+  def release(): Unit = {
+    spill()
+    rows.release()
   }
 
   /** Begins to hand the rows out. */

@@ -2,6 +2,7 @@ package io.tailrace.sync
 
 import scala.collection.mutable.ArrayBuffer
 
+import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state.{RowBuffer, RowLayout, RowMemory}
 
 /** Which right rows a left row joins: those in a range of time around it.
@@ -27,13 +28,18 @@ private[sync] final class JoinRange(settings: SyncSettings) {
 /** Right rows of a key that are too young for the left rows of it so far, where a left row that comes out in the same batch
   * may still join them: a section is read forward once. They stay where they are until one does.
   */
-private[sync] final class SpareRight(memory: RowMemory) extends AutoCloseable {
+private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) extends AutoCloseable {
   private val rows = new RowBuffer(memory).prepare()
+  private var overflown = false
   private val from = new ArrayBuffer[Int] // the section; or, below zero, a row of the batch
   private var live = 0
   private var seen = false
 
+  /** Whether there were more than there is room for: then none is here, and the key's rows are to be read again. */
+  def isOverflown: Boolean = overflown
+
   def clear(): Unit = if (seen) {
+    overflown = false
     rows.clear()
     from.clear()
     live = 0
@@ -53,11 +59,24 @@ private[sync] final class SpareRight(memory: RowMemory) extends AutoCloseable {
   private def add(base: AnyRef, at: Long, where: Int, range: JoinRange): Unit = {
     seen = true
     // Left rows come by time: what is too old for one is so for the next.
-    if (range.isBeyond(RowLayout.time(base, at))) {
-      rows.appendRow(base, at): Unit
-      from += where
-      live += 1
+    if (!overflown && range.isBeyond(RowLayout.time(base, at))) {
+      overflown = !keep(base, at)
+      if (overflown) {
+        rows.clear()
+        from.clear()
+        live = 0
+      } else {
+        from += where
+        live += 1
+      }
     }
+  }
+
+  private def keep(base: AnyRef, at: Long): Boolean = rows.bytes <= bufferBytes && {
+    try {
+      rows.appendRow(base, at): Unit
+      true
+    } catch { case _: RowMemoryExhausted => false }
   }
 
   /** Has those in range taken. */

@@ -4,9 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.join.{JoinColumns, JoinMetrics, RowReader}
-import io.tailrace.state.{RowBuffer, RowMemory, TailraceStateStore}
+import io.tailrace.state.{FlushingRows, RowBuffer, RowMemory, TailraceStateStore}
 
 /** Reads both inputs of a task: a left row is released at once or waits, a right row waits. Left rows without a key or a
   * time come out as they are read, for nothing can match them.
@@ -31,6 +30,8 @@ private[sync] final class SyncInput(
   /** Left rows that wait. */
   val left = new RowBuffer(memory)
   val right = new RowBuffer(memory)
+  private val lefts = new FlushingRows(left, bufferBytes, flush, () => makeRoom())
+  private val rights = new FlushingRows(right, bufferBytes, flush, () => makeRoom())
 
   def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = {
     val keys = columns.leftKeyEncoder()
@@ -85,36 +86,26 @@ private[sync] final class SyncInput(
       keyLength: Int,
       time: Long,
       value: UnsafeRow
-  ): Unit = {
-    val seq = store.newSeq()
-    try buffer.append(key, keyLength, time, seq, value)
-    catch {
-      case _: RowMemoryExhausted if holdsRows =>
-        makeRoom()
-        buffer.append(key, keyLength, time, seq, value)
-    }
-    if (buffer.bytes > bufferBytes) flush()
-  }
+  ): Unit = sink(buffer).append(key, keyLength, time, store.newSeq(), value)
 
   /** Keeps a row of the state, which is written again, and stays what it is.
     *
     * @param base see [[io.tailrace.state.RowLayout]]
     */
-  def carry(buffer: RowBuffer, base: AnyRef, at: Long): Unit = {
-    try buffer.appendRow(base, at)
-    catch {
-      case _: RowMemoryExhausted if holdsRows =>
-        makeRoom()
-        buffer.appendRow(base, at)
-    }
-    if (buffer.bytes > bufferBytes) flush()
-  }
+  def carry(buffer: RowBuffer, base: AnyRef, at: Long): Unit = sink(buffer).appendRow(base, at)
 
-  private def holdsRows: Boolean = !left.isEmpty || !right.isEmpty || !released.isEmpty
+  private def sink(buffer: RowBuffer): FlushingRows = if (buffer eq left) lefts else rights
 
-  private def makeRoom(): Unit = {
-    released.spill()
+  /** Bytes of the rows that are in memory. */
+  def bytes: Long = left.bytes + right.bytes + released.bytes
+
+  /** Has all rows written that are in memory. @return whether there were any */
+  def makeRoom(): Boolean = bytes > 0 && {
+    released.release()
     flush()
+    left.release()
+    right.release()
+    true
   }
 
   override def close(): Unit = {

@@ -61,13 +61,14 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private val expiry = Math.max(expiredBefore, SyncRules.rightExpiry(times, settings))
 
   private lazy val writer = new SyncWriter(columns, settings)
-  private val released = new ReleasedRows(store, memory, bufferBytes)
-  private val input =
+  private val released = new ReleasedRows(store, memory, bufferBytes, () => input.makeRoom())
+  private val input: SyncInput =
     new SyncInput(columns, store, memory, through, released, writer, bufferBytes, metric, () => flush())
   private val heldLeft = new HeldLeft(store, through)
   private val heldRight = new HeldRight(store, hash, memory, bufferBytes)
-  private val found = new FoundRows(memory, keepsAll = settings.duplicates == Duplicates.Divert)
-  private val spare = new SpareRight(memory)
+  private val found =
+    new FoundRows(store, memory, keepsAll = settings.duplicates == Duplicates.Divert, bufferBytes)
+  private val spare = new SpareRight(memory, bufferBytes)
 
   private var newRight: NewRight = _
   private var expiring: Option[ExpiringRight] = None
@@ -129,9 +130,16 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private def begin(): Unit = {
     val started = System.nanoTime
     heldLeft.release(releaseRow)
+    leaveRoom()
     released.start()
     newRight = new NewRight(input.right)
     sorting = System.nanoTime - started
+  }
+
+  /** What is in memory stays there until the left rows are decided, which needs memory, too. */
+  private def leaveRoom(): Unit = {
+    val held = input.bytes
+    if (held > SyncJoinTask.AlwaysHeld && memory.available(held) < held) input.makeRoom(): Unit
   }
 
   /** The left rows that are released, each with what becomes of it. */
@@ -141,8 +149,8 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     private val rightRow = new UnsafeRow(columns.payload.size)
     private var out: UnsafeRow = _
     private var more = true
-    // Of the rows that were found for a key, the next one to be diverted.
-    private var diverted = 0
+    // Of the rows that were found, others are still to be diverted.
+    private var diverting = false
     private var matched = 0L
     private var unmatched = 0L
     private var duplicateLeft = 0L
@@ -163,7 +171,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
 
     private def advance(): Unit = {
       while (out == null && more) {
-        if (diverted < found.kept.size) divert()
+        if (diverting) divert()
         else if (released.next()) decide()
         else end()
       }
@@ -176,7 +184,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
       if (found.count > 0) {
         matched += 1
         duplicateRight += found.count - 1
-        out = writer.joined(leftRow, pointTo(rightRow, found.kept, found.joined))
+        out = writer.joined(leftRow, pointTo(rightRow, found.joinedBase, found.joinedAt))
       } else if (released.isFirst) {
         unmatched += 1
         if (spare.hasSeen) tooFar += 1
@@ -186,7 +194,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
         if (settings.duplicates != Duplicates.Drop)
           out = writer.leftAlone(leftRow, duplicate = settings.duplicates == Duplicates.Divert)
       }
-      diverted = if (settings.duplicates == Duplicates.Divert) 0 else found.kept.size
+      diverting = settings.duplicates == Duplicates.Divert && found.count > 1
     }
 
     /** The right rows that the left row joins. Those of its key are read once, for the first left row of the key. */
@@ -197,12 +205,15 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
         spare.clear()
         newRight.take(released.keyPrefix, base, at, range, found, spare)
         heldRight.take(base, at, range, found, spare)
+      } else if (spare.isOverflown) {
+        newRight.takeAgain(range, found)
+        heldRight.takeAgain(base, at, range, found)
       } else if (!spare.isEmpty) spare.take(range, found, newRight, heldRight)
     }
 
     private def divert(): Unit = {
-      if (diverted != found.joined) out = rightAlone(found.kept, diverted, rightRow, duplicate = true)
-      diverted += 1
+      diverting = found.nextOther()
+      if (diverting) out = rightAlone(found.otherBase, found.otherAt, rightRow, duplicate = true)
     }
 
     private def end(): Unit = {
@@ -216,13 +227,13 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     }
   }
 
-  private def pointTo(row: UnsafeRow, rows: RowBuffer, i: Int): UnsafeRow = {
-    row.pointTo(rows.base(i), rows.valueOffset(i), rows.valueLength(i))
+  private def pointTo(row: UnsafeRow, base: AnyRef, at: Long): UnsafeRow = {
+    row.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
     row
   }
 
-  private def rightAlone(rows: RowBuffer, i: Int, row: UnsafeRow, duplicate: Boolean): UnsafeRow =
-    writer.rightAlone(rows.base(i), rows.at(i), pointTo(row, rows, i), duplicate)
+  private def rightAlone(base: AnyRef, at: Long, row: UnsafeRow, duplicate: Boolean): UnsafeRow =
+    writer.rightAlone(base, at, pointTo(row, base, at), duplicate)
 
   /** Of the right rows in memory, those that nobody has joined and that expire. When the left rows are decided. */
   private lazy val expiredInMemory = newRight.rest(expiry, after = false)
@@ -238,11 +249,11 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
         rows
       }
       Iterator.empty[UnsafeRow] ++
-        expiredInMemory.iterator.map(rightAlone(input.right, _, row, duplicate = false)) ++
+        expiredInMemory.iterator.map { i =>
+          rightAlone(input.right.base(i), input.right.at(i), row, duplicate = false)
+        } ++
         Iterator.continually(old.next()).takeWhile(identity).map { _ =>
-          val (base, at) = (old.cursor.base, old.cursor.at)
-          row.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
-          writer.rightAlone(base, at, row, duplicate = false)
+          rightAlone(old.cursor.base, old.cursor.at, row, duplicate = false)
         }
     }
 
@@ -273,4 +284,10 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     spare.close()
     input.close()
   }
+}
+
+private[sync] object SyncJoinTask {
+
+  /** So many bytes are held whatever is left for others. */
+  private val AlwaysHeld = 1L << 20
 }

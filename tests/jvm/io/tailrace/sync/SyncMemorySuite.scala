@@ -1,0 +1,92 @@
+package io.tailrace.sync
+
+import scala.util.Random
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.testkit._
+
+/** Synced joins of several times what a task's memory holds, against the oracle: rows that wait, a release after a long
+  * stall, a key that many rows have, rows of a tenth of the memory. `TAILRACE_MEMORY=128` as in the campaign of the label
+  * join; the oracle compares each row with each, so there the rows are large and not many.
+  */
+final class SyncMemorySuite extends AnyFunSuite with SyncFixture {
+  private val second = 1000000L
+  private val MiB = 1L << 20
+
+  private val memory: Long =
+    sys.env.get("TAILRACE_MEMORY").fold(2 * MiB)(_.split(",").head.trim.toLong * MiB)
+
+  /** Keys that are rows of some size: each is told by its beginning. */
+  private def keyOf(number: Int, bytes: Int): String = s"$number " + "k" * bytes
+
+  private final class Data(random: Random, hot: Int, wide: Int) {
+    private val count = 1200
+    private val bytes = (memory * 2 / count / 2).toInt
+    private var ids = 0
+
+    def rows(spread: Int): Seq[SyncRow] = Seq.fill(count) {
+      ids += 1
+      val number = if (random.nextInt(100) < hot) 0 else 1 + random.nextInt(count)
+      val size = if (number % 300 == 299) wide else bytes
+      SyncRow(Some(keyOf(number, size)), Some(random.nextInt(spread) * second), ids)
+    }
+  }
+
+  private def run(
+      seed: Int,
+      duplicates: Duplicates,
+      hot: Int,
+      spread: Int = 1000,
+      window: Long = 20 * second,
+      syncDelay: Long = 5 * second,
+      bufferBytes: Long = 64 * MiB
+  ): Unit = {
+    emptyDirectory()
+    val data = new Data(new Random(seed), hot, (memory / 12).toInt)
+    val chosen = settings(window, duplicates, emitUnmatchedRight = true, syncDelay)
+    val oracle = new SyncOracle(window, syncDelay, duplicates.name, true)
+    val provider = newProvider()
+    val end = 2L * spread * second
+    Seq(None, Some(end)).zipWithIndex.foreach { case (time, batch) =>
+      val (left, right) = (data.rows(spread), data.rows(spread))
+      val times = time.fold(SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))(t => SyncTimes(t, t))
+      val done =
+        runBatch(
+          open(provider, batch.toLong),
+          chosen,
+          times,
+          left,
+          right,
+          bufferBytes,
+          memoryBytes = memory
+        ).get
+      val (expected, expectedRight) = oracle.batch(time, time, left, right)
+      val (rightOut, leftOut) = done.out.partition(o => o.left.isEmpty && !o.duplicate.contains(true))
+      // By their ids: the keys are long.
+      def ids(rows: Seq[SyncOut]) =
+        rows.map(o => (o.left.getOrElse(-1), o.right.getOrElse(-1), o.duplicate, o.key.map(_.length))).sorted
+      assert(ids(leftOut) == ids(expected), s"batch $batch")
+      assert(ids(rightOut) == ids(expectedRight), s"batch $batch")
+      assert(done.held.left == oracle.heldLeft.size && done.held.right == oracle.heldRight.size)
+    }
+  }
+
+  Duplicates.values.foreach { duplicates =>
+    test(s"several times the memory, duplicates=${duplicates.name}") {
+      run(1, duplicates, hot = 0)
+    }
+
+    test(s"a key that half of the rows have, all of one time: duplicates=${duplicates.name}") {
+      run(2, duplicates, hot = 50, spread = 1)
+    }
+  }
+
+  test("a key that half of the rows have, most of them out of reach") {
+    run(3, Duplicates.Divert, hot = 50, window = 3 * second)
+  }
+
+  test("right rows of a key that are kept for later left rows: more than there is room for") {
+    run(4, Duplicates.Divert, hot = 50, window = 50 * second, syncDelay = 50 * second, bufferBytes = 200000)
+  }
+}

@@ -186,6 +186,19 @@ def test_a_query_with_a_new_checkpoint_takes_the_place_of_the_one_that_has_ended
     assert refusal.value.code == CONFLICT
 
 
+def test_what_is_behind_a_source_is_replaced_with_it(make: Callable[[], Ledger], clock: Clock) -> None:
+    ledger = make()
+    tell(ledger, "old", source({"h": T + 5}, reads=["file:/logs"]), sink({"0": T + 1}))
+    wait(clock, MINUTE)
+    tell(make(), "new", source({"h": T + 9}, reads=["file:/logs"]))
+    # A server that has started since knows of it too.
+    assert low(tell(make(), "new", sink({"0": T + 9})), "sink") == T + 9
+    tell(ledger, "apart", sink({"0": T + 2}))
+    wait(clock, MINUTE)
+    assert low(tell(ledger, "new", sink({"0": T + 30})), "sink") == T + 9
+    assert {r.client for r in state(ledger).topology[1].reporters} == {"new", "apart"}
+
+
 def test_a_query_that_has_said_that_it_ends_counts_and_is_replaced_at_once(
     make: Callable[[], Ledger],
 ) -> None:

@@ -19,6 +19,7 @@ CONFLICT = "TAILRACE_WATERMARK_REPORTER_CONFLICT"
 REPLACED = "TAILRACE_WATERMARK_RUN_REPLACED"
 
 BY_SERVER = "the server"
+_INHERITED = "what its source had read"
 
 
 def check_run(app: App, report: Report, journal: Journal) -> None:
@@ -75,22 +76,25 @@ def rivals(app: App, report: Report, reported: OperatorReport, moment: Moment) -
     operator = app.operators.get(reported.operator)
     if operator is None or not operator.reporters.keys() - {report.client}:
         return []
+    by = app.clients.get(report.client)
     own = operator.reporters.get(report.client)
     reads = reported.reads
-    if own is not None and (reads is None or own.settings.reads == tuple(reads)):
-        return []  # it was looked at when it was said
-    if reads is None:
-        return []
-    inputs = Inputs(reads)
+    # What was said before was looked at then.
+    is_new = reads is not None and (own is None or own.settings.reads != tuple(reads))
+    inputs = Inputs(reads or ()) if is_new else None
     found = []
     for name, other in operator.reporters.items():
-        theirs = None if name == report.client else other.inputs()
-        shared = None if theirs is None else inputs.shared(theirs)
-        if shared is None:
+        if name == report.client:
             continue
-        if other.client.is_live(moment):
-            raise RefusedError(_conflict(operator.name, report.client, name, shared), CONFLICT)
-        found.append((other, shared))
+        theirs = other.inputs()
+        shared = None if theirs is None or inputs is None else inputs.shared(theirs)
+        if shared is not None:
+            if other.client.is_live(moment):
+                raise RefusedError(_conflict(operator.name, report.client, name, shared), CONFLICT)
+            found.append((other, shared))
+        elif theirs is None and by is not None and name in by.took and not other.client.is_live(moment):
+            # An operator behind a source whose place it has taken.
+            found.append((other, _INHERITED))
     return found
 
 
@@ -108,6 +112,7 @@ def replace(
     journal.drop_reporter(app, reporter)
     del operator.reporters[name]
     operator.shrunk()
+    by.took.add(name)
     if not any(name in other.reporters for other in app.operators.values()):
         journal.drop_client(app, reporter.client)
         del app.clients[name]

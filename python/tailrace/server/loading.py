@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tailrace.server.database import Database, Row
 
 _HEAD = "SELECT id, version, told, reported_at, cleared FROM app WHERE name = ?"
-_CLIENT = """SELECT id, name, run, heard_at, leaving, told FROM client
+_CLIENT = """SELECT id, name, run, heard_at, leaving, told, took FROM client
     WHERE app_id = ? AND version > ? ORDER BY id"""
 _OPERATOR = """SELECT id, name, kind, advanced_to, told_input, told_output, removed, upstreams FROM operator
     WHERE app_id = ? AND version > ? ORDER BY id"""
@@ -29,7 +29,7 @@ _REPORTER = """SELECT reporter.id, operator.name, client.name, reporter.upstream
 def refresh(database: Database, app: App, moment: Moment) -> None:
     """Takes in what has been written since the version that is known; one that isn't there has no id."""
     head = database.rows(_HEAD, app.name)
-    if not head or head[0][0] != app.id:
+    if not head or head[0][0] != app.id or head[0][1] < app.version:
         # It was purged, and perhaps made anew.
         app.__dict__.update(App(0, app.name).__dict__)
     if not head or head[0][1] == app.version:
@@ -61,7 +61,7 @@ def _drop_what_is_gone(database: Database, app: App) -> None:
 
 
 def _client(app: App, row: Row, moment: Moment) -> None:
-    identity, name, run, heard_at, leaving, told = row
+    identity, name, run, heard_at, leaving, told, took = row
     client = app.clients.get(name)
     if client is None or client.id != identity:
         client = app.clients[name] = Client(identity, name, run)
@@ -69,6 +69,7 @@ def _client(app: App, row: Row, moment: Moment) -> None:
     heard = moment.tick - max(0, moment.at - heard_at)
     client.heard_tick = heard if client.heard_at != heard_at else client.heard_tick
     client.run, client.heard_at, client.leaving, client.told = run, heard_at, bool(leaving), told
+    client.took = set(json.loads(took))
 
 
 def _operator(database: Database, app: App, row: Row) -> None:

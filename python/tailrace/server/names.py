@@ -14,8 +14,10 @@ MAX_NAME = 200
 # No control characters, which databases and terminals stumble over. Lone surrogates pydantic refuses itself.
 NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]+$"
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_ENCODED = re.compile(r"[\x00-\x1f\x7f-\x9f%]")
+# Control characters, and halves of characters, which are no text.
+_UNFIT = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
+_CONTROL = re.compile(f"[{_UNFIT}]")
+_ENCODED = re.compile(f"[{_UNFIT}%]")
 _KEPT = 183
 _HASHED = 16
 
@@ -30,10 +32,12 @@ def encoded_host(name: str) -> str:
         return name
     if not name:
         return "%"
-    text = _ENCODED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
+    text = _ENCODED.sub(
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode(errors="surrogatepass")), name
+    )
     if len(text) <= MAX_NAME:
         return text
-    return f"{text[:_KEPT]}~{sha256(name.encode()).hexdigest()[:_HASHED]}"
+    return f"{text[:_KEPT]}~{sha256(name.encode(errors='surrogatepass')).hexdigest()[:_HASHED]}"
 
 
 def all_fit(names: Iterable[str]) -> bool:

@@ -44,6 +44,7 @@ class Client:
         heard_tick: the same by this server's clock of durations.
         leaving: it has said that it ends.
         told: the global low watermark that it was told.
+        took: clients whose place it has taken, for it reads what they had read.
     """
 
     id: int
@@ -53,6 +54,7 @@ class Client:
     heard_tick: int = 0
     leaving: bool = False
     told: int | None = None
+    took: set[str] = field(default_factory=set)
 
     def is_live(self, moment: Moment) -> bool:
         """Whether it may still be at work."""

@@ -32,6 +32,7 @@ TABLES = (
         heard_at BIGINT NOT NULL,
         leaving SMALLINT NOT NULL,
         told BIGINT,
+        took TEXT NOT NULL DEFAULT '[]', -- a JSON array: clients whose place it has taken
         UNIQUE (app_id, name)
     )""",
     """CREATE TABLE IF NOT EXISTS former_run (

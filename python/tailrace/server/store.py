@@ -115,8 +115,10 @@ class Store:
     def put_client(self, app: App, client: Client) -> None:
         """See Journal."""
         self._database.run(
-            "UPDATE client SET version = ?, run = ?, heard_at = ?, leaving = ?, told = ? WHERE id = ?",
-            *(app.version, client.run, client.heard_at, int(client.leaving), client.told, client.id),
+            """UPDATE client SET version = ?, run = ?, heard_at = ?, leaving = ?, told = ?, took = ?
+            WHERE id = ?""",
+            *(app.version, client.run, client.heard_at, int(client.leaving), client.told),
+            *(json.dumps(sorted(client.took)), client.id),
         )
 
     def add_operator(self, app: App, operator: Operator) -> None:

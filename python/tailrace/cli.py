@@ -99,17 +99,49 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument(
         "--listen", default="127.0.0.1:7171", metavar="HOST:PORT", help="where (default: %(default)s)"
     )
-    server.add_argument(
+    store = server.add_mutually_exclusive_group()
+    store.add_argument(
         "--store",
-        default="sqlite:///watermarks.db",
         metavar="URL",
-        help="sqlite:///FILE, or postgresql://... for more than one server (default: %(default)s)",
+        help="sqlite:///FILE, or postgresql://... for more than one server. One with a password doesn't "
+        "belong on a command line, which all users of the machine see: name a --store-file, or set "
+        "TAILRACE_WATERMARK_STORE (default: sqlite:///watermarks.db)",
     )
+    store.add_argument("--store-file", type=Path, help="a file whose first line is that URL")
     server.add_argument(
         "--token-file",
         type=Path,
-        help="a file with the bearer token; without one the variable TAILRACE_WATERMARK_TOKEN. Listening on "
-        "anything but a loopback address takes a token",
+        help="a file with the bearer token for everything; without one the variable "
+        "TAILRACE_WATERMARK_TOKEN. Listening on anything but a loopback address takes a token",
+    )
+    for right, what in (
+        ("read", "who only reads: pages, metrics, the API"),
+        ("report", "queries, which report and read"),
+        ("decide", "people who override the rules, and read"),
+    ):
+        server.add_argument(
+            f"--{right}-token-file",
+            type=Path,
+            help=f"a token of its own for {what}; or TAILRACE_WATERMARK_{right.upper()}_TOKEN",
+        )
+    server.add_argument(
+        "--tls-certificate", type=Path, metavar="PEM", help="serve HTTPS, with this certificate and its chain"
+    )
+    server.add_argument("--tls-key", type=Path, metavar="PEM", help="its key, if it is in another file")
+    server.add_argument(
+        "--future-limit",
+        type=_positive,
+        default=86_400,
+        metavar="SECONDS",
+        help="times further ahead of this machine's clock aren't taken (default: %(default)s)",
+    )
+    server.add_argument(
+        "--forget-hosts-after",
+        type=_positive,
+        default=7 * 86_400,
+        metavar="SECONDS",
+        help="hosts in no roster that are silent for so long while others rise are forgotten "
+        "(default: %(default)s)",
     )
     server.set_defaults(run=_watermark_server)
 
@@ -128,7 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     watermarks.add_argument(
         "--token-file",
         type=Path,
-        help="a file with the server's bearer token; without one the variable TAILRACE_WATERMARK_TOKEN",
+        help="a file with the server's bearer token, or that of readers; without one the variable "
+        "TAILRACE_WATERMARK_TOKEN",
     )
     watermarks.add_argument("--json", action="store_true", help="print one JSON object")
     watermarks.set_defaults(run=_watermarks)
@@ -184,15 +217,26 @@ def _inspect(parsed: argparse.Namespace) -> int:
 
 
 def _watermark_server(parsed: argparse.Namespace) -> int:
-    from tailrace.server.run import serve
+    from tailrace.server.run import Options, serve
+    from tailrace.server.store_url import read_store
+    from tailrace.server.tokens import read_tokens
 
-    serve(parsed.listen, parsed.store, parsed.token_file)
+    options = Options(
+        tokens=read_tokens(
+            parsed.token_file, parsed.read_token_file, parsed.report_token_file, parsed.decide_token_file
+        ),
+        certificate=parsed.tls_certificate,
+        key=parsed.tls_key,
+        future_limit=parsed.future_limit,
+        forget_hosts_after=parsed.forget_hosts_after,
+    )
+    serve(parsed.listen, read_store(parsed.store, parsed.store_file), options)
     return 0
 
 
 def _watermarks(parsed: argparse.Namespace) -> int:
     from tailrace.server.overview import overview, show
-    from tailrace.server.run import read_token
+    from tailrace.server.tokens import read_token
 
     found = overview(parsed.server, read_token(parsed.token_file), parsed.app, parsed.hosts)
     show(found, as_json=parsed.json)

@@ -14,8 +14,10 @@ import pytest
 
 from tailrace.cli import main
 from tailrace.errors import TailraceServerError
-from tailrace.server.run import TOKEN_VARIABLE, parse_address, read_token, serve
+from tailrace.server.run import Options, parse_address, serve
 from tailrace.server.schema import FORMAT
+from tailrace.server.store_url import STORE_VARIABLE
+from tailrace.server.tokens import TOKEN_VARIABLE, read_token
 from watermark_servers import T, report, running, sink, source
 
 if TYPE_CHECKING:
@@ -31,10 +33,10 @@ def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(
-    listen: str = "127.0.0.1:0", store: str = "sqlite:///w.db", token_file: Path | None = None
+    listen: str = "127.0.0.1:0", store: str = "sqlite:///w.db", options: Options | None = None
 ) -> str | None:
     with pytest.raises(TailraceServerError) as refusal:
-        serve(listen, store, token_file)
+        serve(listen, store, options)
     return refusal.value.condition
 
 
@@ -62,10 +64,63 @@ def test_what_is_no_store_is_refused(store: str) -> None:
 
 def test_a_store_that_cant_be_opened_is_told_without_its_password(tmp_path: Path) -> None:
     assert refused(store=f"sqlite:///{tmp_path}/nowhere/w.db") == "TAILRACE_SERVER_STORE_UNREACHABLE"
-    with pytest.raises(TailraceServerError) as refusal:
-        serve("127.0.0.1:0", "postgresql://me:secret@127.0.0.1:1/w", None)
-    assert refusal.value.condition == "TAILRACE_SERVER_STORE_UNREACHABLE"
-    assert "secret" not in str(refusal.value)
+    for url in (
+        "postgresql://me:secret@127.0.0.1:1/w",
+        "postgresql://me@127.0.0.1:1/w?password=secret",
+        "postgresql://me@127.0.0.1:1/w?sslmode=no&password=secret",
+        "postgresql://me:se%63ret@127.0.0.1:1/w?nonsense=secret",
+        "postgresql://127.0.0.1:1/w?password=secret secret&=",
+        "mysql://me:secret@127.0.0.1/w",
+        "me:secret@127.0.0.1/w",
+        "postgresql:/me:secret@[/w?password=secret",
+    ):
+        with pytest.raises(TailraceServerError) as refusal:
+            serve("127.0.0.1:0", url)
+        assert str(refusal.value.condition).startswith("TAILRACE_SERVER_STORE_"), url
+        assert "secret" not in f"{refusal.value}{refusal.value.parameters}{refusal.value.__cause__}", url
+
+
+def test_a_password_doesnt_belong_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "postgresql://me:secret@127.0.0.1:1/w"
+    assert main(["watermark-server", "--store", url]) == 1
+    told = capsys.readouterr().err
+    assert "[TAILRACE_SERVER_STORE_PASSWORD]" in told
+    assert "secret" not in told
+    file = tmp_path / "store"
+    file.write_text(f"{url}\n")
+    assert main(["watermark-server", "--store-file", str(file)]) == 1
+    assert "[TAILRACE_SERVER_STORE_UNREACHABLE]" in capsys.readouterr().err
+    monkeypatch.setenv(STORE_VARIABLE, "mysql://x")
+    assert main(["watermark-server"]) == 1
+    assert "[TAILRACE_SERVER_STORE_INVALID]" in capsys.readouterr().err
+    assert main(["watermark-server", "--store-file", str(tmp_path / "none")]) == 1
+
+
+def test_a_malformed_file_is_told_in_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "w.db"
+    with running(f"sqlite:///{file}") as server:
+        server.post(report(source({f"h{n}": T for n in range(2_000)})))
+        server.stop()
+    damaged = bytearray(file.read_bytes())
+    damaged[4096 * 8 :] = b"\xff" * (len(damaged) - 4096 * 8)
+    file.write_bytes(bytes(damaged))
+    command = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0"]
+    done = subprocess.run(
+        [*command, "--store", f"sqlite:///{file}"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert "[TAILRACE_SERVER_STORE_UNREACHABLE]" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("certificate", [True, False])
+def test_files_that_give_no_tls_are_told(tmp_path: Path, certificate: bool) -> None:
+    file = tmp_path / "some.pem"
+    file.write_text("no certificate")
+    options = Options(certificate=file) if certificate else Options(key=file)
+    assert refused("127.0.0.1:0", f"sqlite:///{tmp_path / 'w.db'}", options) == "TAILRACE_SERVER_TLS_INVALID"
 
 
 def test_a_store_of_another_release_is_refused(tmp_path: Path) -> None:
@@ -170,6 +225,10 @@ def test_watermarks_sends_its_token(
         ("127.0.0.1:7171", "ADDRESS_INVALID"),
         ("file:///etc", "ADDRESS_INVALID"),
         ("http://127.0.0.1:1", "UNREACHABLE"),
+        ("http://127.0.0.1:99999", "ADDRESS_INVALID"),
+        ("http://a b", "ADDRESS_INVALID"),
+        ("http://", "ADDRESS_INVALID"),
+        ("http://user:secret@127.0.0.1:1", "ADDRESS_INVALID"),
     ],
 )
 def test_a_server_that_isnt_there_is_told(

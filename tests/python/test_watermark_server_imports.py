@@ -14,11 +14,11 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 
 # The order of `tailrace.server`'s docstring. Files of one layer may import each other, in no circle.
 _LAYERS = (
-    ("run",),
+    ("run", "store_url"),
     ("page", "sections", "chart", "drawing", "api_page", "metrics"),
-    ("api", "guard"),
+    ("api", "guard", "tokens", "connections"),
     ("views",),
-    ("worker",),
+    ("worker", "reading"),
     ("ledger",),
     ("intake", "identity", "decisions", "answering"),
     ("store", "loading", "records", "opening", "migration", "sqlite", "postgresql", "schema", "database"),
@@ -33,8 +33,9 @@ _ASKER = ("overview",)
 _OUTSIDE = {
     "fastapi": {"run", "api", "api_page", "metrics", "page"},
     "starlette": {"guard", "page"},
-    "uvicorn": {"run"},
-    "pydantic": {"protocol", "answers"},
+    "uvicorn": {"run", "connections"},
+    "h11": {"connections"},
+    "pydantic": {"protocol", "answers", "api"},
     "numpy": {"hosts", "counted", "union", "rules"},
     "sqlite3": {"sqlite"},
     "psycopg": {"postgresql"},

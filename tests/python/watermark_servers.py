@@ -50,24 +50,33 @@ def sink(
     return {"operator": name, "kind": "sink", **given}
 
 
-def report(*operators: Mapping[str, Any], windows: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def report(
+    *operators: Mapping[str, Any], windows: Sequence[Mapping[str, Any]] = (), client: str = "query"
+) -> dict[str, Any]:
     """A whole report."""
-    return {"client": "query", "operators": list(operators), "windows": list(windows)}
+    return {"client": client, "operators": list(operators), "windows": list(windows)}
 
 
 class ServerProcess:
     """A server that runs; each request has a connection of its own."""
 
-    def __init__(self, store: str, **environ: str) -> None:
-        line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0"]
+    def __init__(self, store: str, options: Sequence[str] = (), **environ: str) -> None:
+        line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0", *options]
         self._process = subprocess.Popen(
             [*line, "--store", store], stdout=subprocess.PIPE, text=True, env={**os.environ, **environ}
         )
         assert self._process.stdout is not None
         first = self._process.stdout.readline()
-        assert "http://127.0.0.1:" in first
+        assert "://127.0.0.1:" in first
         self.port = int(first.rpartition(":")[2])
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = first.rpartition(" ")[2].strip()
+
+    @classmethod
+    def at(cls, port: int) -> ServerProcess:
+        """One that somebody else has started, and ends."""
+        server = object.__new__(cls)
+        server.port, server.url = port, f"http://127.0.0.1:{port}"
+        return server
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
         """Status and JSON; raises OSError or HTTPException where the server doesn't answer."""
@@ -98,9 +107,9 @@ class ServerProcess:
 
 
 @contextmanager
-def running(store: str, **environ: str) -> Iterator[ServerProcess]:
+def running(store: str, options: Sequence[str] = (), **environ: str) -> Iterator[ServerProcess]:
     """A server until the block ends."""
-    server = ServerProcess(store, **environ)
+    server = ServerProcess(store, options, **environ)
     try:
         yield server
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from tailrace.server.answers import LowWatermark, ReportAnswer
@@ -9,13 +10,15 @@ from tailrace.server.protocol import MAX_IDLE_NAMED
 from tailrace.server.topology import latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tailrace.server.clock import Moment
     from tailrace.server.protocol import Report
     from tailrace.server.reporter import Client
     from tailrace.server.state import App, Limits, Operator
     from tailrace.server.topology import LowWatermarks
+
+_log = logging.getLogger(__name__)
 
 
 def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, limits: Limits) -> ReportAnswer:
@@ -78,3 +81,18 @@ def _warnings(operator: Operator, client: Client, moment: Moment) -> Iterator[st
                 f"{operator.name!r} is reported by {name!r} too, of which nothing is heard: what it has not "
                 "read is waited for. Start it again, or remove that client"
             )
+
+
+def log_silence(app: App, reports: Sequence[Report]) -> None:
+    """Writes into the log which hosts have become idle with some reports."""
+    for report in reports:
+        for reported in report.operators:
+            operator = app.operators[reported.operator]
+            hosts = operator.reporters[report.client].hosts
+            idle = hosts.newly_idle() if operator.is_source else []
+            if idle:
+                _log.warning(
+                    "%s/%s: nothing of %s%s for %s microseconds in which others rose: not waited for",
+                    *(app.name, operator.name, ", ".join(idle[:MAX_IDLE_NAMED])),
+                    *(" and others" if len(idle) > MAX_IDLE_NAMED else "", hosts.idle_after),
+                )

@@ -13,12 +13,16 @@ from tailrace._version import __version__
 from tailrace.server import answers, protocol, views
 from tailrace.server.database import DatabaseError
 from tailrace.server.protocol import Name
+from tailrace.server.reading import BusyError
 from tailrace.server.reporter import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from pydantic import BaseModel
+
     from tailrace.server.ledger import Ledger
+    from tailrace.server.reading import Reader
     from tailrace.server.state import App
     from tailrace.server.worker import Worker
 
@@ -34,30 +38,33 @@ class UnknownAppError(Exception):
     """Nobody has reported of the application."""
 
 
-def build_api(worker: Worker) -> FastAPI:
+def build_api(worker: Worker, reader: Reader) -> FastAPI:
     """Makes the ASGI application with the API alone; the page and the metrics come to it as routers.
 
     Args:
-        worker: started and stopped with the application.
+        worker: started and stopped with the application; it takes reports and decisions.
+        reader: stopped with it; it answers all who only read.
     """
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         worker.start()
-        await worker.call(lambda ledger: ledger.load())
         yield
         worker.stop()
+        reader.stop()
 
     # The documentation that FastAPI brings loads its scripts from a CDN; `api_page` needs none.
     api = FastAPI(
         title="Tailrace watermark server", version=__version__, lifespan=life, docs_url=None, redoc_url=None
     )
     api.state.worker = worker
+    api.state.reader = reader
     api.include_router(_router)
     api.add_exception_handler(RequestValidationError, _malformed)
     api.add_exception_handler(RefusedError, _refused)
     api.add_exception_handler(UnknownAppError, _unknown)
     api.add_exception_handler(DatabaseError, _unavailable)
+    api.add_exception_handler(BusyError, _unavailable)
     return api
 
 
@@ -71,6 +78,12 @@ def known_app(ledger: Ledger, name: str) -> App:
     if app is None:
         raise UnknownAppError(f"there is no application {name!r}")
     return app
+
+
+def reader_of(request: Request) -> Reader:
+    """The reader of the application that serves a request."""
+    reader: Reader = request.app.state.reader
+    return reader
 
 
 def worker_of(request: Request) -> Worker:
@@ -90,7 +103,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         413: "The body is too large.",
         421: "The server isn't asked by a loopback name.",
         422: "A value is malformed or out of its limits.",
-        503: "The database fails: nothing is acknowledged, send it again.",
+        408: "The body doesn't come.",
+        503: "The database fails, or too much waits: nothing is acknowledged, send it again.",
     }.items()
 }
 _router = APIRouter(prefix="/v1/apps", responses=_PROBLEMS)
@@ -102,65 +116,84 @@ async def report(app: AppName, body: protocol.Report, request: Request) -> answe
     return await worker_of(request).report(app, body)
 
 
-@_router.get("", summary="All applications")
-async def apps(request: Request) -> list[answers.AppSummary]:
+@_router.get("", summary="All applications", response_model=list[answers.AppSummary])
+async def apps(request: Request) -> Response:
     """All applications, by name."""
 
-    def read(ledger: Ledger) -> list[answers.AppSummary]:
+    def read(ledger: Ledger) -> str:
         states = (ledger.app(name) for name in ledger.names())
-        return [views.app_state(app, ledger.now(), ledger.limits) for app in states if app is not None]
+        found = [views.app_summary(app, ledger.limits) for app in states if app is not None]
+        return f"[{','.join(state.model_dump_json() for state in found)}]"
 
-    return await worker_of(request).call(read)
+    return _json(await reader_of(request).call(read))
 
 
-@_router.get("/{app}", summary="One application")
-async def one_app(app: AppName, request: Request) -> answers.AppState:
+@_router.get("/{app}", summary="One application", response_model=answers.AppState)
+async def one_app(app: AppName, request: Request) -> Response:
     """An application with the low watermarks of all its operators."""
-    return await worker_of(request).call(
-        lambda ledger: views.app_state(known_app(ledger, app), ledger.now(), ledger.limits)
+    return await _shown(
+        request, app, lambda ledger, known: views.app_state(known, ledger.now(), ledger.limits)
     )
 
 
-@_router.get("/{app}/hosts", summary="Hosts, the slowest first")
+@_router.get("/{app}/hosts", summary="Hosts, the slowest first", response_model=answers.HostPage)
 async def hosts(
     app: AppName, request: Request, operator: Operator = None, limit: Limit = 20, offset: Offset = 0
-) -> answers.HostPage:
+) -> Response:
     """The hosts of one source, or of all."""
-    return await worker_of(request).call(
-        lambda ledger: views.host_page(known_app(ledger, app), operator, limit, offset, ledger.clock())
+    return await _shown(
+        request, app, lambda ledger, known: views.host_page(known, operator, limit, offset, ledger.clock())
     )
 
 
-@_router.get("/{app}/windows", summary="Completeness reports of windows")
+@_router.get("/{app}/windows", summary="Completeness reports of windows", response_model=answers.WindowPage)
 async def windows(
     app: AppName, request: Request, operator: Operator = None, limit: Limit = 20, offset: Offset = 0
-) -> answers.WindowPage:
+) -> Response:
     """Windows that have closed, the latest first."""
-    return await worker_of(request).call(
-        lambda ledger: views.window_page(
-            ledger.records.windows(known_app(ledger, app), operator, limit, offset)
-        )
+    return await _shown(
+        request,
+        app,
+        lambda ledger, known: views.window_page(ledger.records.windows(known, operator, limit, offset)),
     )
 
 
-@_router.get("/{app}/history", summary="Low watermarks over time")
+@_router.get("/{app}/history", summary="Low watermarks over time", response_model=answers.History)
 async def history(
     app: AppName, request: Request, since: Annotated[int, Query(ge=0, le=protocol.MAX_TIME)] = 0
-) -> answers.History:
+) -> Response:
     """Output low watermarks of the last six hours, every ten seconds in which something was reported."""
-    return await worker_of(request).call(
-        lambda ledger: views.history(ledger.records.history(known_app(ledger, app), since))
-    )
+
+    def read(ledger: Ledger) -> str:
+        rows = ledger.records.history(known_app(ledger, app), since)
+        # Hundreds of thousands of points: as text at once.
+        series: dict[str, list[dict[str, int]]] = {}
+        for operator, at, low in rows:
+            series.setdefault(operator, []).append({"at": at, "low_watermark": low})
+        return json.dumps({"series": series})
+
+    return _json(await reader_of(request).call(read))
 
 
-@_router.get("/{app}/overrides", summary="The audit table")
-async def overrides(
-    app: AppName, request: Request, limit: Limit = 20, offset: Offset = 0
-) -> answers.OverridePage:
+@_router.get("/{app}/overrides", summary="The audit table", response_model=answers.OverridePage)
+async def overrides(app: AppName, request: Request, limit: Limit = 20, offset: Offset = 0) -> Response:
     """What operators have decided over the rules, the latest first."""
-    return await worker_of(request).call(
-        lambda ledger: views.override_page(ledger.records.audit(known_app(ledger, app), limit, offset))
+    return await _shown(
+        request,
+        app,
+        lambda ledger, known: views.override_page(ledger.records.audit(known, limit, offset)),
     )
+
+
+async def _shown(request: Request, app: str, view: Callable[[Ledger, App], BaseModel]) -> Response:
+    """A view of an application, written as JSON in the reader's thread too."""
+    return _json(
+        await reader_of(request).call(lambda ledger: view(ledger, known_app(ledger, app)).model_dump_json())
+    )
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")
 
 
 @_router.post("/{app}/overrides", summary="Advance, undo, exclude, include, remove or purge")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from tailrace.server.views import thinned
 from tailrace.server.wording import shown_lag, shown_time
 
 if TYPE_CHECKING:
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 1_040, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 12, 12, 28
-_MAX_SERIES = 8
-_MAX_POINTS = 400
+MAX_SERIES = 8
+"""Series that a chart has at most."""
+
 _SECOND = 1_000_000
 # Steps of an axis of durations, in seconds, that people can read.
 _STEPS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
@@ -70,14 +72,8 @@ def _chosen(history: History) -> dict[str, Sequence[HistoryPoint]]:
     behind = sorted(
         (name for name in history.series if name), key=lambda name: history.series[name][-1].low_watermark
     )
-    names = [name for name in ("", *behind[: _MAX_SERIES - 1]) if name in history.series]
-    return {name: _thinned(history.series[name]) for name in names}
-
-
-def _thinned(points: Sequence[HistoryPoint]) -> Sequence[HistoryPoint]:
-    every = -(-len(points) // _MAX_POINTS)
-    # From the end, so that the newest point is always there.
-    return points[::-1][::every][::-1]
+    names = [name for name in ("", *behind[: MAX_SERIES - 1]) if name in history.series]
+    return {name: thinned(history.series[name]) for name in names}
 
 
 def _lag(point: HistoryPoint) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tailrace.server.topology import layers
@@ -18,6 +19,9 @@ _WIDTH, _HEIGHT = 232, 92
 _GAP_X, _GAP_Y = 64, 18
 _LINE = 17
 _CUT = 26
+_MOST_EDGES = 2_000
+MOST_DRAWN = 200
+"""Operators of one drawing: of more nobody makes sense."""
 
 
 def topology(operators: Sequence[OperatorState], held_by: Sequence[str]) -> str:
@@ -27,6 +31,7 @@ def topology(operators: Sequence[OperatorState], held_by: Sequence[str]) -> str:
         operators: of one application.
         held_by: those that hold the global low watermark back; they are marked.
     """
+    operators = operators[:MOST_DRAWN]
     columns: dict[int, list[str]] = defaultdict(list)
     for name, layer in layers({o.operator: o.upstreams for o in operators}).items():
         columns[layer].append(name)
@@ -41,7 +46,7 @@ def topology(operators: Sequence[OperatorState], held_by: Sequence[str]) -> str:
         for layer, names in columns.items()
         for row, name in enumerate(names)
     }
-    parts = [*_edges(operators, at)]
+    parts = [*islice(_edges(operators, at), _MOST_EDGES)]
     for operator in operators:
         parts.extend(_box(operator, *at[operator.operator], holds=operator.operator in held_by))
     return (

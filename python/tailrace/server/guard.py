@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-import hmac
+import ipaddress
 import json
 from typing import TYPE_CHECKING
+
+from tailrace.server.tokens import right_for
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from tailrace.server.tokens import Tokens
+
 MAX_BODY = 16 * 2**20
 """Bytes of a request's body: a report of 100,000 hosts fits."""
 
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+MAX_BODIES = 256 * 2**20
+"""Bytes of all bodies that are on their way, or wait to be read."""
+
+BODY_SECONDS = 30
+"""How long a body may take."""
+
+# A client that is told of its fault while it still writes may see a reset in place of the answer.
+_MAX_DISCARDED = 4 * MAX_BODY
 _OPEN = ("/healthz",)
 _READING = ("GET", "HEAD", "OPTIONS")
 # A page that somebody else's page embeds or feeds can't be made to act or to leak.
@@ -23,57 +35,109 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )
+_Refusal = tuple[int, str]
 
 
 class Guard:
-    """ASGI middleware: token, host name, site, size of the body; adds security headers to every answer.
+    """ASGI middleware: token, host name, site, size and time of the body; security headers on every answer.
 
     Args:
         app: what it guards.
-        token: who asks must have it, as `Authorization: Bearer TOKEN` or, in a browser, as the password of
+        tokens: who asks must have one, as `Authorization: Bearer TOKEN` or, in a browser, as the password of
             any user. None: the server listens on loopback alone, and is asked by a loopback name alone, or a
             web page elsewhere could reach it through a name of its own that resolves to 127.0.0.1.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens | None) -> None:
         self._app = app
-        self._token = token
+        self._tokens = tokens
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        asks_for_head = scope["method"] == "HEAD"
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+            elif asks_for_head and message["type"] == "http.response.body":
+                message = {**message, "body": b""}
             await send(message)
 
         headers = dict(scope["headers"])
-        refusal = self._refuse_asker(scope["path"], headers) or _refuse_site(scope["method"], headers)
-        body: bytes | None = b""
-        if refusal is None:
-            body = await _read(headers, receive)
-            if body is None:
-                refusal = (413, f"the body is larger than {MAX_BODY:,} bytes")
-        if refusal is not None or body is None:
-            await _answer(send_guarded, *(refusal or (413, "")))
+        refusal = self._refuse_asker(scope, headers) or _refuse_site(scope["method"], headers)
+        if refusal is not None:
+            await _answer(send_guarded, *refusal)
             return
-        await self._app(scope, _replay(body, receive), send_guarded)
+        parts: list[bytes] = []
+        try:
+            refusal = await self._read(headers, receive, parts)
+            if refusal is not None:
+                await _answer(send_guarded, *refusal)
+                return
+            given = {**scope, "method": "GET"} if asks_for_head else scope
+            await self._app(given, _replay(b"".join(parts), receive), send_guarded)
+        finally:
+            self._held -= sum(map(len, parts))
 
-    def _refuse_asker(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
-        if path in _OPEN:
+    def _refuse_asker(self, scope: Scope, headers: dict[bytes, bytes]) -> _Refusal | None:
+        if scope["path"] in _OPEN:
             return None
-        if self._token is None:
+        if self._tokens is None:
             host = headers.get(b"host", b"").decode("latin-1")
-            name = host if host.endswith("]") else host.rpartition(":")[0] or host
-            return None if name in _LOOPBACK else (421, f"this server answers on loopback, not as {host!r}")
+            return None if _is_loopback(host) else (421, f"this server answers on loopback, not as {host!r}")
         given = _token_of(headers.get(b"authorization", b""))
-        # compare_digest takes the same time wherever the first difference is.
-        if given is not None and hmac.compare_digest(given, self._token.encode()):
-            return None
-        return 401, "a bearer token is needed, and this request has none or a wrong one"
+        rights = set() if given is None else self._tokens.rights(given)
+        if not rights:
+            return 401, "a bearer token is needed, and this request has none or a wrong one"
+        needed = right_for(scope["method"], scope["path"])
+        return None if needed in rights else (403, f"this token is none of those that may {needed}")
+
+    async def _read(
+        self, headers: dict[bytes, bytes], receive: Receive, parts: list[bytes]
+    ) -> _Refusal | None:
+        """Takes the whole body in; what refuses it is found while it comes."""
+        length = headers.get(b"content-length", b"0")
+        told = int(length[:20]) if length.isdigit() else 0
+        too_large = (413, f"the body is larger than {MAX_BODY:,} bytes")
+        if told > _MAX_DISCARDED:
+            return too_large
+        refusal = too_large if told > MAX_BODY else None
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return 400, "the body has no end"
+                    part = message.get("body", b"")
+                    more = message.get("more_body", False)
+                    size += len(part)
+                    if size > MAX_BODY:
+                        refusal = too_large
+                    elif refusal is None and self._held + len(part) > MAX_BODIES:
+                        refusal = (503, "too many bodies are on their way: send it again")
+                    if refusal is not None and size > _MAX_DISCARDED:
+                        return refusal
+                    if refusal is None:
+                        parts.append(part)
+                        self._held += len(part)
+        except TimeoutError:
+            return 408, f"the body has taken more than {BODY_SECONDS} s"
+        return refusal
+
+
+def _is_loopback(host: str) -> bool:
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    try:
+        # A name could be made to resolve to it, a number is what it is.
+        return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _refuse_site(method: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
@@ -101,25 +165,6 @@ def _token_of(authorization: bytes) -> bytes | None:
     return None
 
 
-async def _read(headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
-    """The whole body; None as soon as it is too large."""
-    length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length[:20]) > MAX_BODY:
-        return None
-    parts: list[bytes] = []
-    size = 0
-    more = True
-    while more:
-        message = await receive()
-        part = message.get("body", b"")
-        more = message["type"] == "http.request" and message.get("more_body", False)
-        size += len(part)
-        if size > MAX_BODY:
-            return None
-        parts.append(part)
-    return b"".join(parts)
-
-
 def _replay(body: bytes, receive: Receive) -> Receive:
     pending = [body]
 
@@ -134,6 +179,8 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 async def _answer(send: Send, status: int, reason: str) -> None:
     body = json.dumps({"detail": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status in {400, 408, 413}:  # the rest of the body isn't waited for
+        headers.append((b"connection", b"close"))
     if status == 401:  # noqa: PLR2004  its name in the line below
         headers.append((b"www-authenticate", b'Basic realm="tailrace watermark server", Bearer'))
     await send({"type": "http.response.start", "status": status, "headers": headers})

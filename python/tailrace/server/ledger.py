@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from tailrace.server import answering, decisions, intake
 from tailrace.server.clock import SECOND, Moment, ticks, wall_clock
 from tailrace.server.database import DatabaseError
-from tailrace.server.protocol import MAX_IDLE_NAMED
 from tailrace.server.records import Records
 from tailrace.server.reporter import RefusedError
 from tailrace.server.state import App, Limits
@@ -49,6 +48,7 @@ class Ledger:
 
     Attributes:
         tidy: does what commits have left for later.
+        close: gives the connection back.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Ledger:
         self.clock = clock
         self.store = store
         self.tidy = database.tidy
+        self.close = database.close
         self.records = Records(database)
         self.limits = limits or Limits()
         self._tick = tick or (ticks if clock is wall_clock else clock)
@@ -174,7 +175,7 @@ class Ledger:
             except RefusedError as error:
                 found[i] = error
         if app.id:
-            self._log_silence(app, list(taken.values()))
+            answering.log_silence(app, list(taken.values()))
             is_due = self._tell_readers(app)
             # What follows now, without what was told: who has come new isn't told what others were told.
             computed = app.computed(self.limits)
@@ -281,19 +282,6 @@ class Ledger:
         app.told = low.application
         self.store.put_app(app)
         return self._sample(app, low)
-
-    def _log_silence(self, app: App, reports: Sequence[Report]) -> None:
-        for report in reports:
-            for reported in report.operators:
-                operator = app.operators[reported.operator]
-                hosts = operator.reporters[report.client].hosts
-                idle = hosts.newly_idle() if operator.is_source else []
-                if idle:
-                    _log.warning(
-                        "%s/%s: nothing of %s%s for %s microseconds in which others rose: not waited for",
-                        *(app.name, operator.name, ", ".join(idle[:MAX_IDLE_NAMED])),
-                        *(" and others" if len(idle) > MAX_IDLE_NAMED else "", hosts.idle_after),
-                    )
 
     def _sample(self, app: App, low: LowWatermarks) -> bool:
         now = self.clock()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 
 from tailrace.server import views
-from tailrace.server.api import worker_of
+from tailrace.server.api import reader_of, worker_of
 from tailrace.server.clock import SECOND
 
 if TYPE_CHECKING:
@@ -32,14 +32,19 @@ async def metrics(request: Request) -> Response:
         apps = (ledger.app(name) for name in ledger.names())
         return [views.app_state(app, ledger.now(), ledger.limits) for app in apps if app is not None]
 
-    worker = worker_of(request)
-    states = await worker.call(read)
-    return Response("\n".join([*_lines(states, worker.tally), ""]), media_type=_TYPE)
+    tally = worker_of(request).tally
+    text = await reader_of(request).share(
+        "metrics", lambda ledger: "\n".join([*_lines(read(ledger), tally), ""])
+    )
+    return Response(text, media_type=_TYPE)
 
 
 @router.get("/healthz")
-async def healthz() -> Response:
-    """Answers as soon as all applications are loaded."""
+async def healthz(request: Request) -> Response:
+    """Answers well as long as the database can be read, and the last transaction has gone well."""
+    await reader_of(request).share("health", lambda ledger: ledger.names())
+    if worker_of(request).tally.is_failing:
+        return Response("the last transaction has failed\n", 503, media_type="text/plain")
     return Response("ok\n", media_type="text/plain")
 
 

@@ -10,7 +10,7 @@ from tailrace.server.database import DatabaseError
 from tailrace.server.migration import OLDEST, migrate
 from tailrace.server.schema import FORMAT, TABLES
 from tailrace.server.sqlite import SQLiteDatabase
-from tailrace.server.wording import shown_url
+from tailrace.server.wording import shown_url, without_secrets
 
 if TYPE_CHECKING:
     from tailrace.server.database import Database
@@ -33,11 +33,11 @@ def open_database(url: str) -> Database:
             _create_tables(database)
     except DatabaseError as error:
         raise TailraceServerError(
-            f"The store {shown_url(url)} can't be opened: {error} Check that it is there, that it may be "
-            "written, and that it is this server's.",
+            f"The store {shown_url(url)} can't be opened: {without_secrets(str(error), url)} Check that it "
+            "is there, that it may be written, and that it is this server's.",
             condition="TAILRACE_SERVER_STORE_UNREACHABLE",
             parameters={"store": shown_url(url)},
-        ) from error
+        ) from None  # the driver's own text may have the password
     return database
 
 

@@ -95,7 +95,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _ask(server: str, path: str, token: str | None) -> Any:  # noqa: ANN401  it is JSON
-    if urlsplit(server).scheme not in {"http", "https"}:
+    if not _is_server(server):
         raise TailraceServerError(
             f"{server!r} is no server. Name its URL, for instance http://127.0.0.1:7171.",
             condition="TAILRACE_SERVER_ADDRESS_INVALID",
@@ -121,6 +121,16 @@ def _ask(server: str, path: str, token: str | None) -> Any:  # noqa: ANN401  it 
             condition="TAILRACE_SERVER_UNREACHABLE",
             parameters={"server": server},
         ) from error
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # the port
+        return False
+    named = parts.scheme in {"http", "https"} and bool(parts.hostname) and port != 0
+    return named and not any(letter.isspace() for letter in url) and "@" not in parts.netloc
 
 
 def _reason(body: bytes) -> str:

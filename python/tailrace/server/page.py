@@ -9,19 +9,22 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from tailrace._version import __version__
 from tailrace.server import views
-from tailrace.server.api import known_app, worker_of
+from tailrace.server.api import known_app, reader_of
+from tailrace.server.chart import MAX_SERIES
 from tailrace.server.ledger import HISTORY_KEPT, Ledger
 from tailrace.server.protocol import Name
+from tailrace.server.reading import Reader
 from tailrace.server.sections import Standing, sections
 
 _HOSTS = 15
 _WINDOWS = 12
 _OVERRIDES = 10
+_TABS = 100
 
 _router = APIRouter(include_in_schema=False)
 AppName = Annotated[Name | None, Query()]
@@ -84,16 +87,17 @@ def mount_page(api: FastAPI) -> None:
 @_router.get("/")
 async def page(request: Request, app: AppName = None) -> HTMLResponse:
     """The page of an application, or of the first one."""
-    worker = worker_of(request)
-    names = await worker.call(lambda ledger: ledger.names())
+    reader = reader_of(request)
+    names = await reader.share("names", lambda ledger: ledger.names())
     chosen = app or next(iter(names), "")
     current = {chosen: " aria-current=page"}
     tabs = "".join(
-        f'<a href="/?app={quote(name, safe="")}"{current.get(name, "")}>{escape(name)}</a>' for name in names
+        f'<a href="/?app={quote(name, safe="")}"{current.get(name, "")}>{escape(name)}</a>'
+        for name in dict.fromkeys([*names[:_TABS], *([chosen] if chosen in names else [])])
     )
     main = _EMPTY
     if chosen:
-        main = _MAIN.substitute(sections(await worker.call(lambda ledger: _standing(ledger, chosen))))
+        main = _MAIN.substitute(await _parts(reader, chosen))
     title = escape(f"{chosen} – watermarks" if chosen else "Watermarks")  # noqa: RUF001  a dash, as it is meant
     html = _PAGE.substitute(
         title=title, app=escape(chosen), tabs=tabs, main=main, version=escape(__version__)
@@ -102,22 +106,31 @@ async def page(request: Request, app: AppName = None) -> HTMLResponse:
 
 
 @_router.get("/page.json")
-async def parts(request: Request, app: AppName = None) -> dict[str, dict[str, str]]:
+async def parts(request: Request, app: AppName = None) -> Response:
     """The parts of the page as they are now; without an application, none as long as there is none."""
-    worker = worker_of(request)
+    reader = reader_of(request)
     if app is None:
-        names = await worker.call(lambda ledger: ledger.names())
-        return {"apps": dict.fromkeys(names, "")}
-    return {"sections": sections(await worker.call(lambda ledger: _standing(ledger, app)))}
+        names = await reader.share("names", lambda ledger: ledger.names())
+        return JSONResponse({"apps": dict.fromkeys(names, "")})
+    return JSONResponse({"sections": await _parts(reader, app)})
+
+
+async def _parts(reader: Reader, name: str) -> dict[str, str]:
+    # All who have the page open ask every other second: it is worked out once for them.
+    return await reader.share(("page", name), lambda ledger: sections(_standing(ledger, name)))
 
 
 def _standing(ledger: Ledger, name: str) -> Standing:
     app = known_app(ledger, name)
     now = ledger.clock()
+    state = views.app_state(app, ledger.now(), ledger.limits)
+    # The chart shows the slowest, and theirs alone is read.
+    slowest = sorted(state.topology, key=lambda o: (o.output_low_watermark or 0, o.operator))
+    charted = ["", *(o.operator for o in slowest[:MAX_SERIES])]
     return Standing(
-        app=views.app_state(app, ledger.now(), ledger.limits),
+        app=state,
         hosts=views.host_page(app, None, _HOSTS, 0, now),
         windows=views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
-        history=views.history(ledger.records.history(app, now - HISTORY_KEPT)),
+        history=views.history(ledger.records.history(app, now - HISTORY_KEPT, charted)),
         overrides=views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),
     )

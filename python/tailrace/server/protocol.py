@@ -176,16 +176,17 @@ class Report(_Request):
         return self
 
 
+_ACTIONS = """advance: the operator's output low watermark, to a time, with `confirm`. undo: takes
+its advance back, and what followed of it here. exclude: a host of a source stops counting. include:
+it counts again. remove: a client of an operator, the operator, or the whole application is retired
+or has another name; it is back when it is reported again. purge: the operator or the application is
+forgotten with all that was told of it, with `confirm`."""
+
+
 class OverrideRequest(_Request):
     """An operator's decision over the rules. It is written to the audit table with its name and reason."""
 
-    action: Literal["advance", "undo", "exclude", "include", "remove", "purge"] = Field(
-        description="advance: the operator's output low watermark, to a time, with `confirm`. undo: takes "
-        "its advance back, and what followed of it here. exclude: a host of a source stops counting. "
-        "include: it counts again. remove: a client of an operator, the operator, or the whole "
-        "application is retired or has another name; it is back when it is reported again. purge: the operator or the whole "
-        "application is forgotten with all that was told of it, with `confirm`."
-    )
+    action: Literal["advance", "undo", "exclude", "include", "remove", "purge"] = Field(description=_ACTIONS)
     operator: Name | None = Field(None, description="With remove and purge optional: without it all.")
     client: Name | None = Field(None, description="With remove, optional: that query alone.")
     to: Time | None = Field(None, description="With advance.")

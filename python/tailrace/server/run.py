@@ -3,62 +3,98 @@
 from __future__ import annotations
 
 import ipaddress
-import os
+import logging
 import socket
+import sys
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.errors import TailraceServerError
-from tailrace.server.wording import shown_url
+from tailrace.server.tokens import TOKEN_VARIABLE, Tokens
+from tailrace.server.wording import shown_url, without_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fastapi import FastAPI
 
-TOKEN_VARIABLE = "TAILRACE_WATERMARK_TOKEN"  # noqa: S105  the name of a variable
-_LEAST_TOKEN = 16
+    from tailrace.server.connections import Crowd
+
 _BACKLOG = 1_024
 # Clients come each second or each batch: a connection outlives the pause between two slow batches.
 _KEEP_ALIVE_SECONDS = 120
+# What is half sent when the server is told to end isn't waited for any longer: it will be sent again.
+_ENDING_SECONDS = 3
+# Threads of readers take turns with the one of reports: shorter ones than Python's.
+_TURN_SECONDS = 0.0005
 
 
-def serve(listen: str, store: str, token_file: Path | None) -> None:
+@dataclass(frozen=True)
+class Options:
+    """How a server serves.
+
+    Attributes:
+        tokens: what askers must have; None lets everybody in who asks by a loopback name.
+        certificate: of TLS, a PEM file with the chain; None: plain HTTP.
+        key: of the certificate, if it isn't in the same file.
+        future_limit: how far ahead of the clock a time may be, in seconds.
+        forget_hosts_after: how long a host without a roster may be silent, in seconds.
+    """
+
+    tokens: Tokens | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    future_limit: int = 86_400
+    forget_hosts_after: int = 7 * 86_400
+    log: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
+
+
+def serve(listen: str, store: str, options: Options | None = None) -> None:
     """Serves until the process is told to end.
 
     Args:
         listen: "HOST:PORT"; port 0 takes a free one, which the first line printed names.
         store: the URL of the database, see `opening.open_database`.
-        token_file: a file whose first line is the bearer token; None takes the variable
-            TAILRACE_WATERMARK_TOKEN, if it is set.
+        options: how.
 
     Raises:
         TailraceServerError: an option makes no sense, a package is missing, the address is taken, the store
             can't be opened, or the address is reachable from elsewhere and there is no token.
     """
+    options = options or Options()
     host, port = parse_address(listen)
-    token = read_token(token_file)
-    if token is None and not _is_loopback(host):
+    if options.tokens is None and not _is_loopback(host):
         raise TailraceServerError(
             f"{host} can be reached from other machines, and there is no token: everybody could move the "
             f"watermarks. Name a --token-file or set {TOKEN_VARIABLE}, or listen on 127.0.0.1.",
             condition="TAILRACE_SERVER_TOKEN_MISSING",
             parameters={"host": host},
         )
-    application = build(store, token)
+    _check_tls(options)
+    if options.certificate is None and not _is_loopback(host):
+        options.log.warning(
+            "Without --tls-certificate tokens and reports pass the network as plain text: let only a network "
+            "that is trusted reach %s, or a proxy that speaks TLS",
+            host,
+        )
+    application = build(store, options.tokens, options)
+    scheme = "http" if options.certificate is None else "https"
     with _listening(host, port) as listener:
         at = f"[{host}]" if ":" in host else host
-        if not _run(application, listener, f"Watermark server on http://{at}:{listener.getsockname()[1]}"):
-            raise TailraceServerError(
-                f"The applications in {shown_url(store)} can't be read; the reason is printed above.",
-                condition="TAILRACE_SERVER_STORE_UNREACHABLE",
-                parameters={"store": shown_url(store)},
-            )
+        _run(
+            application,
+            listener,
+            options,
+            f"Watermark server on {scheme}://{at}:{listener.getsockname()[1]}",
+        )
 
 
-def _run(application: FastAPI, listener: socket.socket, announcement: str) -> bool:
-    """Serves until a signal; False if the application hasn't started."""
+def _run(application: FastAPI, listener: socket.socket, options: Options, announcement: str) -> None:
+    """Serves until a signal."""
     import uvicorn  # noqa: PLC0415  an extra of its own; `build` has said what to install
+
+    from tailrace.server.connections import Crowd, most_connections, protocol_of  # noqa: PLC0415
 
     class Announced(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -66,30 +102,39 @@ def _run(application: FastAPI, listener: socket.socket, announcement: str) -> bo
             if self.started:
                 print(announcement, flush=True)
 
+    crowd: Crowd = Crowd(most_connections())
     server = Announced(
         uvicorn.Config(
             application,
-            log_level="warning",
+            http=protocol_of(crowd),
+            ws="none",
+            # No line a bad request: who sends many would fill the disk.
+            log_level="error",
             access_log=False,
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_ENDING_SECONDS,
+            ssl_certfile=options.certificate,
+            ssl_keyfile=options.key,
         )
     )
+    sys.setswitchinterval(_TURN_SECONDS)
     # Ended from the keyboard is ended well: uvicorn has answered what it had taken by then.
     with suppress(KeyboardInterrupt, SystemExit):
         server.run(sockets=[listener])
-    return server.started
 
 
-def build(store: str, token: str | None) -> FastAPI:
+def build(store: str, tokens: Tokens | str | None, options: Options | None = None) -> FastAPI:
     """Makes the ASGI application, for uvicorn or for another server.
 
     Args:
         store: the URL of the database.
-        token: what askers must have; None lets everybody in who asks by a loopback name.
+        tokens: what askers must have, one for all or each its own; None lets everybody in who asks by a
+            loopback name.
+        options: how; None: as they are by default.
 
     Raises:
-        TailraceServerError: a package is missing, or the store can't be opened.
+        TailraceServerError: a package is missing, or the store can't be opened or read.
     """
     try:
         # Late: they are an extra of their own.
@@ -97,22 +142,66 @@ def build(store: str, token: str | None) -> FastAPI:
 
         from tailrace.server.api import build_api  # noqa: PLC0415
         from tailrace.server.api_page import router as api_page  # noqa: PLC0415
+        from tailrace.server.database import DatabaseError  # noqa: PLC0415
         from tailrace.server.guard import Guard  # noqa: PLC0415
         from tailrace.server.ledger import Ledger  # noqa: PLC0415
         from tailrace.server.metrics import router as metrics  # noqa: PLC0415
         from tailrace.server.opening import open_database  # noqa: PLC0415
         from tailrace.server.page import mount_page  # noqa: PLC0415
+        from tailrace.server.reading import Reader  # noqa: PLC0415
+        from tailrace.server.state import Limits  # noqa: PLC0415
         from tailrace.server.store import Store  # noqa: PLC0415
         from tailrace.server.worker import Worker  # noqa: PLC0415
     except ImportError as error:
         raise _not_installed() from error
-    database = open_database(store)
-    api = build_api(Worker(Ledger(database, Store(database))))
+    options = options or Options()
+    limits = Limits(
+        future=options.future_limit * 1_000_000, forget_hosts_after=options.forget_hosts_after * 1_000_000
+    )
+    writing, reading = open_database(store), open_database(store)
+    ledger = Ledger(writing, Store(writing), limits=limits)
+    try:
+        ledger.load()
+    except DatabaseError as error:
+        raise TailraceServerError(
+            f"The applications in {shown_url(store)} can't be read: {without_secrets(str(error), store)}",
+            condition="TAILRACE_SERVER_STORE_UNREACHABLE",
+            parameters={"store": shown_url(store)},
+        ) from error
+    api = build_api(Worker(ledger), Reader(Ledger(reading, Store(reading), limits=limits)))
     mount_page(api)
     api.include_router(metrics)
     api.include_router(api_page)
-    api.add_middleware(Guard, token=token)
+    api.add_middleware(Guard, tokens=Tokens.one(tokens) if isinstance(tokens, str) else tokens)
     return api
+
+
+def _check_tls(options: Options) -> None:
+    if options.certificate is None:
+        if options.key is not None:
+            raise _no_certificate("there is a key and no --tls-certificate")
+        return
+    import ssl  # noqa: PLC0415  where it is asked for
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            options.certificate, options.key, password=_no_password
+        )
+    except (OSError, ValueError) as error:
+        raise _no_certificate(str(error)) from error
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted: give one that isn't, in a file that the server alone may read")
+
+
+def _no_certificate(reason: str) -> TailraceServerError:
+    return TailraceServerError(
+        f"There is no TLS with these files: {reason}. --tls-certificate takes a PEM file with the "
+        "certificate's chain, --tls-key one with its key.",
+        condition="TAILRACE_SERVER_TLS_INVALID",
+        parameters={"reason": reason},
+    )
 
 
 def parse_address(listen: str) -> tuple[str, int]:
@@ -130,32 +219,6 @@ def parse_address(listen: str) -> tuple[str, int]:
             parameters={"address": listen},
         )
     return host, int(port)
-
-
-def read_token(token_file: Path | None) -> str | None:
-    """The bearer token out of a file, or else the environment; None if there is none.
-
-    Raises:
-        TailraceServerError: the file can't be read, or the token is no good.
-    """
-    source = str(token_file or f"${TOKEN_VARIABLE}")
-    try:
-        token = (
-            os.environ.get(TOKEN_VARIABLE) if token_file is None else token_file.read_text("utf-8").strip()
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise TailraceServerError(
-            f"The token can't be read from {source}: {error}.",
-            condition="TAILRACE_SERVER_TOKEN_INVALID",
-            parameters={"source": source},
-        ) from error
-    if token is None or (len(token) >= _LEAST_TOKEN and token.isascii() and token.isprintable()):
-        return token
-    raise TailraceServerError(
-        f"The token in {source} is no good: it takes one line of at least {_LEAST_TOKEN} ASCII characters.",
-        condition="TAILRACE_SERVER_TOKEN_INVALID",
-        parameters={"source": source},
-    )
 
 
 def _is_loopback(host: str) -> bool:

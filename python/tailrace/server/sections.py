@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from tailrace.server.chart import lag_chart
-from tailrace.server.drawing import topology
+from tailrace.server.drawing import MOST_DRAWN, topology
 from tailrace.server.wording import shown_lag, shown_time
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tailrace.server import answers
 
 _MISSING_SHOWN = 3
+_WARNINGS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _summary(standing: Standing) -> str:
 
 def _operators(app: answers.AppState) -> str:
     rows = []
-    for o in app.topology:
+    for o in app.topology[:MOST_DRAWN]:
         hosts = ""
         if o.hosts is not None:
             hosts = f"{o.hosts:,}{'' if o.has_roster else ' seen'}"
@@ -75,7 +76,26 @@ def _operators(app: answers.AppState) -> str:
         )
         rows.append((o.operator, cells))
     head = ("operator", "kind", "input", "output", "lag", "completeness", "hosts", "behind", "last report")
-    return _table(head, rows, numbers={4, 5, 6, 7, 8}) if rows else _none("No operator has reported yet.")
+    if not rows:
+        return _none("No operator has reported yet.")
+    shown = f"<p class='more'>{len(rows):,} of {len(app.topology):,} operators</p>"
+    more = shown if len(app.topology) > len(rows) else ""
+    return f"{_table(head, rows, numbers={4, 5, 6, 7, 8})}{more}{_reporters(app)}"
+
+
+def _reporters(app: answers.AppState) -> str:
+    """What is odd about who reports: gone, or told of what wasn't taken."""
+    told = []
+    for o in app.topology:
+        for reporter in o.reporters:
+            ended = "has ended" if reporter.leaving else "isn't heard of"
+            if not reporter.live:
+                told.append(
+                    f"<b>{escape(o.operator)}</b>: {escape(reporter.client)} {ended} "
+                    f"({shown_lag(app.at - reporter.heard_at)} ago), and its data still counts"
+                )
+            told.extend(f"<b>{escape(o.operator)}</b>: {escape(text)}" for text in reporter.warnings)
+    return "".join(f"<p class='warning'>{text}</p>" for text in told[:_WARNINGS_SHOWN])
 
 
 def _hosts(page: answers.HostPage) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.server.database import WAIT_SECONDS, Cursor, Database
@@ -24,7 +25,7 @@ class SQLiteDatabase(Database):
     """
 
     product = "SQLite"
-    dialect = {"identity": "INTEGER PRIMARY KEY", "clustered": " WITHOUT ROWID"}  # noqa: RUF012  in the base
+    dialect = {"identity": "INTEGER PRIMARY KEY AUTOINCREMENT", "clustered": " WITHOUT ROWID"}  # noqa: RUF012  in the base
     # "WHERE true", without which SQLite takes ON CONFLICT for a join's condition.
     keyed_rows = "(SELECT key AS name, value FROM json_each(?)) AS given WHERE true"
     greatest = "max"
@@ -36,6 +37,7 @@ class SQLiteDatabase(Database):
     def __init__(self, path: str) -> None:
         self._path = path
         self._open: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
 
     def keyed(self, values: Mapping[str, int]) -> tuple[object, ...]:
         """See Database."""
@@ -59,10 +61,28 @@ class SQLiteDatabase(Database):
 
     def _execute(self, statement: str, values: Sequence[object]) -> Cursor:
         if self._open is None:
+            if self._file is not None:
+                self._check_file()  # or connecting would make another one
             self._open = sqlite3.connect(
                 self._path, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
+            self._check_file()
             self._open.execute("PRAGMA journal_mode=WAL")
             self._open.execute("PRAGMA synchronous=FULL")
             self._open.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
+        if statement in {self._begin, self._begin_snapshot}:
+            self._check_file()
         return self._open.execute(statement, values)
+
+    def _check_file(self) -> None:
+        """What is written to a file that was deleted is gone when the process ends."""
+        try:
+            found = Path(self._path).stat()
+        except OSError as error:
+            raise sqlite3.OperationalError(f"{self._path} isn't there any more: {error.strerror}") from error
+        number = (found.st_dev, found.st_ino)
+        self._file = self._file or number
+        if self._file != number:
+            raise sqlite3.OperationalError(
+                f"{self._path} is another file than the one that this server has opened: start it again"
+            )

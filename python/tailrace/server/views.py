@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tailrace.server import answers
 from tailrace.server.protocol import MissingHost
 from tailrace.server.rules import NEVER, allowed
 from tailrace.server.topology import held_by
 
+_Point = TypeVar("_Point")
 _REPORTERS = 100
+MAX_POINTS = 400
+"""Points of a line on the screen."""
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +48,16 @@ def app_state(app: App, moment: Moment, limits: Limits) -> answers.AppState:
         held_by=holders,
         held_by_clients=list(gone),
         topology=[_operator_state(o, upstreams[name], low, moment) for name, o in present.items()],
+    )
+
+
+def app_summary(app: App, limits: Limits) -> answers.AppSummary:
+    """An application without its operators."""
+    return answers.AppSummary(
+        app=app.name,
+        operators=len(app.present()),
+        global_low_watermark=app.remembered(limits).application,
+        reported_at=app.reported_at,
     )
 
 
@@ -94,11 +107,22 @@ def window_page(rows: Sequence[Row]) -> answers.WindowPage:
 
 
 def history(rows: Sequence[Row]) -> answers.History:
-    """Low watermarks over time out of the store's rows."""
-    series: dict[str, list[answers.HistoryPoint]] = {}
+    """Low watermarks over time out of the store's rows, thinned to what a screen shows."""
+    series: dict[str, list[tuple[int, int]]] = {}
     for operator, at, low in rows:
-        series.setdefault(operator, []).append(answers.HistoryPoint(at=at, low_watermark=low))
-    return answers.History(series=series)
+        series.setdefault(operator, []).append((at, low))
+    return answers.History(
+        series={
+            name: [answers.HistoryPoint(at=at, low_watermark=low) for at, low in thinned(points)]
+            for name, points in series.items()
+        }
+    )
+
+
+def thinned(points: Sequence[_Point]) -> Sequence[_Point]:
+    """Every so many of some points, the newest always, so that a screen has room for them."""
+    every = -(-len(points) // MAX_POINTS)
+    return points[::-1][::every][::-1] if every > 1 else points
 
 
 def override_page(rows: Sequence[Row]) -> answers.OverridePage:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from urllib.parse import urlsplit
+import re
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECOND = 1_000_000
 _MINUTE = 60 * _SECOND
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
+_SHOWN = 10
 
 
 def shown_time(time: int | None) -> str:
@@ -47,9 +49,31 @@ def shown_lag(lag: int | None) -> str:
 
 
 def shown_url(url: str) -> str:
-    """A URL without its password."""
+    """A URL without its secrets: the password, wherever it stands."""
     try:
-        password = urlsplit(url).password
+        parts = urlsplit(url)
+        hidden = without_secrets(url, url)
     except ValueError:
         return url.partition("://")[0] + "://..."
-    return url.replace(f":{password}@", ":***@") if password else url
+    # Whatever the rest of a broken URL is.
+    return hidden if parts.scheme else f"{hidden.partition('@')[0][:_SHOWN]}..."
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A text, for instance a driver's error, without the secrets of a URL."""
+    for secret in sorted(secrets_of(url), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def secrets_of(url: str) -> set[str]:
+    """The passwords in a database's URL, as they stand there and as they are meant."""
+    found: set[str] = set()
+    authority = (url.partition("://")[2] or url).partition("/")[0]
+    if "@" in authority:
+        found.add(authority.rpartition("@")[0].partition(":")[2])
+    for field in re.split(r"[?&]", url)[1:]:
+        name, _, value = field.partition("=")
+        if "password" in name.lower():
+            found.add(value)
+    return {text for raw in found for text in (raw, unquote(raw), unquote_plus(raw)) if text}

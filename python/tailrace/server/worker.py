@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.server.database import DatabaseError
+from tailrace.server.reading import BusyError
 from tailrace.server.reporter import RefusedError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _MAX_TOGETHER = 64
+_MOST_WAITING = 1_024
 _TIDY_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ class Tally:
     failed: int = 0
     transactions: int = 0
     transaction_seconds: float = 0.0
+    is_failing: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Worker:
         """Ends the thread when all that it was given before is done."""
         self._jobs.put(None)
         self._thread.join()
+        self._ledger.close()
 
     async def report(self, app: str, report: Report) -> ReportAnswer:
         """Takes a report in; it is in the database when this returns.
@@ -74,7 +78,10 @@ class Worker:
         Raises:
             RefusedError: it contradicts what is known.
             DatabaseError: the database fails.
+            BusyError: too many wait already.
         """
+        if self._jobs.qsize() >= _MOST_WAITING:
+            raise BusyError("too many reports are waiting: send it again")
         answer: Future[ReportAnswer] = Future()
         self._jobs.put(_Reported(app, report, answer))
         return await asyncio.wrap_future(answer)
@@ -138,9 +145,11 @@ class Worker:
             answers = self._ledger.report([(job.app, job.report) for job in jobs])
         except Exception as error:  # noqa: BLE001  raised where it is awaited
             self.tally.failed += len(jobs)
+            self.tally.is_failing = True
             for job in jobs:
                 job.answer.set_exception(error)
             return
+        self.tally.is_failing = False
         self.tally.transactions += 1
         self.tally.transaction_seconds += time.monotonic() - started
         for job, answer in zip(jobs, answers, strict=True):

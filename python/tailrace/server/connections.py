@@ -1,0 +1,156 @@
+"""Connections with an end: how many there are, and how long each may take for what it does.
+
+uvicorn waits for a request's head for ever, and takes as many connections as there are file descriptors. Here
+a connection that is too slow is cut off, and when there are too many, the one that has been idle for longest
+makes room for the new one, so that who says nothing can't keep out who reports.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+HEAD_SECONDS = 10
+"""How long the head of a request may take, from the connection or from its first byte on."""
+
+REQUEST_SECONDS = 60
+"""How long a request may take from its head to the end of its answer, the client's reading too."""
+
+MOST_CONNECTIONS = 4_096
+_FILES = 16_384
+# The database, the listener, the log, and what Python opens while it works.
+_OTHER_FILES = 64
+_SWEEP_SECONDS = 1.0
+
+_HEAD, _BUSY, _IDLE = range(3)
+
+
+class Crowd:
+    """All connections of a server.
+
+    Args:
+        most: how many there may be.
+        head_seconds: see HEAD_SECONDS.
+        request_seconds: see REQUEST_SECONDS.
+
+    Attributes:
+        cut_off: how many were cut off since the server started.
+    """
+
+    def __init__(
+        self, most: int, head_seconds: float = HEAD_SECONDS, request_seconds: float = REQUEST_SECONDS
+    ) -> None:
+        self.cut_off = 0
+        self._most = most
+        self._seconds = {_HEAD: head_seconds, _BUSY: request_seconds}
+        self._here: set[Connection] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def enter(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        """Takes one more in, and another one out if there are too many."""
+        if len(self._here) >= self._most:
+            self._cut(self._idlest() or connection)
+            if connection.transport.is_closing():
+                return
+        self._here.add(connection)
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep, loop)
+
+    def leave(self, connection: Connection) -> None:
+        """One is closed."""
+        self._here.discard(connection)
+
+    def _idlest(self) -> Connection | None:
+        # Who hasn't said what it wants before who has been served.
+        for state in (_HEAD, _IDLE):
+            waiting = [one for one in self._here if one.state == state]
+            if waiting:
+                return min(waiting, key=lambda one: one.since)
+        return None
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = time.monotonic()
+        for one in list(self._here):
+            limit = self._seconds.get(one.state)
+            if limit is not None and now - one.since > limit:
+                self._cut(one)
+            elif one.transport.is_closing() and now - one.since > self._seconds[_BUSY]:
+                self._cut(one)  # closed, and what it should read yet isn't read
+        self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep, loop) if self._here else None
+
+    def _cut(self, connection: Connection) -> None:
+        self.cut_off += 1
+        self._here.discard(connection)
+        # Not closed: that would wait for the client to read what is written already.
+        connection.transport.abort()
+
+
+class Connection(H11Protocol):
+    """uvicorn's protocol, with the time since when it does what it does.
+
+    Attributes:
+        crowd: that it belongs to; of a subclass, from `protocol_of`.
+        state: whether it waits for a head, is at work, or is kept open between requests.
+        since: when it began to, in seconds of the monotonic clock.
+    """
+
+    crowd: Crowd
+    state = _HEAD
+    since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio."""
+        super().connection_made(transport)
+        self.since = time.monotonic()
+        self.crowd.enter(self, self.loop)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self.crowd.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """See uvicorn."""
+        self._enter(_IDLE)
+        super().on_response_complete()
+        self._look()
+
+    def _look(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            if self.state != _BUSY:
+                self._enter(_BUSY)
+        elif self.conn.trailing_data[0] and self.state != _HEAD:
+            self._enter(_HEAD)
+
+    def _enter(self, state: int) -> None:
+        self.state, self.since = state, time.monotonic()
+
+
+def protocol_of(crowd: Crowd) -> type[Any]:
+    """The protocol for uvicorn's Config of a server with some crowd."""
+    return type("Connection", (Connection,), {"crowd": crowd})
+
+
+def most_connections() -> int:
+    """How many connections the process has file descriptors for, after asking for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):  # what there is has to do
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    room = MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - _OTHER_FILES
+    return max(16, min(MOST_CONNECTIONS, room))

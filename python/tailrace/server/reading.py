@@ -1,0 +1,73 @@
+"""All that only reads: in a thread and on a connection of its own, so that no reader holds a report up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from tailrace.server.ledger import Ledger
+
+_Result = TypeVar("_Result")
+
+MOST_WAITING = 256
+"""Reads that wait at most; one more is told to come again."""
+
+SHARED_SECONDS = 2.0
+"""How old what is shown to many may be: the pages that are open ask as often."""
+
+_MOST_SHARED = 256
+
+
+class BusyError(Exception):
+    """Too many requests wait: what is asked for isn't done. Its text is for the client."""
+
+
+class Reader:
+    """Runs what reads, in order, on a ledger that nobody writes with.
+
+    Args:
+        ledger: of a database connection of its own; nobody else may use it.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._thread = ThreadPoolExecutor(1, "watermark-reader")
+        self._waiting = 0
+        self._shared: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
+
+    def stop(self) -> None:
+        """Ends the thread; what waits isn't done."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._ledger.close()
+
+    async def call(self, function: Callable[[Ledger], _Result]) -> _Result:
+        """Runs a function on the ledger and returns, or raises, what it does.
+
+        Raises:
+            BusyError: too many wait already.
+        """
+        if self._waiting >= MOST_WAITING:
+            raise BusyError("too many readers are waiting: ask again")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, function, self._ledger)
+        finally:
+            self._waiting -= 1
+
+    async def share(self, key: Hashable, function: Callable[[Ledger], _Result]) -> _Result:
+        """As `call`, once for all who ask for the same within SHARED_SECONDS."""
+        now = time.monotonic()
+        at, known = self._shared.get(key, (0.0, None))
+        if known is None or (known.done() and (now - at > SHARED_SECONDS or known.exception() is not None)):
+            if len(self._shared) >= _MOST_SHARED:
+                self._shared = {k: v for k, v in self._shared.items() if now - v[0] <= SHARED_SECONDS}
+            known = asyncio.ensure_future(self.call(function))
+            self._shared[key] = (now, known)
+        # Who has asked first may go away: the others still wait for it.
+        found: _Result = await asyncio.shield(known)
+        return found

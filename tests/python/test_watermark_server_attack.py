@@ -1,0 +1,394 @@
+"""The server under attack: slow and silent connections, too much at once, odd topologies, tokens."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPSConnection
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from tailrace.cli import main
+from tailrace.server import connections, guard, intake
+from tailrace.server.ledger import Ledger
+from tailrace.server.opening import open_database
+from tailrace.server.protocol import OverrideRequest, Report
+from tailrace.server.reporter import RefusedError
+from tailrace.server.run import build
+from tailrace.server.state import Limits
+from tailrace.server.store import Store
+from tailrace.server.tokens import Tokens
+from tailrace.server.views import app_state
+from watermark_servers import JSON, ServerProcess, T, report, running, sink, source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.server.answers import ReportAnswer
+
+READ, SEND, DECIDE = "the token of readers", "the token of queries", "the token of people"
+BODY = report(source({"h": T}))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
+    yield Ledger(database, Store(database), lambda: T)
+    database.close()
+
+
+def tell(ledger: Ledger, body: dict[str, Any], app: str = "app") -> ReportAnswer:
+    (answer,) = ledger.report([(app, Report.model_validate(body))])
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def decide(ledger: Ledger, action: str, app: str = "app", **fields: object) -> None:
+    given = {"operator": "source", "name": "dana", "reason": "a test", **fields}
+    ledger.override(app, OverrideRequest.model_validate({"action": action, **given}))
+
+
+def opened(server: ServerProcess, sent: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    connection.sendall(sent)
+    return connection
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        while connection.recv(1_000):
+            pass
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_slow_connections_dont_block_reports(tmp_path: Path) -> None:
+    """X1: as many idle connections as there were file descriptors stopped everybody."""
+    head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
+    limited = f"ulimit -n 200; exec {sys.executable} -m tailrace watermark-server --listen 127.0.0.1:0"
+    limited += f" --store sqlite:///{tmp_path / 'w.db'}"
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", limited], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    server = ServerProcess.at(int(process.stdout.readline().rpartition(":")[2]))
+    try:
+        with ExitStack() as stack:
+            for n in range(450):
+                sent = (b"", b"GET / HT", head, head + b"\r\n{")[n % 4]
+                stack.enter_context(opened(server, sent))
+                if n % 50 == 49:
+                    # Among them, and when there are more than the server has room for.
+                    assert server.post(BODY)["global_low_watermark"] == T
+        # One that has been served is kept while others are turned away.
+        kept = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        for _ in range(2):
+            kept.request("GET", "/healthz")
+            assert kept.getresponse().read() == b"ok\n"
+        kept.close()
+    finally:
+        process.terminate()
+        _, told = process.communicate(timeout=20)
+    assert told == "", "no line for each of them"
+
+
+def test_who_is_too_slow_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import uvicorn  # noqa: PLC0415  of this test alone
+
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
+    crowd = connections.Crowd(50, head_seconds=0.3, request_seconds=2)
+    application = build(f"sqlite:///{tmp_path / 'w.db'}", None)
+    config = uvicorn.Config(
+        application, port=0, http=connections.protocol_of(crowd), ws="none", log_level="error"
+    )
+    served = uvicorn.Server(config)
+    thread = threading.Thread(target=served.run)
+    thread.start()
+    try:
+        end = time.monotonic() + 20
+        while not served.started:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        port = served.servers[0].sockets[0].getsockname()[1]
+        server = ServerProcess.at(port)
+        assert is_closed(opened(server, b""))
+        assert is_closed(opened(server, b"GET /healthz HT"))
+        head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"
+        slow = opened(server, head)
+        assert slow.recv(1_000).startswith(b"HTTP/1.1 408 ")
+        assert is_closed(slow)
+        assert crowd.cut_off >= 2
+        assert server.post(BODY)["global_low_watermark"] == T
+    finally:
+        served.should_exit = True
+        thread.join()
+
+
+def test_too_many_connections_take_the_place_of_those_that_say_nothing() -> None:
+    class Transport:
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+        def is_closing(self) -> bool:
+            return self.aborted
+
+    class Loop:
+        def call_later(self, *_: object) -> None:
+            pass
+
+    class One:
+        def __init__(self, state: int, since: float) -> None:
+            self.state, self.since, self.transport = state, since, Transport()
+
+    head, busy, idle = 0, 1, 2
+    loop: Any = Loop()
+    crowd = connections.Crowd(3)
+    every: list[Any] = [One(busy, 0), One(idle, 1), One(head, 5), One(head, 9), One(busy, 10), One(busy, 11)]
+    last: Any = One(busy, 12)
+    for one in [*every, last]:
+        crowd.enter(one, loop)
+    # Those that have said nothing go first, then those between two requests, and never one at work.
+    assert [one.transport.aborted for one in every] == [False, True, True, True, False, False]
+    assert last.transport.aborted
+
+
+def test_a_server_that_is_told_to_end_waits_for_nobody(tmp_path: Path) -> None:
+    """C5: it waited for the rest of a report that never came."""
+    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
+        server.post(BODY)
+        head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"
+        with opened(server, head):
+            time.sleep(0.2)
+            started = time.monotonic()
+            server.stop()
+            assert time.monotonic() - started < 20
+
+
+def test_a_body_above_the_limit_is_told_so(tmp_path: Path) -> None:
+    """C6: what was still being sent was reset, and with it the answer."""
+    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
+        body = b'{"client": "' + b"x" * (guard.MAX_BODY + 2**20) + b'"}'
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection.request("POST", "/v1/apps/app/reports", body, JSON)
+        assert connection.getresponse().status == 413
+        connection.close()
+        # Without a page of its own, and with another number of this machine.
+        head = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        head.request("HEAD", "/", headers={"Host": "127.0.0.2:7171"})
+        answer = head.getresponse()
+        assert (answer.status, answer.read()) == (200, b"")
+        head.close()
+
+
+def test_layers_of_removed_operators_take_no_time(ledger: Ledger) -> None:
+    """X2: each layer doubled it, for each way through them was gone."""
+    layers, wide = 60, 8
+    body = report(source({"h": T}))
+    names: list[str] = ["source"]
+    for layer in range(layers):
+        fresh = [f"{layer}-{n}" for n in range(wide)]
+        body["operators"] += [{"operator": n, "kind": "operator", "upstreams": names} for n in fresh]
+        names = fresh
+    body["operators"].append(sink({"0": T - 5}, upstreams=names))
+    tell(ledger, body)
+    for layer in range(layers):
+        for n in range(wide):
+            decide(ledger, "remove", operator=f"{layer}-{n}")
+    answer = tell(ledger, report(source({"h": T + 1}), client="other"))
+    assert answer.global_low_watermark == T - 5
+    app = ledger.app("app")
+    assert app is not None
+    state = app_state(app, ledger.now(), ledger.limits)
+    assert [(o.operator, o.upstreams) for o in state.topology] == [("source", []), ("sink", ["source"])]
+
+
+def test_a_long_chain_of_removed_operators_is_one_read_through(ledger: Ledger) -> None:
+    """X3: RecursionError."""
+    chain = [{"operator": "1", "kind": "operator", "upstreams": ["source"]}]
+    chain += [{"operator": str(n), "kind": "operator", "upstreams": [str(n - 1)]} for n in range(2, 991)]
+    tell(ledger, report(source({"h": T}), *chain, sink({}, upstreams=["990"])))
+    for n in range(1, 991):
+        decide(ledger, "remove", operator=str(n))
+    assert tell(ledger, report(source({"h": T + 3}))).global_low_watermark == T + 3
+    app = ledger.app("app")
+    assert app is not None
+    assert app_state(app, ledger.now(), ledger.limits).topology[1].upstreams == ["source"]
+
+
+def test_one_applications_failure_is_its_own(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X3: 40 of 48 reports of others failed with it."""
+    for app in ("a", "b", "c"):
+        tell(ledger, report(source({"h": T})), app)
+    take_in = intake.take_in
+
+    def fail(app: Any, *rest: Any) -> None:  # noqa: ANN401  as it is there
+        take_in(app, *rest)
+        if app.name == "b":
+            raise RecursionError("too deep")
+
+    monkeypatch.setattr(intake, "take_in", fail)
+    body = Report.model_validate(report(source({"h": T + 5})))
+    found = ledger.report([(app, body) for app in ("a", "b", "c", "b")])
+    assert [isinstance(answer, RecursionError) for answer in found] == [False, True, False, True]
+    monkeypatch.undo()
+    assert tell(ledger, report(source({})), "a").global_low_watermark == T + 5
+    assert tell(ledger, report(source({})), "b").global_low_watermark == T
+
+
+def test_applications_operators_and_upstreams_have_limits(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'few.db'}")
+    limits = Limits(apps=2, operators=3, edges=3, clients=2)
+    ledger = Ledger(database, Store(database), lambda: T, limits=limits)
+    for app in ("app", "b"):
+        tell(ledger, report(source({"h": T})), app)
+    with pytest.raises(RefusedError, match="2 applications"):
+        tell(ledger, report(source({"h": T})), "c")
+    tell(ledger, report(sink({}), sink({}, name="other")))
+    decide(ledger, "remove", operator="other")
+    with pytest.raises(RefusedError, match="3 operators, removed ones too"):
+        tell(ledger, report(sink({}, name="more")))
+    decide(ledger, "purge", operator="other", confirm=True)
+    tell(ledger, report(sink({}, name="more")))
+    with pytest.raises(RefusedError, match="3 upstreams"):
+        tell(ledger, report(sink({}, name="more", upstreams=["a", "b", "c"])))
+    tell(ledger, {"client": "2", "operators": []})
+    with pytest.raises(RefusedError, match="2 clients"):
+        tell(ledger, {"client": "3", "operators": []})
+    decide(ledger, "purge", "b", operator=None, confirm=True)
+    assert ledger.names() == ["app"]
+    assert ledger.app("b") is None
+    tell(ledger, report(source({"h": T})), "c")
+    database.close()
+
+
+def test_an_advance_is_confirmed_and_can_be_undone(ledger: Ledger) -> None:
+    tell(ledger, report(source({"h1": T - 60, "h2": T - 9}), sink({})))
+    with pytest.raises(RefusedError, match=r"past 1 hosts.*with confirm"):
+        decide(ledger, "advance", to=T - 20)
+    with pytest.raises(RefusedError, match="nothing to undo"):
+        decide(ledger, "undo")
+    decide(ledger, "advance", to=T - 20, confirm=True)
+    assert tell(ledger, report(source({}), sink({}))).global_low_watermark == T - 20
+    decide(ledger, "undo")
+    answer = tell(ledger, report(source({"h1": T - 50}), sink({})))
+    assert (answer.global_low_watermark, answer.operators["sink"].output_low_watermark) == (T - 50, T - 50)
+    app = ledger.app("app")
+    assert app is not None
+    assert [line[1] for line in ledger.records.audit(app, 9, 0)] == ["undo", "advance"]
+
+
+def test_a_purge_forgets_for_good(ledger: Ledger) -> None:
+    """S5: what had gone wrong stayed, also after `remove`."""
+    tell(ledger, report(source({"h": T + 50}), sink({})))
+    decide(ledger, "remove")
+    assert tell(ledger, report(source({"h": T - 5}), sink({}))).global_low_watermark == T + 50
+    with pytest.raises(RefusedError, match="with confirm"):
+        decide(ledger, "purge")
+    decide(ledger, "purge", confirm=True)
+    answer = tell(ledger, report(source({"h": T - 5}), sink({})))
+    assert (answer.global_low_watermark, answer.need_roster) == (T - 5, True)
+    decide(ledger, "purge", operator=None, confirm=True)
+    assert (ledger.names(), ledger.app("app")) == ([], None)
+    assert tell(ledger, report(source({"h": T - 9}))).global_low_watermark == T - 9
+
+
+def test_another_server_knows_of_a_purge(tmp_path: Path, ledger: Ledger) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
+    other = Ledger(database, Store(database), lambda: T)
+    tell(ledger, report(source({"h": T + 50}), sink({})))
+    assert tell(other, report(source({}))).global_low_watermark == T + 50
+    decide(ledger, "purge", operator=None, confirm=True)
+    tell(ledger, report(source({"h": T - 9})))
+    assert tell(other, report(source({}))).global_low_watermark == T - 9
+    decide(ledger, "purge", operator=None, confirm=True)
+    assert tell(other, report(source({"h": T - 20}))).global_low_watermark == T - 20
+    database.close()
+
+
+def test_a_token_of_its_own_for_each_right(tmp_path: Path) -> None:
+    tokens = Tokens(READ, SEND, DECIDE)
+    override = {"action": "exclude", "operator": "source", "host": "h", "name": "dana", "reason": "a test"}
+    requests: list[tuple[str, str, Any, str]] = [
+        ("POST", "/v1/apps/app/reports", BODY, "report"),
+        ("POST", "/v1/apps/app/overrides", override, "decide"),
+        ("GET", "/v1/apps/app", None, "read"),
+        ("GET", "/", None, "read"),
+        ("GET", "/metrics", None, "read"),
+    ]
+    rights = {READ: {"read"}, SEND: {"read", "report"}, DECIDE: {"read", "decide"}, "no token of any": set()}
+    with TestClient(build(f"sqlite:///{tmp_path / 'w.db'}", tokens), base_url="http://any.example") as client:
+        headers = {"Authorization": f"Bearer {SEND}"}
+        assert client.post("/v1/apps/app/reports", json=BODY, headers=headers).status_code == 200
+        for token, allowed in rights.items():
+            for method, path, body, right in requests:
+                answer = client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
+                expected = 200 if right in allowed else 403 if allowed else 401
+                assert answer.status_code == expected, (token, path)
+                assert token not in answer.text or right in allowed
+
+
+def test_tls_is_served_and_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    made = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run(
+        ["/usr/bin/env", "openssl", *made, *names, "-keyout", str(key), "-out", str(certificate)],
+        check=True,
+        capture_output=True,
+    )
+    options = ["--tls-certificate", str(certificate), "--tls-key", str(key)]
+    with running(f"sqlite:///{tmp_path / 'w.db'}", options=options) as server:
+        assert server.url.startswith("https://")
+        trust = ssl.create_default_context(cafile=str(certificate))
+        connection = HTTPSConnection("127.0.0.1", server.port, context=trust, timeout=20)
+        connection.request("POST", "/v1/apps/app/reports", json.dumps(BODY), JSON)
+        assert json.load(connection.getresponse())["global_low_watermark"] == T
+        connection.close()
+        # An unknown certificate isn't taken; one that OpenSSL is told of is.
+        assert main(["watermarks", "--server", server.url]) == 1
+        assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert main(["watermarks", "--server", server.url]) == 0
+
+
+def test_a_file_that_was_deleted_is_noticed(tmp_path: Path) -> None:
+    """C6: acknowledged reports were lost with it."""
+    file = tmp_path / "w.db"
+    with running(f"sqlite:///{file}") as server:
+        server.post(BODY)
+        file.rename(tmp_path / "elsewhere.db")
+        for _ in range(2):
+            status, answer = server.request("POST", "/v1/apps/app/reports", BODY)
+            assert (status, "isn't there any more" in answer["detail"]) == (503, True)
+        connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().status == 503
+        connection.close()
+        assert not file.exists()

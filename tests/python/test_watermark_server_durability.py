@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import watermark_format_2
 from watermark_servers import (
     SECOND,
     ServerProcess,
@@ -194,3 +195,22 @@ def test_a_lost_connection_is_a_503_and_comes_back(postgres: str) -> None:
             )
         assert server.request("GET", "/v1/apps")[0] == 503
         assert server.request("GET", "/v1/apps")[0] == 200
+
+
+def test_a_postgresql_of_format_2_goes_on(postgres: str) -> None:
+    import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE old")
+    old = postgres.replace("/postgres", "/old")
+    with psycopg.connect(old, autocommit=True) as connection:
+        connection.execute(watermark_format_2.statements_of_postgresql().encode())
+    for step in range(2):
+        with running(old) as server:
+            answer = server.post(report(source({"h1": T + 50, "h2": T + 3 + step})), app="clicks")
+            assert answer["operators"]["source"]["output_low_watermark"] == T + 3 + step
+            # Numbers of new rows go on behind those that were copied.
+            fresh = report(source({"h": T}, name=f"fresh-{step}"), client=f"query-{step}")
+            assert server.post(fresh, app="clicks")["global_low_watermark"] == T
+            status, state = server.request("GET", "/v1/apps/clicks")
+            assert (status, state["topology"][0]["hosts_excluded"]) == (200, 1)

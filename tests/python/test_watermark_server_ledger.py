@@ -366,6 +366,23 @@ def test_only_the_latest_windows_are_kept(
     assert [row[1] for row in ledger.records.windows(app, None, 10, 0)] == [T + 8, T + 7, T + 6]
 
 
+def test_windows_are_pruned_when_there_are_many(
+    make: Callable[[], Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.server.ledger.WINDOWS_KEPT", 3)
+    monkeypatch.setattr("tailrace.server.ledger._WINDOWS_BETWEEN", 10)
+    ledger = make()
+    for step in range(4):
+        windows = [
+            {"operator": "source", "start": T + n, "end": T + n + 1, "expected": 1, "passed": 1}
+            for n in range(step * 4, step * 4 + 4)
+        ]
+        tell(ledger, report(source({"h": T}), windows=windows))
+    app = ledger.app("app")
+    assert app is not None
+    assert len(ledger.records.windows(app, None, 99, 0)) == 3
+
+
 def test_a_failed_commit_leaves_memory_as_the_database_is(
     make: Callable[[], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:

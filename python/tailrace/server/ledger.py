@@ -34,6 +34,7 @@ HISTORY_KEPT = 6 * 3_600 * SECOND
 WINDOWS_KEPT = 1_000
 AUDIT_KEPT = 10_000
 _PRUNE_EVERY = 60 * HISTORY_STEP
+_WINDOWS_BETWEEN = 20_000
 
 
 class Ledger:
@@ -69,6 +70,7 @@ class Ledger:
         self._database = database
         self._apps: dict[str, App] = {}
         self._sampled: dict[str, int] = {}
+        self._windows: dict[str, int] = {}
 
     def load(self) -> None:
         """Reads all applications, so that the first report of each needn't."""
@@ -185,6 +187,9 @@ class Ledger:
                 for reported in report.operators:
                     self.store.put_reporter(app, app.operators[reported.operator].reporters[client.name])
                 self.store.put_client(app, client)
+            windows = self._windows.get(name, 0) + sum(len(report.windows) for report in taken.values())
+            is_due |= windows > _WINDOWS_BETWEEN
+            self._windows[name] = 0 if is_due else windows
             if is_due:
                 self.records.prune(app, moment.at - HISTORY_KEPT, WINDOWS_KEPT, AUDIT_KEPT)
                 intake.forget_silent(app, moment, self.limits, self.store)

@@ -60,6 +60,8 @@ def _lines(state: Mapping[str, Any]) -> Iterator[str]:
     yield f"application    {state['app']}"
     yield f"low watermark  {shown_time(state['global_low_watermark'])}, lag {shown_lag(state['lag'])}"
     yield f"held by        {', '.join(state['held_by']) or 'nobody'}"
+    if state.get("held_by_clients"):
+        yield f"not heard of   {', '.join(state['held_by_clients'])}, whose data is waited for"
     yield ""
     yield from _table(
         ("operator", "kind", "input", "output", "lag", "hosts", "behind", "allowed"),

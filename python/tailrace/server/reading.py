@@ -63,7 +63,8 @@ class Reader:
         """As `call`, once for all who ask for the same within SHARED_SECONDS."""
         now = time.monotonic()
         at, known = self._shared.get(key, (0.0, None))
-        if known is None or (known.done() and (now - at > SHARED_SECONDS or known.exception() is not None)):
+        is_old = known is not None and known.done() and (now - at > SHARED_SECONDS or _has_failed(known))
+        if known is None or is_old:
             if len(self._shared) >= _MOST_SHARED:
                 self._shared = {k: v for k, v in self._shared.items() if now - v[0] <= SHARED_SECONDS}
             known = asyncio.ensure_future(self.call(function))
@@ -71,3 +72,7 @@ class Reader:
         # Who has asked first may go away: the others still wait for it.
         found: _Result = await asyncio.shield(known)
         return found
+
+
+def _has_failed(known: asyncio.Future[Any]) -> bool:
+    return known.cancelled() or known.exception() is not None

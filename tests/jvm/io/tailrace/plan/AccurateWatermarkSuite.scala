@@ -393,6 +393,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
       served("http://127.0.0.1:0"),
       served("http://user:password@127.0.0.1:7171"),
       served("http://my_host:7171"),
+      served("http://127.0.0.1:7171").copy(hosts = Some((0 to 100000).map(_.toString))),
+      served("http://127.0.0.1:7171").copy(hosts = Some((0 to 50000).map(i => s"$i" + "h" * 190))),
       served("http://127.0.0.1:7171").copy(operator = ""),
       served("http://127.0.0.1:7171").copy(operator = "a\nb"),
       served("http://127.0.0.1:7171").copy(operator = "o" * 201),

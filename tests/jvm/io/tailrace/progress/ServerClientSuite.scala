@@ -170,6 +170,11 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(client(server).report(many, Array()).contains(5))
       val sizes = server.reports.map(server.progress(_).size)
       assert(sizes == Seq(50000, 50000, 20000))
+      val long = new HostTable
+      (0 until 12000).foreach(i => long.raise(long.add(s"$i-" + "ö" * 400), 1L))
+      client(server).report(long, Array())
+      assert(server.reports.drop(3).map(server.progress(_).size).sum == 12000)
+      assert(server.reports.drop(3).forall(_.toString.getBytes("UTF-8").length < 8000000))
     }
   }
 

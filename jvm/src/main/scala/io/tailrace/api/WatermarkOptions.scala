@@ -1,7 +1,9 @@
 package io.tailrace.api
 
+import java.nio.charset.StandardCharsets.UTF_8
+
 import io.tailrace.common.Errors
-import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings}
+import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings, WireName}
 
 /** How [[Tailrace.accurateWatermark]] finds the watermark. Names and meanings are those of the Python package.
   *
@@ -42,6 +44,7 @@ final case class WatermarkOptions(
           .watermarkOptionInvalid("completeness", completeness, "above 0% and at most 100%, or 0.999")
       )
     if (hosts.exists(_.isEmpty)) throw Errors.watermarkRosterEmpty()
+    if (server.isDefined) hosts.map(_.distinct).foreach(checkRoster)
     val action = OnFuture.values
       .find(_.name == onFuture)
       .getOrElse(throw Errors.watermarkOptionInvalid("on_future", onFuture, "clamp, divert or fail"))
@@ -60,6 +63,15 @@ final case class WatermarkOptions(
     )
   }
 
+  /** A server refuses the report of a longer one as a whole, again and again. */
+  private def checkRoster(names: Seq[String]): Unit = {
+    val bytes = names.map(name => WireName.encode(name).getBytes(UTF_8).length + 3L).sum
+    if (names.size > MostHostsAtServer || bytes > MostRosterBytes) {
+      val allowed = s"at most $MostHostsAtServer of them in $MostRosterBytes bytes with a server"
+      throw Errors.watermarkOptionInvalid("hosts", s"${names.size} names in $bytes bytes", allowed)
+    }
+  }
+
   private def positive(argument: String, text: String): Long = {
     val micros = duration(argument, text)
     if (micros < 1000) throw Errors.watermarkOptionInvalid(argument, text, Duration)
@@ -75,4 +87,6 @@ final case class WatermarkOptions(
 
 object WatermarkOptions {
   private val Duration = "a duration such as 10 minutes"
+  private val MostHostsAtServer = 100000
+  private val MostRosterBytes = 8000000L
 }

@@ -94,7 +94,7 @@ private[progress] final class ServerClient(
       operators: Seq[OperatorReport],
       hasUnread: Boolean
   ): Option[Long] = {
-    val sending = pending.stream.limit(MostHosts.toLong).toArray
+    val sending = next(table)
     val answer = reporter.report(connection, body(table, sending, input, operators, hasUnread))
     sending.foreach(pending.clear)
     rosterNeeded = answer.path("need_roster").asBoolean
@@ -118,6 +118,21 @@ private[progress] final class ServerClient(
       )
     }
     idle = now
+  }
+
+  private def next(table: HostTable): Array[Int] = {
+    var bytes = 0L
+    pending.stream
+      .limit(MostHosts.toLong)
+      .takeWhile { host =>
+        bytes += BytesPerHost + table
+          .name(host)
+          .length
+          .toLong
+          .min(WireName.Longest.toLong) * BytesPerCharacter
+        bytes <= MostBytes
+      }
+      .toArray
   }
 
   private def body(
@@ -181,6 +196,11 @@ private[progress] object ServerClient {
 
   /** In one request; the others come with the next one. */
   private val MostHosts = 50000
+
+  // A server takes 16 MB. A roster may be in it, too, which is half of that at most.
+  private val MostBytes = 6000000L
+  private val BytesPerHost = 30L
+  private val BytesPerCharacter = 3L
 
   /** Hosts that are named in a warning. */
   private val MostNamed = 20

@@ -112,7 +112,9 @@ def filter_replays(
     return _jvm.filter_replays(frame, metadata, [_convert.text(c, "order") for c in order], options)
 
 
-def producer_id(*, query: str, stream: str, brokers: str, path: str, epoch: str | int = "") -> Column:
+def producer_id(
+    *, query: str, stream: str, brokers: str, path: str | Column, epoch: str | int = ""
+) -> Column:
     """A stable number for a producer and its source: what their records are told apart by downstream.
 
     It is the first eight bytes, big-endian, of the SHA-256 of the five parts, each as its length in bytes (4,
@@ -123,24 +125,23 @@ def producer_id(*, query: str, stream: str, brokers: str, path: str, epoch: str 
         query: the query that writes.
         stream: its output, if it has several.
         brokers: where it reads from, as "host:port,host:port".
-        path: what it reads there, for instance the topic.
+        path: what it reads there, for instance the topic; of a source of several topics their column.
         epoch: another one whenever the source was made anew under the same name. A topic that was deleted
             and created again counts its offsets from 0, and its new records would be taken for replays of
-            old ones.
+            old ones. A streaming query keeps the topic's id in its checkpoint, and is refused when it is
+            another one; with a new checkpoint nobody notices, but for a warning of who reads the records.
 
     Returns:
-        A column of type bigint, a constant.
+        A column of type bigint, a constant unless `path` is a column.
 
     Raises:
         TypeError: an argument is no string.
     """
-    parts = [_convert.text(value, name) for name, value in _named(query, stream, brokers, path)]
+    named = {"query": query, "stream": stream, "brokers": brokers}
+    parts = [F.lit(_convert.text(value, name)) for name, value in named.items()]
+    source = path if isinstance(path, Column) else F.lit(_convert.text(path, "path"))
     last = str(epoch) if isinstance(epoch, int) else _convert.text(epoch, "epoch")
-    return F.call_function("producer_id", *(F.lit(part) for part in (*parts, last)))
-
-
-def _named(query: str, stream: str, brokers: str, path: str) -> list[tuple[str, str]]:
-    return [("query", query), ("stream", stream), ("brokers", brokers), ("path", path)]
+    return F.call_function("producer_id", *parts, source, F.lit(last))
 
 
 def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: ColumnOrName) -> Column:
@@ -154,6 +155,10 @@ def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: Co
 
     Returns:
         A column of type binary; null where one of the three is null, or can't be what it should be.
+
+    A streaming query that gives it to its sink is refused when it starts (`TAILRACE_METADATA_*`) if rows of
+    a source partition would not be written in their order, to one partition, each with an offset of its own;
+    with `spark.tailrace.replay.producerCheck` = warn the log says so.
     """
     number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid)
     return F.call_function("stream_metadata", number, _column(partition), _column(offset))

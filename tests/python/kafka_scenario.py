@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
+import kafka_producers
 import local_spark
 import tailrace
 from tailrace.kafka import connector_jars
@@ -277,9 +278,15 @@ def main() -> None:
         "label-join": label_join,
         "stamps": stamps,
         "synced": synced,
+        "misuse": kafka_producers.misuse,
+        "anew": kafka_producers.anew,
+        "spread": kafka_producers.spread,
+        "merged": kafka_producers.merged,
     }
     scenario = Scenario(servers, Path(root))
-    print(json.dumps(scenarios[name](scenario)), flush=True)
+    # Several of them in one Spark, if they are named with commas between.
+    found = {each: scenarios[each](scenario) for each in name.split(",")}
+    print(json.dumps(found if "," in name else found[name]), flush=True)
     scenario.spark.stop()
 
 

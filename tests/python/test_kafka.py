@@ -42,6 +42,51 @@ def test_an_at_least_once_topic_is_read_once(kafka_broker: KafkaBroker, tmp_path
         assert found[reading] == each, reading
 
 
+def test_producers_whose_originals_would_look_like_replays(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    for topic, partitions in {
+        "first": 2,
+        "second": 2,
+        "copied": 2,
+        "spread": 4,
+        "merged": 2,
+        "numbers": 2,
+    }.items():
+        kafka_broker.create_topic(topic, partitions)
+    kafka_broker.produce("first", map(str, range(20)), partitions=[i % 2 for i in range(20)])
+    kafka_broker.produce("numbers", map(str, range(200)), partitions=[i % 2 for i in range(200)])
+    # As a producer writes who leaves the partition to Kafka's hash of the key.
+    pid, tag = 7, b"\xff\x54\x52\x02"
+    keys = [tag + pid.to_bytes(8) + (0).to_bytes(4) + offset.to_bytes(8) for offset in range(200)]
+    kafka_broker.produce("spread", map(str, range(200)), keys=keys)
+    found = _run(kafka_broker, tmp_path, "misuse,spread,merged")
+    assert found["misuse"] == {
+        "right": "done",
+        "one partition": "done",
+        "no partition": "TAILRACE_METADATA_PARTITION",
+        "by the value": "TAILRACE_METADATA_PARTITION",
+        "several tasks": "TAILRACE_METADATA_ORDER",
+        "several topics": "TAILRACE_METADATA_SHARED",
+        "several topics, told apart": "done",
+    }
+    split = "TAILRACE_REPLAY_ORIGIN_SPLIT"
+    assert found["spread"] == {
+        "plain": split,
+        "plain, batches out": 0,
+        "split": split,
+        "split, batches out": 0,
+    }
+    assert found["merged"]["written"] > 10, "nothing was written twice"
+    assert found["merged"]["numbers"] == list(range(200))
+    kafka_broker.delete_topic("first")
+    kafka_broker.create_topic("first", 2)
+    kafka_broker.produce("first", map(str, range(30)), partitions=[i % 2 for i in range(30)])
+    assert _run(kafka_broker, tmp_path, "anew") == {
+        "right": "TAILRACE_METADATA_TOPIC_ANEW",
+        "right 2": "done",
+        "new checkpoint": "done",
+    }
+
+
 def test_the_label_join_from_two_topics_to_parquet(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     kafka_broker.create_topic("left", 3)
     kafka_broker.create_topic("right", 2)

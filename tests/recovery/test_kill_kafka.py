@@ -27,6 +27,19 @@ _KILLS = int(os.environ.get("TAILRACE_KILLS", "3"))
 _RECORDS_PER_KILL = 6000
 _PARTITIONS = 4
 _PROVING = 10
+_LONGEST_SECONDS = 30
+
+
+def _wait_for_records(broker: KafkaBroker, process: subprocess.Popen[bytes]) -> None:
+    """Waits until pipeline 1 has written some: on a machine that is slow, it would die before it has."""
+
+    def written() -> int:
+        return sum(broker.end_offsets("kill-2").values())
+
+    before = written()
+    end = time.monotonic() + _LONGEST_SECONDS
+    while written() == before and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def test_output_equals_topic_1_after_kills_of_either_pipeline(
@@ -54,7 +67,11 @@ def test_output_equals_topic_1_after_kills_of_either_pipeline(
         for i in range(_KILLS):
             victim = "copy" if i == 0 else rng.choice(["copy", "read"])
             upcoming = prepare(victim, "go-on")
-            time.sleep(rng.uniform(0.0, 3.0))
+            if victim == "copy":
+                _wait_for_records(kafka_broker, running[victim])
+                time.sleep(rng.uniform(0.0, 0.5))
+            else:
+                time.sleep(rng.uniform(0.0, 3.0))
             assert running[victim].poll() is None, log_path.read_text()[-4000:]
             kill(running[victim])
             running[victim] = upcoming

@@ -39,6 +39,11 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_MEMORY_EXHAUSTED" -> MemoryErrors.exhausted(10, 20),
     "TAILRACE_MEMORY_GROUP" -> MemoryErrors.groupTooLarge(7, 900, cause),
     "TAILRACE_FUNCTION_ARGUMENTS" -> Errors.functionArguments("f(a)", 7),
+    "TAILRACE_METADATA_MERGE" -> MetadataErrors.merge(),
+    "TAILRACE_METADATA_ORDER" -> MetadataErrors.order("R"),
+    "TAILRACE_METADATA_PARTITION" -> MetadataErrors.partition("R"),
+    "TAILRACE_METADATA_SHARED" -> MetadataErrors.shared("R", "A"),
+    "TAILRACE_METADATA_TOPIC_ANEW" -> MetadataErrors.topicAnew("T", "K", "F"),
     "TAILRACE_METADATA_MIXED" -> Errors.metadataMixed("one", "two"),
     "TAILRACE_RECURSION_ARGUMENT_OUTSIDE" -> RecursionErrors.argumentOutside(),
     "TAILRACE_RECURSION_ARGUMENT_UNUSED" -> RecursionErrors.argumentUnused("N"),
@@ -135,7 +140,7 @@ final class ErrorsSuite extends AnyFunSuite {
   }
 
   test("every public method that makes an error is tried here") {
-    val methods = Seq(Errors, MemoryErrors, RecursionErrors, ReplayErrors, SyncErrors, WatermarkErrors)
+    val methods = Seq(Errors, MemoryErrors, MetadataErrors, RecursionErrors, ReplayErrors, SyncErrors, WatermarkErrors)
       .flatMap(_.getClass.getDeclaredMethods)
       // What makes errors for the methods of all.
       .filterNot(m => m.getName == "refuse" || m.getName == "stateError")

@@ -52,6 +52,10 @@ object TailraceConf {
   val ReplayBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.beginAnew", false, Seq("true" -> true, "false" -> false))
 
+  /** Whether a query is refused that writes records' metadata of which originals would look like replays, or warned of. */
+  val ReplayProducerCheck: ChoiceEntry[Boolean] =
+    new ChoiceEntry("spark.tailrace.replay.producerCheck", true, Seq("refuse" -> true, "warn" -> false))
+
   /** Whether an accurate watermark that has no progress in the checkpoint of a query that has run begins with nothing. For one
     * start of a query, by a user who knows why it has none.
     */
@@ -60,7 +64,7 @@ object TailraceConf {
 
   private val all: Seq[ConfEntry[_]] =
     Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
-      RecursionBroadcastBytes :+ ReplayBeginAnew :+ WatermarkBeginAnew
+      RecursionBroadcastBytes :+ ReplayBeginAnew :+ ReplayProducerCheck :+ WatermarkBeginAnew
 
   /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))

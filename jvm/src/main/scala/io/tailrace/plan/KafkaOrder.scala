@@ -12,9 +12,6 @@ import io.tailrace.sync.HeldBackTable
   */
 object KafkaOrder {
 
-  /** Splits a partition's records over tasks. */
-  private val Splitting = Seq("minPartitions", "maxRecordsPerPartition")
-
   /** @param order topic, partition and offset */
   def isKept(plan: LogicalPlan, order: Seq[Attribute]): Boolean = plan match {
     case Project(_, child) => isKept(child, order)
@@ -22,8 +19,8 @@ object KafkaOrder {
     case EventTimeWatermark(_, _, _, child) => isKept(child, order)
     case progress: HostProgress => isKept(progress.child, order)
     case scan: StreamingDataSourceV2ScanRelation =>
-      source(scan.relation.table).getClass.getName.startsWith("org.apache.spark.sql.kafka010.") &&
-      !Splitting.exists(scan.relation.options.containsKey(_)) &&
+      KafkaRead.isKafka(source(scan.relation.table)) &&
+      !KafkaRead.Splitting.exists(scan.relation.options.containsKey(_)) &&
       order.map(_.name) == Seq("topic", "partition", "offset") && AttributeSet(order).subsetOf(scan.outputSet)
     case _ => false
   }

@@ -24,6 +24,7 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
         if (joins || filters.nonEmpty || watermarks.nonEmpty || recursions.nonEmpty)
           check(write, joins, filters)
         RecursionWriteCheck(write, recursions)
+        MetadataWriteCheck(write)
         // A frame that is used twice is one source.
         val names = watermarks.distinct.map(_._2)
         names.diff(names.distinct).headOption.foreach(name => throw Errors.watermarkNameExists(name))

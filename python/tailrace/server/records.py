@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from tailrace.server.state import App
     from tailrace.server.topology import LowWatermarks
 
+_STEP = 10_000_000
+_EVERY = 6
+_ALL_BEHIND = 5 * 3_600_000_000
+
 
 class Records:
     """Statements of tables that nothing is computed of."""
@@ -21,8 +25,8 @@ class Records:
             SELECT ?, ?, name, value FROM {database.keyed_rows}
             ON CONFLICT (app_id, at, operator) DO UPDATE SET low_watermark = excluded.low_watermark"""
         self._history_of = f"""SELECT operator, at, low_watermark FROM history
-            WHERE app_id = ? AND at >= ? AND operator IN (SELECT name FROM {database.keyed_rows})
-            ORDER BY at"""
+            WHERE app_id = ? AND at >= ? AND (at >= ? OR (at / {_STEP}) % {_EVERY} = 0)
+            AND operator IN (SELECT name FROM {database.keyed_rows}) ORDER BY at"""
 
     def put_history(self, app: App, at: int, low: LowWatermarks) -> None:
         """Writes the outputs at a moment; the same moment again changes them."""
@@ -58,14 +62,18 @@ class Records:
         )
 
     def history(self, app: App, since: int, operators: Collection[str] | None = None) -> Sequence[Row]:
-        """Low watermarks by time: operator, at, low watermark; of all operators, or of some."""
+        """Low watermarks by time: operator, at, low watermark.
+
+        Of all operators all, or of some, and then of what is older than an hour one in six: a page shows no
+        more, and is asked for every other second.
+        """
         if operators is None:
             return self._database.rows(
                 "SELECT operator, at, low_watermark FROM history WHERE app_id = ? AND at >= ? ORDER BY at",
                 *(app.id, since),
             )
         given = self._database.keyed(dict.fromkeys(operators, 0))
-        return self._database.rows(self._history_of, app.id, since, *given)
+        return self._database.rows(self._history_of, app.id, since, since + _ALL_BEHIND, *given)
 
     def audit(self, app: App, limit: int, offset: int) -> Sequence[Row]:
         """Overrides, the latest first."""

@@ -1,0 +1,92 @@
+package io.tailrace.plan
+
+import scala.util.Random
+
+import org.apache.spark.sql.Row
+
+import io.tailrace.testkit._
+
+/** Queries of random shapes: a stream gives what the same calls give on batch frames, however its batches are cut, drops
+  * nothing, and keeps no row that it needn't.
+  *
+  * `TAILRACE_SHAPES` is the number of shapes of a long campaign, `TAILRACE_SEED` the first one's seed.
+  */
+class ShapePropertySuite extends SparkSuite {
+  import spark.implicits._
+
+  private val first = sys.env.get("TAILRACE_SEED").fold(0L)(_.toLong)
+  private val count = sys.env.get("TAILRACE_SHAPES").fold(3)(_.toInt)
+
+  private def shown(rows: Seq[Row]): Seq[String] =
+    rows.filterNot(_.getTimestamp(1).after(Times.seconds(Event.End / 2))).map(_.toString).sorted
+
+  /** What a shape gives as a stream of these batches, and the rows that each operator has kept in the end. */
+  private def streamed(
+      shape: Shape,
+      batches: Seq[(Seq[Event], Seq[Event])],
+      restartAt: Int
+  ): (Seq[String], Seq[(String, Long)]) = {
+    var result = (Seq.empty[String], Seq.empty[(String, Long)])
+    withDirectory { d =>
+      val h = new EventStreams(spark, d)((l, r) => shape(l, r)).start()
+      batches.zipWithIndex.foreach { case ((l, r), i) =>
+        if (i == restartAt) h.restart()
+        h.add(l, r)
+      }
+      h.add(Shape.ends, Shape.ends)
+      assert(h.dropped == 0, "rows were late")
+      result = (shown(h.all), h.kept)
+      h.stop()
+    }
+    result
+  }
+
+  /** The rows in so many batches. */
+  private def cut(
+      rows: (Seq[Event], Seq[Event]),
+      into: Int,
+      random: Random
+  ): Seq[(Seq[Event], Seq[Event])] = {
+    def cuts(of: Seq[Event]): Seq[Seq[Event]] = {
+      val at = (0 +: Seq.fill(into - 1)(random.nextInt(of.size + 1)).sorted :+ of.size)
+      at.zip(at.tail).map { case (from, until) => of.slice(from, until) }
+    }
+    cuts(rows._1).zip(cuts(rows._2)).filter { case (l, r) => l.nonEmpty || r.nonEmpty }
+  }
+
+  private def check(seed: Long): Unit = {
+    val shape = Shape.random(seed)
+    val random = new Random(seed)
+    val rows = Shape.events(seed)
+    withClue(s"TAILRACE_SEED=$seed TAILRACE_SHAPES=1, $shape: ") {
+      val expected =
+        shown(shape((rows._1 ++ Shape.ends).toDF(), (rows._2 ++ Shape.ends).toDF()).collect().toSeq)
+      val (_, keptOfEnds) = streamed(shape, Nil, -1)
+      Seq(1, 2, 4).foreach { into =>
+        withClue(s"$into batches: ") {
+          val (found, kept) = streamed(shape, cut(rows, into, random), if (into == 4) 2 else -1)
+          assert(found.diff(expected) == Nil && expected.diff(found) == Nil)
+          assert(kept == keptOfEnds, "rows that are kept in the end")
+        }
+      }
+    }
+  }
+
+  test("streams of random shapes give what batch frames give, and free their state") {
+    withConf(
+      "spark.sql.shuffle.partitions" -> 1,
+      "spark.sql.codegen.wholeStage" -> false,
+      "spark.sql.codegen.factoryMode" -> "NO_CODEGEN"
+    ) {
+      (first until first + count).foreach { seed =>
+        val begun = System.nanoTime
+        if (count > 10) println(s"SHAPE $seed ${Shape.random(seed)}")
+        val failure =
+          try { check(seed); None }
+          catch { case e: Throwable if count > 10 => Some(e) }
+        failure.foreach(e => println(s"SHAPE FAILED $seed ${e.toString.take(2500)}"))
+        if (count > 10) println(s"SHAPE $seed ${(System.nanoTime - begun) / 1000000} ms")
+      }
+    }
+  }
+}

@@ -13,8 +13,9 @@
 
 An argument of a wrong Python type raises `TypeError`, as everywhere in Python.
 
-Calls of this package raise these by themselves. A query that fails while it runs does so inside Spark, and
-Spark raises its own `StreamingQueryException`; `from_spark` finds the Tailrace error in that.
+Calls of this package raise these by themselves. What Spark's own `start()` refuses, it raises as its
+`AnalysisException`, and a query that fails while it runs ends with its `StreamingQueryException`:
+`from_spark` finds the Tailrace error in either.
 """
 
 from __future__ import annotations

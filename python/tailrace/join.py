@@ -47,8 +47,10 @@ def join(
         right: a frame with a watermark on `right_time` if it is a stream, for instance what users did. Both
             are streams, or both are batch frames, of the same classic session.
         on: the key columns, one or more: names that both sides have, or pairs (left name, right name). Any
-            orderable type, nested structs too, the same on both sides.
-        left_time: name of the left side's event time, a timestamp (with or without a time zone).
+            orderable type, nested structs too, but no strings with a collation; the same on both sides,
+            or two numeric types, which are compared in the wider one.
+        left_time: name of the left side's event time, a timestamp; in a batch frame also one without a time
+            zone, which Spark's watermarks can't be on.
         right_time: name of the right side's event time, of the same type.
         before: how long before its left row a right row may be. A string as Spark reads durations
             ("30 minutes", "1 hour 500 milliseconds"; no months or years) or a `timedelta`; zero or more.

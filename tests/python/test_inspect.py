@@ -98,6 +98,14 @@ def test_wrong_usage_is_exit_code_2(run_python: RunPython, arguments: list[str])
     assert run_python("-m", "tailrace", "inspect", "somewhere", *arguments).returncode == 2
 
 
+def test_a_file_system_whose_jar_is_not_there() -> None:
+    settings = {"spark.hadoop.fs.gone.impl": "no.such.FileSystem"}
+    with pytest.raises(TailraceStateError) as refusal:
+        inspection.inspect_checkpoint("gone://bucket/checkpoint", settings=settings)
+    assert refusal.value.condition == "TAILRACE_STATE_UNREADABLE"
+    assert "no.such.FileSystem" in refusal.value.parameters["reason"]
+
+
 def test_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(TailraceStateError) as refusal:
         inspection.inspect_checkpoint(str(tmp_path / "gone"))

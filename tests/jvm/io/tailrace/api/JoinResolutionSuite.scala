@@ -107,8 +107,8 @@ class JoinResolutionSuite extends SparkSuite {
       "left" -> "id",
       "leftType" -> "INT",
       "right" -> "rid",
-      "rightType" -> "BIGINT"
-    )(left, right.withColumn("rid", col("rid").cast("bigint")), Seq("id" -> "rid"))
+      "rightType" -> "DOUBLE"
+    )(left, right.withColumn("rid", col("rid").cast("double")), Seq("id" -> "rid"))
     val map = map_from_arrays(array(lit("x")), array(lit(1)))
     refused("TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED", "column" -> "m", "type" -> "MAP<STRING, INT>")(
       left.withColumn("m", map),
@@ -131,6 +131,61 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
+  test("numeric keys of two types are compared in the wider one, and left columns come out as they were") {
+    val l = Seq(Served("k", Times.seconds(1), 7), Served("k", Times.seconds(1), 8)).toDF()
+    val r = Seq(Engaged("k", Times.seconds(2), 7)).toDF()
+    def matches(left: String, right: String, options: JoinOptions = o): Seq[(Any, Int)] =
+      Tailrace
+        .join(
+          l.withColumn("id", col("id").cast(left)),
+          r.withColumn("rid", col("rid").cast(right)),
+          Seq("id" -> "rid"),
+          options
+        )
+        .selectExpr("id", "size(labels)")
+        .collect()
+        .map(row => row.get(0) -> row.getInt(1))
+        .toSeq
+        .sortBy(_._1.toString)
+    assert(matches("int", "bigint") == Seq(7 -> 1, 8 -> 0))
+    assert(matches("bigint", "smallint") == Seq(7L -> 1, 8L -> 0))
+    assert(matches("float", "double") == Seq(7f -> 1, 8f -> 0))
+    assert(matches("tinyint", "decimal(10,2)") == Seq(7.toByte -> 1, 8.toByte -> 0))
+    def decimal(n: String) = new java.math.BigDecimal(n)
+    assert(matches("decimal(5,1)", "bigint") == Seq(decimal("7.0") -> 1, decimal("8.0") -> 0))
+    // A late right row's key has to have room.
+    assert(matches("int", "bigint", o.copy(late = "emit")) == Seq(7L -> 1, 8L -> 0))
+    refused(
+      "TAILRACE_JOIN_KEY_TYPES_DIFFER",
+      "left" -> "id",
+      "leftType" -> "DECIMAL(38,30)",
+      "right" -> "rid",
+      "rightType" -> "BIGINT"
+    )(l.withColumn("id", col("id").cast("decimal(38,30)")), r.withColumn("rid", lit(1L)), Seq("id" -> "rid"))
+  }
+
+  test("a field of a struct") {
+    refused(
+      "TAILRACE_JOIN_COLUMN_NESTED",
+      "side" -> "left",
+      "argument" -> "on",
+      "column" -> "st.k",
+      "parent" -> "st",
+      "name" -> "st_k"
+    )(left.withColumn("st", struct("k")), right, Seq("st.k" -> "k"))
+  }
+
+  test("a right side of keys alone has nothing for a label") {
+    refused("TAILRACE_JOIN_LABEL_EMPTY", "into" -> "labels")(
+      left,
+      right.select("k", "rt"),
+      Seq("k" -> "k", "t" -> "rt")
+    )
+    val pairs =
+      Tailrace.join(left, right.select("k", "rt"), Seq("k" -> "k", "t" -> "rt"), o.copy(how = "inner"))
+    assert(pairs.columns.toSeq == Seq("k", "t", "id"))
+  }
+
   test("time columns") {
     refused("TAILRACE_JOIN_TIME_TYPE", "side" -> "left", "column" -> "id", "type" -> "INT")(
       left,
@@ -148,6 +203,18 @@ class JoinResolutionSuite extends SparkSuite {
       "right" -> "rt",
       "rightType" -> "TIMESTAMP_NTZ"
     )(left, right.withColumn("rt", col("rt").cast("timestamp_ntz")))
+  }
+
+  test(
+    "timestamps without a time zone: in batch frames, and in no stream, for Spark has no watermark on them"
+  ) {
+    val ntz = (f: DataFrame, time: String) => f.withColumn(time, col(time).cast("timestamp_ntz"))
+    assert(Tailrace.join(ntz(left, "t"), ntz(right, "rt"), Seq("k" -> "k"), o).columns.length == 4)
+    val marked = rightStream.withWatermark("rt", "1 second")
+    refused("TAILRACE_JOIN_TIME_TYPE", "side" -> "left", "column" -> "t", "type" -> "TIMESTAMP_NTZ")(
+      ntz(leftStream, "t"),
+      ntz(marked, "rt")
+    )
   }
 
   test("durations reach the caller by the name of their argument") {

@@ -2,7 +2,7 @@ package io.tailrace.api
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.testkit.StreamHarness.options
@@ -58,7 +58,7 @@ class TailraceSuite extends SparkSuite {
     )
   }
 
-  test("timestamps without a time zone, and empty payloads") {
+  test("timestamps without a time zone, and a time among the keys") {
     val out = Tailrace.join(
       rows.toDF().withColumn("t", col("t").cast("timestamp_ntz")),
       rows.toDF().select(col("k"), col("t").cast("timestamp_ntz").as("rt")),
@@ -68,7 +68,7 @@ class TailraceSuite extends SparkSuite {
     assert(out.selectExpr("id", "size(labels)").as[(Int, Int)].collect().toMap == Map(1 -> 2, 2 -> 2, 3 -> 1))
     val keyOnly = Tailrace.join(
       rows.toDF(),
-      rows.toDF().select("k", "t"),
+      rows.toDF().select(col("k"), col("t"), lit(1).as("one")),
       Seq("k" -> "k", "t" -> "t"),
       JoinOptions("t", "t", after = "10 seconds")
     )
@@ -105,7 +105,7 @@ class TailraceSuite extends SparkSuite {
       "TAILRACE_JOIN_OPTION_INVALID",
       "argument" -> "max_matches",
       "value" -> "many",
-      "allowed" -> "a whole number"
+      "allowed" -> s"a whole number of at most ${Int.MaxValue}"
     )(join("maxMatches" -> "many"))
     assert(PythonApi.versions().keySet.asScala == Set("tailrace", "builtForSpark", "spark", "scala", "java"))
   }

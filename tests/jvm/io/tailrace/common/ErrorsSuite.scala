@@ -16,6 +16,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_JOIN_WATERMARK_MISSING" -> Errors.watermarkMissing("left", "C", Some("O")),
     "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> Errors.mixedBatchAndStream("left", "right"),
     "TAILRACE_JOIN_COLUMN_NOT_FOUND" -> Errors.columnNotFound("left", "on", "C", Seq("A", "B")),
+    "TAILRACE_JOIN_COLUMN_NESTED" -> JoinErrors.columnNested("left", "on", "S.C", "S"),
+    "TAILRACE_JOIN_LABEL_EMPTY" -> JoinErrors.labelEmpty("I"),
     "TAILRACE_JOIN_COLUMN_AMBIGUOUS" -> Errors.columnAmbiguous("left", "on", "C"),
     "TAILRACE_JOIN_KEYS_MISSING" -> Errors.keysMissing(),
     "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> Errors.keyTypesDiffer("L", "INT", "R", "STRING"),
@@ -140,7 +142,16 @@ final class ErrorsSuite extends AnyFunSuite {
   }
 
   test("every public method that makes an error is tried here") {
-    val methods = Seq(Errors, MemoryErrors, MetadataErrors, RecursionErrors, ReplayErrors, SyncErrors, WatermarkErrors)
+    val methods = Seq(
+      Errors,
+      JoinErrors,
+      MemoryErrors,
+      MetadataErrors,
+      RecursionErrors,
+      ReplayErrors,
+      SyncErrors,
+      WatermarkErrors
+    )
       .flatMap(_.getClass.getDeclaredMethods)
       // What makes errors for the methods of all.
       .filterNot(m => m.getName == "refuse" || m.getName == "stateError")

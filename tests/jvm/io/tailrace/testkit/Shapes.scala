@@ -14,6 +14,8 @@ final case class Shape(steps: Vector[Shape.Step]) {
   def apply(left: DataFrame, right: DataFrame): DataFrame =
     steps.foldLeft(Vector.empty[DataFrame])((frames, step) => frames :+ step.build(left, right, frames)).last
 
+  def isSynced: Boolean = steps.exists(_.text.startsWith("sync_join"))
+
   override def toString: String =
     steps.zipWithIndex.map { case (step, i) => s"f$i = ${step.text}" }.mkString("; ")
 }
@@ -46,8 +48,15 @@ object Shape {
     (one(), one())
   }
 
-  /** Rows that the watermark passes all others with. */
-  val ends: Seq[Event] = Seq(Event.end(1000, "imp"), Event.end(1001, "click"))
+  /** Rows that the watermark passes all others with, in several batches: behind a synced join, whose release is two batches
+    * behind what it has read, nobody has a batch run for the watermark alone.
+    */
+  val ends: Seq[Seq[Event]] = (0 until 4).map { i =>
+    Seq("imp", "click").zipWithIndex.map { case (kind, n) =>
+      val id = 1000 + 2 * i + n
+      Event.at(s"end-$id", Event.End + 1000.0 * i, id, kind)
+    }
+  }
 
   private def canonical(frame: DataFrame, t: String, v: String): DataFrame = frame.select(
     col("k"),

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, JoinErrors}
 import io.tailrace.join.{JoinColumns, JoinSettings}
 import io.tailrace.plan.{LabelJoin, OwnColumns}
 
@@ -14,32 +14,47 @@ import io.tailrace.plan.{LabelJoin, OwnColumns}
   */
 private[api] final class JoinResolution(
     left: LogicalPlan,
-    unalignedRight: LogicalPlan,
+    right: LogicalPlan,
     sameName: (String, String) => Boolean
 ) {
-  private val sides = new JoinSides(left, unalignedRight, sameName)
 
   def resolve(on: Seq[(String, String)], options: JoinOptions): LogicalPlan = {
     val settings = options.settings
-    if (left.isStreaming != sides.right.isStreaming) {
+    if (left.isStreaming != right.isStreaming) {
       if (left.isStreaming) throw Errors.mixedBatchAndStream("left", "right")
       else throw Errors.mixedBatchAndStream("right", "left")
     }
+    val (sides, narrow) = new JoinSides(left, right, sameName).widened(on)
+    val joined = resolve(sides, on, options, settings)
+    // Left columns come out as they were. A late right row may have a key that its left one has no room for.
+    if (settings.emitLate) joined
+    else WiderKeys.cast(joined, joined.output.flatMap(a => narrow.get(a.name).map(a.exprId -> _)).toMap)
+  }
+
+  private def resolve(
+      sides: JoinSides,
+      on: Seq[(String, String)],
+      options: JoinOptions,
+      settings: JoinSettings
+  ): LogicalPlan = {
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
-    checkWatermark("left", leftTime)
-    checkWatermark("right", rightTime)
+    Seq("left" -> leftTime, "right" -> rightTime).foreach { case (side, time) =>
+      checkWatermark(side, sides.side(side), time)
+    }
     val payload = JoinColumns.payload(sides.right.output, rightKeys)
     val added = addedColumns(settings, options.into, payload)
     val paired = LabelJoin.paired(payload, rightTime, settings)
     OwnColumns.renewable(
-      LabelJoin(left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
+      LabelJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
     )
   }
 
-  private def checkWatermark(side: String, column: Attribute): Unit = {
-    val plan = sides.side(side)
+  private def checkWatermark(side: String, plan: LogicalPlan, column: Attribute): Unit = {
     val key = EventTimeWatermark.delayKey
+    // Spark has no watermarks on them.
+    if (plan.isStreaming && column.dataType == TimestampNTZType)
+      throw Errors.timeType(side, column.name, column.dataType.sql)
     if (plan.isStreaming && !column.metadata.contains(key)) {
       throw Errors.watermarkMissing(side, column.name, plan.output.find(_.metadata.contains(key)).map(_.name))
     }
@@ -52,6 +67,7 @@ private[api] final class JoinResolution(
     val added =
       if (!settings.isGrouped) late
       else {
+        if (payload.isEmpty) throw JoinErrors.labelEmpty(into)
         val element = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
         val group = AttributeReference(into, ArrayType(element, containsNull = false), nullable = false)()
         val truncated = settings.maxMatches.toSeq.map { _ =>

@@ -3,9 +3,9 @@ package io.tailrace.api
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.types.{TimestampNTZType, TimestampType}
+import org.apache.spark.sql.types.{DataType, StructType, TimestampNTZType, TimestampType}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, JoinErrors}
 import io.tailrace.state.KeyEncoder
 
 /** The two sides of a join, and the columns of them that the user names.
@@ -25,11 +25,44 @@ private[api] final class JoinSides(
   def column(side: String, argument: String, name: String): Attribute =
     sides(side).output.filter(a => sameName(a.name, name)) match {
       case Seq(one) => one
-      case Seq() => throw Errors.columnNotFound(side, argument, name, sides(side).output.map(_.name))
+      case Seq() => throw notFound(side, argument, name)
       case _ => throw Errors.columnAmbiguous(side, argument, name)
     }
 
+  private def notFound(side: String, argument: String, name: String): Throwable = {
+    val columns = sides(side).output
+    val nested =
+      columns.find(a => a.dataType.isInstanceOf[StructType] && sameName(a.name, name.takeWhile(_ != '.')))
+    nested.fold(Errors.columnNotFound(side, argument, name, columns.map(_.name)))(a =>
+      JoinErrors.columnNested(side, argument, name, a.name)
+    )
+  }
+
   def has(side: String, name: String): Boolean = sides(side).output.exists(a => sameName(a.name, name))
+
+  /** The sides with numeric keys of one type, where they have two: in the wider one.
+    *
+    * @return also what the left keys were, by their names
+    */
+  def widened(on: Seq[(String, String)]): (JoinSides, Map[String, DataType]) = {
+    val wider = on.flatMap { case (l, r) =>
+      val (left, right) = (column("left", "on", l), column("right", "on", r))
+      WiderKeys.common(left.dataType, right.dataType).map(to => (left, right, to))
+    }
+    // A column that several keys name is refused or not as it is.
+    if (
+      wider.isEmpty || Seq(wider.map(_._1.exprId), wider.map(_._2.exprId)).exists(ids => ids.distinct != ids)
+    )
+      (this, Map.empty)
+    else {
+      def changed(columns: Seq[(Attribute, DataType)]) =
+        columns.collect { case (a, to) if a.dataType != to => a.exprId -> to }.toMap
+      val lefts = changed(wider.map { case (l, _, to) => l -> to })
+      val rights = changed(wider.map { case (_, r, to) => r -> to })
+      val sides = new JoinSides(WiderKeys.cast(left, lefts), WiderKeys.cast(right, rights), sameName)
+      (sides, wider.collect { case (l, _, to) if l.dataType != to => l.name -> l.dataType }.toMap)
+    }
+  }
 
   /** The key columns of the two sides, of equal and orderable types. */
   def keys(on: Seq[(String, String)]): (Seq[Attribute], Seq[Attribute]) = {

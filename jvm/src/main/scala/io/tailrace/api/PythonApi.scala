@@ -21,7 +21,9 @@ object PythonApi {
   ): DataFrame = {
     val named = options.asScala
     val maxMatches = named.get("maxMatches").map { text =>
-      text.toIntOption.getOrElse(throw Errors.optionInvalid("max_matches", text, "a whole number"))
+      text.toIntOption.getOrElse(
+        throw Errors.optionInvalid("max_matches", text, s"a whole number of at most ${Int.MaxValue}")
+      )
     }
     Tailrace.join(
       left,
@@ -55,7 +57,9 @@ object PythonApi {
   ): DataFrame = {
     val named = options.asScala
     val maxPending = named.get("maxPending").map { text =>
-      text.toLongOption.getOrElse(throw Errors.optionInvalid("max_pending", text, "a whole number"))
+      text.toLongOption.getOrElse(
+        throw Errors.optionInvalid("max_pending", text, s"a whole number of at most ${Long.MaxValue}")
+      )
     }
     Tailrace.syncJoin(
       left,

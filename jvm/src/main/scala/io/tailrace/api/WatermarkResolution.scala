@@ -75,9 +75,10 @@ private[api] final class WatermarkResolution(child: LogicalPlan, sameName: (Stri
   private def timeColumn(name: String): Attribute = {
     val found = column("event_time", name)
     found.dataType match {
-      case TimestampType | TimestampNTZType => found
-      case other =>
-        throw Errors.watermarkColumnType("event_time", found.name, other.sql, "TIMESTAMP or TIMESTAMP_NTZ")
+      case TimestampType => found
+      // Spark has no watermarks on them.
+      case TimestampNTZType if !child.isStreaming => found
+      case other => throw Errors.watermarkColumnType("event_time", found.name, other.sql, "TIMESTAMP")
     }
   }
 

@@ -55,5 +55,15 @@ object Inspect {
 
   private def readable[T](checkpoint: String)(read: => T): T =
     try read
-    catch { case e: IOException => throw Errors.stateUnreadable(checkpoint, e) }
+    catch {
+      case e: IOException => throw Errors.stateUnreadable(checkpoint, e)
+      // What Hadoop makes of a file system whose jar isn't there.
+      case e: Throwable if lacksClass(e) => throw Errors.stateUnreadable(checkpoint, e)
+    }
+
+  private def lacksClass(e: Throwable): Boolean =
+    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).exists {
+      case _: ClassNotFoundException | _: NoClassDefFoundError => true
+      case _ => false
+    }
 }

@@ -3,7 +3,7 @@ package io.tailrace.join
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
@@ -28,7 +28,10 @@ case class LabelJoinBatchExec(
 ) extends BinaryExecNode {
 
   override def output: Seq[Attribute] = joinOutput
+  override def producedAttributes: AttributeSet = AttributeSet(joinOutput) -- left.outputSet
   override def nodeName: String = "TailraceLabelJoinBatch"
+  override def simpleString(maxFields: Int): String =
+    s"$nodeName keys=[${columns.leftKeys.mkString(", ")}] = [${columns.rightKeys.mkString(", ")}], ${settings.text}"
   override def outputPartitioning: Partitioning = left.outputPartitioning
 
   override def requiredChildDistribution: Seq[Distribution] =

@@ -93,8 +93,7 @@ class LabelJoinExec(
   override def nodeName: String = "TailraceLabelJoin"
   override def shortName: String = LabelJoinExec.OperatorName
   override def simpleString(maxFields: Int): String =
-    s"$nodeName how=${settings.output.name}, keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}], " +
-      s"window=[-${settings.window.before}, +${settings.window.after}] us, match=${settings.policy.name}, " +
+    s"$nodeName keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}], ${settings.text}, " +
       s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
 
   override protected def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns, settings)

@@ -26,7 +26,10 @@ def sync_join(
     left_partition: str | Sequence[str] | None = None,
     right_partition: str | Sequence[str] | None = None,
     on_stall: Literal["pause", "exclude", "fail"] = "pause",
+    left_on_stall: Literal["pause", "exclude", "fail"] | None = None,
     stall_after: Duration | None = None,
+    future_limit: Duration | None = None,
+    on_future: Literal["clamp", "divert", "fail"] = "clamp",
     duplicates: Literal["emit", "drop", "divert"] = "emit",
     unmatched_right: Literal["drop", "emit"] = "drop",
     max_pending: int | None = None,
@@ -71,10 +74,21 @@ def sync_join(
             None: Kafka's `topic` and `partition`, as far as the frame has them.
         right_partition: likewise. Of Kafka all partitions of the topic count, those that have sent
             nothing too; of other sources those of which a row has been read.
-        on_stall: what is done when the partition that the join waits for has given no row for `stall_after`.
-            "pause": it is said, and waited for. "exclude": it doesn't count until it is back at the sync
-            time; rows of it behind that are late. "fail": the query stops with its name.
-        stall_after: after how long; needed for "exclude" and "fail". None: a minute, for a warning.
+        on_stall: what is done when the partition that the join waits for has been silent for `stall_after`:
+            others of either side went on, and nothing of it is unread. "pause": it is said, and waited for.
+            "exclude": it doesn't count until it is back at the sync time; rows of it behind that are late. If
+            that becomes of all partitions of a side, the join goes on with the other side's time. "fail": the
+            query stops with its name.
+        left_on_stall: the same for left partitions, which right rows wait for. None: as `on_stall`.
+        stall_after: after how long; needed for "exclude" and "fail". None: a minute, for a warning. Time in
+            which the query is down or nobody gives anything doesn't count: a micro-batch counts an eighth of
+            it at the most.
+        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
+            is.
+        on_future: what is done about rows further ahead. "clamp": their partition is as far as the limit, and
+            the rows wait for their time. "divert": they don't move their partition, and come out as they are
+            read, without a match, marked true in a column `future` boolean that is added. "fail": the query
+            fails.
         duplicates: what becomes of further rows of a key. A left row takes all right rows that it may join;
             the first by event time is the match, the others are duplicates. Of left rows the earlier one is
             served first; a further one that finds nothing is a duplicate if it is released in the same
@@ -91,7 +105,7 @@ def sync_join(
 
     Returns:
         A stream: the left columns; the right columns but the keys, null where unmatched; `_duplicate` boolean
-        if duplicates are diverted. Its output mode is append.
+        if duplicates are diverted; `future` boolean if rows ahead of the clock are. Output mode: append.
 
     Raises:
         TailraceJoinError: the join can't be planned: a batch frame, a column that is unknown, ambiguous, of a
@@ -113,6 +127,7 @@ def sync_join(
         "window": _convert.duration(window, "window"),
         "syncDelay": _convert.duration(sync_delay, "sync_delay"),
         "onStall": _convert.text(on_stall, "on_stall"),
+        "onFuture": _convert.text(on_future, "on_future"),
         "duplicates": _convert.text(duplicates, "duplicates"),
         "unmatchedRight": _convert.text(unmatched_right, "unmatched_right"),
         "suffix": _convert.text(suffix, "suffix"),
@@ -120,6 +135,10 @@ def sync_join(
     }
     if stall_after is not None:
         options["stallAfter"] = _convert.duration(stall_after, "stall_after")
+    if left_on_stall is not None:
+        options["leftOnStall"] = _convert.text(left_on_stall, "left_on_stall")
+    if future_limit is not None:
+        options["futureLimit"] = _convert.duration(future_limit, "future_limit")
     if max_pending is not None:
         options["maxPending"] = _convert.count(max_pending, "max_pending")
     return _jvm.sync_join(

@@ -172,9 +172,13 @@ def test_names_that_both_sides_have(streams: Synced) -> None:
         ({"left_time": "id"}, "TAILRACE_JOIN_TIME_TYPE"),
         ({"left_partition": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND"),
         ({"window": "soon"}, "TAILRACE_JOIN_DURATION_INVALID"),
-        ({"sync_delay": "-1 second"}, "TAILRACE_JOIN_DURATION_NEGATIVE"),
+        ({"sync_delay": "-1 second"}, "TAILRACE_JOIN_OPTION_INVALID"),
         ({"on_stall": "hope"}, "TAILRACE_JOIN_OPTION_INVALID"),
         ({"on_stall": "exclude"}, "TAILRACE_SYNC_STALL_AFTER_MISSING"),
+        ({"left_on_stall": "fail"}, "TAILRACE_SYNC_STALL_AFTER_MISSING"),
+        ({"left_on_stall": "hope"}, "TAILRACE_JOIN_OPTION_INVALID"),
+        ({"on_future": "divert"}, "TAILRACE_SYNC_FUTURE_LIMIT_MISSING"),
+        ({"on_future": "hope"}, "TAILRACE_JOIN_OPTION_INVALID"),
         ({"duplicates": "all"}, "TAILRACE_JOIN_OPTION_INVALID"),
         ({"unmatched_right": "divert"}, "TAILRACE_JOIN_OPTION_INVALID"),
         ({"max_pending": 0}, "TAILRACE_JOIN_OPTION_INVALID"),
@@ -209,9 +213,54 @@ def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
             "checkpointLocation", str(streams.root / "c")
         ).start()
     assert errors.from_spark(caught.value) is not None
-    both = joined.select("id").union(streams.join().select("id"))
-    with pytest.raises(Exception, match="TAILRACE_SYNC_NAME_EXISTS"):
-        both.writeStream.format("noop").option("checkpointLocation", str(streams.root / "c")).start()
+    for other in (streams.join(), joined):
+        both = joined.select("id").union(other.select("id"))
+        with pytest.raises(Exception, match="TAILRACE_SYNC_NAME_EXISTS.*one whose result is used twice"):
+            both.writeStream.format("noop").option("checkpointLocation", str(streams.root / "c")).start()
+
+
+def test_another_name_on_restart(streams: Synced) -> None:
+    streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 3)])
+    with streams.query() as query:
+        query.run()
+    streams.add(left=[Row(2, 0, 3)], right=[Row(91, 0, 90)])
+    other = Query(streams.spark, streams.join(name="other"), streams.root / "query")
+    with other as query, pytest.raises(StreamingQueryException) as caught:
+        query.run()
+    assert "TAILRACE_SYNC_NAME_CHANGED" in str(caught.value)
+    assert "sync_join" in str(caught.value)
+    with streams.query() as query:
+        query.run()
+        assert sorted(shown(row) for row in query.rows()) == [(1, 0, 1), (2, 3, None)]
+
+
+def test_a_watermark_after_it(streams: Synced) -> None:
+    joined = streams.join().withWatermark("created", "10 seconds")
+    counts = joined.groupBy(F.window("created", "10 seconds")).count().select("window.start", "count")
+    streams.add(left=[Row(n, 0, n) for n in range(20)], right=[Row(0, 0, 0), Row(90, 0, 60)])
+    with Query(streams.spark, counts, streams.root / "query") as query:
+        query.run()
+        streams.add(left=[Row(50, 0, 50)], right=[Row(91, 0, 90)])
+        query.run()
+        streams.add(left=[Row(51, 0, 70)], right=[Row(92, 0, 130)])
+        query.run()
+        assert sorted((second(row["start"]), row["count"]) for row in query.rows()) == [(0, 10), (10, 10)]
+
+
+def test_no_column_that_tells_partitions_apart(streams: Synced) -> None:
+    left = streams.frame("left").drop("partition")
+    with pytest.raises(tailrace.TailraceJoinError) as caught:
+        tailrace.sync_join(
+            left,
+            streams.frame("right"),
+            on="id",
+            left_time="created",
+            right_time="created",
+            window="1 minute",
+            sync_delay="1 second",
+        )
+    assert caught.value.condition == "TAILRACE_SYNC_PARTITION_MISSING"
+    assert "left_partition=" in str(caught.value)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -253,6 +302,24 @@ def test_a_partition_that_stalls_ends_the_query(streams: Synced) -> None:
         error = errors.from_spark(caught.value)
         assert isinstance(error, tailrace.TailraceJoinError)
         assert "1" in str(error)
+
+
+def test_rows_from_the_future(streams: Synced) -> None:
+    far = 10**9
+    left = [Row(1, 0, 0), Row(2, 0, far)]
+    right = [Row(1, 0, 1), Row(3, 1, far), Row(90, 0, 20), Row(91, 1, 2)]
+    streams.add(left, right)
+    options: dict[str, Any] = {"future_limit": "10000 days"}
+    with streams.query("divert", on_future="divert", **options) as query:
+        assert new(query, Counter()) == [(2, far, None), (3, None, far)]
+        assert all(row["future"] for row in query.rows())
+        assert query.query.lastProgress.observedMetrics["tailrace.sync_join"].sync_time is not None
+    with (
+        streams.query("fail", on_future="fail", **options) as query,
+        pytest.raises(StreamingQueryException) as caught,
+    ):
+        query.run()
+    assert "TAILRACE_SYNC_FUTURE" in str(caught.value)
 
 
 def test_a_partition_that_stalls_is_left_out(streams: Synced) -> None:

@@ -91,7 +91,12 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SYNC_NAME_EXISTS" -> SyncErrors.nameExists("N"),
     "TAILRACE_SYNC_NOT_STREAMING" -> SyncErrors.notStreaming("left"),
     "TAILRACE_SYNC_PARTITION_TYPE" -> SyncErrors.partitionType("left_partition", "C", "MAP"),
-    "TAILRACE_SYNC_STALL_AFTER_MISSING" -> SyncErrors.stallAfterMissing("exclude"),
+    "TAILRACE_SYNC_STALL_AFTER_MISSING" -> SyncErrors.stallAfterMissing("on_stall", "exclude"),
+    "TAILRACE_SYNC_PARTITION_MISSING" -> SyncErrors.partitionMissing("left", "left_partition", Seq("a")),
+    "TAILRACE_SYNC_NAME_CHANGED" -> SyncErrors.nameChanged("clicks", Seq("views")),
+    "TAILRACE_SYNC_FUTURE" -> SyncErrors.future("left", "clicks-1", 1L << 52, 1L << 51),
+    "TAILRACE_SYNC_FUTURE_LIMIT_MISSING" -> SyncErrors.futureLimitMissing("fail"),
+    "TAILRACE_SYNC_TOPICS_MERGED" -> SyncErrors.topicsMerged("clicks", "left", Seq("a", "b")),
     "TAILRACE_SYNC_SUFFIX" -> SyncErrors.suffix("C", "left"),
     "TAILRACE_SYNC_STALLED" -> SyncErrors.stalled("N", "left", "P", Some("T"), Some(7000), 9),
     "TAILRACE_WATERMARK_COLUMN" -> Errors.watermarkColumn("host", "C", 0, Seq("a", "b")),
@@ -119,7 +124,7 @@ final class ErrorsSuite extends AnyFunSuite {
   private val stateConditions =
     all.keySet.filter(
       _.startsWith("TAILRACE_STATE_")
-    ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_WATERMARK_PROGRESS_MISSING" + "TAILRACE_SYNC_STALLED" ++
+    ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_WATERMARK_PROGRESS_MISSING" + "TAILRACE_SYNC_FUTURE" + "TAILRACE_SYNC_NAME_CHANGED" + "TAILRACE_SYNC_STALLED" ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED").map("TAILRACE_WATERMARK_" + _) ++

@@ -99,8 +99,8 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
         times,
         bufferBytes,
         metrics,
-        hash,
-        layout
+        hash = hash,
+        layout = layout
       )
     )
     try {

@@ -18,7 +18,10 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
     },
     retain = 2
   )
-  private val nothingListed: SyncSide => Option[Seq[ListedPartition]] = _ => None
+  private val nothingListed: SyncSources = new SyncSources {
+    override def listed(side: SyncSide): Option[Seq[ListedPartition]] = None
+    override def hasUnread(side: SyncSide): Boolean = false
+  }
 
   private def told(task: Int, name: String, latest: Long, jumps: Long = 0): TaskRead =
     TaskRead(task, Seq(PartitionRead(name, latest, 1, jumps, 0)))
@@ -28,11 +31,11 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
   ) {
     val join = run
     assert(join.times(0) == SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))
-    join.read(Left, 0).read.add(told(0, "a", 70))
-    join.read(Right, 0).read.add(told(0, "b", 100))
-    join.end(0, 1000, nothingListed)
-    join.read(Right, 0).read.add(told(1, "c", 50))
-    join.end(0, 1000, nothingListed)
+    join.read(Left, 0, 0).read.add(told(0, "a", 70))
+    join.read(Right, 0, 0).read.add(told(0, "b", 100))
+    join.end(0, nothingListed)
+    join.read(Right, 0, 0).read.add(told(1, "c", 50))
+    join.end(0, nothingListed)
     assert(join.next == SyncTimes(90, 70))
     assert(join.times(0) == SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))
     assert(join.times(1) == SyncTimes(90, 70))
@@ -41,11 +44,11 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
 
   test("tasks are told how far their partitions were read, and what is late") {
     val join = run
-    join.read(Right, 0).read.add(told(0, "b", 100))
-    join.end(0, 1000, nothingListed)
-    val begun = join.read(Right, 1)
+    join.read(Right, 0, 0).read.add(told(0, "b", 100))
+    join.end(0, nothingListed)
+    val begun = join.read(Right, 1, 0)
     assert(begun.latest == Map("b" -> 100) && begun.lateBefore == 90 && begun.syncDelay == 10)
-    assert(join.read(Left, 1).lateBefore == SyncTimes.Unknown)
+    assert(join.read(Left, 1, 0).lateBefore == SyncTimes.Unknown)
   }
 
   test("of tasks that a sink has run twice one counts, and of a partition that several have read all do") {
@@ -53,10 +56,10 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
     val held = join.held(0)
     Seq(SyncHeld(0, 1, 2, None, None), SyncHeld(1, 10, 20, None, None), SyncHeld(0, 3, 4, None, None))
       .foreach(held.add)
-    val read = join.read(Right, 0).read
+    val read = join.read(Right, 0, 0).read
     Seq(told(0, "b", 100, jumps = 1), told(1, "b", 120, jumps = 2), told(0, "b", 100, jumps = 1))
       .foreach(read.add)
-    join.end(0, 1000, nothingListed)
+    join.end(0, nothingListed)
     val metrics: Row = join.metrics
     assert(metrics.getAs[Long]("held_left") == 13 && metrics.getAs[Long]("held_right") == 24)
     assert(metrics.getAs[Long]("possibly_missed") == 3)

@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.TailraceStateException
+import io.tailrace.common.{Checksum, TailraceStateException}
 import io.tailrace.testkit.TempDirectory
 
 final class SyncLogSuite extends AnyFunSuite with TempDirectory {
@@ -16,7 +16,7 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
 
   private def file(release: Long): SyncFile = SyncFile(
     SyncTimes(release, release - 5),
-    SideState(release + 1, Seq(PartitionState("clicks-0", release + 2, -1, excluded = false))),
+    SideState(release + 1, Seq(PartitionState("clicks-0", release + 2, 0, excluded = false))),
     SideState(
       release + 3,
       Seq(
@@ -76,14 +76,28 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_STATE_FILE_MISSING")(log.load(2))
   }
 
-  test("the bytes of format 1") {
-    val bytes = SyncFile.encode(file(0x1000))
-    val expected = "54525350" + "00000001" + "0000000000001000" + "0000000000000ffb" +
-      "0000000000001001" + "00000001" + "00000008" + "636c69636b732d30" + "0000000000001002" + "ffffffffffffffff" + "00" +
+  private def bytes(format: String, notSilent: String): String =
+    "54525350" + format + "0000000000001000" + "0000000000000ffb" +
+      "0000000000001001" + "00000001" + "00000008" + "636c69636b732d30" + "0000000000001002" + notSilent + "00" +
       "0000000000001003" + "00000002" +
       "00000007" + "76696577732d30" + "8000000000000000" + "0000000000000007" + "00" +
       "00000000" + "0000000000000008" + "0000000000000009" + "01"
-    assert(HexFormat.of.formatHex(bytes.dropRight(4)) == expected)
-    assert(SyncFile.decode(bytes, "file") == file(0x1000))
+
+  test("the bytes of format 2") {
+    val written = SyncFile.encode(file(0x1000))
+    assert(HexFormat.of.formatHex(written.dropRight(4)) == bytes("00000002", "0000000000000000"))
+    assert(SyncFile.decode(written, "file") == file(0x1000))
+    val former = file(5)
+    val marked =
+      former.copy(left = former.left.copy(partitions = former.left.partitions.map(_.copy(isFormer = true))))
+    assert(SyncFile.decode(SyncFile.encode(marked), "file") == marked)
+  }
+
+  test("files of format 1 are read: their names may be others now, and who wasn't silent had -1") {
+    val old = HexFormat.of.parseHex(bytes("00000001", "ffffffffffffffff"))
+    val check = java.nio.ByteBuffer.allocate(4).putInt(Checksum.of(old, old.length)).array
+    val read = SyncFile.decode(old ++ check, "file")
+    def former(side: SideState) = side.copy(partitions = side.partitions.map(_.copy(isFormer = true)))
+    assert(read == file(0x1000).copy(left = former(file(0x1000).left), right = former(file(0x1000).right)))
   }
 }

@@ -17,7 +17,8 @@ final class SyncMatrixSuite extends AnyFunSuite {
   private val rows = Seq(
     Row("running", gives = 1 to 4, read = Seq(1, 2, 3, 4), Always, "running", low = 500),
     Row("slow", gives = 1 to 4, read = Seq(0, 1, 1, 2), Always, "slow", low = 300),
-    Row("stalled", gives = 1 to 4, read = Seq(0, 0, 0, 0), Always, "stalled", low = 100),
+    Row("not read", gives = 1 to 4, read = Seq(0, 0, 0, 0), Always, "slow", low = 100),
+    Row("stalled", gives = Nil, read = Seq(0, 0, 0, 0), Always, "stalled", low = 100, stallAfterMs = 2),
     Row("idle", gives = Nil, read = Seq(0, 0, 0, 0), Always, "idle", low = 100),
     Row("finished", gives = 1 to 2, read = Seq(1, 2, 2, 2), _ < 3, "gone", low = 500),
     Row("new", gives = 3 to 4, read = Seq(0, 0, 3, 4), _ >= 2, "running", low = 500),
@@ -55,7 +56,7 @@ final class SyncMatrixSuite extends AnyFunSuite {
   }
 
   private final class World(row: Row, side: SyncSide) {
-    val join = new MiniJoin(settings.copy(stallAfterMs = 1000), 5)
+    val join = new MiniJoin(settings.copy(stallAfterMs = row.stallAfterMs), 5)
     var wasRead = Set.empty[(SyncSide, Int)]
     private var pairsRead = 0
 
@@ -85,7 +86,7 @@ final class SyncMatrixSuite extends AnyFunSuite {
     }
 
     private def end(clock: Int, k: Int): Unit = join.end(
-      clock * 1000L,
+      clock.toLong,
       s => {
         val own = ListedPartition("1", Some(row.gives.count(_ > row.read(k - 1)).toLong))
         val others = Seq("0", "1").map(ListedPartition(_, Some(0L)))
@@ -125,7 +126,8 @@ object SyncMatrixSuite {
       read: Seq[Int],
       listed: Int => Boolean,
       condition: String,
-      low: Long
+      low: Long,
+      stallAfterMs: Long = 1000
   )
 
   val settings: SyncSettings = SyncSettings(

@@ -5,7 +5,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.sync.SyncTimes.Unknown
 
 final class SyncPartitionsSuite extends AnyFunSuite {
-  private val settings = SyncMatrixSuite.settings
+  // A batch a millisecond: too long is being missed by three.
+  private val settings = SyncMatrixSuite.settings.copy(stallAfterMs = 3)
   private val excluding = settings.copy(onStall = OnStall.Exclude)
   private var clock = 0L
 
@@ -19,7 +20,7 @@ final class SyncPartitionsSuite extends AnyFunSuite {
         all: Option[Seq[ListedPartition]],
         left: (String, Long)*
     )(right: (String, Long)*): SyncTimes = {
-      clock += 1000
+      clock += 1
       partitions.advance(SideBatch(reads(left: _*), None), SideBatch(reads(right: _*), all), clock)
       partitions.times
     }
@@ -72,12 +73,12 @@ final class SyncPartitionsSuite extends AnyFunSuite {
     // Nothing came for an hour: nobody was silent while others spoke.
     clock += 3600000
     partitions.batch()("a" -> 200): Unit
-    assert(partitions.right.stalled.isEmpty && partitions.right.holder.get.silentMs == 0)
+    assert(partitions.right.stalled.isEmpty && partitions.right.holder.get.silentMs == 1)
     partitions.batch()("a" -> 210): Unit
     assert(partitions.right.stalled.isEmpty)
     partitions.batch()("a" -> 220): Unit
     assert(
-      partitions.right.stalled.contains(HeldBy("b", 100, Some(120), 2000, PartitionCondition.Stalled))
+      partitions.right.stalled.contains(HeldBy("b", 100, Some(120), 3, PartitionCondition.Stalled))
     )
     partitions.batch()("b" -> 220): Unit
     assert(partitions.right.stalled.isEmpty)
@@ -94,7 +95,7 @@ final class SyncPartitionsSuite extends AnyFunSuite {
     val second = new SyncPartitions(settings)
     second.restore(SyncFile.decode(SyncFile.encode(first.file), "file"))
     second.batch()("a" -> 400): Unit
-    assert(second.right.stalled.isEmpty && second.right.holder.get.silentMs == 1000)
+    assert(second.right.stalled.isEmpty && second.right.holder.get.silentMs == 2)
     second.batch()("a" -> 500): Unit
     assert(second.right.stalled.exists(_.partition == "b"))
   }
@@ -116,7 +117,7 @@ final class SyncPartitionsSuite extends AnyFunSuite {
     // Nor is it when it may be read again, and hasn't been yet.
     partitions.listed(Some(Seq("a", "b").map(ListedPartition(_))))("a" -> 110): Unit
     assert(partitions.right.condition("b").get != PartitionCondition.Excluded)
-    assert(partitions.right.holder.exists(_.silentMs == 1000))
+    assert(partitions.right.holder.exists(_.silentMs == 1))
   }
 
   test("an excluded partition isn't waited for until it is back in time") {
@@ -151,6 +152,118 @@ final class SyncPartitionsSuite extends AnyFunSuite {
     partitions.batch()("a" -> 100, "b" -> 150, "c" -> 120): Unit
     (1 to 5).foreach(i => partitions.batch("l" -> i.toLong)())
     assert(partitions.times.release == 140)
+  }
+
+  test("a side that stops as a whole is silent while the other one goes on: it is told, and named") {
+    SyncSide.values.foreach { side =>
+      def batch(partitions: SyncPartitions, own: (String, Long)*)(other: (String, Long)*): SyncTimes =
+        if (side == SyncSide.Left) partitions.batch(own: _*)(other: _*)
+        else partitions.batch(other: _*)(own: _*)
+      val partitions = new SyncPartitions(settings)
+      batch(partitions, "a" -> 100, "b" -> 150)("o" -> 120): Unit
+      batch(partitions)("o" -> 130): Unit
+      batch(partitions)("o" -> 140): Unit
+      assert(partitions.stalled.isEmpty)
+      batch(partitions)("o" -> 1000): Unit
+      assert(partitions.stalled == Seq(side -> HeldBy("a", 100, Some(50), 3, PartitionCondition.Stalled)))
+      batch(partitions, "a" -> 900)("o" -> 1001): Unit
+      // The furthest one of the side.
+      assert(partitions.stalled.map(_._2.partition) == Seq("b"))
+      assert(partitions.side(side).condition("a").contains(PartitionCondition.Running))
+    }
+  }
+
+  test(
+    "a side of which nobody counts any more goes on with the other one, and is waited for again when it is back"
+  ) {
+    val partitions = new SyncPartitions(excluding)
+    partitions.batch("l" -> 100)("a" -> 100, "b" -> 150): Unit
+    partitions.batch("l" -> 200)(): Unit
+    partitions.batch("l" -> 300)(): Unit
+    assert(partitions.times == SyncTimes(90, 90))
+    assert(partitions.batch("l" -> 400)() == SyncTimes(390, 390))
+    assert(partitions.batch("l" -> 500)() == SyncTimes(490, 490))
+    assert(partitions.right.partitions.forall(_.excluded) && partitions.stalled.isEmpty)
+    assert(partitions.batch("l" -> 600)("a" -> 590).release == 580)
+    assert(partitions.right.condition("a").contains(PartitionCondition.Running))
+    assert(partitions.batch("l" -> 700)().release == 580)
+  }
+
+  test("a side of which nothing has ever come is told too, and left out") {
+    val partitions = new SyncPartitions(excluding.copy(leftOnStall = Some(OnStall.Pause)))
+    partitions.batch("l" -> 100)(): Unit
+    assert(
+      partitions.right.holder.exists(by =>
+        by.partition == "(none yet)" && by.condition == PartitionCondition.Waiting
+      )
+    )
+    partitions.batch("l" -> 200)(): Unit
+    partitions.batch("l" -> 300)(): Unit
+    assert(partitions.batch("l" -> 400)().release == 390)
+    assert(partitions.batch("l" -> 500)("a" -> 500, "b" -> 495).release == 485)
+    assert(partitions.right.partitions.map(_.name).toSeq == Seq("a", "b"))
+    val pausing = new SyncPartitions(settings)
+    (1 to 4).foreach(i => pausing.batch()("r" -> i.toLong))
+    assert(pausing.stalled.map(s => s._1 -> s._2.partition) == Seq(SyncSide.Left -> "(none yet)"))
+  }
+
+  test("each side has its own way with what has stalled") {
+    val partitions = new SyncPartitions(excluding.copy(leftOnStall = Some(OnStall.Pause)))
+    partitions.batch("a" -> 100, "b" -> 100)("c" -> 100, "d" -> 100): Unit
+    (2 to 5).foreach(i => partitions.batch("a" -> i * 100L)("c" -> i * 100L))
+    assert(partitions.left.condition("b").contains(PartitionCondition.Stalled))
+    assert(partitions.right.condition("d").contains(PartitionCondition.Excluded))
+  }
+
+  test("what is unread isn't silent, whoever can't say") {
+    val partitions = new SyncPartitions(excluding)
+    def batch(b: ListedPartition, hasUnread: Boolean = false): Unit = {
+      clock += 1
+      val all = Some(Seq(ListedPartition("a", Some(0L)), b))
+      val other = SideBatch(reads("f" -> clock), None, hasUnread)
+      partitions.advance(other, SideBatch(reads("a" -> (1000 + clock)), all), clock)
+    }
+    partitions.batch("e" -> 1, "f" -> 1)("a" -> 1000, "b" -> 100): Unit
+    (1 to 10).foreach(_ => batch(ListedPartition("b", Some(3L)), hasUnread = true))
+    assert(partitions.right.condition("b").contains(PartitionCondition.Slow))
+    assert(partitions.left.holder.exists(_.silentMs == 0))
+    (1 to 3).foreach(_ => batch(ListedPartition("b", Some(0L))))
+    assert(partitions.right.condition("b").contains(PartitionCondition.Excluded))
+    assert(partitions.left.condition("e").contains(PartitionCondition.Excluded))
+  }
+
+  test("a partition that is read to its end and gives no row is no further behind than the others") {
+    val partitions = new SyncPartitions(settings)
+    def all(b: ListedPartition) = Some(Seq(ListedPartition("a", Some(0L), isRead = true), b))
+    val first = ListedPartition("b", Some(0L), isRead = true)
+    assert(partitions.listed(all(first), "l" -> 100)("a" -> 100).release == 90)
+    assert(partitions.listed(all(first.copy(unread = Some(5L))))("a" -> 200).release == 90)
+    assert(partitions.right.condition("b").contains(PartitionCondition.Slow))
+    assert(partitions.listed(all(first))("a" -> 300).release == 290)
+    // It isn't read any more: what comes of it may be as old as what came last.
+    assert(partitions.listed(all(first.copy(isRead = false)))("a" -> 400).release == 290)
+  }
+
+  test("names of format 1 that are others now aren't waited for") {
+    val partitions = new SyncPartitions(settings)
+    val old = SideState(
+      100,
+      Seq("eu-west-1", "null", "us-1").map(PartitionState(_, 100, 0, excluded = false, isFormer = true))
+    )
+    partitions.restore(SyncFile(SyncTimes(90, 90), SideState(100, Nil), old))
+    def batch(name: String, formerly: Option[String], time: Long): SyncTimes = {
+      val read = PartitionRead(name, time, 1, 0, 0, formerly = formerly)
+      partitions.advance(SideBatch(reads("l" -> 1000L), None), SideBatch(Seq(read), None), 0)
+      partitions.times
+    }
+    assert(batch("eu-west%2D1", Some("eu-west-1"), 200).release == 90)
+    assert(partitions.right.partitions.map(_.name).toSet == Set("eu-west%2D1", "null", "us-1"))
+    batch("us-1", None, 210): Unit
+    assert(batch("%", Some("null"), 220).release == 190)
+    // It is there, too.
+    assert(batch("eu-west-1", None, 150).release == 190)
+    batch("eu-west%2D1", Some("eu-west-1"), 230): Unit
+    assert(partitions.right.partitions.map(_.name).toSet == Set("eu-west%2D1", "%", "us-1", "eu-west-1"))
   }
 
   test("the left side's partitions stall, are excluded and come back as the right side's do") {

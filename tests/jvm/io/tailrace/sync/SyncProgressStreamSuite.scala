@@ -6,13 +6,13 @@ import java.util.concurrent.ConcurrentSkipListMap
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Union}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
-import io.tailrace.plan.{SyncEnd, SyncProgress, Synced}
+import io.tailrace.plan.{SyncProgress, Synced}
 import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit._
 
@@ -37,7 +37,7 @@ final class SyncProgressStreamSuite extends SparkSuite {
       right: DataFrame
   ): DataFrame = {
     val sides: Seq[LogicalPlan] = Seq(
-      Synced.of(progress(SyncSide.Left, left, partitions, time, settings)),
+      Synced.of(progress(SyncSide.Left, left, partitions, time, settings), settings),
       progress(SyncSide.Right, right, partitions, time, settings)
     )
     SparkPlans.toFrame(spark, Union(sides))
@@ -185,10 +185,13 @@ final class SyncProgressStreamSuite extends SparkSuite {
 
   test("a partition that has stalled fails the query, by its name, where that is wanted") {
     withDirectory { checkpoint =>
-      val settings = Settings.copy(onStall = OnStall.Fail, stallAfterMs = 1)
-      val (_, right, query) = memory(checkpoint, settings)
+      val settings = Settings.copy(onStall = OnStall.Fail, stallAfterMs = 2)
+      val (left, right, query) = memory(checkpoint, settings)
       query.start()
-      query.add(right.addData(logged("c" -> 100, "d" -> 100))): Unit
+      query.add {
+        left.addData(logged("a" -> 1000))
+        right.addData(logged("c" -> 100, "d" -> 100))
+      }: Unit
       query.add(right.addData(logged("c" -> 101))): Unit
       Thread.sleep(5)
       StreamAccess.betweenBatches(query.streaming)(right.addData(logged("c" -> 107)): Unit)
@@ -204,6 +207,28 @@ final class SyncProgressStreamSuite extends SparkSuite {
       query.streaming.processAllAvailable()
       query.add(right.addData(logged("d" -> 107))): Unit
       assert(query.next.release == time(102))
+    }
+  }
+
+  test("a side that stops as a whole fails the query where that is wanted for it") {
+    withDirectory { checkpoint =>
+      val settings =
+        Settings.copy(onStall = OnStall.Fail, leftOnStall = Some(OnStall.Pause), stallAfterMs = 2)
+      val (left, right, query) = memory(checkpoint, settings)
+      query.start()
+      query.add(right.addData(logged("c" -> 100))): Unit
+      query.add(right.addData(logged("c" -> 101))): Unit
+      query.add(right.addData(logged("c" -> 102))): Unit
+      assert(query.waitsFor == Seq("left (none yet) stalled"))
+      query.add(left.addData(logged("a" -> 110))): Unit
+      StreamAccess.betweenBatches(query.streaming)(left.addData(logged("a" -> 112)): Unit)
+      val (condition, parameters) = failureOf(query.streaming)
+      assert(
+        condition == "TAILRACE_SYNC_STALLED" && parameters("side") == "right" && parameters(
+          "partition"
+        ) == "c"
+      )
+      assert(parameters("lag").startsWith("10000 ms"))
     }
   }
 
@@ -234,13 +259,10 @@ final class SyncProgressStreamSuite extends SparkSuite {
     }
   }
 
-  test("the node that ends a batch is no watermark that windows and stamps would ask for hosts of") {
+  test("the node that ends a batch is no watermark that Spark, windows and stamps would find") {
     val frame = spark.readStream.format("rate").load()
     val side = progress(SyncSide.Left, frame, Seq("value"), "timestamp", Settings)
-    assert(SyncEnd.watermarks(Synced.of(side)).isEmpty)
-    val watermarked = frame.withWatermark("timestamp", "1 second")
-    val other = progress(SyncSide.Left, watermarked, Seq("value"), "timestamp", Settings)
-    assert(SyncEnd.watermarks(Synced.of(other)).size == 1)
+    assert(Synced.of(side, Settings).collect { case w: EventTimeWatermark => w }.isEmpty)
   }
 
   test("both sides may be one frame") {
@@ -288,19 +310,21 @@ final class SyncProgressStreamSuite extends SparkSuite {
     }
   }
 
-  test("what is idle has nothing to read, and what has stalled has") {
+  test("what is idle has nothing to read, for too long if it has stalled; what is slow has") {
     withDirectory { checkpoint =>
-      val (_, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 1)) { frame =>
+      val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2)) { frame =>
         frame
           .selectExpr("topic", "cast(partition AS STRING) AS partition", "at", "id + 1 AS id")
           .where("id > 0")
       }
+      left.add("clicks", 0, at(1000))
       right.add("views", 0, at(100))
       right.add("views", 1, at(100))
+      def rights = query.waitsFor.filter(_.startsWith("right"))
       query.start()
       query.streaming.processAllAvailable()
       query.add(right.add("views", 0, at(200))): Unit
-      assert(query.waitsFor == Seq("right views-1 idle"))
+      assert(rights == Seq("right views-1 idle"))
       query.add {
         right.stall("views", 1, Some(1))
         right.add("views", 1, at(210))
@@ -308,13 +332,101 @@ final class SyncProgressStreamSuite extends SparkSuite {
       }: Unit
       Thread.sleep(5)
       query.add(right.add("views", 0, at(220))): Unit
-      assert(query.waitsFor == Seq("right views-1 stalled"))
+      // There is something of it.
+      assert(rights == Seq("right views-1 slow"))
       query.add {
         right.stall("views", 1, None)
         right.add("views", 1, at(220))
         right.add("views", 0, at(224))
       }: Unit
-      assert(query.waitsFor.isEmpty && query.next.release == time(215))
+      assert(rights.isEmpty && query.next.release == time(215))
+      Thread.sleep(5)
+      query.add(right.add("views", 0, at(230))): Unit
+      Thread.sleep(5)
+      query.add(right.add("views", 0, at(231))): Unit
+      assert(rights == Seq("right views-1 stalled"))
+    }
+  }
+
+  test("two topics without the column topic are refused, before any row is out") {
+    withDirectory { checkpoint =>
+      val (left, right) = (new FakeTopics("merged-left"), new FakeTopics("merged-right"))
+      left.add("clicks", 0, at(100))
+      right.add("views", 0, at(100))
+      right.add("looks", 0, at(50))
+      val query = new Judged(checkpoint, Settings)(
+        both(Settings, Seq("partition"))(left.frame(spark), right.frame(spark))
+      )
+      query.start()
+      val (condition, parameters) = failureOf(query.streaming)
+      assert(condition == "TAILRACE_SYNC_TOPICS_MERGED")
+      assert(parameters == Map("name" -> "clicks", "side" -> "right", "topics" -> "looks, views"))
+      assert(query.rows.isEmpty)
+    }
+  }
+
+  test("names of partitions that values of several columns make are two when the values are") {
+    import spark.implicits._
+    withDirectory { checkpoint =>
+      val left = MemoryStream[Logged](spark)
+      val right = MemoryStream[Logged](spark)
+      def frame(stream: MemoryStream[Logged]) =
+        stream
+          .toDF()
+          .selectExpr("get(split(host, '/'), 0) AS zone", "get(split(host, '/'), 1) AS part", "at", "id")
+      val query =
+        new Judged(checkpoint, Settings)(both(Settings, Seq("zone", "part"))(frame(left), frame(right)))
+      query.start()
+      query.add {
+        left.addData(logged("l/1" -> 100))
+        right.addData(logged("eu/west-1" -> 100, "eu-west/1" -> 90, "a/null" -> 120, "a" -> 80))
+      }: Unit
+      assert(query.next.release == time(75))
+      query.add(right.addData(logged("a" -> 110, "a/null" -> 111, "eu/west-1" -> 110))): Unit
+      assert(query.next.release == time(85))
+      assert(query.waitsFor == Seq("right eu-west-1 slow"))
+    }
+  }
+
+  test("a partition whose rows are all filtered doesn't hold the join when all of it has been read") {
+    withDirectory { checkpoint =>
+      val (left, right, query) = topics(checkpoint)(_.where("id >= 0"))
+      val filtered = FakeRecord("k", time(10), -1)
+      left.add("clicks", 0, at(100))
+      right.add("views", 0, at(100))
+      right.add("views", 1, filtered)
+      query.start()
+      query.streaming.processAllAvailable()
+      assert(query.next.release == time(95) && query.waitsFor.isEmpty)
+      assert(query.add {
+        right.add("views", 0, at(200)); right.add("views", 1, filtered)
+      }.release == time(195))
+      query.restart()
+      // What comes of it may be old, as long as it gives nothing.
+      assert(query.add(right.add("views", 0, at(300))).release == time(195))
+      assert(query.waitsFor == Seq("right views-1 idle"))
+      assert(query.add {
+        right.add("views", 0, at(301)); right.add("views", 1, filtered)
+      }.release == time(296))
+    }
+  }
+
+  test("one clock far ahead doesn't move its partition further than the limit") {
+    withDirectory { checkpoint =>
+      val now = System.currentTimeMillis * 1000
+      def near(minutes: Int) = FakeRecord("k", now + minutes * 60000000L, 0)
+      val settings = Settings.copy(futureLimitMicros = Some(600000000L))
+      val (left, right, query) = topics(checkpoint, settings)(identity)
+      left.add("clicks", 0, near(0))
+      right.add("views", 0, near(0))
+      right.add("views", 1, near(-5), near(1000000))
+      query.start()
+      query.streaming.processAllAvailable()
+      assert(query.next.release == Math.floorDiv(now, 1000) * 1000 - Settings.syncDelay)
+      assert(query.metrics.getAs[Long]("future_rows") == 1)
+      query.add { right.add("views", 0, near(60)); right.add("views", 1, near(60)) }: Unit
+      // Each as far as the limit, and no further.
+      assert(query.next.release < now + 660000000L && query.metrics.getAs[Long]("future_rows") == 2)
     }
   }
 

@@ -17,6 +17,13 @@ private[api] object Durations {
     micros
   }
 
+  /** An argument that isn't a distance from a row's time. @return microseconds, zero or more */
+  def length(argument: String, text: String): Long = {
+    val micros = read(text).getOrElse(throw Errors.durationInvalid(argument, text))
+    if (micros < 0) throw Errors.optionInvalid(argument, text, "a duration of zero or more")
+    micros
+  }
+
   /** @return microseconds; none if it isn't a duration of a fixed length */
   def read(text: String): Option[Long] =
     try {

@@ -78,7 +78,10 @@ object PythonApi {
         unmatchedRight = named("unmatchedRight"),
         maxPending = maxPending,
         suffix = named("suffix"),
-        name = named("name")
+        name = named("name"),
+        leftOnStall = named.get("leftOnStall"),
+        futureLimit = named.get("futureLimit"),
+        onFuture = named("onFuture")
       )
     )
   }

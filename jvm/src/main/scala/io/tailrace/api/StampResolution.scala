@@ -1,11 +1,11 @@
 package io.tailrace.api
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.types.BinaryType
 
 import io.tailrace.common.Errors
-import io.tailrace.plan.{HostProgress, OwnColumns, StampWatermark, SyncEnd}
+import io.tailrace.plan.{HostProgress, OwnColumns, StampWatermark}
 
 /** Checks that a frame has watermarks whose completeness is known.
   *
@@ -15,7 +15,7 @@ private[api] final class StampResolution(child: LogicalPlan, sameName: (String, 
   def resolve(into: String): LogicalPlan = {
     if (child.output.exists(a => sameName(a.name, into))) throw Errors.watermarkColumnExists(into)
     if (child.isStreaming) {
-      val watermarks = SyncEnd.watermarks(child).map(_.nodeId).toSet
+      val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
       val accurate = child.collect { case p: HostProgress => p.nodeId }.toSet
       if (watermarks.isEmpty || watermarks != accurate) throw Errors.watermarkStampSource()
     }

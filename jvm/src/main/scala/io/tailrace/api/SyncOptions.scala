@@ -1,6 +1,7 @@
 package io.tailrace.api
 
 import io.tailrace.common.{Errors, SyncErrors}
+import io.tailrace.progress.OnFuture
 import io.tailrace.sync.{Duplicates, OnStall, SyncSettings}
 
 /** The arguments of [[Tailrace.syncJoin]] besides the frames and the keys; the names and defaults are those of Python.
@@ -18,6 +19,9 @@ import io.tailrace.sync.{Duplicates, OnStall, SyncSettings}
   * @param maxPending     rows held of a side, above which partitions that are ahead aren't read
   * @param suffix         put behind names of right columns that the left side has too
   * @param name           of its directory in the checkpoint, and of its numbers in the query's progress
+  * @param leftOnStall    `onStall` of left partitions; none: the same as of right ones
+  * @param futureLimit    how far ahead of the batch's clock an event time is believed; a duration
+  * @param onFuture       "clamp", "divert" or "fail": what is done about rows further ahead than that
   */
 final case class SyncOptions(
     leftTime: String,
@@ -32,13 +36,22 @@ final case class SyncOptions(
     unmatchedRight: String = "drop",
     maxPending: Option[Long] = None,
     suffix: String = "_right",
-    name: String = "sync_join"
+    name: String = "sync_join",
+    leftOnStall: Option[String] = None,
+    futureLimit: Option[String] = None,
+    onFuture: String = "clamp"
 ) {
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[api] def settings: SyncSettings = {
     val stall = one("on_stall", onStall, OnStall.values)(_.name)
-    if (stallAfter.isEmpty && stall != OnStall.Pause) throw SyncErrors.stallAfterMissing(onStall)
+    val leftStall = leftOnStall.map(one("left_on_stall", _, OnStall.values)(_.name))
+    (leftStall.map("left_on_stall" -> _).toSeq :+ ("on_stall" -> stall)).foreach { case (argument, action) =>
+      if (stallAfter.isEmpty && action != OnStall.Pause)
+        throw SyncErrors.stallAfterMissing(argument, action.name)
+    }
+    val future = one("on_future", onFuture, OnFuture.values)(_.name)
+    if (futureLimit.isEmpty && future != OnFuture.Clamp) throw SyncErrors.futureLimitMissing(onFuture)
     if (!Seq("drop", "emit").contains(unmatchedRight))
       throw Errors.optionInvalid("unmatched_right", unmatchedRight, quoted(Seq("drop", "emit")))
     maxPending
@@ -48,17 +61,20 @@ final case class SyncOptions(
     // It is a directory's name.
     if (!name.matches("[A-Za-z0-9_-]+"))
       throw Errors.optionInvalid("name", name, "letters, digits, `_` and `-`")
-    val after = stallAfter.fold(SyncOptions.StallAfter)(Durations.parse("stall_after", _))
+    val after = stallAfter.fold(SyncOptions.StallAfter)(Durations.length("stall_after", _))
     if (after < 1000) throw Errors.optionInvalid("stall_after", stallAfter.get, "a millisecond or more")
     SyncSettings(
       name,
-      Durations.parse("sync_delay", syncDelay),
-      Durations.parse("window", window),
+      Durations.length("sync_delay", syncDelay),
+      Durations.length("window", window),
       stall,
       after / 1000,
       one("duplicates", duplicates, Duplicates.values)(_.name),
       unmatchedRight == "emit",
-      maxPending
+      maxPending,
+      leftStall,
+      futureLimit.map(Durations.length("future_limit", _)),
+      future
     )
   }
 

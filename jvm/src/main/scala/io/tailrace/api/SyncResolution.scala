@@ -1,7 +1,7 @@
 package io.tailrace.api
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.connector.catalog.SupportsRead
 import org.apache.spark.sql.types.{ArrayType, BooleanType, MapType, StructType}
@@ -9,6 +9,7 @@ import org.apache.spark.sql.types.{ArrayType, BooleanType, MapType, StructType}
 import io.tailrace.common.{Errors, SyncErrors}
 import io.tailrace.join.JoinColumns
 import io.tailrace.plan.{OwnColumns, SyncJoin, SyncProgress, Synced}
+import io.tailrace.progress.OnFuture
 import io.tailrace.sync.{Duplicates, HeldBackTable, SyncSettings, SyncSide}
 
 /** Finds the columns of a synced join that the user named, and gives right columns names of their own.
@@ -34,7 +35,7 @@ private[api] final class SyncResolution(
     val names = newNames(rightKeys, options.suffix)
     val payload = JoinColumns.payload(sides.right.output, rightKeys)
     val join = SyncJoin(
-      Synced.of(leftSide),
+      Synced.of(leftSide, settings),
       rightSide,
       leftKeys,
       rightKeys,
@@ -42,7 +43,7 @@ private[api] final class SyncResolution(
       rightTime,
       settings,
       payload.map(a => SyncJoin.paired(a, names.getOrElse(a.exprId, a.name))),
-      duplicateColumn(settings, names.values)
+      flags(settings, names.values)
     )
     OwnColumns.renewable(join)
   }
@@ -52,20 +53,24 @@ private[api] final class SyncResolution(
       names: Seq[String],
       time: Attribute,
       settings: SyncSettings
-  ): SyncProgress = {
+  ): LogicalPlan = {
     val columns = partition(side.name, names)
     val plan = sides.side(side.name)
     val read =
       if (settings.maxPending.isEmpty) plan else SyncResolution.heldBack(plan, side, columns, settings)
-    SyncProgress(side, columns, time, settings, read)
+    val isKafka = columns.forall(c => SyncResolution.KafkaPartition.contains(c.name))
+    if (isKafka)
+      SyncResolution.belowFilters(read, columns :+ time)(SyncProgress(side, columns, time, settings, _))
+    else SyncProgress(side, columns, time, settings, read)
   }
 
   /** By default Kafka's columns, as far as they are there. */
   private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
     val argument = s"${side}_partition"
     val wanted =
-      if (names.nonEmpty) names
-      else SyncResolution.KafkaPartition.filter(name => name == "partition" || sides.has(side, name))
+      if (names.nonEmpty) names else SyncResolution.KafkaPartition.filter(sides.has(side, _))
+    if (names.isEmpty && !wanted.contains("partition"))
+      throw SyncErrors.partitionMissing(side, argument, sides.side(side).output.map(_.name))
     val found = wanted.map(sides.column(side, argument, _))
     found.foreach { a =>
       a.dataType match {
@@ -92,21 +97,46 @@ private[api] final class SyncResolution(
     }.toMap
   }
 
-  private def duplicateColumn(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
-    if (settings.duplicates != Duplicates.Divert) Nil
-    else {
-      val column = SyncSettings.DuplicateColumn
+  /** Columns that mark what is diverted. */
+  private def flags(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
+    Seq(
+      SyncSettings.DuplicateColumn -> (settings.duplicates == Duplicates.Divert),
+      SyncSettings.FutureColumn -> (settings.onFuture == OnFuture.Divert)
+    ).collect { case (column, true) =>
       val cure = s"Rename `$column` with withColumnRenamed before the join."
       SyncSide.values.map(_.name).foreach { side =>
         if (sides.has(side, column)) throw Errors.columnExists(column, side, cure)
       }
       if (renamed.exists(sameName(_, column))) throw SyncErrors.suffix(column, "right")
-      Seq(AttributeReference(column, BooleanType, nullable = false)())
+      AttributeReference(column, BooleanType, nullable = false)()
     }
 }
 
 private object SyncResolution {
   private val KafkaPartition = Seq("topic", "partition")
+
+  /** What the user filters out counts: a partition whose rows are all filtered is as far as they were. So progress is noted
+    * below the lowest filter that has all columns below it. Files and tables filter by themselves, and must be let.
+    */
+  private def belowFilters(plan: LogicalPlan, columns: Seq[Attribute])(
+      progress: LogicalPlan => LogicalPlan
+  ): LogicalPlan = {
+    def has(p: LogicalPlan): Boolean = columns.forall(p.outputSet.contains)
+    def isFiltered(p: LogicalPlan): Boolean = p match {
+      case f: Filter => has(f.child)
+      case other: UnaryNode => passes(other) && isFiltered(other.child)
+      case _ => false
+    }
+    def passes(node: UnaryNode): Boolean = has(node.child) && (node match {
+      case _: Project | _: Filter | _: SubqueryAlias | _: EventTimeWatermark => true
+      case _ => false
+    })
+    def below(p: LogicalPlan): LogicalPlan = p match {
+      case node: UnaryNode if isFiltered(node) => node.withNewChildren(Seq(below(node.child)))
+      case other => progress(other)
+    }
+    below(plan)
+  }
 
   /** A side whose partitions can be held back. That the offsets are Kafka's is found out when there are some. */
   private def heldBack(

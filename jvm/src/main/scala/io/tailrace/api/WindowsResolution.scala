@@ -3,7 +3,7 @@ package io.tailrace.api
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.{TimestampNTZType, TimestampType}
 
 import io.tailrace.common.Errors
 import io.tailrace.landing.{LandingSettings, WindowSinkProvider, WindowStart}
-import io.tailrace.plan.{HostProgress, LandWindows, SyncEnd}
+import io.tailrace.plan.{HostProgress, LandWindows}
 import io.tailrace.progress.ProgressSettings
 
 /** Finds out whether a frame's windows can be landed, and makes the writer that does it.
@@ -58,7 +58,7 @@ private[api] final class WindowsResolution(child: LogicalPlan, sameName: (String
 
   /** A frame that is used twice is one source. */
   private def sources: Seq[ProgressSettings] = {
-    val watermarks = SyncEnd.watermarks(child).map(_.nodeId).toSet
+    val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
     val accurate = child.collect { case p: HostProgress => p.nodeId -> p.settings }
     if (watermarks.isEmpty || watermarks != accurate.map(_._1).toSet) throw Errors.windowsSource()
     accurate.map(_._2).distinctBy(_.name)

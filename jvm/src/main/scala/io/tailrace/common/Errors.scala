@@ -314,7 +314,7 @@ object Errors {
       "limit" -> instant(limit)
     )
 
-  private def instant(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
+  private[common] def instant(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
 
   /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
   def stateUnreadable(path: String, cause: Throwable): Throwable =

@@ -4,6 +4,20 @@ import io.tailrace.common.Errors.{refuse, stateError}
 
 /** The errors of synced joins, as [[Errors]] has the others'. */
 object SyncErrors {
+
+  /** @param time  microseconds
+    * @param limit microseconds
+    */
+  def future(side: String, partition: String, time: Long, limit: Long): Throwable =
+    stateError(
+      "TAILRACE_SYNC_FUTURE",
+      null,
+      "side" -> side,
+      "partition" -> partition,
+      "time" -> Errors.instant(time),
+      "limit" -> Errors.instant(limit)
+    )
+
   def maxPendingUnsupported(side: String, source: String): Throwable =
     refuse("TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED", "side" -> side, "source" -> source)
 
@@ -14,8 +28,25 @@ object SyncErrors {
   def partitionType(argument: String, column: String, dataType: String): Throwable =
     refuse("TAILRACE_SYNC_PARTITION_TYPE", "argument" -> argument, "column" -> column, "type" -> dataType)
 
-  def stallAfterMissing(onStall: String): Throwable =
-    refuse("TAILRACE_SYNC_STALL_AFTER_MISSING", "onStall" -> onStall)
+  def partitionMissing(side: String, argument: String, columns: Seq[String]): Throwable =
+    refuse(
+      "TAILRACE_SYNC_PARTITION_MISSING",
+      "side" -> side,
+      "argument" -> argument,
+      "columns" -> columns.mkString(", ")
+    )
+
+  def nameChanged(name: String, before: Seq[String]): Throwable =
+    stateError("TAILRACE_SYNC_NAME_CHANGED", null, "name" -> name, "before" -> before.mkString(", "))
+
+  def stallAfterMissing(argument: String, onStall: String): Throwable =
+    refuse("TAILRACE_SYNC_STALL_AFTER_MISSING", "argument" -> argument, "onStall" -> onStall)
+
+  def futureLimitMissing(onFuture: String): Throwable =
+    refuse("TAILRACE_SYNC_FUTURE_LIMIT_MISSING", "onFuture" -> onFuture)
+
+  def topicsMerged(name: String, side: String, topics: Seq[String]): Throwable =
+    refuse("TAILRACE_SYNC_TOPICS_MERGED", "name" -> name, "side" -> side, "topics" -> topics.mkString(", "))
 
   def suffix(column: String, side: String): Throwable =
     refuse("TAILRACE_SYNC_SUFFIX", "column" -> column, "side" -> side)

@@ -5,12 +5,13 @@ import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 import io.tailrace.join.{JoinColumns, OneEventTime, OneEventTimeExec}
+import io.tailrace.progress.OnFuture
 import io.tailrace.sync.{Duplicates, SyncJoinExec, SyncSettings}
 
 /** `tailrace.sync_join` as the user wrote it, resolved: above a [[SyncProgress]] on each side.
   *
   * @param paired the right columns but the keys, under names and ids of their own
-  * @param added  the flag of duplicates, if they are diverted
+  * @param added  the flags of duplicates and of rows ahead of the clock, if they are diverted
   */
 case class SyncJoin(
     left: LogicalPlan,
@@ -26,7 +27,8 @@ case class SyncJoin(
 
   override def output: Seq[Attribute] = {
     // Right rows that come out by themselves have nulls on the left.
-    val alone = settings.emitUnmatchedRight || settings.duplicates == Duplicates.Divert
+    val alone = settings.emitUnmatchedRight || settings.duplicates == Duplicates.Divert ||
+      settings.onFuture == OnFuture.Divert
     val one = OneEventTime.of(left.output, leftTime)
     (if (alone) one.map(_.withNullability(true)) else one) ++ paired ++ added
   }

@@ -2,7 +2,7 @@ package io.tailrace.plan
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -22,21 +22,22 @@ case class SyncProgress(
     time: Attribute,
     settings: SyncSettings,
     child: LogicalPlan
-) extends UnaryNode {
+) extends UnaryNode
+    with ReadsSide {
   override def output: Seq[Attribute] = child.output
 
   override protected def withNewChildInternal(newChild: LogicalPlan): SyncProgress = copy(child = newChild)
 }
 
-/** The rows of `left`; `right` has none, and is where a batch of the join ends: Spark's watermark node over a [[SyncEnd]]. */
-case class Synced(left: LogicalPlan, right: LogicalPlan) extends BinaryNode {
-  override def output: Seq[Attribute] = left.output
+/** The rows of a side, and where a batch of the join ends, beside them.
+  *
+  * @param end Spark's watermark node over a [[SyncEnd]]. It isn't a child, for Spark refuses a watermark node above another
+  *            one, and the user has set none
+  */
+case class Synced(child: LogicalPlan, end: EventTimeWatermark) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
 
-  // Nothing of the node is to be pruned because nobody needs it.
-  @transient override lazy val references: AttributeSet = right.outputSet
-
-  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): Synced =
-    copy(left = newLeft, right = newRight)
+  override protected def withNewChildInternal(newChild: LogicalPlan): Synced = copy(child = newChild)
 }
 
 /** No rows. */
@@ -45,21 +46,13 @@ case class SyncEnd(settings: SyncSettings, output: Seq[Attribute]) extends LeafN
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1)
 }
 
-object SyncEnd {
-
-  /** The watermark nodes of a plan that mark rows. */
-  def watermarks(plan: LogicalPlan): Seq[EventTimeWatermark] = plan.collect {
-    case watermark: EventTimeWatermark if !watermark.child.isInstanceOf[SyncEnd] => watermark
-  }
-}
-
 object Synced {
 
   /** A side with the end of the join's batches beside it: one of the two has it. */
-  def of(progress: SyncProgress): Synced = {
+  def of(side: LogicalPlan, settings: SyncSettings): Synced = {
     val time = AttributeReference("end", TimestampType)()
-    val end = SyncEnd(progress.settings, Seq(time))
-    Synced(progress, EventTimeWatermark(UUID.randomUUID(), time, new CalendarInterval(0, 0, 0), end))
+    val end = SyncEnd(settings, Seq(time))
+    Synced(side, EventTimeWatermark(UUID.randomUUID(), time, new CalendarInterval(0, 0, 0), end))
   }
 }
 
@@ -68,9 +61,9 @@ final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case p: SyncProgress =>
       SyncProgressExec(p.side, p.partitions, p.time, p.settings, planLater(p.child)) :: Nil
-    case Synced(left, right) => SyncedExec(planLater(left), planLater(right)) :: Nil
-    case EventTimeWatermark(id, _, _, end: SyncEnd) =>
-      SyncReportExec(end.settings, SyncEndExec(session, id, end.output.head, end.settings)) :: Nil
+    case Synced(side, EventTimeWatermark(id, _, _, end: SyncEnd)) =>
+      val ends = SyncReportExec(end.settings, SyncEndExec(session, id, end.output.head, end.settings))
+      SyncedExec(planLater(side), ends) :: Nil
     case _ => Nil
   }
 }

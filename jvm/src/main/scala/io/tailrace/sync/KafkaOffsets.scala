@@ -42,6 +42,6 @@ private[sync] object KafkaOffsets {
   /** Whether a partition is one of those that are known by Kafka's columns, `partition` alone or `topic` too. */
   def isAmong(partition: KafkaPartition, names: Set[String]): Boolean =
     names(partition.number.toString) || names(
-      PartitionReadings.name(Seq(partition.topic, partition.number.toString))
+      PartitionNames.of(Seq(partition.topic, partition.number.toString))
     )
 }

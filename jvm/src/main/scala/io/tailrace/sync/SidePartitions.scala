@@ -2,6 +2,8 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
+import io.tailrace.progress.Silence
+
 /** How far the source partitions of one side have been read, and which of them the side waits for.
   *
   * {{{
@@ -9,19 +11,20 @@ import scala.collection.mutable
   *   0 12:07   1 12:05   2 -       ->   it stays where it is: a partition that is known, and has given nothing, holds it too
   * }}}
   *
-  * It never goes back, whoever comes late. Times are microseconds, the clock is the batch's, in milliseconds.
-  *
-  * Silence is counted from the first batch on that has had no row of the partition: it is the others' going on that makes it
-  * silence, and neither the time in which the query was down nor that in which nobody gave anything.
+  * A side of which nothing has ever come, of a source that can't say which partitions it has, is waited for as if it had one.
+  * The time never goes back, whoever comes late. Times are microseconds.
   *
   * @param tolerance how far behind the side a partition still is in time
+  * @param silence   of both sides
   */
-private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, stallAfterMs: Long) {
+private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, silence: Silence) {
   import SidePartitions._
 
   private val byName = mutable.LinkedHashMap.empty[String, SourcePartition]
-  private var clock: Option[Long] = None
   private var reached = SyncTimes.Unknown
+
+  // How far the furthest partition of the other side is.
+  private var others = SyncTimes.Unknown
 
   /** All partitions that count have been read up to there. */
   def low: Long = reached
@@ -41,68 +44,96 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, stal
     known.foreach { state =>
       val partition = add(state.name)
       partition.latest = state.latest
-      partition.silentMs = state.silentMs
+      partition.mark = silence.clockMs - Math.max(0L, state.silentMs)
       partition.excluded = state.excluded
+      partition.isFormer = state.isFormer
     }
   }
 
   def state: Seq[PartitionState] = byName.values.toSeq.map { p =>
-    PartitionState(p.name, p.latest, p.silentMs, p.excluded)
+    PartitionState(p.name, p.latest, silence.of(p.mark), p.excluded, p.isFormer)
   }
 
-  /** Takes in a batch.
-    *
-    * @param read   what has been read in it, of each partition that has given a row with a time
-    * @param listed the partitions that the source has; none: it can't say, and those count that have been seen
-    */
-  def advance(
-      read: Iterable[PartitionRead],
-      listed: Option[Iterable[ListedPartition]],
-      clockMs: Long
-  ): Unit = {
-    listed.foreach(keep)
-    byName.values.foreach(_.isReading = false)
-    read.foreach { r =>
+  /** Takes a batch in; [[judge]] is to follow when both sides have. */
+  def take(batch: SideBatch): Unit = {
+    byName.values.foreach { p =>
+      p.isReading = false
+      p.isFiltered = false
+    }
+    batch.listed match {
+      case Some(listed) => keep(listed)
+      case None => byName.values.foreach(p => p.isHeldBack = batch.heldBack(p.name))
+    }
+    batch.read.foreach { r =>
       // What the source doesn't list any more has left, whatever there was left of it.
-      if (listed.isEmpty) add(r.name): Unit
+      if (batch.listed.isEmpty) add(r.name): Unit
       byName.get(r.name).foreach { partition =>
         partition.latest = Math.max(partition.latest, r.latest)
         partition.isReading = true
+        partition.isFiltered = false
+        partition.isFormer = false
       }
     }
-    val passed = clock.fold(0L)(before => Math.max(0L, clockMs - before))
-    clock = Some(clockMs)
-    byName.values.foreach(countSilence(_, passed))
-    judge()
-    follow()
+    if (byName.isEmpty) add(Nobody): Unit
+    else if (byName.size > 1) byName -= Nobody: Unit
+    // Who has another name now isn't waited for by the old one.
+    batch.read.flatMap(_.formerly).foreach { former =>
+      if (byName.get(former).exists(_.isFormer)) byName -= former: Unit
+    }
   }
 
-  private def add(name: String): SourcePartition = byName.getOrElseUpdate(name, new SourcePartition(name))
+  private def add(name: String): SourcePartition =
+    byName.getOrElseUpdate(name, new SourcePartition(name, silence.clockMs))
 
   private def keep(listed: Iterable[ListedPartition]): Unit = {
     listed.foreach { l =>
       val partition = add(l.name)
       partition.unread = l.unread
       partition.isHeldBack = l.isHeldBack
+      partition.isFiltered = l.isRead
     }
     if (byName.size > listed.size) {
-      val names = listed.map(_.name).toSet
+      val names = listed.map(_.name).toSet + Nobody
       byName.filterInPlace((name, _) => names(name)): Unit
     }
   }
 
-  private def countSilence(partition: SourcePartition, passed: Long): Unit =
-    if (partition.isReading) partition.silentMs = NotSilent
-    else if (partition.silentMs == NotSilent) partition.silentMs = 0
-    // Who isn't read can't speak.
-    else if (!partition.isHeldBack) partition.silentMs += passed
+  /** Whether any partition goes on. */
+  def goesOn: Boolean = byName.values.exists(_.goesOn)
 
-  private def judge(): Unit = {
-    val first = furthest
+  /** How far the furthest partition is. */
+  def furthest: Long = {
+    var most = SyncTimes.Unknown
+    byName.values.foreach(p => most = Math.max(most, p.latest))
+    most
+  }
+
+  /** Who counts, and how far the side is, after a batch.
+    *
+    * @param passed    by how much the clock of silence has gone on
+    * @param hasUnread whether the side's sources have something that isn't read
+    * @param other     how far the furthest partition of the other side is
+    */
+  def judge(passed: Long, hasUnread: Boolean, other: Long): Unit = {
+    others = other
+    val first = Math.max(furthest, others)
     byName.values.foreach { p =>
+      p.mark = silence.mark(p.mark, passed, p.heard(hasUnread))
       if (p.excluded) {
         if (p.isReading && isInTime(p)) p.excluded = false
       } else if (onStall == OnStall.Exclude && isSilentTooLong(p, first)) p.excluded = true
+    }
+    liftFiltered()
+    follow()
+  }
+
+  /** A partition that is read to its end and gives no row, for all are filtered, is no further behind than the others. */
+  private def liftFiltered(): Unit = {
+    val (filtered, giving) =
+      byName.values.filterNot(_.excluded).partition(p => p.isFiltered && p.unread.contains(0L))
+    if (filtered.nonEmpty && giving.nonEmpty) {
+      val slowest = giving.iterator.map(_.latest).min
+      filtered.foreach(p => p.latest = Math.max(p.latest, slowest))
     }
   }
 
@@ -111,15 +142,13 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, stal
 
   /** The one that is furthest is waited for by nobody. */
   private def isSilentTooLong(partition: SourcePartition, furthest: Long): Boolean =
-    partition.silentMs >= stallAfterMs && partition.latest < furthest && !partition.isHeldBack
+    silence.isTooLong(partition.mark) && partition.latest < furthest && !partition.isHeldBack
 
-  private def furthest: Long = {
-    var most = SyncTimes.Unknown
-    byName.values.foreach(p => most = Math.max(most, p.latest))
-    most
+  private def follow(): Unit = slowest match {
+    case Some(p) => reached = Math.max(reached, p.latest)
+    // Nobody of the side counts any more: it goes on with the other one.
+    case None => reached = Math.max(reached, others)
   }
-
-  private def follow(): Unit = slowest.foreach(p => reached = Math.max(reached, p.latest))
 
   private def slowest: Option[SourcePartition] = {
     var found: SourcePartition = null
@@ -133,19 +162,17 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, stal
   def holder: Option[HeldBy] = slowest.map(describe)
 
   /** The one that holds the side, if it has been silent for too long. */
-  def stalled: Option[HeldBy] = {
-    val first = furthest
-    slowest.filter(isSilentTooLong(_, first)).map(describe)
-  }
+  def stalled: Option[HeldBy] = slowest.filter(isSilentTooLong(_, Math.max(furthest, others))).map(describe)
 
   private def describe(partition: SourcePartition): HeldBy = {
     val first = furthest
-    val lag = if (partition.latest == SyncTimes.Unknown) None else Some(first - partition.latest)
+    val ahead = if (partition.latest == first) Math.max(first, others) else first
+    val lag = if (partition.latest == SyncTimes.Unknown) None else Some(ahead - partition.latest)
     HeldBy(
-      partition.name,
+      if (partition.name == Nobody) "(none yet)" else partition.name,
       partition.latest,
       lag,
-      Math.max(0L, partition.silentMs),
+      silence.of(partition.mark),
       condition(partition, first)
     )
   }
@@ -154,9 +181,9 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, stal
   private def condition(p: SourcePartition, furthest: Long): PartitionCondition =
     if (p.excluded) PartitionCondition.Excluded
     else if (p.isHeldBack) PartitionCondition.Paused
+    else if (isSilentTooLong(p, Math.max(furthest, others))) PartitionCondition.Stalled
     else if (p.latest == SyncTimes.Unknown) PartitionCondition.Waiting
-    else if (!p.isReading && p.unread.contains(0L)) PartitionCondition.Idle
-    else if (isSilentTooLong(p, furthest)) PartitionCondition.Stalled
+    else if (!p.isReading && !p.isFiltered && p.unread.contains(0L)) PartitionCondition.Idle
     else if (p.latest < SyncTimes.before(furthest, tolerance)) PartitionCondition.Slow
     else PartitionCondition.Running
 
@@ -164,8 +191,8 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, stal
   def condition(name: String): Option[PartitionCondition] = byName.get(name).map(condition(_, furthest))
 }
 
-private[sync] object SidePartitions {
+private object SidePartitions {
 
-  /** The last batch has had rows of it. */
-  val NotSilent: Long = -1
+  /** Who is waited for while no partition is known. No partition has the name: see [[PartitionNames]]. */
+  private val Nobody = "%none"
 }

@@ -1,50 +1,91 @@
 package io.tailrace.sync
 
-/** One source partition. */
-private[sync] final class SourcePartition(val name: String) {
+import io.tailrace.progress.Heard
+
+/** One source partition.
+  *
+  * @param mark where the clock of silence was when it was last heard: see [[io.tailrace.progress.Silence]]
+  */
+private[sync] final class SourcePartition(val name: String, var mark: Long) {
 
   /** The greatest event time that has been read of it. */
   var latest: Long = SyncTimes.Unknown
 
-  /** For how long no row of it has come while others went on. */
-  var silentMs: Long = SidePartitions.NotSilent
-
   /** Whether nobody waits for it. */
   var excluded = false
 
+  /** Whether its name is that of a file of format 1, and no row has said yet that it is its name now. */
+  var isFormer = false
+
   /** Whether the last batch has had a row of it. */
   var isReading = false
+
+  /** Whether the last batch has read records of it that came to no row: all of them are filtered. */
+  var isFiltered = false
 
   /** Records that the source has of it, and the query hasn't read; none: nobody knows. */
   var unread: Option[Long] = None
 
   /** Whether the query doesn't read it just now. */
   var isHeldBack = false
+
+  /** Whether it gives something, or would if it were read. */
+  def goesOn: Boolean = isReading || isFiltered || isHeldBack || unread.exists(_ > 0)
+
+  /** @param hasUnread whether the sources of its side have something that isn't read, for whom nobody can say */
+  def heard(hasUnread: Boolean): Heard =
+    if (isReading || isFiltered) Heard.Yes
+    else if (isHeldBack) Heard.Unknown
+    else
+      unread match {
+        case Some(0) => Heard.No
+        case Some(_) => Heard.Yes
+        case None => if (hasUnread) Heard.Unknown else Heard.No
+      }
 }
 
 /** What is kept of a partition in the checkpoint.
   *
   * @param latest   microseconds
-  * @param silentMs -1: the last batch has had rows of it
+  * @param silentMs for how long it has been silent
+  * @param isFormer whether the name is one of format 1 that no row has had since
   */
-private[sync] final case class PartitionState(name: String, latest: Long, silentMs: Long, excluded: Boolean)
+private[sync] final case class PartitionState(
+    name: String,
+    latest: Long,
+    silentMs: Long,
+    excluded: Boolean,
+    isFormer: Boolean = false
+)
 
 /** What a batch has read of a partition.
   *
-  * @param latest  the greatest event time, in microseconds
-  * @param rows    with an event time
-  * @param jumps   those that were more than the sync delay behind the greatest before them
-  * @param late    those that came after what would have joined them had been decided
+  * @param latest   the greatest event time, in microseconds
+  * @param rows     with an event time
+  * @param jumps    those that were more than the sync delay behind the greatest before them
+  * @param late     those that came after what would have joined them had been decided
+  * @param future   those that were further ahead of the clock than is believed
+  * @param formerly its name in files of format 1, if that was another one
   */
-private[sync] final case class PartitionRead(name: String, latest: Long, rows: Long, jumps: Long, late: Long)
+private[sync] final case class PartitionRead(
+    name: String,
+    latest: Long,
+    rows: Long,
+    jumps: Long,
+    late: Long,
+    future: Long = 0,
+    formerly: Option[String] = None
+)
 
 /** A partition that a source has.
   *
   * @param unread     records that the query hasn't read; none: nobody knows
   * @param isHeldBack whether the query doesn't read it just now
+  * @param isRead     whether the batch has read records of it
   */
 private[sync] final case class ListedPartition(
     name: String,
     unread: Option[Long] = None,
-    isHeldBack: Boolean = false
+    isHeldBack: Boolean = false,
+    isRead: Boolean = false
 )

@@ -1,11 +1,20 @@
 package io.tailrace.sync
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, NamedExpression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{Offset, SupportsAdmissionControl}
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, UnionExec}
-import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan}
+import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan}
+
+import io.tailrace.common.SyncErrors
+
+/** A node of a query's plan below which a side of a synced join is read. */
+trait ReadsSide extends LogicalPlan {
+  def side: SyncSide
+  def settings: SyncSettings
+}
 
 /** Which partitions the sources of a join have, where they can say: those of Kafka, if the partition columns are its own.
   *
@@ -19,11 +28,23 @@ import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan}
 private[sync] object SourcePartitions {
 
   /** Of the batch that has just run in this thread. */
-  def of(session: SparkSession, join: String): SyncSide => Option[Seq[ListedPartition]] = {
-    lazy val nodes = StreamingPlan.nodes(StreamingBatch.running(session).plan).collect {
+  def of(session: SparkSession, join: String): SyncSources = new SyncSources {
+    private lazy val nodes = StreamingPlan.nodes(StreamingBatch.running(session).plan).collect {
       case node: SyncProgressExec if node.settings.name == join => node
     }
-    side => nodes.find(_.side == side).flatMap(listed)
+
+    override def listed(side: SyncSide): Option[Seq[ListedPartition]] =
+      nodes.find(_.side == side).flatMap(SourcePartitions.listed)
+
+    override def hasUnread(side: SyncSide): Boolean = StreamInputs
+      .below(
+        session,
+        {
+          case reads: ReadsSide => reads.side == side && reads.settings.name == join
+          case _ => false
+        }
+      )
+      .hasUnread
   }
 
   def listed(node: SyncProgressExec): Option[Seq[ListedPartition]] = {
@@ -33,6 +54,7 @@ private[sync] object SourcePartitions {
     else {
       val columns = origins.flatten.map(_._2.name)
       val scan = scans.head
+      val from = Option(scan.start).flatMap(offsets).getOrElse(Map.empty)
       val latest = scan.stream match {
         case stream: SupportsAdmissionControl => Option(stream.reportLatestOffset()).flatMap(offsets)
         case _ => None
@@ -41,11 +63,8 @@ private[sync] object SourcePartitions {
         read.toSeq
           .map { case (partition, end) =>
             val unread = latest.flatMap(_.get(partition)).map(all => Math.max(0L, all - end))
-            nameOf(partition, columns) -> unread
-          }
-          .groupMap(_._1)(_._2)
-          .map { case (name, unread) =>
-            ListedPartition(name, Option.when(unread.forall(_.isDefined))(unread.flatten.sum))
+            val isRead = from.get(partition).exists(_ < end)
+            ListedPartition(nameOf(partition, columns), unread, isRead = isRead)
           }
           .toSeq
           .sortBy(_.name)
@@ -53,10 +72,25 @@ private[sync] object SourcePartitions {
     }
   }
 
+  /** Refuses a side on Kafka whose partitions of several topics would be one.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_TOPICS_MERGED
+    */
+  def check(node: SyncProgressExec): Unit = {
+    val origins = node.partitions.map(origin(_, node.child))
+    origins match {
+      case Seq(Some((scan, column))) if column.name == "partition" =>
+        val topics =
+          Option(scan.end).flatMap(offsets).toSeq.flatMap(_.keys).map(_.topic).distinct.sorted
+        if (topics.size > 1) throw SyncErrors.topicsMerged(node.settings.name, node.side.name, topics)
+      case _ =>
+    }
+  }
+
   private val Columns = Seq("topic", "partition")
 
   private def nameOf(partition: KafkaPartition, columns: Seq[String]): String =
-    PartitionReadings.name(columns.map {
+    PartitionNames.of(columns.map {
       case "topic" => partition.topic
       case _ => partition.number.toString
     })

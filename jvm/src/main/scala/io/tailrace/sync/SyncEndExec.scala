@@ -61,7 +61,7 @@ private[sync] final class SyncEndStats(session: SparkSession, settings: SyncSett
   private lazy val run = SyncRuns.of(session, settings)
 
   override protected def watermarkMs: Option[Long] = {
-    run.end(batch.batchId, batch.clockMs, SourcePartitions.of(session, settings.name))
+    run.end(batch.batchId, SourcePartitions.of(session, settings.name))
     run.watermark(InputWatermarks.of(session))
   }
 

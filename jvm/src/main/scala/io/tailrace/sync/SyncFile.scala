@@ -5,13 +5,16 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import io.tailrace.progress.CheckedFile
 
-/** What one batch has left of a synced join's progress: format 1, big-endian, see `jvm/docs/formats.md`.
+/** What one batch has left of a synced join's progress: format 2, big-endian, see `jvm/docs/formats.md`.
   *
   * {{{
   *   "TRSP"(4) format(4) release(8) left low(8)
-  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) excluded(1)
+  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) flags(1)
   *   CRC-32C of all before(4)
   * }}}
+  *
+  * Of format 1 the names may be those of several partitions (they were values joined by `-`), and silence was -1 where the
+  * batch had rows of a partition.
   *
   * @param times what the batch after it is judged by
   */
@@ -26,7 +29,9 @@ private[sync] final case class SyncFile(times: SyncTimes, left: SideState, right
 private[sync] final case class SideState(low: Long, partitions: Seq[PartitionState])
 
 private[sync] object SyncFile {
-  private val Layout = new CheckedFile(0x54525350, 1, "the progress of a synced join")
+  private val Layout = new CheckedFile(0x54525350, 2, "the progress of a synced join", 1, _ => false)
+  private val Excluded = 1
+  private val Former = 2
 
   def encode(file: SyncFile): Array[Byte] = Layout.encode { out =>
     out.writeLong(file.times.release)
@@ -43,25 +48,35 @@ private[sync] object SyncFile {
       out.write(name)
       out.writeLong(p.latest)
       out.writeLong(p.silentMs)
-      out.writeBoolean(p.excluded)
+      out.writeByte((if (p.excluded) Excluded else 0) | (if (p.isFormer) Former else 0))
     }
   }
 
   /** @param name of the file, for errors
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
     */
-  def decode(bytes: Array[Byte], name: String): SyncFile = Layout.decode(bytes, name) { in =>
-    SyncFile(SyncTimes(in.readLong(), in.readLong()), readSide(in), readSide(in))
+  def decode(bytes: Array[Byte], name: String): SyncFile = Layout.decodeFormat(bytes, name, "") { (format, in) =>
+    SyncFile(SyncTimes(in.readLong(), in.readLong()), readSide(format, in), readSide(format, in))
   }
 
-  private def readSide(in: DataInputStream): SideState = {
+  private def readSide(format: Int, in: DataInputStream): SideState = {
     val low = in.readLong()
-    SideState(low, Seq.fill(in.readInt())(readPartition(in)))
+    val count = in.readInt()
+    if (count < 0 || count > in.available) throw new EOFException(s"$count partitions")
+    SideState(low, Seq.fill(count)(readPartition(format, in)))
   }
 
-  private def readPartition(in: DataInputStream): PartitionState = {
+  private def readPartition(format: Int, in: DataInputStream): PartitionState = {
     val length = in.readInt()
     if (length < 0 || length > in.available) throw new EOFException(s"a name of $length bytes")
-    PartitionState(new String(in.readNBytes(length), UTF_8), in.readLong(), in.readLong(), in.readBoolean())
+    val name = new String(in.readNBytes(length), UTF_8)
+    val (latest, silentMs, flags) = (in.readLong(), in.readLong(), in.readByte())
+    PartitionState(
+      name,
+      latest,
+      Math.max(0L, silentMs),
+      (flags & Excluded) != 0,
+      format == 1 || (flags & Former) != 0
+    )
   }
 }

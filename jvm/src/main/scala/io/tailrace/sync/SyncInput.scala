@@ -1,5 +1,7 @@
 package io.tailrace.sync
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -11,6 +13,7 @@ import io.tailrace.state.{FlushingRows, RowBuffer, RowMemory, TailraceStateStore
   * time come out as they are read, for nothing can match them.
   *
   * @param through     left rows up to this time are released
+  * @param joined      rows up to this time are joined; those beyond come out as they are read, marked
   * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
   * @param flush       writes out and clears both buffers
   */
@@ -19,6 +22,7 @@ private[sync] final class SyncInput(
     store: TailraceStateStore,
     memory: RowMemory,
     through: Long,
+    joined: Long,
     released: ReleasedRows,
     writer: => SyncWriter,
     bufferBytes: Long,
@@ -40,6 +44,7 @@ private[sync] final class SyncInput(
     val before = store.expiredThrough
     var alone = 0L
     var late = 0L
+    var future = 0L
 
     def receive(row: UnsafeRow): UnsafeRow = {
       val keyLength = keys.encode(row)
@@ -48,17 +53,23 @@ private[sync] final class SyncInput(
         writer.leftAlone(row, duplicate = false)
       } else {
         val time = row.getLong(timeOrdinal)
-        if (time <= through) {
-          if (time <= before && before != Long.MinValue) late += 1
-          released.append(keys.bytes, keyLength, time, store.newSeq(), row)
-        } else keep(left, keys.bytes, keyLength, time, row)
-        null
+        if (time > joined) {
+          future += 1
+          writer.futureLeft(row)
+        } else {
+          if (time <= through) {
+            if (time <= before && before != Long.MinValue) late += 1
+            released.append(keys.bytes, keyLength, time, store.newSeq(), row)
+          } else keep(left, keys.bytes, keyLength, time, row)
+          null
+        }
       }
     }
 
     read(rows, UnsafeProjection.create(columns.left, columns.left), receive) {
       metric(SyncMetrics.UnmatchedLeft) += alone
       metric(SyncMetrics.LateLeft) += late
+      metric(SyncMetrics.FutureLeft) += future
     }
   }
 
@@ -67,16 +78,25 @@ private[sync] final class SyncInput(
     val timeOrdinal = columns.rightTimeOrdinal
     val payload = columns.payloadProjection()
     var nullRows = 0L
+    var future = 0L
 
     def receive(row: UnsafeRow): UnsafeRow = {
       val keyLength = keys.encode(row)
-      if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
-      else keep(right, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
-      null
+      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+        nullRows += 1
+        null
+      } else if (row.getLong(timeOrdinal) > joined) {
+        future += 1
+        writer.futureRight(Arrays.copyOf(keys.bytes, keyLength), payload(row))
+      } else {
+        keep(right, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
+        null
+      }
     }
 
     read(rows, UnsafeProjection.create(columns.right, columns.right), receive) {
       metric(JoinMetrics.NullKeyRightRows) += nullRows
+      metric(SyncMetrics.FutureRight) += future
     }
   }
 

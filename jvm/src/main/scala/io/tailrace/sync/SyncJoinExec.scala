@@ -10,10 +10,11 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOpera
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingRun}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.join._
+import io.tailrace.progress.Silence
 
 /** The synced join, as Spark plans and runs it. Per partition and micro-batch:
   *
@@ -115,8 +116,23 @@ class SyncJoinExec(
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
   /** A batch without data is worth running when the next release or expiry takes a row out of the state. */
-  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
-    takesOut(run.next) || run.needsBatch(System.currentTimeMillis)
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
+    val another = takesOut(run.next) || run.needsBatch(Silence.nowMs)
+    // Spark asks when there is nothing more to read.
+    if (!another && StreamingRun.current(session).endsByItself) tellWhatIsHeld()
+    another
+  }
+
+  private def tellWhatIsHeld(): Unit = {
+    val left = heldNow.values.map(_.left).sum
+    val right = heldNow.values.map(_.right).sum
+    if (left > 0) {
+      logWarning(
+        s"TAILRACE_SYNC_HELD: all is read, and the join '${settings.name}' holds $left left rows and $right right ones: " +
+          "they come out in a later run, when the right side has been read past them"
+      )
+    }
+  }
 
   private def takesOut(next: SyncTimes): Boolean = {
     val released = SyncRules.releasedThrough(next)
@@ -148,6 +164,7 @@ class SyncJoinExec(
       state,
       times,
       TailraceConf.BatchBufferBytes.read(setting),
+      settings.joinedThrough(batch.clockMs),
       held
     )
 }

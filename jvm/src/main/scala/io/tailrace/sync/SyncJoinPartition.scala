@@ -12,11 +12,14 @@ private[sync] final class SyncJoinPartition(
     state: StoredJoinState,
     times: SyncTimes,
     bufferBytes: Long,
+    joinedThrough: Long,
     held: CollectionAccumulator[SyncHeld]
 ) extends StoredJoinPartition(state) {
 
   override protected def task(store: TailraceStateStore, memory: RowMemory): StoredJoinTask =
-    new SyncJoinTask(SyncTaskContext(columns, settings, store, memory, times, bufferBytes, state.metrics))
+    new SyncJoinTask(
+      SyncTaskContext(columns, settings, store, memory, times, bufferBytes, state.metrics, joinedThrough)
+    )
 
   override protected def leftKinds: Seq[StoreKind] = Seq(StoreKind.HeldLeft)
   override protected def rightKind: StoreKind = StoreKind.HeldRight

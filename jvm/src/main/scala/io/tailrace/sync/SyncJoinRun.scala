@@ -7,7 +7,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.SyncErrors
-import io.tailrace.progress.InputWatermarks
+import io.tailrace.progress.{InputWatermarks, Silence}
 
 /** The progress of one synced join in one run of a query, on the driver.
   *
@@ -38,8 +38,9 @@ private[sync] final class SyncJoinRun(
   private var holds = List.empty[CollectionAccumulator[SyncHeld]]
   private var ended = -1L
   private var endedMs = 0L
+  private var askedMs = 0L
   private var report = SyncReport(judged, 0, 0, 0, Nil, Nil)
-  private var warned = Option.empty[(SyncSide, String, PartitionCondition)]
+  private var warned = Set.empty[(SyncSide, String, PartitionCondition)]
 
   /** Readies for a batch: what it begins with is read from the checkpoint, if it isn't known. */
   private def begin(next: Long): Unit = if (next != batch) {
@@ -49,6 +50,7 @@ private[sync] final class SyncJoinRun(
       isLoaded = true
     } else judgedBefore = judged
     batch = next
+    askedMs = Silence.nowMs
     judged = partitions.times
     reads = reads.empty.withDefaultValue(Nil)
     holds = Nil
@@ -81,9 +83,11 @@ private[sync] final class SyncJoinRun(
     names
   }
 
-  override def needsBatch(clockMs: Long): Boolean = synchronized {
-    settings.onStall != OnStall.Pause && heldBack.values.exists(_.nonEmpty) &&
-    clockMs - endedMs >= settings.stallAfterMs
+  override def needsBatch(nowMs: Long): Boolean = synchronized {
+    // Who only waits is told once.
+    val acts = SyncSide.values.exists(settings.onStallOf(_) != OnStall.Pause)
+    (acts || warned.isEmpty) && heldBack.values.exists(_.nonEmpty) &&
+    nowMs - endedMs >= partitions.mostSilencePerBatchMs
   }
 
   override def next: SyncTimes = synchronized(partitions.times)
@@ -96,55 +100,63 @@ private[sync] final class SyncJoinRun(
   }
 
   /** What the tasks of a side begin a batch with. */
-  def read(side: SyncSide, batch: Long): SideTasks = synchronized {
+  def read(side: SyncSide, batch: Long, clockMs: Long): SideTasks = synchronized {
     begin(batch)
     val accumulator = accumulators.make[TaskRead]()
     reads += side -> (accumulator :: reads(side))
     SideTasks(
+      side,
       partitions.side(side).partitions.map(p => p.name -> p.latest).toMap,
       settings.syncDelay,
       partitions.lateBefore(side),
+      settings.believedThrough(clockMs),
+      settings.onFuture,
       accumulator
     )
   }
 
   /** The tasks of a batch have ended. When this returns, what the next one is judged by is in the checkpoint.
     *
-    * @param listed the partitions that a side's source has; none: it can't say
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_STALLED
     */
-  def end(finished: Long, clockMs: Long, listed: SyncSide => Option[Seq[ListedPartition]]): Unit =
+  def end(finished: Long, sources: SyncSources): Unit =
     synchronized {
       begin(finished)
       if (ended != finished) {
         val read = SyncSide.values.map(side => side -> SyncReads.of(reads(side).reverse)).toMap
         val before = excluded
-        def side(side: SyncSide): SideBatch =
+        def side(side: SyncSide): SideBatch = {
+          val hasUnread = sources.hasUnread(side)
           SideBatch(
             read(side),
-            listed(side).map(_.map { partition =>
-              // All that it has may have been read before it was held back.
-              val waits = heldBack(side)(partition.name) && !partition.unread.contains(0L)
-              partition.copy(isHeldBack = waits)
-            })
+            sources
+              .listed(side)
+              .map(_.map { partition =>
+                // All that it has may have been read before it was held back.
+                val waits = heldBack(side)(partition.name) && !partition.unread.contains(0L)
+                partition.copy(isHeldBack = waits)
+              }),
+            hasUnread,
+            if (hasUnread) heldBack(side) else Set.empty
           )
-        partitions.advance(side(SyncSide.Left), side(SyncSide.Right), clockMs)
+        }
+        partitions.advance(side(SyncSide.Left), side(SyncSide.Right), askedMs)
         judgeStalls()
         tellOfExcluded(before)
         log.write(finished, partitions.file, finished - retain)
         report = reportOf(read)
         ended = finished
-        endedMs = clockMs
+        endedMs = Silence.nowMs
       }
     }
 
   private def judgeStalls(): Unit = {
     val stalled = partitions.stalled
     stalled.foreach { case (side, by) =>
-      if (settings.onStall == OnStall.Fail) {
+      if (settings.onStallOf(side) == OnStall.Fail) {
         throw SyncErrors.stalled(settings.name, side.name, by.partition, by.latestTime, by.lag, by.silentMs)
       }
-      if (!warned.contains((side, by.partition, by.condition))) {
+      if (!warned((side, by.partition, by.condition))) {
         logWarning(
           s"TAILRACE_SYNC_STALLED: no row of the ${side.name} partition ${by.partition} for ${by.silentMs} ms, " +
             s"which is ${by.condition.name}" + by.lag.fold("")(l =>
@@ -154,10 +166,11 @@ private[sync] final class SyncJoinRun(
         )
       }
     }
-    if (stalled.isEmpty) warned.foreach { case (side, partition, _) =>
+    val now = stalled.map { case (side, by) => (side, by.partition, by.condition) }.toSet
+    (warned -- now).foreach { case (side, partition, _) =>
       logInfo(s"The join '${settings.name}' doesn't wait for the ${side.name} partition $partition any more")
     }
-    warned = stalled.map { case (side, by) => (side, by.partition, by.condition) }
+    warned = now
   }
 
   private def excluded: Set[(SyncSide, String)] =
@@ -194,7 +207,8 @@ private[sync] final class SyncJoinRun(
       held.map(_.right).sum,
       read.values.flatten.map(_.jumps).sum,
       late,
-      waitsFor
+      waitsFor,
+      read.values.flatten.map(_.future).sum
     )
   }
 
@@ -206,4 +220,14 @@ private[sync] final class SyncJoinRun(
 
   /** For the query's progress, after the end of a batch. */
   def metrics: Row = synchronized(report.row)
+}
+
+/** What the sources of a join have, when a batch has run. */
+private[sync] trait SyncSources {
+
+  /** The partitions that a side's source has; none: it can't say. */
+  def listed(side: SyncSide): Option[Seq[ListedPartition]]
+
+  /** Whether a side's sources had something that the batch has left for later ones. */
+  def hasUnread(side: SyncSide): Boolean
 }

@@ -11,6 +11,7 @@ import io.tailrace.state._
   *
   * @param times       what the batch is judged by
   * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
+  * @param joinedThrough rows beyond this time come out as they are read, marked
   */
 private[sync] final case class SyncTaskContext(
     columns: JoinColumns,
@@ -20,6 +21,7 @@ private[sync] final case class SyncTaskContext(
     times: SyncTimes,
     bufferBytes: Long,
     metric: String => SQLMetric,
+    joinedThrough: Long = Long.MaxValue,
     hash: KeyHash = KeyHash.XX64,
     layout: SyncLayout = SyncLayout()
 )
@@ -63,7 +65,18 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private lazy val writer = new SyncWriter(columns, settings)
   private val released = new ReleasedRows(store, memory, bufferBytes, () => input.makeRoom())
   private val input: SyncInput =
-    new SyncInput(columns, store, memory, through, released, writer, bufferBytes, metric, () => flush())
+    new SyncInput(
+      columns,
+      store,
+      memory,
+      through,
+      joinedThrough,
+      released,
+      writer,
+      bufferBytes,
+      metric,
+      () => flush()
+    )
   private val heldLeft = new HeldLeft(store, through)
   private val heldRight = new HeldRight(store, hash, memory, bufferBytes)
   private val found =

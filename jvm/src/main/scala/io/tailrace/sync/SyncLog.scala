@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, SyncErrors}
 import io.tailrace.state.{DurableFile, LocalFileManager}
 
 /** The progress of one synced join in the query's checkpoint: `<batch>.progress`, all partitions of both sides after the
@@ -14,8 +14,14 @@ import io.tailrace.state.{DurableFile, LocalFileManager}
   *
   * The driver writes a batch's file when its tasks have ended, before Spark's commit log says that the batch is done. A
   * batch that runs again begins with the file of the one before it, and replaces its own.
+  *
+  * @param inUse names of all synced joins of the query
   */
-private[sync] final class SyncLog(directory: Path, hadoopConf: Configuration) extends Logging {
+private[sync] final class SyncLog(
+    directory: Path,
+    hadoopConf: Configuration,
+    inUse: () => Set[String] = () => Set.empty
+) extends Logging {
   import SyncLog._
 
   private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
@@ -24,6 +30,7 @@ private[sync] final class SyncLog(directory: Path, hadoopConf: Configuration) ex
   /** What `batch` begins with.
     *
     * @return none if the join is new in the query
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_NAME_CHANGED
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED
     */
   def load(batch: Long): Option[SyncFile] =
@@ -35,6 +42,9 @@ private[sync] final class SyncLog(directory: Path, hadoopConf: Configuration) ex
       Some(SyncFile.decode(bytes, path.toString))
     } else {
       if (batch > 0) {
+        // Its own may be one that has been renamed; those of the query's other joins aren't.
+        val orphans = others().filterNot(inUse())
+        if (orphans.nonEmpty) throw SyncErrors.nameChanged(directory.getName, orphans)
         logWarning(
           s"TAILRACE_SYNC_BEGINS: no progress of partitions in $directory before batch $batch: it counts from here"
         )
@@ -63,6 +73,18 @@ private[sync] final class SyncLog(directory: Path, hadoopConf: Configuration) ex
   }
 
   private def file(batch: Long): Path = new Path(directory, s"$batch$Suffix")
+
+  /** Names of other joins whose progress is in the checkpoint. */
+  private def others(): Seq[String] =
+    try
+      files
+        .list(directory.getParent)
+        .toSeq
+        .filter(_.isDirectory)
+        .map(_.getPath.getName)
+        .filter(_ != directory.getName)
+        .sorted
+    catch { case _: FileNotFoundException => Nil }
 
   private def batches(): Seq[Long] =
     try files.list(directory).toSeq.map(_.getPath.getName).collect { case Name(batch) => batch.toLong }

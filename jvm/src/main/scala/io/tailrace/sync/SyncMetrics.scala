@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.join.JoinMetrics
 
-/** The synced join's own metrics, by the names under which a query's progress and Spark's UI show them. All left rows are
+/** The synced join's own metrics, by the names under which a query's progress and Spark's UI show them. Of rows that aren't ahead of the clock, all left ones are
   * matched, unmatched, duplicates or held; right rows are matched, unmatched, duplicates, held or without a key.
   */
 object SyncMetrics {
@@ -18,6 +18,8 @@ object SyncMetrics {
   val DuplicateLeft = "duplicateLeft"
   val DuplicateRight = "duplicateRight"
   val LateLeft = "lateLeft"
+  val FutureLeft = "futureLeft"
+  val FutureRight = "futureRight"
   val CarriedRows = "carriedRows"
   val IndexBytes = "indexBytes"
   val IndexesRead = "indexesRead"
@@ -32,6 +34,8 @@ object SyncMetrics {
     DuplicateLeft -> "further left rows of an id",
     DuplicateRight -> "further right rows of an id",
     LateLeft -> "left rows that came when their time had been released",
+    FutureLeft -> "left rows ahead of the clock that came out by themselves",
+    FutureRight -> "right rows ahead of the clock that came out by themselves",
     JoinMetrics.NullKeyRightRows -> "right rows dropped for a null key or time",
     CarriedRows -> "rows of the state that were written again",
     IndexesRead -> "indexes of right rows that were made from the state's files",

@@ -10,6 +10,9 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.util.CollectionAccumulator
 
+import io.tailrace.common.SyncErrors
+import io.tailrace.progress.OnFuture
+
 /** Notes how far each source partition of a side has been read, and lets all rows pass.
   *
   * Not a part of Spark's generated code: above it is an exchange, which wants whole rows anyway.
@@ -31,13 +34,15 @@ final case class SyncProgressExec(
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
     "jumpedRows" -> SQLMetrics.createMetric(sparkContext, "rows further back than the sync delay"),
-    "lateRows" -> SQLMetrics.createMetric(sparkContext, "rows that came when they were decided")
+    "lateRows" -> SQLMetrics.createMetric(sparkContext, "rows that came when they were decided"),
+    "futureRows" -> SQLMetrics.createMetric(sparkContext, "rows ahead of the clock")
   )
 
   override protected def doExecute(): RDD[InternalRow] = {
+    SourcePartitions.check(this)
     val rows = child.execute()
     val batch = StreamingBatch.current(session)
-    val begun = SyncRuns.of(session, settings).read(side, batch.batchId)
+    val begun = SyncRuns.of(session, settings).read(side, batch.batchId, batch.clockMs)
     rows.mapPartitions(new SyncProgressPartition(begun, partitions, time, child.output, metrics))
   }
 
@@ -48,12 +53,16 @@ final case class SyncProgressExec(
   *
   * @param latest     the greatest time of each partition that is known
   * @param lateBefore rows with a time before it are late
+  * @param believed   the last event time that is believed
   * @param read       where tasks leave what they have read
   */
 private[sync] final case class SideTasks(
+    side: SyncSide,
     latest: Map[String, Long],
     syncDelay: Long,
     lateBefore: Long,
+    believed: Long,
+    onFuture: OnFuture,
     read: CollectionAccumulator[TaskRead]
 )
 
@@ -78,12 +87,22 @@ private[sync] final class SyncProgressPartition(
       metrics("numOutputRows") += passed
       metrics("jumpedRows") += read.map(_.jumps).sum
       metrics("lateRows") += read.map(_.late).sum
+      metrics("futureRows") += read.map(_.future).sum
     }
     rows.map { row =>
       passed += 1
-      if (!row.isNullAt(at)) readings.of(row).see(row.getLong(at))
+      if (!row.isNullAt(at)) {
+        val time = row.getLong(at)
+        if (time <= begun.believed) readings.of(row).see(time) else seeFuture(readings.of(row), time)
+      }
       row
     }
+  }
+
+  private def seeFuture(reading: PartitionReading, time: Long): Unit = begun.onFuture match {
+    case OnFuture.Clamp => reading.seeFuture(Some(begun.believed))
+    case OnFuture.Divert => reading.seeFuture(None)
+    case OnFuture.Fail => throw SyncErrors.future(begun.side.name, reading.name, time, begun.believed)
   }
 }
 
@@ -116,9 +135,11 @@ private[sync] final class PartitionReadings(
   }
 
   private def open(key: UnsafeRow): PartitionReading = {
-    val name = PartitionReadings.name(names.map(value => String.valueOf(value.eval(key))))
+    val values = names.map(value => Option(value.eval(key)).fold[String](null)(_.toString))
+    val name = PartitionNames.of(values)
     val before = begun.latest.getOrElse(name, SyncTimes.Unknown)
-    new PartitionReading(name, before, begun.syncDelay, begun.lateBefore)
+    val formerly = Some(PartitionNames.formerly(values)).filter(_ != name)
+    new PartitionReading(name, before, begun.syncDelay, begun.lateBefore, formerly)
   }
 
   /** Of all partitions so far. */
@@ -127,10 +148,4 @@ private[sync] final class PartitionReadings(
     byKey.values.forEach(r => all += r.read: Unit)
     all.result()
   }
-}
-
-private[sync] object PartitionReadings {
-
-  /** As Kafka's tools name them: topic-partition. */
-  def name(values: Seq[String]): String = values.mkString("-")
 }

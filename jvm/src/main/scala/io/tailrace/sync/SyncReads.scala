@@ -30,7 +30,9 @@ private[sync] object SyncReads {
       Math.max(one.latest, other.latest),
       one.rows + other.rows,
       one.jumps + other.jumps,
-      one.late + other.late
+      one.late + other.late,
+      one.future + other.future,
+      one.formerly
     )
 
   def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] = last(told)(_.partition)

@@ -14,6 +14,7 @@ import org.apache.spark.sql.types._
   * @param jumps     rows that were further back than the sync delay
   * @param late      rows that came when what would have joined them was decided, by side and partition
   * @param waitsFor  who holds a side, where it is more than the ordinary
+  * @param future    rows that were further ahead of the clock than is believed
   */
 private[sync] final case class SyncReport(
     times: SyncTimes,
@@ -21,7 +22,8 @@ private[sync] final case class SyncReport(
     heldRight: Long,
     jumps: Long,
     late: Seq[(SyncSide, String, Long)],
-    waitsFor: Seq[(SyncSide, HeldBy)]
+    waitsFor: Seq[(SyncSide, HeldBy)],
+    future: Long = 0
 ) {
   import SyncReport._
 
@@ -47,7 +49,8 @@ private[sync] final case class SyncReport(
           ),
           HeldBySchema
         )
-      }
+      },
+      future
     ),
     Schema
   )
@@ -78,4 +81,5 @@ private[sync] object SyncReport {
     .add("possibly_missed", LongType)
     .add("late", ArrayType(LateSchema))
     .add("waits_for", ArrayType(HeldBySchema))
+    .add("future_rows", LongType)
 }

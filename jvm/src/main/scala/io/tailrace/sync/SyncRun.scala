@@ -15,9 +15,9 @@ trait SyncRun {
   /** Whether a batch without data is needed to find out that a partition has stalled: while all others are held back, none
     * has data.
     *
-    * @param clockMs now
+    * @param nowMs by the clock of [[io.tailrace.progress.Silence]]
     */
-  def needsBatch(clockMs: Long): Boolean
+  def needsBatch(nowMs: Long): Boolean
 
   /** What state partitions of the batch tell what they hold. */
   def held(batch: Long): CollectionAccumulator[SyncHeld]

@@ -24,7 +24,11 @@ private[sync] object SyncRuns {
     val directory = SyncLog.directory(run.checkpointRoot, settings.name)
     new SyncJoinRun(
       settings,
-      new SyncLog(directory, session.sessionState.newHadoopConf()),
+      new SyncLog(
+        directory,
+        session.sessionState.newHadoopConf(),
+        () => run.logicalPlan.collect { case side: ReadsSide => side.settings.name }.toSet
+      ),
       new Accumulators {
         override def make[T](): CollectionAccumulator[T] = {
           val accumulator = new CollectionAccumulator[T]

@@ -1,5 +1,7 @@
 package io.tailrace.sync
 
+import io.tailrace.progress.OnFuture
+
 /** What a synced join was asked for, columns apart.
   *
   * @param name         of its directory in the checkpoint, and of its numbers in the query's progress
@@ -7,6 +9,9 @@ package io.tailrace.sync
   * @param window       how long a right row may wait for its left one, by the slowest left partition, in microseconds
   * @param stallAfterMs a partition without a row for so long has stalled
   * @param maxPending   rows held of a side, above which the partitions that are ahead aren't read; none: any number
+  * @param leftOnStall  for left partitions; none: as for right ones
+  * @param futureLimitMicros how far ahead of the batch's clock an event time is believed; none: as far as it is
+  * @param onFuture     what is done about rows further ahead
   */
 final case class SyncSettings(
     name: String,
@@ -16,13 +21,35 @@ final case class SyncSettings(
     stallAfterMs: Long,
     duplicates: Duplicates,
     emitUnmatchedRight: Boolean,
-    maxPending: Option[Long]
-)
+    maxPending: Option[Long],
+    leftOnStall: Option[OnStall] = None,
+    futureLimitMicros: Option[Long] = None,
+    onFuture: OnFuture = OnFuture.Clamp
+) {
+  def onStallOf(side: SyncSide): OnStall = side match {
+    case SyncSide.Left => leftOnStall.getOrElse(onStall)
+    case SyncSide.Right => onStall
+  }
+
+  /** The last event time that is believed in a batch, in microseconds.
+    *
+    * @param clockMs the batch's
+    */
+  def believedThrough(clockMs: Long): Long =
+    futureLimitMicros.fold(Long.MaxValue)(micros => Math.addExact(Math.multiplyExact(clockMs, 1000L), micros))
+
+  /** Up to there rows are joined; those beyond come out as they are read, marked. */
+  def joinedThrough(clockMs: Long): Long =
+    if (onFuture == OnFuture.Divert) believedThrough(clockMs) else Long.MaxValue
+}
 
 object SyncSettings {
 
   /** The column that marks duplicates. */
   val DuplicateColumn = "_duplicate"
+
+  /** The column that marks rows ahead of the clock. */
+  val FutureColumn = "future"
 }
 
 /** What is done when the partition that holds the sync time has stalled. */

@@ -2,10 +2,15 @@ package org.apache.spark.sql.tailrace
 
 import java.util.UUID
 
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.StreamingQueryPlanTraverseHelper
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.execution.streaming.{
+  AvailableNowTrigger,
+  OneTimeTrigger,
+  StreamingQueryPlanTraverseHelper
+}
 import org.apache.spark.util.Clock
 
 /** The streaming query that runs in this thread, from its start on: before its first micro-batch, too. */
@@ -20,6 +25,15 @@ final class StreamingRun private (execution: StreamExecution) {
   def lastCommittedBatch: Option[Long] = execution.commitLog.getLatestBatchId()
 
   def tracksProgressAsynchronously: Boolean = execution.isInstanceOf[AsyncProgressTrackingMicroBatchExecution]
+
+  /** The query's plan, with its sources. */
+  def logicalPlan: LogicalPlan = execution.logicalPlan
+
+  /** Whether the run ends when what is there has been read. */
+  def endsByItself: Boolean = execution.trigger match {
+    case AvailableNowTrigger | OneTimeTrigger => true
+    case _ => false
+  }
 
   /** The watermark nodes of the batch that has just run. */
   def watermarkNodes: Seq[EventTimeWatermarkExec] =

@@ -7,7 +7,7 @@ import io.tailrace.plan._
 /** What Tailrace adds to a Spark session, in the order in which a query meets it:
   *
   *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
-  *   1. [[StreamingWriteCheck]], when a streaming query is started;
+  *   1. [[StreamingWriteCheck]], when a streaming query is started, and [[SyncedQueries]], when Spark has checked it;
   *   1. [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
   *     [[HostProgressStrategy]], [[StampWatermarkStrategy]], [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan
   *     becomes physical. Extension strategies come before Spark's own;
@@ -18,6 +18,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     ReplayFunctions.all.foreach(extensions.injectFunction)
     extensions.injectFunction(WatermarkFunctions.parseStamp)
     extensions.injectHintResolutionRule(_ => StreamingWriteCheck)
+    extensions.injectPostHocResolutionRule(_ => SyncedQueries)
     extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
     extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
     extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)

@@ -2,8 +2,10 @@ package io.tailrace.plan
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.TimestampType
@@ -40,6 +42,30 @@ case class Synced(child: LogicalPlan, end: EventTimeWatermark) extends UnaryNode
   override protected def withNewChildInternal(newChild: LogicalPlan): Synced = copy(child = newChild)
 }
 
+/** A [[Synced]] in a query that has been checked: now Spark must know of the watermark node, whose word it will ask for. */
+case class SyncedInQuery(left: LogicalPlan, right: LogicalPlan) extends BinaryNode {
+  override def output: Seq[Attribute] = left.output
+
+  // Nothing of the node is to be pruned because nobody needs it.
+  @transient override lazy val references: AttributeSet = right.outputSet
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): SyncedInQuery =
+    copy(left = newLeft, right = newRight)
+}
+
+/** Puts it there when a query is started, after Spark's checks. */
+object SyncedQueries extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[Synced]) =>
+      AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        write.copy(inputQuery = write.inputQuery.transform { case Synced(side, end) =>
+          SyncedInQuery(side, end)
+        })
+      }
+    case other => other
+  }
+}
+
 /** No rows. */
 case class SyncEnd(settings: SyncSettings, output: Seq[Attribute]) extends LeafNode {
   override def isStreaming: Boolean = true
@@ -61,9 +87,9 @@ final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case p: SyncProgress =>
       SyncProgressExec(p.side, p.partitions, p.time, p.settings, planLater(p.child)) :: Nil
-    case Synced(side, EventTimeWatermark(id, _, _, end: SyncEnd)) =>
-      val ends = SyncReportExec(end.settings, SyncEndExec(session, id, end.output.head, end.settings))
-      SyncedExec(planLater(side), ends) :: Nil
+    case SyncedInQuery(side, end) => SyncedExec(planLater(side), planLater(end)) :: Nil
+    case EventTimeWatermark(id, _, _, end: SyncEnd) =>
+      SyncReportExec(end.settings, SyncEndExec(session, id, end.output.head, end.settings)) :: Nil
     case _ => Nil
   }
 }

@@ -89,7 +89,7 @@ def _seconds(column: pa.ChunkedArray[Any]) -> list[int | None]:
 def test_each_left_row_comes_out_once_with_its_right_row(tmp_path: Path) -> None:
     kills = KILLS if "TAILRACE_KILLS" in os.environ else 2
     rng = random.Random(SEED)
-    expected = _make(tmp_path, max(14, kills * _FILES_PER_KILL), rng)
+    expected = _make(tmp_path, max(18, kills * _FILES_PER_KILL), rng)
     assert sum(1 for _, left, _ in expected if left is None) > 0
     run_to_the_end(_WORKER, tmp_path, kills, rng)
     found: Counter[tuple[Any, ...]] = Counter()

@@ -60,9 +60,9 @@ def recursively(
 
     Random functions in `op` (`rand`, `uuid`, `shuffle`, `sample`) give other values at each hop, in each
     micro-batch, and in a batch that runs again after a failure, as everywhere in Spark's streams; in a batch
-    frame the same ones each time. `current_timestamp()` is one for all hops. `monotonically_increasing_id` and
-    `input_file_name` are refused, for a row that comes round has neither; so is a sample where each hop takes
-    a micro-batch: `where(rand() < fraction)` isn't.
+    frame the same ones each time. `current_timestamp()` is one for all hops. `monotonically_increasing_id`
+    and `input_file_name` are refused, for a row that comes round has neither; so is a sample where each hop
+    takes a micro-batch: `where(rand() < fraction)` isn't.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with another
     `name`: that name): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a limit, `cycles`,

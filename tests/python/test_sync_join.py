@@ -128,8 +128,8 @@ def test_what_comes_out_depends_on_the_data_alone(streams: Synced) -> None:
         joined = streams.join(window="20 seconds", read={"maxFilesPerTrigger": most})
         with Query(streams.spark, joined, streams.root / f"query-{most}") as query:
             query.run()
-            rows = sorted(shown(row) for row in query.rows() if row["id"] is not None)
-            assert rows == expected, most
+            out = sorted(shown(row) for row in query.rows() if row["id"] is not None)
+            assert out == expected, most
             assert query.total("tooFar") == sum(right is None for _, _, right in expected)
 
 
@@ -215,7 +215,7 @@ def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
     assert errors.from_spark(caught.value) is not None
     for other in (streams.join(), joined):
         both = joined.select("id").union(other.select("id"))
-        with pytest.raises(Exception, match="TAILRACE_SYNC_NAME_EXISTS.*one whose result is used twice"):
+        with pytest.raises(Exception, match=r"TAILRACE_SYNC_NAME_EXISTS.*one whose result is used twice"):
             both.writeStream.format("noop").option("checkpointLocation", str(streams.root / "c")).start()
 
 
@@ -300,7 +300,9 @@ def test_rows_from_the_future(streams: Synced) -> None:
     with streams.query("divert", on_future="divert", **options) as query:
         assert new(query, Counter()) == [(2, far, None), (3, None, far)]
         assert all(row["future"] for row in query.rows())
-        assert query.query.lastProgress.observedMetrics["tailrace.sync_join"].sync_time is not None
+        progress = query.query.lastProgress
+        assert progress is not None
+        assert progress.observedMetrics["tailrace.sync_join"].sync_time is not None
     with (
         streams.query("fail", on_future="fail", **options) as query,
         pytest.raises(StreamingQueryException) as caught,

@@ -45,7 +45,7 @@ class Job:
         self.spark = spark
         self.root = root
         self.logs = root / "in"
-        self.at = {"server": server.url, "app": "app"}
+        self.at: dict[str, Any] = {"server": server.url, "app": "app"}
         self.source = {"completeness": "100%", **source}
         self.query: StreamingQuery | None = None
         self._files = 0
@@ -216,7 +216,12 @@ def test_another_roster_after_a_restart_counts_whatever_clock_it_comes_from(
     job.step(("a", 1), ("b", 1))
     query.stop()
     # A start on a machine whose clock is in the year 2100, as clients before this one numbered rosters.
-    entry = {"operator": "source", "kind": "source", "completeness": "1", "roster": ["a", "b"]}
+    entry: dict[str, Any] = {
+        "operator": "source",
+        "kind": "source",
+        "completeness": "1",
+        "roster": ["a", "b"],
+    }
     entry |= {"roster_version": 4_102_444_800_000, "progress": {}}
     server.post({"client": query.id, "run": "elsewhere", "operators": [entry]})
     job.source["hosts"] = ["a", "c"]
@@ -238,7 +243,7 @@ def test_a_new_checkpoint_with_fewer_state_partitions_is_waited_for_alone(
 ) -> None:
     job = Job(spark, tmp_path / "job", server)
     partitions = "spark.sql.shuffle.partitions"
-    before = spark.conf.get(partitions)
+    before = str(spark.conf.get(partitions))
 
     def joined(checkpoint: str) -> StreamingQuery:
         right = spark.readStream.schema(SCHEMA).parquet(str(job.logs))

@@ -15,7 +15,7 @@ class ShapePropertySuite extends SparkSuite {
   import spark.implicits._
 
   private val first = sys.env.get("TAILRACE_SEED").fold(0L)(_.toLong)
-  private val count = sys.env.get("TAILRACE_SHAPES").fold(3)(_.toInt)
+  private val count = sys.env.get("TAILRACE_SHAPES").fold(2)(_.toInt)
 
   private def shown(rows: Seq[Row]): Seq[String] =
     rows.filterNot(_.getTimestamp(1).after(Times.seconds(Event.End / 2))).map(_.toString).sorted

@@ -141,7 +141,7 @@ class SharedSubplanSuite extends SparkSuite {
         leftTime = "t",
         rightTime = "t",
         window = "1 minute",
-        syncDelay = "0 seconds",
+        syncDelay = "5 seconds",
         leftPartition = Seq("kind"),
         rightPartition = Seq("kind")
       )

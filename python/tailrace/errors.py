@@ -96,6 +96,8 @@ class TailraceServerError(TailraceError):
 _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_SESSION_", TailraceSessionError),
     ("TAILRACE_CONF_", TailraceSessionError),
+    ("TAILRACE_CONTINUOUS_MODE_", TailraceSessionError),
+    ("TAILRACE_ASYNC_PROGRESS_", TailraceSessionError),
     ("TAILRACE_MEMORY_", TailraceMemoryError),
     ("TAILRACE_SPARK_VERSION_", TailraceVersionError),
     ("TAILRACE_JOIN_", TailraceJoinError),

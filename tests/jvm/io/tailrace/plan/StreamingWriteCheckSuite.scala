@@ -4,6 +4,8 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{DataStreamWriter, OutputMode, Trigger}
 
+import io.tailrace.api._
+import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.testkit._
 
 /** What is refused in `start()`, before a query exists. */
@@ -25,20 +27,96 @@ class StreamingWriteCheckSuite extends SparkSuite {
 
   Seq(OutputMode.Update -> "Update", OutputMode.Complete -> "Complete").foreach { case (mode, name) =>
     test(s"output mode $name") {
-      checkRefused("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "mode" -> name)(start(joined)(_.outputMode(mode)))
-      checkRefused("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "mode" -> name) {
-        start(joined.filter("id > 1").select("id"))(_.outputMode(mode))
+      val frames = Seq(
+        "tailrace.join" -> joined,
+        "tailrace.join" -> joined.filter("id > 1").select("id"),
+        "tailrace.sync_join" -> frame("tailrace.sync_join")
+      )
+      frames.foreach { case (operator, frame) =>
+        checkRefused("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "operator" -> operator, "mode" -> name) {
+          start(frame)(_.outputMode(mode))
+        }
       }
       assert(spark.streams.active.isEmpty)
     }
   }
 
-  test("real-time mode") {
+  /** A stream with each of the operators. */
+  private def frame(operator: String): DataFrame = {
+    def logs = {
+      val made = MemoryStream[Logged](spark)
+      made.addData(LoggedStream.logged("a" -> 1))
+      made.toDF()
+    }
+    def watched = Tailrace.accurateWatermark(logs, "at", "host", WatermarkOptions())
+    operator match {
+      case "tailrace.join" => joined
+      case "tailrace.sync_join" =>
+        val host = Seq("host")
+        val options =
+          SyncOptions("at", "at", "1 hour", "1 second", leftPartition = host, rightPartition = host)
+        Tailrace.syncJoin(logs, logs, Seq("id" -> "id"), options)
+      case "tailrace.filter_replays" =>
+        val records = logs.selectExpr("1L AS pid", "1 AS part", "id AS offset", "host AS topic", "id")
+        Tailrace.filterReplays(
+          records,
+          ReplayOptions(Seq("pid", "part", "offset"), Seq("topic", "part", "id"))
+        )
+      case "tailrace.accurate_watermark" => watched
+      case "tailrace.stamp_watermark" => Tailrace.stampWatermark(watched)
+      case "tailrace.recursively" =>
+        Tailrace.recursively(logs.select("id"), RecursionOptions())(
+          _.where("id > 0").selectExpr("id - 1 AS id")
+        )
+    }
+  }
+
+  private val all = WriteModeCheck.names.filterNot(_ == "tailrace.write_windows")
+
+  test("real-time mode, with each operator") {
     // Spark asks first whether it knows the sink, and it doesn't know the test's.
     withConf("spark.sql.streaming.realTimeMode.allowlistCheck" -> false) {
-      checkRefused("TAILRACE_REAL_TIME_MODE_UNSUPPORTED")(
-        start(joined)(_.trigger(Trigger.RealTime("5 minutes")))
+      all.foreach { operator =>
+        checkRefused("TAILRACE_REAL_TIME_MODE_UNSUPPORTED", "operator" -> operator)(
+          start(frame(operator))(_.trigger(Trigger.RealTime("5 minutes")))
+        )
+      }
+    }
+  }
+
+  test("a continuous trigger, with each operator") {
+    all.foreach { operator =>
+      checkRefused("TAILRACE_CONTINUOUS_MODE_UNSUPPORTED", "operator" -> operator)(
+        start(frame(operator))(_.trigger(Trigger.Continuous("1 second")))
       )
+    }
+  }
+
+  test("windows are landed in append mode alone") {
+    val logs =
+      Tailrace.accurateWatermark(MemoryStream[Logged](spark).toDF(), "at", "host", WatermarkOptions())
+    withDirectory { d =>
+      def writer = Tailrace.writeWindows(logs, d.getPath, "at", WindowOptions())
+      val operator = "operator" -> "tailrace.write_windows"
+      checkRefused("TAILRACE_CONTINUOUS_MODE_UNSUPPORTED", operator)(
+        writer.trigger(Trigger.Continuous("1 second")).start()
+      )
+      intercept[TailraceAnalysisException](writer.outputMode(OutputMode.Update).start())
+    }
+  }
+
+  // Operators with state Spark refuses by itself, or we do.
+  test("asynchronous progress tracking, with an operator that has files of each batch") {
+    Seq("tailrace.filter_replays", "tailrace.accurate_watermark").foreach { operator =>
+      val writer = frame(operator).writeStream.format("noop")
+      withDirectory { d =>
+        val query = writer
+          .option("asyncProgressTrackingEnabled", "true")
+          .option("checkpointLocation", d.getPath)
+          .start()
+        val (condition, parameters) = failureOf(query)
+        assert(condition == "TAILRACE_ASYNC_PROGRESS_UNSUPPORTED" && parameters("operator") == operator)
+      }
     }
   }
 

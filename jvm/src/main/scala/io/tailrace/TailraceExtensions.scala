@@ -8,7 +8,7 @@ import io.tailrace.plan._
   *
   *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started, and [[SyncedQueries]], when Spark has checked it;
-  *   1. [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
+  *   1. [[AsyncProgressCheck]], then [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
   *     [[HostProgressStrategy]], [[StampWatermarkStrategy]], [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan
   *     becomes physical. Extension strategies come before Spark's own;
   *   1. [[TransformWithStateDelegation]] and [[SharedExchanges]], when the physical plan is complete.
@@ -19,6 +19,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectFunction(WatermarkFunctions.parseStamp)
     extensions.injectHintResolutionRule(_ => StreamingWriteCheck)
     extensions.injectPostHocResolutionRule(_ => SyncedQueries)
+    extensions.injectPlannerStrategy(_ => AsyncProgressCheck)
     extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
     extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
     extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)

@@ -146,11 +146,6 @@ object Errors {
   def columnExists(column: String, side: String, cure: String): Throwable =
     refuse("TAILRACE_JOIN_COLUMN_EXISTS", "column" -> column, "side" -> side, "cure" -> cure)
 
-  def outputModeUnsupported(mode: String): Throwable =
-    refuse("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "mode" -> mode)
-
-  def realTimeModeUnsupported(): Throwable = refuse("TAILRACE_REAL_TIME_MODE_UNSUPPORTED")
-
   def checkpointIncompatible(path: String, changes: Seq[String]): Throwable =
     refuse("TAILRACE_CHECKPOINT_INCOMPATIBLE", "path" -> path, "changes" -> changes.mkString("; "))
 

@@ -3,7 +3,6 @@ package io.tailrace.plan
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
-import org.apache.spark.sql.execution.streaming.RealTimeTrigger
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.{Errors, SyncErrors, TailraceConf, WatermarkErrors}
@@ -17,12 +16,11 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
     plan match {
       case write: WriteToStreamStatement =>
         val synced = write.inputQuery.collect { case j: SyncJoin => j.settings.name }
-        val joins = synced.nonEmpty || write.inputQuery.exists(_.isInstanceOf[LabelJoin])
         val filters = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
         val watermarks = write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings.name }
         val recursions = write.inputQuery.collect { case r: Recursion => r }
-        if (joins || filters.nonEmpty || watermarks.nonEmpty || recursions.nonEmpty)
-          check(write, joins, filters)
+        WriteModeCheck(write)
+        if (WriteModeCheck.operators(write.inputQuery).nonEmpty) check(filters)
         RecursionWriteCheck(write, recursions)
         MetadataWriteCheck(write)
         // A frame that is used twice is one source.
@@ -45,10 +43,7 @@ object StreamingWriteCheck extends Rule[LogicalPlan] {
     }
   }
 
-  private def check(write: WriteToStreamStatement, joins: Boolean, filters: Seq[String]): Unit = {
-    if (write.trigger.isInstanceOf[RealTimeTrigger]) throw Errors.realTimeModeUnsupported()
-    if (joins && !SparkPlans.isAppend(write.outputMode))
-      throw Errors.outputModeUnsupported(write.outputMode.toString)
+  private def check(filters: Seq[String]): Unit = {
     filters.diff(filters.distinct).headOption.foreach(name => throw Errors.replayNameExists(name))
     TailraceConf.check(SparkPlans.activeSetting)
   }

@@ -60,6 +60,12 @@ object StreamingRun {
     new StreamingRun(execution(session))
   }
 
+  /** Whether the query that runs in this thread, if one does, writes its progress behind its micro-batches' backs. */
+  def isAsynchronous(session: SparkSession): Boolean = {
+    val id = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)
+    id != null && new StreamingRun(execution(session, id)).tracksProgressAsynchronously
+  }
+
   /** Spark keeps the query in the thread's local properties, and hands them on to threads that plan for it. */
   private[tailrace] def execution(session: SparkSession): StreamExecution = {
     val id = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)

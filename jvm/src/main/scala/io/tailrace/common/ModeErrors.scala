@@ -1,0 +1,20 @@
+package io.tailrace.common
+
+import io.tailrace.common.Errors.refuse
+
+/** The errors of modes that a streaming query can't be run in, as [[Errors]] has the others. */
+object ModeErrors {
+
+  /** @param operator as a user calls it: "tailrace.join" */
+  def output(operator: String, mode: String): Throwable =
+    refuse("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "operator" -> operator, "mode" -> mode)
+
+  def realTime(operator: String): Throwable =
+    refuse("TAILRACE_REAL_TIME_MODE_UNSUPPORTED", "operator" -> operator)
+
+  def continuous(operator: String): Throwable =
+    refuse("TAILRACE_CONTINUOUS_MODE_UNSUPPORTED", "operator" -> operator)
+
+  def asyncProgress(operator: String): Throwable =
+    refuse("TAILRACE_ASYNC_PROGRESS_UNSUPPORTED", "operator" -> operator)
+}

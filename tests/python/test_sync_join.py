@@ -234,6 +234,19 @@ def test_another_name_on_restart(streams: Synced) -> None:
         assert sorted(shown(row) for row in query.rows()) == [(1, 0, 1), (2, 3, None)]
 
 
+def test_a_watermark_after_it(streams: Synced) -> None:
+    joined = streams.join().withWatermark("created", "10 seconds")
+    counts = joined.groupBy(F.window("created", "10 seconds")).count().select("window.start", "count")
+    streams.add(left=[Row(n, 0, n) for n in range(20)], right=[Row(0, 0, 0), Row(90, 0, 60)])
+    with Query(streams.spark, counts, streams.root / "query") as query:
+        query.run()
+        streams.add(left=[Row(50, 0, 50)], right=[Row(91, 0, 90)])
+        query.run()
+        streams.add(left=[Row(51, 0, 70)], right=[Row(92, 0, 130)])
+        query.run()
+        assert sorted((second(row["start"]), row["count"]) for row in query.rows()) == [(0, 10), (10, 10), (50, 1)]
+
+
 def test_no_column_that_tells_partitions_apart(streams: Synced) -> None:
     left = streams.frame("left").drop("partition")
     with pytest.raises(tailrace.TailraceJoinError) as caught:

@@ -55,8 +55,9 @@ private[sync] object SyncFile {
   /** @param name of the file, for errors
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
     */
-  def decode(bytes: Array[Byte], name: String): SyncFile = Layout.decodeFormat(bytes, name, "") { (format, in) =>
-    SyncFile(SyncTimes(in.readLong(), in.readLong()), readSide(format, in), readSide(format, in))
+  def decode(bytes: Array[Byte], name: String): SyncFile = Layout.decodeFormat(bytes, name, "") {
+    (format, in) =>
+      SyncFile(SyncTimes(in.readLong(), in.readLong()), readSide(format, in), readSide(format, in))
   }
 
   private def readSide(format: Int, in: DataInputStream): SideState = {

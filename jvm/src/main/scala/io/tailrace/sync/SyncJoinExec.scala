@@ -6,15 +6,18 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  EventTimeWatermarkExec,
+  StatefulOperatorStateInfo
+}
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingRun}
+import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan, StreamingRun}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.join._
-import io.tailrace.progress.Silence
+import io.tailrace.progress.{FollowsWatermarks, Silence}
 
 /** The synced join, as Spark plans and runs it. Per partition and micro-batch:
   *
@@ -145,11 +148,18 @@ class SyncJoinExec(
   }
 
   /** Left rows that come out later are at the release time or after it. Spark asks for the batch before this one too, after
-    * a restart: what is true of that is true of this one.
+    * a restart: what is true of that is true of this one. Without a watermark below there is none here either, and the user
+    * may set one after the join.
     */
-  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = {
-    val before = SyncRules.releasedThrough(run.timesBefore(batch.batchId))
-    Some(Math.max(0L, Math.min(inputWatermarkMs, Math.floorDiv(before, 1000L))))
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
+    Option.when(hasWatermark) {
+      val before = SyncRules.releasedThrough(run.timesBefore(batch.batchId))
+      Math.max(0L, Math.min(inputWatermarkMs, Math.floorDiv(before, 1000L)))
+    }
+
+  private def hasWatermark: Boolean = StreamingPlan.nodes(this).exists {
+    case _: FollowsWatermarks => false
+    case node => node.isInstanceOf[EventTimeWatermarkExec]
   }
 
   override def oldestWaiting: Option[Map[Int, Option[Long]]] =

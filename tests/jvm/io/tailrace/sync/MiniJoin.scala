@@ -85,10 +85,10 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
 
   /** The query ends, whatever it has read, and goes on from its checkpoint. */
   def restart(): Unit = {
-    val committed = SyncFile.encode(rules.file)
+    val committed = SyncFile.encode(rules.file, "join/1")
     forget()
     rules = new SyncPartitions(settings)
-    rules.restore(SyncFile.decode(committed, "progress"))
+    rules.restore(SyncFile.decode(committed, "progress", "join/1"))
   }
 
   /** The batch is written, and the query ends before it is committed: it goes on from the batch before. */

@@ -1,7 +1,7 @@
 package io.tailrace.sync
 
 import java.io.File
-import java.nio.file.Files
+import java.nio.file.{Files, StandardCopyOption}
 import java.util.HexFormat
 
 import org.apache.hadoop.conf.Configuration
@@ -12,7 +12,8 @@ import io.tailrace.common.{Checksum, TailraceStateException}
 import io.tailrace.testkit.TempDirectory
 
 final class SyncLogSuite extends AnyFunSuite with TempDirectory {
-  private def log: SyncLog = new SyncLog(new Path(directory.toURI), new Configuration)
+  private def folder: File = new File(directory, "join")
+  private def log: SyncLog = new SyncLog(new Path(folder.getPath), new Configuration)
 
   private def file(release: Long): SyncFile = SyncFile(
     SyncTimes(release, release - 5),
@@ -56,13 +57,13 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     (0L until 50L).foreach(batch => log.write(batch, file(batch), batch - 2))
     val writer = log
     (50L until 100L).foreach(batch => writer.write(batch, file(batch), batch - 2))
-    assert(directory.list.toSet == (96 to 99).map(b => s"$b.progress").toSet)
+    assert(folder.list.toSet == (96 to 99).map(b => s"$b.progress").toSet)
   }
 
   test("a file that is gone, cut or changed is an error that names it, not a join that begins anew") {
     log.write(0, file(1), 0)
     log.write(1, file(2), 0)
-    val path = new File(directory, "1.progress").toPath
+    val path = new File(folder, "1.progress").toPath
     val bytes = Files.readAllBytes(path)
     bytes.indices.foreach { i =>
       Files.write(path, bytes.updated(i, (bytes(i) ^ 0x10).toByte))
@@ -76,6 +77,19 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_STATE_FILE_MISSING")(log.load(2))
   }
 
+  test("a file of another batch, or of another join, is an error that names both places") {
+    (0L to 2L).foreach(batch => log.write(batch, file(batch), 0))
+    val (first, second) = (new File(folder, "1.progress").toPath, new File(folder, "2.progress").toPath)
+    Files.copy(first, second, StandardCopyOption.REPLACE_EXISTING)
+    val error = intercept[TailraceStateException](log.load(3))
+    assert(error.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(error.getMessage.contains("it belongs to 'join/1', not to 'join/2'"))
+    Files.createDirectories(new File(directory, "other").toPath)
+    Files.copy(first, new File(directory, "other/1.progress").toPath)
+    val other = new SyncLog(new Path(new File(directory, "other").getAbsolutePath), new Configuration)
+    refused("TAILRACE_STATE_FILE_CORRUPT")(other.load(2))
+  }
+
   private def bytes(format: String, notSilent: String): String =
     "54525350" + format + "0000000000001000" + "0000000000000ffb" +
       "0000000000001001" + "00000001" + "00000008" + "636c69636b732d30" + "0000000000001002" + notSilent + "00" +
@@ -84,19 +98,24 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
       "00000000" + "0000000000000008" + "0000000000000009" + "01"
 
   test("the bytes of format 2") {
-    val written = SyncFile.encode(file(0x1000))
-    assert(HexFormat.of.formatHex(written.dropRight(4)) == bytes("00000002", "0000000000000000"))
-    assert(SyncFile.decode(written, "file") == file(0x1000))
+    val written = SyncFile.encode(file(0x1000), "j/1")
+    assert(
+      HexFormat.of.formatHex(written.dropRight(4)) == bytes(
+        "00000002" + "00000003" + "6a2f31",
+        "0000000000000000"
+      )
+    )
+    assert(SyncFile.decode(written, "file", "j/1") == file(0x1000))
     val former = file(5)
     val marked =
       former.copy(left = former.left.copy(partitions = former.left.partitions.map(_.copy(isFormer = true))))
-    assert(SyncFile.decode(SyncFile.encode(marked), "file") == marked)
+    assert(SyncFile.decode(SyncFile.encode(marked, "j/1"), "file", "j/1") == marked)
   }
 
   test("files of format 1 are read: their names may be others now, and who wasn't silent had -1") {
     val old = HexFormat.of.parseHex(bytes("00000001", "ffffffffffffffff"))
     val check = java.nio.ByteBuffer.allocate(4).putInt(Checksum.of(old, old.length)).array
-    val read = SyncFile.decode(old ++ check, "file")
+    val read = SyncFile.decode(old ++ check, "file", "j/1")
     def former(side: SideState) = side.copy(partitions = side.partitions.map(_.copy(isFormer = true)))
     assert(read == file(0x1000).copy(left = former(file(0x1000).left), right = former(file(0x1000).right)))
   }

@@ -93,7 +93,7 @@ final class SyncPartitionsSuite extends AnyFunSuite {
     first.batch()("a" -> 300): Unit
     clock += 3600000
     val second = new SyncPartitions(settings)
-    second.restore(SyncFile.decode(SyncFile.encode(first.file), "file"))
+    second.restore(SyncFile.decode(SyncFile.encode(first.file, "join/1"), "file", "join/1"))
     second.batch()("a" -> 400): Unit
     assert(second.right.stalled.isEmpty && second.right.holder.get.silentMs == 2)
     second.batch()("a" -> 500): Unit

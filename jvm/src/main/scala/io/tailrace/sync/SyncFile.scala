@@ -8,12 +8,12 @@ import io.tailrace.progress.CheckedFile
 /** What one batch has left of a synced join's progress: format 2, big-endian, see `jvm/docs/formats.md`.
   *
   * {{{
-  *   "TRSP"(4) format(4) release(8) left low(8)
+  *   "TRSP"(4) format(4) place(4 + n) release(8) left low(8)
   *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) flags(1)
   *   CRC-32C of all before(4)
   * }}}
   *
-  * Of format 1 the names may be those of several partitions (they were values joined by `-`), and silence was -1 where the
+  * Format 1 has no place. The names in it may be those of several partitions (they were values joined by `-`), and silence was -1 where the
   * batch had rows of a partition.
   *
   * @param times what the batch after it is judged by
@@ -29,15 +29,20 @@ private[sync] final case class SyncFile(times: SyncTimes, left: SideState, right
 private[sync] final case class SideState(low: Long, partitions: Seq[PartitionState])
 
 private[sync] object SyncFile {
-  private val Layout = new CheckedFile(0x54525350, 2, "the progress of a synced join", 1, _ => false)
+  private val Layout =
+    new CheckedFile(0x54525350, 2, "the progress of a synced join", oldest = 1, hasPlace = _ >= 2)
   private val Excluded = 1
   private val Former = 2
 
-  def encode(file: SyncFile): Array[Byte] = Layout.encode { out =>
-    out.writeLong(file.times.release)
-    out.writeLong(file.times.leftLow)
-    Seq(file.left, file.right).foreach(writeSide(out, _))
-  }
+  /** @param place join and batch that it is of */
+  def encode(file: SyncFile, place: String): Array[Byte] = Layout.encode(
+    out => {
+      out.writeLong(file.times.release)
+      out.writeLong(file.times.leftLow)
+      Seq(file.left, file.right).foreach(writeSide(out, _))
+    },
+    place
+  )
 
   private def writeSide(out: DataOutputStream, side: SideState): Unit = {
     out.writeLong(side.low)
@@ -52,13 +57,14 @@ private[sync] object SyncFile {
     }
   }
 
-  /** @param name of the file, for errors
+  /** @param name  of the file, for errors
+    * @param place join and batch that it must be of
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
     */
-  def decode(bytes: Array[Byte], name: String): SyncFile = Layout.decodeFormat(bytes, name, "") {
-    (format, in) =>
+  def decode(bytes: Array[Byte], name: String, place: String): SyncFile =
+    Layout.decodeFormat(bytes, name, place) { (format, in) =>
       SyncFile(SyncTimes(in.readLong(), in.readLong()), readSide(format, in), readSide(format, in))
-  }
+    }
 
   private def readSide(format: Int, in: DataInputStream): SideState = {
     val low = in.readLong()

@@ -35,11 +35,10 @@ private[sync] final class SyncLog(
     */
   def load(batch: Long): Option[SyncFile] =
     if (batches().exists(_ < batch)) {
-      val path = file(batch - 1)
-      val bytes =
-        try DurableFile.read(files, path)
-        catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, batch, e) }
-      Some(SyncFile.decode(bytes, path.toString))
+      try Some(read(batch - 1))
+      catch {
+        case e: FileNotFoundException => throw Errors.stateFileMissing(file(batch - 1).toString, batch, e)
+      }
     } else {
       if (batch > 0) {
         // Its own may be one that has been renamed; those of the query's other joins aren't.
@@ -54,14 +53,12 @@ private[sync] final class SyncLog(
 
   /** What `batch` was judged by; none: it isn't known any more, or never was. */
   def times(batch: Long): Option[SyncTimes] =
-    try {
-      val path = file(batch - 1)
-      Some(SyncFile.decode(DurableFile.read(files, path), path.toString).times)
-    } catch { case _: FileNotFoundException => None }
+    try Some(read(batch - 1).times)
+    catch { case _: FileNotFoundException => None }
 
   /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later. */
   def write(batch: Long, progress: SyncFile, retainFrom: Long): Unit = {
-    DurableFile.write(files, file(batch))(_.write(SyncFile.encode(progress)))
+    DurableFile.write(files, file(batch))(_.write(SyncFile.encode(progress, place(batch))))
     // The file of the batch before is the one to go on from a batch.
     val needed = retainFrom - 1
     if (isPurged) {
@@ -71,6 +68,12 @@ private[sync] final class SyncLog(
       isPurged = true
     }
   }
+
+  private def read(batch: Long): SyncFile =
+    SyncFile.decode(DurableFile.read(files, file(batch)), file(batch).toString, place(batch))
+
+  // In the file: one of another batch, or of another join, would be believed otherwise.
+  private def place(batch: Long): String = s"${directory.getName}/$batch"
 
   private def file(batch: Long): Path = new Path(directory, s"$batch$Suffix")
 

@@ -77,13 +77,14 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
     assert(!store.hasCommitted)
     eventually(timeout(Span(60, Seconds)))(assert(!local.exists))
     assert(checkpointFiles.forall(_.endsWith(".run")))
-    (0L to 2L).foreach { version =>
+    // Two versions are retained at least, and the newest: see OwnStore.
+    (0L to 3L).foreach { version =>
       val again = open(provider, version)
       assert(rowsOf(again, LeftTimeSorted).isEmpty)
       again.commit()
     }
     provider.doMaintenance()
-    assert(checkpointFiles == Set("2.manifest", "3.manifest"))
+    assert(checkpointFiles == Set("2.manifest", "3.manifest", "4.manifest"))
   }
 
   Seq(".run", ".manifest").foreach { suffix =>
@@ -265,9 +266,10 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
     assert(empty.metrics.memoryUsedBytes == 0)
     empty.commit()
     reopen(3).commit()
+    reopen(4).commit()
     val provider = newProvider(storeConf(retain(1)))
     provider.doMaintenance()
-    assert(checkpointFiles == Set("3.manifest", "4.manifest"))
+    assert(checkpointFiles == Set("3.manifest", "4.manifest", "5.manifest"))
   }
 
   test("bytes are those of a store's live sections") {

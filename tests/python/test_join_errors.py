@@ -103,7 +103,7 @@ def test_other_output_modes_are_refused_by_start(streams: Streams, mode: str) ->
         refusal = from_spark(caught.value)
         assert type(refusal) is TailraceJoinError
         assert refusal.condition == "TAILRACE_OUTPUT_MODE_UNSUPPORTED"
-        assert refusal.parameters == {"mode": "Update"}
+        assert refusal.parameters == {"operator": "tailrace.join", "mode": "Update"}
 
 
 def test_real_time_mode_is_refused_by_start(streams: Streams) -> None:

@@ -29,11 +29,14 @@ class ExpiryBenchmark {
   private var state: BenchState = _
   private var chunk: RowBuffer = _
   private var merge: SortedMerge = _
+  private var share: MemoryShare = _
 
   @Setup
   def prepare(): Unit = {
     chunk = BenchRows.newBuffer()
-    merge = new SortedMerge(0, BenchRows.Window, new RowMemory(BenchMemory.newTaskMemoryManager()))
+    val memory = new RowMemory(BenchMemory.newTaskMemoryManager())
+    merge = new SortedMerge(0, BenchRows.Window, memory)
+    share = new MemoryShare(memory, 64L << 20)
     state = new BenchState(stateRows, batches)
   }
 
@@ -84,7 +87,8 @@ class ExpiryBenchmark {
     val rows = new ExpiringRows(store, StoreKind.LeftTimeSorted, store.expiredThrough, through)
     try {
       chunk.clear()
-      rows.fill(chunk, Long.MaxValue)
+      share.reset()
+      rows.fill(chunk, share)
       require(chunk.size == expiring, s"${chunk.size} rows expired instead of $expiring")
       merge.start(chunk, RowSort.byKey(chunk), store.sectionsOf(StoreKind.RightKeySorted))
       var found = 0

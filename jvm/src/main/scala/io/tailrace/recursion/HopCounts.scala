@@ -1,6 +1,6 @@
 package io.tailrace.recursion
 
-import io.tailrace.common.{PartitionValue, Sum}
+import io.tailrace.common.PartitionValue
 
 /** What a recursion has done in a micro-batch.
   *
@@ -14,8 +14,7 @@ final case class HopCounts(
     fedBack: Long = 0,
     stopped: Long = 0,
     cycles: Long = 0
-) extends Sum[HopCounts]
-    with PartitionValue[HopCounts] {
+) extends PartitionValue[HopCounts] {
 
   /** Only a task that has come to its end counts, so two runs over one partition differ in their times at most, unless op gives
     * other rows each time.
@@ -23,7 +22,7 @@ final case class HopCounts(
   override def max(other: HopCounts): HopCounts = if (other.rows > rows) other else this
 
   /** Two tasks' together: they work at the same hop at about the same time, so the longer time counts. */
-  override def +(other: HopCounts): HopCounts = HopCounts(
+  def +(other: HopCounts): HopCounts = HopCounts(
     hops.zipAll(other.hops, Hop.None, Hop.None).map { case (a, b) =>
       Hop(a.rows + b.rows, Math.max(a.nanos, b.nanos))
     },

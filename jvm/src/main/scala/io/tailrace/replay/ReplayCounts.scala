@@ -4,7 +4,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.{PartitionValue, Sum}
+import io.tailrace.common.PartitionValue
 
 /** What a filter has counted in a micro-batch.
   *
@@ -26,15 +26,14 @@ final case class ReplayCounts(
     returned: Long = 0,
     forgotten: Long = 0,
     mostGaps: Seq[OriginGaps] = Nil
-) extends Sum[ReplayCounts]
-    with PartitionValue[ReplayCounts] {
+) extends PartitionValue[ReplayCounts] {
 
   /** Records that were judged. */
   private def records: Long = passed + replays + unprotected
 
   override def max(other: ReplayCounts): ReplayCounts = if (other.records > records) other else this
 
-  override def +(other: ReplayCounts): ReplayCounts = ReplayCounts(
+  def +(other: ReplayCounts): ReplayCounts = ReplayCounts(
     passed + other.passed,
     replays + other.replays,
     unprotected + other.unprotected,

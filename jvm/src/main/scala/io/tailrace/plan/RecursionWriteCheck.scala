@@ -1,9 +1,7 @@
 package io.tailrace.plan
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Distinct}
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkPlans
 
@@ -26,20 +24,11 @@ private[plan] object RecursionWriteCheck {
         throw RecursionErrors.watermarkPolicy(tap.settings.name)
       case _ =>
     }
-    if (recursions.nonEmpty) checkpoint(write).foreach { location =>
+    if (recursions.nonEmpty) CheckpointLocation.of(write).foreach { location =>
       val names = recursions.collect { case tap: FeedbackTap => tap.settings.name }.distinct
-      FeedbackLog.check(location, SparkSession.active.sessionState.newHadoopConf(), names)
+      FeedbackLog.check(location, write.hadoopConf, names)
     }
   }
-
-  /** Where the query's checkpoint is, if it may be there already. */
-  private def checkpoint(write: WriteToStreamStatement): Option[Path] =
-    write.userSpecifiedCheckpointLocation
-      .map(new Path(_))
-      .orElse(for {
-        root <- SparkPlans.activeSetting(SQLConf.CHECKPOINT_LOCATION.key)
-        name <- write.userSpecifiedName
-      } yield new Path(root, name))
 
   private def aggregates(recursion: Recursion): Boolean = recursion.exists {
     case aggregate: Aggregate => aggregate.isStreaming

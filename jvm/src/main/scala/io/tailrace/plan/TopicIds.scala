@@ -11,7 +11,6 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.{Expression, RuntimeReplaceable}
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
-import org.apache.spark.sql.internal.SQLConf
 import org.json4s.JsonAST.{JField, JObject, JString}
 import org.json4s.jackson.JsonMethods
 
@@ -35,7 +34,7 @@ private[plan] object TopicIds extends Logging {
       case KafkaRead(read) <- origin.below.lastOption
       topics <- read.topics
     } yield (producer(origin), read, topics)
-    for { directory <- checkpoint(write) if reads.nonEmpty } {
+    for { directory <- CheckpointLocation.of(write) if reads.nonEmpty } {
       val file = new Path(new Path(directory, "tailrace-producer"), "topics")
       val files = LocalFileManager.forPath(directory, write.hadoopConf)
       val known =
@@ -56,19 +55,6 @@ private[plan] object TopicIds extends Logging {
     val id = MetadataOrigin.resolved(origin.metadata.producerId, origin.input)
     val calls: Expression = id.transform { case call: RuntimeReplaceable => call.replacement }
     if (calls.foldable) calls.eval().toString else calls.canonicalized.sql
-  }
-
-  /** Where Spark will have it; none for a query without one that stays. */
-  private def checkpoint(write: WriteToStreamStatement): Option[Path] = {
-    val own = write.userSpecifiedCheckpointLocation
-    val ofSession = for {
-      root <- SQLConf.get.checkpointLocation
-      name <- write.userSpecifiedName
-    } yield new Path(root, name).toString
-    own.orElse(ofSession).map { name =>
-      val path = new Path(name)
-      path.getFileSystem(write.hadoopConf).makeQualified(path)
-    }
   }
 
   private def json(ids: Ids): String = {

@@ -61,7 +61,7 @@ private[progress] final class QueryTopology(
     val above = upstreams(StreamingPlan.inputs(operator))
     Option.when(above.nonEmpty) {
       val input =
-        micros(StreamingPlan.inputs(operator).flatMap(OutputWatermark.of(_, current, current)).minOption)
+        micros(StreamingPlan.inputs(operator).flatMap(OutputWatermark.of(_, current)).minOption)
       val held = operator match {
         case own: HeldWork => own.oldestWaiting
         case _ => None
@@ -71,7 +71,7 @@ private[progress] final class QueryTopology(
           waiting.map { case (partition, oldest) =>
             partition.toString -> oldest.fold(input)(Math.min(_, input))
           }
-        case None => Map("0" -> micros(OutputWatermark.of(operator, current, current)))
+        case None => Map("0" -> micros(OutputWatermark.of(operator, current)))
       }
       val groups = operator match {
         case writer: StateStoreWriter if held.isDefined => writer.stateInfo.fold(lows.size)(_.numPartitions)

@@ -39,7 +39,7 @@ final case class StampWatermarkExec(
 
   private def stampNow: Array[Byte] = {
     val batch = StreamingBatch.current(session)
-    val low = OutputWatermark.of(child, batch.watermarkMs, batch.previousWatermarkMs) match {
+    val low = OutputWatermark.ofRows(child, batch.watermarkMs, batch.previousWatermarkMs) match {
       // A row at Spark's watermark is late; one at ours isn't.
       case Some(ms) if ms > 0 => ms * 1000 + 1
       case _ => HostTable.Never

@@ -20,7 +20,7 @@ object LandedWatermark {
       case operator: StateStoreWriter =>
         // Later rows that come out are after what the operator has closed in the batch. A row at Spark's watermark is late.
         OutputWatermark
-          .of(operator, currentMs, currentMs)
+          .of(operator, currentMs)
           .map(ms => if (ms <= 0) Long.MinValue else ms * 1000 + 1)
       case other => StreamingPlan.inputs(other).flatMap(of(_, currentMs, sourceLow)).minOption
     }

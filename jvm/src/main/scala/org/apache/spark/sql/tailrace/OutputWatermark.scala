@@ -8,22 +8,26 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWat
   */
 object OutputWatermark {
 
-  /** @param current  the query's watermark in the batch, in milliseconds
-    * @param previous the one of the batch before it: what operators with state have closed by then no row comes out of
+  /** @param origin what watermark nodes give, in milliseconds
     * @return milliseconds; none if there is no watermark below
     */
-  def of(plan: SparkPlan, current: Long, previous: Long): Option[Long] = {
-    val hasState = StreamingPlan.nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
-    output(plan, if (hasState) Math.min(current, previous) else current)
-  }
-
-  private def output(plan: SparkPlan, origin: Long): Option[Long] = plan match {
+  def of(plan: SparkPlan, origin: Long): Option[Long] = plan match {
     case _: EventTimeWatermarkExec => Some(origin)
     case operator: StateStoreWriter =>
       if (origin <= 0) Some(0L) else inputs(operator, origin).flatMap(operator.produceOutputWatermark)
     case other => inputs(other, origin)
   }
 
+  /** Of the rows that a batch lets out.
+    *
+    * @param current  the query's watermark in the batch, in milliseconds
+    * @param previous the one of the batch before it: what operators with state have closed by then no row comes out of
+    */
+  def ofRows(plan: SparkPlan, current: Long, previous: Long): Option[Long] = {
+    val hasState = StreamingPlan.nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
+    of(plan, if (hasState) Math.min(current, previous) else current)
+  }
+
   private def inputs(plan: SparkPlan, origin: Long): Option[Long] =
-    StreamingPlan.inputs(plan).flatMap(output(_, origin)).minOption
+    StreamingPlan.inputs(plan).flatMap(of(_, origin)).minOption
 }

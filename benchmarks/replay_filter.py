@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 import report
 import session
 import tailrace
+from measure import Jvm
 from tailrace.kafka import connector_jars, run_kafka
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def _originals(records: int) -> int:
 def run_once(engine: str, servers: str, batch: int, checkpoint: Path, out: Path | None) -> dict[str, Any]:
     """Reads the topic to its end; into Parquet if it is to be checked."""
     spark = _session(engine)
+    jvm = Jvm.of_this_process()
     frame = _stream(spark, servers, engine, batch)
     if out is None:
         writer = frame.writeStream.format("noop")
@@ -108,14 +110,15 @@ def run_once(engine: str, servers: str, batch: int, checkpoint: Path, out: Path 
         key = tailrace.parse_stream_metadata("key").alias("m")
         writer = frame.select(key).select("m.*").writeStream.format("parquet").option("path", str(out))
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    started = time.monotonic()
+    cpu, started = jvm.cpu_seconds(), time.monotonic()
     running = query.start()
     running.awaitTermination()
-    seconds = time.monotonic() - started
+    seconds, cpu = time.monotonic() - started, jvm.cpu_seconds() - cpu
     read = sum(p.numInputRows for p in running.recentProgress)
     parts = [checkpoint / "tailrace-replay", checkpoint / "state"]
     state = sum(f.stat().st_size for part in parts for f in part.rglob("*") if f.is_file())
-    found: dict[str, Any] = {"engine": engine, "seconds": seconds, "rows": read, "state_bytes": state}
+    found: dict[str, Any] = {"engine": engine, "seconds": seconds, "cpu_seconds": cpu, "rows": read}
+    found["state_bytes"] = state
     if out is not None:
         rows = spark.read.parquet(str(out))
         found["out"] = rows.count()

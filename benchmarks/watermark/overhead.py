@@ -44,6 +44,12 @@ _BATCH_US = 60_000_000  # event time of a micro-batch
 _MOST = 0.03
 
 
+def write(data: Path, rows: int, batches: int, hosts: int) -> None:
+    """Writes the logs, and the roster of their hosts."""
+    data.mkdir(exist_ok=True)
+    (data / "roster.txt").write_text("\n".join(write_logs(data / "logs", rows, batches, hosts)))
+
+
 def write_logs(path: Path, rows: int, batches: int, hosts: int) -> list[str]:
     """Writes the logs, a few files a micro-batch, and returns the hosts' names."""
     rng = np.random.default_rng(7)
@@ -140,9 +146,7 @@ def _compare(a: argparse.Namespace) -> int:
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        (scratch / "roster.txt").write_text(
-            "\n".join(write_logs(scratch / "logs", a.rows, a.batches, a.hosts))
-        )
+        write(scratch, a.rows, a.batches, a.hosts)
         for n in range(a.runs):
             turn = n % len(a.engines)
             for engine in [*a.engines[turn:], *a.engines[:turn]]:
@@ -169,10 +173,15 @@ def main() -> int:
     parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=list(_ENGINES))
     parser.add_argument("--name", default="watermark-overhead")
     inner = parser.add_argument_group("one run, in a process of its own")
+    inner.add_argument("--write", action="store_true")
     inner.add_argument("--once", choices=_ENGINES)
     inner.add_argument("--data", type=Path)
     inner.add_argument("--checkpoint", type=Path)
     a = parser.parse_args()
+    if a.write:
+        write(a.data, a.rows, a.batches, a.hosts)
+        print(json.dumps(a.rows))
+        return 0
     if a.once:
         print(json.dumps(run_once(a.once, a.data, a.checkpoint)))
         return 0

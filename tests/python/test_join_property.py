@@ -73,11 +73,11 @@ def test_every_step_gives_what_the_oracle_says(
     _check(spark, how, _materialise(steps), window)
 
 
-@pytest.mark.parametrize("partitions", ["1", "7", "200"])
-@pytest.mark.parametrize("how", ["left", "inner"])
+# 200 tasks a batch take long, and the operator doesn't tell the two apart there.
+@pytest.mark.parametrize(
+    ("how", "partitions"), [("left", "1"), ("left", "7"), ("left", "200"), ("inner", "1"), ("inner", "7")]
+)
 def test_shuffle_partitions_change_nothing(spark: SparkSession, how: str, partitions: str) -> None:
-    if partitions == "200" and how == "inner":
-        pytest.skip("200 tasks a batch take long; the operator doesn't tell the two apart there")
     steps = [
         (
             [Row(i * 10 + k, k, i * 40 + 3 * k) for k in range(8)],

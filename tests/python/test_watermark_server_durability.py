@@ -14,6 +14,7 @@ from watermark_servers import (
     SECOND,
     ServerProcess,
     T,
+    missing,
     postgres_binaries,
     report,
     run_postgres,
@@ -33,7 +34,7 @@ _BINARIES = postgres_binaries()
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
     if _BINARIES is None:
-        pytest.skip("no PostgreSQL here: neither initdb and postgres on the PATH nor in /usr/lib/postgresql")
+        missing("no PostgreSQL here: neither initdb and postgres on the PATH nor in /usr/lib/postgresql")
     with run_postgres(_BINARIES) as url:
         yield url
 

@@ -14,7 +14,7 @@ from tailrace.server.chart import lag_chart
 from tailrace.server.drawing import topology
 from tailrace.server.sections import _percent
 from tailrace.server.wording import shown_lag, shown_time
-from watermark_servers import SECOND, ServerProcess, T, report, running, sink, source
+from watermark_servers import SECOND, ServerProcess, T, missing, report, running, sink, source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     if _BROWSER is None or _DRIVER is None:
-        pytest.skip("no browser here: neither chromium nor google-chrome with chromedriver on the PATH")
+        missing("no browser here: neither chromium nor google-chrome with chromedriver on the PATH")
     from selenium import webdriver  # noqa: PLC0415  only where there is a browser
 
     options = webdriver.ChromeOptions()

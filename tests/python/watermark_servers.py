@@ -15,7 +15,9 @@ import time
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -114,6 +116,17 @@ def running(store: str, options: Sequence[str] = (), **environ: str) -> Iterator
         yield server
     finally:
         server.kill()
+
+
+def missing(program: str) -> NoReturn:
+    """Skips a test that needs a program that isn't here; CI, which installs what it needs, fails.
+
+    Args:
+        program: which one, and where it was looked for.
+    """
+    if os.environ.get("CI") == "true":
+        pytest.fail(program)
+    pytest.skip(program)
 
 
 def postgres_binaries() -> Path | None:

@@ -24,11 +24,8 @@ private[api] final class JoinResolution(
       if (left.isStreaming) throw Errors.mixedBatchAndStream("left", "right")
       else throw Errors.mixedBatchAndStream("right", "left")
     }
-    val (sides, narrow) = new JoinSides(left, right, sameName).widened(on)
-    val joined = resolve(sides, on, options, settings)
-    // Left columns come out as they were. A late right row may have a key that its left one has no room for.
-    if (settings.emitLate) joined
-    else WiderKeys.cast(joined, joined.output.flatMap(a => narrow.get(a.name).map(a.exprId -> _)).toMap)
+    val sides = new JoinSides(left, right, sameName)
+    sides.withWiderKeys(on, settings.emitLate)(resolve(_, on, options, settings))
   }
 
   private def resolve(

@@ -40,27 +40,30 @@ private[api] final class JoinSides(
 
   def has(side: String, name: String): Boolean = sides(side).output.exists(a => sameName(a.name, name))
 
-  /** The sides with numeric keys of one type, where they have two: in the wider one.
+  /** Has a join made of the sides with numeric keys of one type, where they have two: of the wider one. Left columns come out
+    * as they were.
     *
-    * @return also what the left keys were, by their names
+    * @param rightAlone whether right rows come out by themselves: left columns may have no room for their keys, and stay wide
     */
-  def widened(on: Seq[(String, String)]): (JoinSides, Map[String, DataType]) = {
+  def withWiderKeys(on: Seq[(String, String)], rightAlone: Boolean)(
+      join: JoinSides => LogicalPlan
+  ): LogicalPlan = {
     val wider = on.flatMap { case (l, r) =>
       val (left, right) = (column("left", "on", l), column("right", "on", r))
       WiderKeys.common(left.dataType, right.dataType).map(to => (left, right, to))
     }
     // A column that several keys name is refused or not as it is.
-    if (
-      wider.isEmpty || Seq(wider.map(_._1.exprId), wider.map(_._2.exprId)).exists(ids => ids.distinct != ids)
-    )
-      (this, Map.empty)
+    def isNamedAgain(keys: Seq[Attribute]) = keys.map(_.exprId).distinct.size < keys.size
+    if (wider.isEmpty || isNamedAgain(wider.map(_._1)) || isNamedAgain(wider.map(_._2))) join(this)
     else {
-      def changed(columns: Seq[(Attribute, DataType)]) =
-        columns.collect { case (a, to) if a.dataType != to => a.exprId -> to }.toMap
+      def changed(keys: Seq[(Attribute, DataType)]) =
+        keys.collect { case (key, to) if key.dataType != to => key.exprId -> to }.toMap
       val lefts = changed(wider.map { case (l, _, to) => l -> to })
       val rights = changed(wider.map { case (_, r, to) => r -> to })
-      val sides = new JoinSides(WiderKeys.cast(left, lefts), WiderKeys.cast(right, rights), sameName)
-      (sides, wider.collect { case (l, _, to) if l.dataType != to => l.name -> l.dataType }.toMap)
+      val joined = join(new JoinSides(WiderKeys.cast(left, lefts), WiderKeys.cast(right, rights), sameName))
+      val narrow = wider.collect { case (l, _, to) if l.dataType != to => l.name -> l.dataType }.toMap
+      if (rightAlone) joined
+      else WiderKeys.cast(joined, joined.output.flatMap(a => narrow.get(a.name).map(a.exprId -> _)).toMap)
     }
   }
 

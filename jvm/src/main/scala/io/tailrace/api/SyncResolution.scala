@@ -14,14 +14,10 @@ import io.tailrace.sync.{Duplicates, HeldBackTable, SyncSettings, SyncSide}
 
 /** Finds the columns of a synced join that the user named, and gives right columns names of their own.
   *
+  * @param sides    with keys of equal types
   * @param sameName the session's rule for names, case-insensitive by default
   */
-private[api] final class SyncResolution(
-    left: LogicalPlan,
-    unalignedRight: LogicalPlan,
-    sameName: (String, String) => Boolean
-) {
-  private val sides = new JoinSides(left, unalignedRight, sameName)
+private[api] final class SyncResolution(sides: JoinSides, sameName: (String, String) => Boolean) {
 
   def resolve(on: Seq[(String, String)], options: SyncOptions): LogicalPlan = {
     val settings = options.settings
@@ -87,7 +83,7 @@ private[api] final class SyncResolution(
     * @return what right columns are called in the result, if it isn't what they were called
     */
   private def newNames(keys: Seq[Attribute], suffix: String): Map[ExprId, String] = {
-    def isLeft(name: String) = left.output.exists(a => sameName(a.name, name))
+    def isLeft(name: String) = sides.left.output.exists(a => sameName(a.name, name))
     val clashing = JoinColumns.payload(sides.right.output, keys).filter(a => isLeft(a.name))
     clashing.map { a =>
       val name = s"${a.name}$suffix"

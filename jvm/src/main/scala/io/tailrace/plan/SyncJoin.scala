@@ -5,8 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 import io.tailrace.join.{JoinColumns, OneEventTime, OneEventTimeExec}
-import io.tailrace.progress.OnFuture
-import io.tailrace.sync.{Duplicates, SyncJoinExec, SyncSettings}
+import io.tailrace.sync.{SyncJoinExec, SyncSettings}
 
 /** `tailrace.sync_join` as the user wrote it, resolved: above a [[SyncProgress]] on each side.
   *
@@ -27,10 +26,8 @@ case class SyncJoin(
 
   override def output: Seq[Attribute] = {
     // Right rows that come out by themselves have nulls on the left.
-    val alone = settings.emitUnmatchedRight || settings.duplicates == Duplicates.Divert ||
-      settings.onFuture == OnFuture.Divert
     val one = OneEventTime.of(left.output, leftTime)
-    (if (alone) one.map(_.withNullability(true)) else one) ++ paired ++ added
+    (if (settings.rightComesOutAlone) one.map(_.withNullability(true)) else one) ++ paired ++ added
   }
 
   def columns: JoinColumns =

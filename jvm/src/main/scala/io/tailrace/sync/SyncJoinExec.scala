@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   EventTimeWatermarkExec,
+  StateStoreWriter,
   StatefulOperatorStateInfo
 }
 import org.apache.spark.sql.streaming.OutputMode
@@ -118,9 +119,12 @@ class SyncJoinExec(
 
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
-  /** A batch without data is worth running when the next release or expiry takes a row out of the state. */
+  /** A batch without data is worth running when the next release or expiry takes a row out of the state, and when operators
+    * behind the join close something by what this batch has released.
+    */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
-    val another = takesOut(run.next) || run.needsBatch(Silence.nowMs)
+    val another =
+      takesOut(run.next) || run.needsBatch(Silence.nowMs) || isFollowed && closesMore(newInputWatermark)
     // Spark asks when there is nothing more to read.
     if (!another && StreamingRun.current(session).endsByItself) tellWhatIsHeld()
     another
@@ -152,10 +156,24 @@ class SyncJoinExec(
     * may set one after the join.
     */
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
-    Option.when(hasWatermark) {
-      val before = SyncRules.releasedThrough(run.timesBefore(batch.batchId))
-      Math.max(0L, Math.min(inputWatermarkMs, Math.floorDiv(before, 1000L)))
+    Option.when(hasWatermark)(outputWatermark(inputWatermarkMs, run.timesBefore(batch.batchId)))
+
+  private def outputWatermark(inputWatermarkMs: Long, before: SyncTimes): Long =
+    Math.max(0L, Math.min(inputWatermarkMs, Math.floorDiv(SyncRules.releasedThrough(before), 1000L)))
+
+  /** Whether the output watermark of the next batch is further than this one's. */
+  private def closesMore(newInputWatermark: Long): Boolean = hasWatermark &&
+    outputWatermark(newInputWatermark, times) >
+    eventTimeWatermarkForEviction.fold(0L)(outputWatermark(_, run.timesBefore(batch.batchId)))
+
+  /** Whether an operator reads what comes out that has a watermark to follow. */
+  private def isFollowed: Boolean = {
+    val plan = StreamingBatch.running(session).plan
+    StreamingPlan.nodes(plan).exists {
+      case node: StateStoreWriter => (node ne this) && StreamingPlan.nodes(node).exists(_ eq this)
+      case _ => false
     }
+  }
 
   private def hasWatermark: Boolean = StreamingPlan.nodes(this).exists {
     case _: FollowsWatermarks => false

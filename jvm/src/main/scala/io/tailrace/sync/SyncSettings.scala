@@ -31,6 +31,10 @@ final case class SyncSettings(
     case SyncSide.Right => onStall
   }
 
+  /** Whether rows come out that are of the right side alone. */
+  def rightComesOutAlone: Boolean =
+    emitUnmatchedRight || duplicates == Duplicates.Divert || onFuture == OnFuture.Divert
+
   /** The last event time that is believed in a batch, in microseconds.
     *
     * @param clockMs the batch's

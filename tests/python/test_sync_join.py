@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -161,7 +161,7 @@ def test_windows_after_it_lose_nothing(streams: Synced) -> None:
 @pytest.mark.parametrize(
     ("types", "unmatched"), [("int long", "drop"), ("long int", "drop"), ("int long", "emit")]
 )
-def test_numeric_keys_of_two_types(streams: Synced, types: str, unmatched: str) -> None:
+def test_numeric_keys_of_two_types(streams: Synced, types: str, unmatched: Literal["drop", "emit"]) -> None:
     left, right = (
         streams.frame(side).withColumn("id", F.col("id").cast(to))
         for side, to in zip(("left", "right"), types.split(), strict=True)

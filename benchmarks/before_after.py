@@ -3,9 +3,10 @@
     git worktree add ../before COMMIT    # and build its jar into its python/tailrace/jars
     python benchmarks/before_after.py --before ../before --commit COMMIT --runs 9
 
-Runs both in turn, each time in a fresh JVM, over the same data and with this checkout's scripts: only the
-package and its jar differ. The ratio is taken pair by pair, so that a machine that drifts doesn't decide it.
-Above 1 this checkout is faster. Prints the table and writes it to benchmarks/results/NAME.txt.
+Runs both at the same time, each in a fresh JVM bound to a core of its own, over the same data and with this
+checkout's scripts: only the package and its jar differ. So a machine that is slow for a while is slow for both;
+the cores change hands from pair to pair. Above 1 this checkout is faster. Prints the table and writes it to
+benchmarks/results/NAME.txt.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -29,33 +32,38 @@ from tailrace.kafka import run_kafka
 from workload import Workload, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tailrace.kafka import KafkaBroker
-
-    Once = Callable[[Path], dict[str, Any]]
+    from collections.abc import Sequence
 
 _HERE = Path(__file__).parent
 _WORKLOADS = ("join", "replays", "replays-100000-producers", "watermark", "sync-join")
+_RECORDS = 5_000_000
+_JOIN = Workload(left=2_600_000, slices=20)
 
 
-@contextmanager
-def package(checkout: Path) -> Iterator[None]:
-    """Has processes that are started meanwhile import tailrace from a checkout."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(checkout / "python")
-    try:
-        yield
-    finally:
-        os.environ.pop("PYTHONPATH")
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
+def _write(workload: str, data: Path, stack: ExitStack) -> str:
+    """Makes the data of a workload, and says where they are."""
+    if workload == "join":
+        prepare(_JOIN, data)
+        return str(data)
+    if workload == "watermark":
+        session.launch(str(_HERE / "watermark" / "overhead.py"), ["--write", "--data", str(data)])
+        return str(data)
+    if workload == "sync-join":
+        data.mkdir()
+        sync_streams.write(data, 2_000_000, 30, 300)
+        return str(data)
+    broker = stack.enter_context(run_kafka())
+    broker.create_topic("records", 8)
+    producers = "1" if workload == "replays" else "100000"
+    load = ["--load", "--servers", broker.servers, "--records", str(_RECORDS), "--producers", producers]
+    session.launch(str(_HERE / "replay_filter.py"), load)
+    return broker.servers
 
 
-def _join(data: Path) -> Once:
-    streams = prepare(Workload(left=2_600_000, slices=20), data)
-
-    def once(scratch: Path) -> dict[str, Any]:
+def run_once(workload: str, data: str, scratch: Path) -> dict[str, Any]:
+    """One run, with the package that this process imports."""
+    if workload == "join":
+        streams = prepare(_JOIN, Path(data))
         spec = RunSpec(
             engine="tailrace",
             data=str(streams.path),
@@ -68,89 +76,63 @@ def _join(data: Path) -> Once:
             conf={},
             scratch=str(scratch),
         )
-        found = launch(spec, timeout=600)
-        return {
-            "seconds": found.seconds,
-            "cpu_seconds": found.cpu_seconds,
-            "rows": found.rows,
-            "jar": found.versions["jar_sha256"][:12],
-        }
-
-    return once
-
-
-def _replays(broker: KafkaBroker, producers: int, records: int) -> Once:
-    script = str(_HERE / "replay_filter.py")
-    broker.create_topic("records", 8)
-    where = ["--servers", broker.servers]
-    session.launch(script, ["--load", *where, "--records", str(records), "--producers", str(producers)])
-    step = ["--once", "tailrace", *where, "--batch", str(records // 10), "--checkpoint"]
-    return lambda scratch: dict(session.launch(script, [*step, str(scratch)]))
-
-
-def _watermark(data: Path) -> Once:
-    script = str(_HERE / "watermark" / "overhead.py")
-    session.launch(script, ["--write", "--data", str(data)])
-    step = ["--once", "tailrace", "--data", str(data), "--checkpoint"]
-    return lambda scratch: dict(session.launch(script, [*step, str(scratch)]))
-
-
-def _sync(data: Path) -> Once:
-    data.mkdir()
-    sync_streams.write(data, 2_000_000, 30, 300)
-    script = str(_HERE / "sync_join.py")
-
-    def once(scratch: Path) -> dict[str, Any]:
-        scratch.mkdir()
-        step = ["--once", "tailrace", "--data", str(data), "--scratch", str(scratch)]
-        return dict(session.launch(script, step))
-
-    return once
-
-
-def _prepare(workload: str, scratch: Path, stack: ExitStack) -> Once:
-    data = scratch / workload
-    if workload == "join":
-        return _join(data)
+        return asdict(launch(spec, timeout=900))
+    step = ["--once", "tailrace"]
     if workload == "watermark":
-        return _watermark(data)
-    if workload == "sync-join":
-        return _sync(data)
-    producers = 100_000 if workload != "replays" else 1
-    return _replays(stack.enter_context(run_kafka()), producers, 5_000_000)
+        script, more = _HERE / "watermark" / "overhead.py", ["--data", data, "--checkpoint", str(scratch)]
+    elif workload == "sync-join":
+        scratch.mkdir()
+        script, more = _HERE / "sync_join.py", ["--data", data, "--scratch", str(scratch)]
+    else:
+        script = _HERE / "replay_filter.py"
+        more = ["--servers", data, "--batch", str(_RECORDS // 10), "--checkpoint", str(scratch)]
+    return dict(session.launch(str(script), [*step, *more]))
+
+
+def _start(workload: str, data: str, checkout: Path, scratch: Path, core: int) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--once", workload, "--data", data, "--scratch", str(scratch)]
+    return subprocess.Popen(
+        ["taskset", "-c", str(core), *command],
+        env={**os.environ, "PYTHONPATH": str(checkout / "python")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
 
 
 def _pairs(workload: str, before: Path, runs: int) -> list[dict[str, Any]]:
-    """Warms the machine up with one run of each, then takes turns at who is first."""
+    """The first pair warms up what the machine caches, and doesn't count."""
     sides = {"before": before, "after": _HERE.parent}
     found = []
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as name, ExitStack() as stack:
-        once = _prepare(workload, Path(name), stack)
+        data = _write(workload, Path(name) / "data", stack)
         for n in range(runs + 1):
-            for side in sorted(sides, reverse=n % 2 == 0):
-                scratch = Path(name) / f"{side}-{n}"
-                with package(sides[side]):
-                    run = {"workload": workload, "side": side, "pair": n, **once(scratch)}
-                shutil.rmtree(scratch)
+            started = {
+                side: _start(workload, data, checkout, Path(name) / f"{side}-{n}", (n + place) % 2)
+                for place, (side, checkout) in enumerate(sides.items())
+            }
+            for side, process in started.items():
+                out, _ = process.communicate()
+                if process.returncode != 0:
+                    raise RuntimeError(f"{workload} of {side} failed: run it alone with --once")
+                run = {"workload": workload, "side": side, "pair": n, **json.loads(out.splitlines()[-1])}
+                shutil.rmtree(Path(name) / f"{side}-{n}")
+                times = f"{run['seconds']:.2f} s, {run['cpu_seconds']:.2f} s of CPU"
+                print(f"{workload}, pair {n}, {side}: {times}", flush=True)
                 if n > 0:
                     found.append(run)
-                    times = f"{run['seconds']:.2f} s, {run['cpu_seconds']:.2f} s of CPU"
-                    print(f"{workload}, pair {n}, {side}: {times}", flush=True)
     return found
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> list[str]:
     head = ("s before", "s after", "CPU before", "CPU after")
     lines = [
-        f"{'workload':26}"
-        + "".join(f"{h:>12}" for h in head)
-        + "   speed: median (least, most)   CPU: the same"
+        f"{'workload':26}" + "".join(f"{h:>12}" for h in head) + "   speed: median (least, most)   by CPU"
     ]
     for workload in dict.fromkeys(run["workload"] for run in runs):
-        sides = [
-            [r for r in runs if (r["workload"], r["side"]) == (workload, s)] for s in ("before", "after")
-        ]
-        cells = [median(r[what] for r in side) for what in ("seconds", "cpu_seconds") for side in sides]
+        of = [run for run in runs if run["workload"] == workload]
+        sides = [[run for run in of if run["side"] == side] for side in ("before", "after")]
+        cells = [median(run[what] for run in side) for what in ("seconds", "cpu_seconds") for side in sides]
         line = f"{workload:26}" + "".join(f"{cell:12.2f}" for cell in cells)
         for what in ("seconds", "cpu_seconds"):
             ratio = sorted(b[what] / a[what] for b, a in zip(*sides, strict=True))
@@ -160,17 +142,27 @@ def _table(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def main() -> int:
-    """Compares, and leaves the table."""
+    """Compares, and leaves the table; or makes one run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--before", type=Path, required=True, help="the other checkout, with its jar")
+    parser.add_argument("--before", type=Path, help="the other checkout, with its jar")
     parser.add_argument("--commit", help="what the other checkout is called in the table")
     parser.add_argument("--workloads", nargs="+", choices=_WORKLOADS, default=list(_WORKLOADS))
     parser.add_argument("--runs", type=int, default=9, help="pairs of each workload (default: 9)")
     parser.add_argument("--name", default="before-after")
+    inner = parser.add_argument_group("one run, in a process of its own")
+    inner.add_argument("--once", choices=_WORKLOADS)
+    inner.add_argument("--data")
+    inner.add_argument("--scratch", type=Path)
     a = parser.parse_args()
-    header = report.heading(f"before: {a.commit or 'unnamed'}, {a.runs} pairs of each workload, local[2]")
+    if a.once:
+        print(json.dumps(run_once(a.once, a.data, a.scratch)))
+        return 0
+    if a.before is None:
+        parser.error("--before is missing")
+    kind = f"before: {a.commit or 'unnamed'}, {a.runs} pairs of each workload, side by side, a core each"
+    header = report.heading(kind)
     runs: list[dict[str, Any]] = []
     for workload in a.workloads:
         runs += _pairs(workload, a.before.resolve(), a.runs)

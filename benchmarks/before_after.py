@@ -4,9 +4,9 @@
     python benchmarks/before_after.py --before ../before --commit COMMIT --runs 9
 
 Runs both at the same time, each in a fresh JVM bound to a core of its own, over the same data and with this
-checkout's scripts: only the package and its jar differ. So a machine that is slow for a while is slow for both;
-the cores change hands from pair to pair. Above 1 this checkout is faster. Prints the table and writes it to
-benchmarks/results/NAME.txt.
+checkout's scripts: only the package and its jar differ. So a machine that is slow for a while is slow for
+both; the cores change hands from pair to pair. Above 1 this checkout is faster. Prints the table and writes it
+to benchmarks/results/NAME.txt.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def run_once(workload: str, data: str, scratch: Path) -> dict[str, Any]:
 
 
 def _start(workload: str, data: str, checkout: Path, scratch: Path, core: int) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--once", workload, "--data", data, "--scratch", str(scratch)]
+    step = ["--once", workload, "--data", data, "--scratch", str(scratch), "--core", str(core)]
     return subprocess.Popen(
-        ["taskset", "-c", str(core), *command],
+        [sys.executable, __file__, *step],
         env={**os.environ, "PYTHONPATH": str(checkout / "python")},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -155,8 +155,11 @@ def main() -> int:
     inner.add_argument("--once", choices=_WORKLOADS)
     inner.add_argument("--data")
     inner.add_argument("--scratch", type=Path)
+    inner.add_argument("--core", type=int)
     a = parser.parse_args()
     if a.once:
+        # Its JVM, with compiler and collector, inherits it.
+        os.sched_setaffinity(0, {a.core})
         print(json.dumps(run_once(a.once, a.data, a.scratch)))
         return 0
     if a.before is None:

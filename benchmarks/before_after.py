@@ -5,8 +5,8 @@
 
 Runs both at the same time, each in a fresh JVM bound to a core of its own, over the same data and with this
 checkout's scripts: only the package and its jar differ. So a machine that is slow for a while is slow for
-both; the cores change hands from pair to pair. Above 1 this checkout is faster. Prints the table and writes it
-to benchmarks/results/NAME.txt.
+both; the cores change hands from pair to pair. Above 1 this checkout is faster. Prints the table and writes
+it to benchmarks/results/NAME.txt.
 """
 
 from __future__ import annotations

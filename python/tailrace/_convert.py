@@ -62,10 +62,10 @@ def texts(**values: str | None) -> dict[str, str]:
 
 
 def names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
-    """Names of columns as a list.
+    """Names as a list. A text isn't a list of its letters: each would be a name that nobody has.
 
     Args:
-        columns: names, or one alone without its list, or None for no column.
+        columns: names of columns or of what else, or one alone without its list, or None for none.
         argument: the name of the public argument, for the error.
 
     Raises:
@@ -77,7 +77,7 @@ def names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
         return [columns]
     # A Column can be iterated over, and says something else then.
     if not isinstance(columns, Collection):
-        raise TypeError(f"`{argument}` is a column's name or a list of names, not {type(columns).__name__}.")
+        raise TypeError(f"`{argument}` is a name or a list of names, not {type(columns).__name__}.")
     return [text(column, argument) for column in columns]
 
 

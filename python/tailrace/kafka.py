@@ -108,6 +108,7 @@ class KafkaBroker:
             headers: names and values for each value.
 
         Raises:
+            TypeError: one text stands where a list of them is expected.
             ValueError: there are more or fewer keys, partitions or headers than values, or a partition is
                 negative; what came before it may be written.
             RuntimeError: records weren't written; the message says how many, which is the first of them, and
@@ -139,6 +140,9 @@ def _records(
     partitions: Iterable[int | None],
     headers: Iterable[Mapping[str, str | bytes | None]] | None,
 ) -> Iterator[Record]:
+    for argument, one in (("values", values), ("keys", keys)):
+        if isinstance(one, str | bytes):
+            raise TypeError(f"`{argument}` is a list, of one text alone [{one[:20]!r}], not its letters.")
     lists = [("keys", keys), ("partitions", partitions), ("headers", headers)]
     given: dict[str, Iterator[Any]] = {name: iter(each) for name, each in lists if each is not None}
     for value in values:

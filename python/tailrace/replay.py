@@ -29,7 +29,7 @@ def filter_replays(
     pid: str | None = None,
     partition: str | None = None,
     offset: str | None = None,
-    order: Sequence[str] = ("topic", "partition", "offset"),
+    order: str | Sequence[str] = ("topic", "partition", "offset"),
     disorder: int = 0,
     on_replay: str = "drop",
     forget_after: _convert.Duration | None = None,
@@ -109,7 +109,7 @@ def filter_replays(
         options["forgetAfter"] = _convert.duration(forget_after, "forget_after")
     if event_time is not None:
         options["eventTime"] = _convert.text(event_time, "event_time")
-    return _jvm.filter_replays(frame, metadata, [_convert.text(c, "order") for c in order], options)
+    return _jvm.filter_replays(frame, metadata, _convert.names(order, "order"), options)
 
 
 def producer_id(

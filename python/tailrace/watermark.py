@@ -157,8 +157,8 @@ def stamped_watermark(
     event_time: str,
     *,
     stamp: str = "watermark",
-    partition: Sequence[str] = ("topic", "partition"),
-    partitions: Sequence[str] | None = None,
+    partition: str | Sequence[str] = ("topic", "partition"),
+    partitions: str | Sequence[str] | None = None,
     completeness: str = "100%",
     future_limit: Duration | None = None,
     on_future: str = "clamp",
@@ -217,9 +217,9 @@ def stamped_watermark(
     if future_limit is not None:
         options["futureLimit"] = _convert.duration(future_limit, "future_limit")
     options |= _convert.texts(server=server, app=app, operator=operator, token=token)
-    roster = None if partitions is None else [_convert.text(p, "partitions") for p in partitions]
+    roster = None if partitions is None else _convert.names(partitions, "partitions")
     columns = (_convert.text(event_time, "event_time"), _convert.text(stamp, "stamp"))
-    origin = [_convert.text(column, "partition") for column in partition]
+    origin = _convert.names(partition, "partition")
     if stamp not in frame.columns or not isinstance(frame.schema[stamp].dataType, ArrayType):
         return _jvm.stamped_watermark(frame, columns, origin, roster, options)
     last = F.expr(f"try_element_at(filter(`{stamp}`, h -> h.key = '{_HEADER}'), -1).value")

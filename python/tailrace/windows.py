@@ -29,7 +29,7 @@ def write_windows(
     app: str | None = None,
     operator: str = "sink",
     token: str | None = None,
-    upstreams: Sequence[str] | None = None,
+    upstreams: str | Sequence[str] | None = None,
 ) -> DataStreamWriter:
     """Lands a stream in a directory for each event-time window, and says when one is complete.
 
@@ -94,7 +94,7 @@ def write_windows(
         "missing": _convert.count(missing, "missing"),
     }
     options |= _convert.texts(server=server, app=app, operator=operator, token=token)
-    named = None if upstreams is None else [_convert.text(name, "upstreams") for name in upstreams]
+    named = None if upstreams is None else _convert.names(upstreams, "upstreams")
     time = _convert.text(event_time, "event_time")
     return _jvm.write_windows(frame, os.fspath(path), time, named, options)
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import repeat
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace import _convert
+import tailrace
+from tailrace import _convert, _jvm
+from tailrace.kafka import _records
 
 # What a caller without a type checker may pass.
 WrongType: TypeAlias = Any
@@ -79,3 +83,32 @@ def test_a_count_is_a_whole_number() -> None:
 def test_a_count_of_another_type_is_refused(value: WrongType) -> None:
     with pytest.raises(TypeError, match=r"`max_matches` is a whole number"):
         _convert.count(value, "max_matches")
+
+
+def test_one_name_alone_isnt_taken_for_its_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a sink waits for the operators "s", "o", "u", ... for ever, and says nothing."""
+    given: list[object] = []
+    monkeypatch.setattr(_convert, "frame", lambda *_: None)
+    monkeypatch.setattr(_jvm, "write_windows", lambda _f, _p, _t, upstreams, _o: given.append(upstreams))
+    monkeypatch.setattr(
+        _jvm, "stamped_watermark", lambda _f, _c, origin, roster, _o: given.extend([origin, roster])
+    )
+    monkeypatch.setattr(_jvm, "filter_replays", lambda _f, _m, order, _o: given.append(order))
+    frame: Any = SimpleNamespace(columns=[])
+    tailrace.write_windows(frame, "/data", "ts", upstreams="source")
+    tailrace.stamped_watermark(frame, "ts", partition="shard", partitions="t-0")
+    tailrace.filter_replays(frame, order="offset")
+    assert given == [["source"], ["shard"], ["t-0"], ["offset"]]
+    tailrace.write_windows(frame, "/data", "ts")
+    tailrace.stamped_watermark(frame, "ts", partitions=["t-0", "t-1"])
+    assert given[4:] == [None, ["topic", "partition"], ["t-0", "t-1"]]
+
+
+@pytest.mark.parametrize("argument", ["values", "keys"])
+@pytest.mark.parametrize("one", ["one", b"one"])
+def test_one_text_alone_isnt_a_record_for_each_letter(argument: str, one: WrongType) -> None:
+    given: dict[str, Any] = {"values": ["a", "b", "c"], "keys": None, argument: one}
+    with pytest.raises(
+        TypeError, match=rf"`{argument}` is a list.*\['one'\]|`{argument}` is a list.*\[b'one'\]"
+    ):
+        list(_records(given["values"], given["keys"], repeat(None), None))

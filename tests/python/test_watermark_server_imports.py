@@ -16,7 +16,7 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 _LAYERS = (
     ("run", "store_url"),
     ("page", "sections", "chart", "drawing", "api_page", "metrics"),
-    ("api", "guard", "tokens", "connections"),
+    ("api", "guard", "tokens", "connections", "handshake"),
     ("views",),
     ("worker", "reading"),
     ("ledger",),

@@ -10,7 +10,8 @@ from __future__ import annotations
 import resource
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -29,8 +30,34 @@ _FILES = 16_384
 # The database, the listener, the log, and what Python opens while it works.
 _OTHER_FILES = 64
 _SWEEP_SECONDS = 1.0
+_BEFORE_THE_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
 
-_HEAD, _BUSY, _IDLE = range(3)
+
+class State(IntEnum):
+    """What a connection does."""
+
+    HEAD = 0
+    BUSY = 1
+    IDLE = 2
+
+
+class Member(Protocol):
+    """What a crowd knows of a connection.
+
+    Attributes:
+        state: whether it waits for a head, is at work, or is kept open between requests.
+        since: when it began to, in seconds of the monotonic clock.
+        is_refused: whether it is answered, while its body isn't there yet.
+        transport: see asyncio.
+    """
+
+    state: State
+    since: float
+    transport: asyncio.Transport
+
+    @property
+    def is_refused(self) -> bool:
+        """See the class."""
 
 
 class Crowd:
@@ -50,11 +77,11 @@ class Crowd:
     ) -> None:
         self.cut_off = 0
         self._most = most
-        self._seconds = {_HEAD: head_seconds, _BUSY: request_seconds}
-        self._here: set[Connection] = set()
+        self._seconds = {State.HEAD: head_seconds, State.BUSY: request_seconds}
+        self._here: set[Member] = set()
         self._sweeping: asyncio.TimerHandle | None = None
 
-    def enter(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def enter(self, connection: Member, loop: asyncio.AbstractEventLoop) -> None:
         """Takes one more in, and another one out if there are too many."""
         if len(self._here) >= self._most:
             self._cut(self._idlest() or connection)
@@ -64,17 +91,16 @@ class Crowd:
         if self._sweeping is None:
             self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep, loop)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: Member) -> None:
         """One is closed."""
         self._here.discard(connection)
 
-    def _idlest(self) -> Connection | None:
-        # Who hasn't said what it wants before who has been served.
-        for state in (_HEAD, _IDLE):
-            waiting = [one for one in self._here if one.state == state]
-            if waiting:
-                return min(waiting, key=lambda one: one.since)
-        return None
+    def _idlest(self) -> Member | None:
+        # Who was refused before who hasn't said what it wants, and that one before who has been served.
+        refused = [one for one in self._here if one.is_refused]
+        silent = refused or [one for one in self._here if one.state == State.HEAD]
+        waiting = silent or [one for one in self._here if one.state == State.IDLE]
+        return min(waiting, key=lambda one: one.since, default=None)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = time.monotonic()
@@ -82,11 +108,11 @@ class Crowd:
             limit = self._seconds.get(one.state)
             if limit is not None and now - one.since > limit:
                 self._cut(one)
-            elif one.transport.is_closing() and now - one.since > self._seconds[_BUSY]:
+            elif one.transport.is_closing() and now - one.since > self._seconds[State.BUSY]:
                 self._cut(one)  # closed, and what it should read yet isn't read
         self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep, loop) if self._here else None
 
-    def _cut(self, connection: Connection) -> None:
+    def _cut(self, connection: Member) -> None:
         self.cut_off += 1
         self._here.discard(connection)
         # Not closed: that would wait for the client to read what is written already.
@@ -103,8 +129,13 @@ class Connection(H11Protocol):
     """
 
     crowd: Crowd
-    state = _HEAD
+    state = State.HEAD
     since = 0.0
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is answered, while its body isn't there yet: nothing but a refusal comes so early."""
+        return self.conn.their_state is h11.SEND_BODY and self.conn.our_state not in _BEFORE_THE_ANSWER
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
@@ -124,18 +155,18 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """See uvicorn."""
-        self._enter(_IDLE)
+        self._enter(State.IDLE)
         super().on_response_complete()
         self._look()
 
     def _look(self) -> None:
         if self.conn.their_state is not h11.IDLE:
-            if self.state != _BUSY:
-                self._enter(_BUSY)
-        elif self.conn.trailing_data[0] and self.state != _HEAD:
-            self._enter(_HEAD)
+            if self.state != State.BUSY:
+                self._enter(State.BUSY)
+        elif self.conn.trailing_data[0] and self.state != State.HEAD:
+            self._enter(State.HEAD)
 
-    def _enter(self, state: int) -> None:
+    def _enter(self, state: State) -> None:
         self.state, self.since = state, time.monotonic()
 
 

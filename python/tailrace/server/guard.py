@@ -7,6 +7,7 @@ import base64
 import binascii
 import ipaddress
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tailrace.server.tokens import right_for
@@ -14,21 +15,25 @@ from tailrace.server.tokens import right_for
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from tailrace.server.tokens import Tokens
+    from tailrace.server.tokens import Right, Tokens
 
 MAX_BODY = 16 * 2**20
 """Bytes of a request's body: a report of 100,000 hosts fits."""
 
-MAX_BODIES = 256 * 2**20
-"""Bytes of all bodies that are on their way, or wait to be read."""
+MAX_DECISION = 64 * 2**10
+"""Bytes of the body of anything but a report."""
+
+MAX_BODIES: dict[Right, int] = {"report": 240 * 2**20, "decide": 16 * 2**20}
+"""Bytes of all bodies that are on their way, or wait to be read: who may do one can't stop the other."""
 
 BODY_SECONDS = 30
 """How long a body may take."""
 
 # A client that is told of its fault while it still writes may see a reset in place of the answer.
 _MAX_DISCARDED = 4 * MAX_BODY
+# How long it may go on writing after it was refused.
+_LINGER_SECONDS = 2
 _OPEN = ("/healthz",)
-_READING = ("GET", "HEAD", "OPTIONS")
 # A page that somebody else's page embeds or feeds can't be made to act or to leak.
 _HEADERS = (
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
@@ -51,7 +56,7 @@ class Guard:
     def __init__(self, app: ASGIApp, tokens: Tokens | None) -> None:
         self._app = app
         self._tokens = tokens
-        self._held = 0
+        self._held: dict[Right, int] = dict.fromkeys(MAX_BODIES, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or hands it on."""
@@ -68,44 +73,52 @@ class Guard:
             await send(message)
 
         headers = dict(scope["headers"])
-        refusal = self._refuse_asker(scope, headers) or _refuse_site(scope["method"], headers)
+        right = right_for(scope["method"], scope["path"])
+        refusal = self._refuse_asker(scope, headers, right) or _refuse_site(right, headers)
+        if refusal is None and right == "read" and _has_body(headers):
+            refusal = 413, f"a {scope['method']} takes no body"
         if refusal is not None:
-            await _answer(send_guarded, *refusal)
+            await _refuse_unread(receive, send_guarded, headers, refusal)
+            return
+        given = {**scope, "method": "GET"} if asks_for_head else scope
+        if right == "read":
+            await self._app(given, _replay(b"", receive), send_guarded)
             return
         parts: list[bytes] = []
         try:
-            refusal = await self._read(headers, receive, parts)
+            refusal = await self._read(headers, receive, parts, right)
             if refusal is not None:
                 await _answer(send_guarded, *refusal)
                 return
-            given = {**scope, "method": "GET"} if asks_for_head else scope
             await self._app(given, _replay(b"".join(parts), receive), send_guarded)
         finally:
-            self._held -= sum(map(len, parts))
+            self._held[right] -= sum(map(len, parts))
 
-    def _refuse_asker(self, scope: Scope, headers: dict[bytes, bytes]) -> _Refusal | None:
-        if scope["path"] in _OPEN:
+    def _refuse_asker(self, scope: Scope, headers: dict[bytes, bytes], needed: Right) -> _Refusal | None:
+        if scope["path"] in _OPEN and scope["method"] in {"GET", "HEAD"}:
             return None
         if self._tokens is None:
             host = headers.get(b"host", b"").decode("latin-1")
-            return None if _is_loopback(host) else (421, f"this server answers on loopback, not as {host!r}")
+            return (
+                None if _names_loopback(host) else (421, f"this server answers on loopback, not as {host!r}")
+            )
         given = _token_of(headers.get(b"authorization", b""))
         rights = set() if given is None else self._tokens.rights(given)
         if not rights:
             return 401, "a bearer token is needed, and this request has none or a wrong one"
-        needed = right_for(scope["method"], scope["path"])
         return None if needed in rights else (403, f"this token is none of those that may {needed}")
 
     async def _read(
-        self, headers: dict[bytes, bytes], receive: Receive, parts: list[bytes]
+        self, headers: dict[bytes, bytes], receive: Receive, parts: list[bytes], right: Right
     ) -> _Refusal | None:
         """Takes the whole body in; what refuses it is found while it comes."""
+        most = MAX_BODY if right == "report" else MAX_DECISION
         length = headers.get(b"content-length", b"0")
         told = int(length[:20]) if length.isdigit() else 0
-        too_large = (413, f"the body is larger than {MAX_BODY:,} bytes")
+        too_large = (413, f"the body is larger than {most:,} bytes")
         if told > _MAX_DISCARDED:
             return too_large
-        refusal = too_large if told > MAX_BODY else None
+        refusal = too_large if told > most else None
         size = 0
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -117,32 +130,42 @@ class Guard:
                     part = message.get("body", b"")
                     more = message.get("more_body", False)
                     size += len(part)
-                    if size > MAX_BODY:
+                    if size > most:
                         refusal = too_large
-                    elif refusal is None and self._held + len(part) > MAX_BODIES:
+                    elif refusal is None and self._held[right] + len(part) > MAX_BODIES[right]:
                         refusal = (503, "too many bodies are on their way: send it again")
                     if refusal is not None and size > _MAX_DISCARDED:
                         return refusal
                     if refusal is None:
                         parts.append(part)
-                        self._held += len(part)
+                        self._held[right] += len(part)
         except TimeoutError:
             return 408, f"the body has taken more than {BODY_SECONDS} s"
         return refusal
 
 
-def _is_loopback(host: str) -> bool:
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
     try:
         # A name could be made to resolve to it, a number is what it is.
-        return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def _refuse_site(method: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+def _names_loopback(host: str) -> bool:
+    """Whether the header Host, with or without a port, does."""
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    return is_loopback(name.removeprefix("[").removesuffix("]"))
+
+
+def _has_body(headers: dict[bytes, bytes]) -> bool:
+    return headers.get(b"content-length", b"0").strip(b"0") != b"" or b"transfer-encoding" in headers
+
+
+def _refuse_site(right: Right, headers: dict[bytes, bytes]) -> _Refusal | None:
     """A browser has the token of its user: what it sends for another site's page isn't the user's will."""
-    if method in _READING:
+    if right == "read":
         return None
     site = headers.get(b"sec-fetch-site")
     if site is None:  # no browser, or an old one, which says where the page is from
@@ -176,12 +199,31 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-async def _answer(send: Send, status: int, reason: str) -> None:
+async def _refuse_unread(
+    receive: Receive, send: Send, headers: dict[bytes, bytes], refusal: _Refusal
+) -> None:
+    """Refuses at once, and lets the client write for a moment: closed sooner, it may see a reset instead."""
+    has_body = _has_body(headers)
+    await _answer(send, *refusal, closes=has_body, more=has_body)
+    if not has_body:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            left = _MAX_DISCARDED
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    break
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _answer(send: Send, status: int, reason: str, *, closes: bool = False, more: bool = False) -> None:
     body = json.dumps({"detail": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status in {400, 408, 413}:  # the rest of the body isn't waited for
+    if closes or status in {400, 408, 413}:  # the rest of the body isn't waited for
         headers.append((b"connection", b"close"))
     if status == 401:  # noqa: PLR2004  its name in the line below
         headers.append((b"www-authenticate", b'Basic realm="tailrace watermark server", Bearer'))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": more})

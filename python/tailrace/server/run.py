@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 import sys
@@ -11,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.errors import TailraceServerError
+from tailrace.server.guard import Guard, is_loopback
 from tailrace.server.tokens import TOKEN_VARIABLE, Tokens
 from tailrace.server.wording import shown_url, without_secrets
 
 if TYPE_CHECKING:
+    import ssl
     from pathlib import Path
 
     from fastapi import FastAPI
@@ -64,15 +65,15 @@ def serve(listen: str, store: str, options: Options | None = None) -> None:
     """
     options = options or Options()
     host, port = parse_address(listen)
-    if options.tokens is None and not _is_loopback(host):
+    if options.tokens is None and not is_loopback(host):
         raise TailraceServerError(
             f"{host} can be reached from other machines, and there is no token: everybody could move the "
             f"watermarks. Name a --token-file or set {TOKEN_VARIABLE}, or listen on 127.0.0.1.",
             condition="TAILRACE_SERVER_TOKEN_MISSING",
             parameters={"host": host},
         )
-    _check_tls(options)
-    if options.certificate is None and not _is_loopback(host):
+    context = _tls_of(options)
+    if options.certificate is None and not is_loopback(host):
         options.log.warning(
             "Without --tls-certificate tokens and reports pass the network as plain text: let only a network "
             "that is trusted reach %s, or a proxy that speaks TLS",
@@ -85,16 +86,19 @@ def serve(listen: str, store: str, options: Options | None = None) -> None:
         _run(
             application,
             listener,
-            options,
+            context,
             f"Watermark server on {scheme}://{at}:{listener.getsockname()[1]}",
         )
 
 
-def _run(application: FastAPI, listener: socket.socket, options: Options, announcement: str) -> None:
+def _run(
+    application: FastAPI, listener: socket.socket, context: ssl.SSLContext | None, announcement: str
+) -> None:
     """Serves until a signal."""
     import uvicorn  # noqa: PLC0415  an extra of its own; `build` has said what to install
 
     from tailrace.server.connections import Crowd, most_connections, protocol_of  # noqa: PLC0415
+    from tailrace.server.handshake import secured_protocol_of  # noqa: PLC0415
 
     class Announced(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -103,10 +107,13 @@ def _run(application: FastAPI, listener: socket.socket, options: Options, announ
                 print(announcement, flush=True)
 
     crowd: Crowd = Crowd(most_connections())
+    protocol = protocol_of(crowd)
+    if context is not None:
+        protocol = secured_protocol_of(protocol, crowd, context)
     server = Announced(
         uvicorn.Config(
             application,
-            http=protocol_of(crowd),
+            http=protocol,
             ws="none",
             # No line a bad request: who sends many would fill the disk.
             log_level="error",
@@ -114,8 +121,6 @@ def _run(application: FastAPI, listener: socket.socket, options: Options, announ
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_ENDING_SECONDS,
-            ssl_certfile=options.certificate,
-            ssl_keyfile=options.key,
         )
     )
     sys.setswitchinterval(_TURN_SECONDS)
@@ -143,7 +148,6 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
         from tailrace.server.api import build_api  # noqa: PLC0415
         from tailrace.server.api_page import router as api_page  # noqa: PLC0415
         from tailrace.server.database import DatabaseError  # noqa: PLC0415
-        from tailrace.server.guard import Guard  # noqa: PLC0415
         from tailrace.server.ledger import Ledger  # noqa: PLC0415
         from tailrace.server.metrics import router as metrics  # noqa: PLC0415
         from tailrace.server.opening import open_database  # noqa: PLC0415
@@ -176,19 +180,19 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
     return api
 
 
-def _check_tls(options: Options) -> None:
+def _tls_of(options: Options) -> ssl.SSLContext | None:
     if options.certificate is None:
         if options.key is not None:
             raise _no_certificate("there is a key and no --tls-certificate")
-        return
+        return None
     import ssl  # noqa: PLC0415  where it is asked for
 
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-            options.certificate, options.key, password=_no_password
-        )
+        context.load_cert_chain(options.certificate, options.key, password=_no_password)
     except (OSError, ValueError) as error:
         raise _no_certificate(str(error)) from error
+    return context
 
 
 def _no_password() -> str:
@@ -219,13 +223,6 @@ def parse_address(listen: str) -> tuple[str, int]:
             parameters={"address": listen},
         )
     return host, int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _listening(host: str, port: int) -> socket.socket:

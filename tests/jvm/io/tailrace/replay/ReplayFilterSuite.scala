@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentSkipListMap
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkException
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions.{col, lit}
@@ -272,6 +273,50 @@ final class ReplayFilterSuite extends SparkSuite {
       val frame = (0 until 20).map(i => written(i % 8, i.toLong, 1, 0, i.toLong)).toDF()
       val error = intercept[SparkException](byKey(frame).collect())
       assert(error.getCondition == "TAILRACE_REPLAY_ORIGIN_SPLIT")
+    }
+  }
+
+  test("an origin that is read at its home and elsewhere in one batch fails it, before any row is out") {
+    Seq(0 -> 1, 1 -> 0).foreach { case (home, other) =>
+      withDirectory { directory =>
+        withConf("spark.sql.shuffle.partitions" -> 8, "spark.sql.adaptive.enabled" -> false) {
+          val pipeline = new Pipeline(directory, byKey).start()
+          pipeline.add(Seq(written(home, 0, 1, 0, 41), written(other, 0, 2, 0, 41)))
+          failsByName(pipeline, "TAILRACE_REPLAY_ORIGIN_SPLIT") {
+            pipeline.add(
+              (42L to 44L).map(i => written(home, i, 1, 0, i)) ++ (44L to 45L)
+                .map(i => written(other, i, 1, 0, i))
+            )
+          }
+          assert(pipeline.failure._2("places").split(" and ").toSet == Set("t/0", "t/1"))
+          assert(pipeline.values.sorted == Seq("1/0/41", "2/0/41"), "nothing of the second batch is out")
+        }
+      }
+    }
+  }
+
+  test(
+    "marks that an earlier version has left of an origin in two tasks are begun without when a user says so"
+  ) {
+    withDirectory { directory =>
+      withConf("spark.sql.shuffle.partitions" -> 1) {
+        val pipeline = new Pipeline(directory, byKey).start()
+        pipeline.add(Seq(written(0, 0, 1, 0, 5)))
+        pipeline.query.stop()
+        val marks = new Path(new File(directory, "tailrace-replay/replays").toURI)
+        val log = new MarkLog(marks, spark.sessionState.newHadoopConf(), ReplaySettings("replays"))
+        TempDirectory.delete(new File(directory, "tailrace-replay/replays/0").toPath)
+        val table = new MarkTable(0)
+        table.add(1, 0, 5)
+        val attempt = java.util.UUID.randomUUID.toString
+        (0 to 1).foreach(log.write(0, attempt, _, 2, table))
+        failsByName(pipeline, "TAILRACE_REPLAY_ORIGIN_SPLIT")(
+          pipeline.start().add(Seq(written(0, 1, 1, 0, 6)))
+        )
+        withConf("spark.tailrace.replay.beginAnew" -> true)(pipeline.start().query.processAllAvailable())
+        pipeline.restart().add(Seq(written(0, 2, 1, 0, 6), written(0, 3, 1, 0, 7)))
+        assert(pipeline.values == Seq("1/0/5", "1/0/6", "1/0/7"))
+      }
     }
   }
 

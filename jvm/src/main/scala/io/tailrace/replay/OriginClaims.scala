@@ -1,6 +1,9 @@
 package io.tailrace.replay
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
+import java.nio.ByteBuffer
+
+import scala.collection.mutable
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.DriverAnswers
@@ -16,12 +19,18 @@ import io.tailrace.common.ReplayErrors
   *   task 1, of topic-2/1:  (p, 1), (p, 2)  ──> (p, 2) is topic-2/0's: the task fails, and with it the batch
   * }}}
   *
-  * An origin that the marks have at the partition already is claimed no more. A task that runs twice claims the same again.
+  * An origin that the marks have at the partition already is its home's, and the same could be said by another task that
+  * the origin has moved to. So origins at home are told too, and looked at as soon as one of any task has moved: mostly none
+  * has, and their bytes stay as they came. A task that runs twice claims the same again.
   */
 private[replay] final class OriginClaims(filter: String, notices: ReplayNotices)
     extends DriverAnswers
     with Logging {
   private val origins = new MarkTable(0)
+
+  // Of tasks that have said which origins are at home, until one of the batch's has moved.
+  private val atHome = mutable.ArrayBuffer.empty[(Int, Array[Byte])]
+  private var anyMoved = false
 
   override def answer(question: Array[Byte]): Array[Byte] = {
     val in = new DataInputStream(new ByteArrayInputStream(question))
@@ -29,14 +38,27 @@ private[replay] final class OriginClaims(filter: String, notices: ReplayNotices)
     val told = in.readInt()
     ReplayNotices.all.filter(notice => (told & notice.bit) != 0).foreach(notices.tell(_, filter, home))
     val number = origins.homes.of(home)
+    val claimed = in.readNBytes(in.readInt())
+    atHome += number -> in.readAllBytes()
+    anyMoved ||= (told & ReplayNotices.Moved.bit) != 0
+    // Who came before keeps what it has: a task that is refused is refused each time.
+    val conflicts = if (anyMoved) atHome.flatMap { case (at, stayed) => claim(at, stayed) } else Nil
+    if (anyMoved) atHome.clear()
+    (conflicts ++ claim(number, claimed)).headOption.fold(Array.emptyByteArray)(conflict)
+  }
+
+  /** @return an entry of another partition */
+  private def claim(number: Int, claimed: Array[Byte]): Option[Int] = {
+    val in = ByteBuffer.wrap(claimed)
     Iterator
-      .fill(in.readInt()) {
-        val entry = origins.findOrAppend(in.readLong(), in.readInt())
+      .continually(in)
+      .takeWhile(_.hasRemaining)
+      .map { _ =>
+        val entry = origins.findOrAppend(in.getLong(), in.getInt())
         if (origins.home(entry) == Homes.Unknown) origins.setHome(entry, number)
         entry
       }
       .find(origins.home(_) != number)
-      .fold(Array.emptyByteArray)(conflict)
   }
 
   private def conflict(entry: Int): Array[Byte] = {
@@ -56,37 +78,46 @@ private[replay] final class OriginClaims(filter: String, notices: ReplayNotices)
 private[replay] final class TaskClaims(moved: MarkTable, ask: Array[Byte] => Array[Byte]) {
   import TaskClaims._
 
-  private var entries = new Array[Int](16)
-  private var used = 0
+  // By the number of the partition.
+  private val told = mutable.ArrayBuffer.empty[HomeClaims]
 
-  /** An entry whose origin the marks don't have at its home. */
-  def add(entry: Int): Unit = {
-    if (used == entries.length) entries = java.util.Arrays.copyOf(entries, used * 2)
-    entries(used) = entry
-    used += 1
+  /** An entry of an origin that the task has judged.
+    *
+    * @param isHome whether the marks have it at its home
+    */
+  def add(entry: Int, isHome: Boolean): Unit = {
+    val home = moved.home(entry)
+    while (told.size <= home) told += new HomeClaims
+    val out = if (isHome) told(home).stayed else told(home).claimed
+    out.writeLong(moved.pid(entry))
+    out.writeInt(moved.partition(entry))
   }
 
-  /** @param told notices for the driver, by [[ReplayNotice.bit]]
+  /** @param notices for the driver, by [[ReplayNotice.bit]]
     * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_ORIGIN_SPLIT
     */
-  def make(told: Int): Unit = {
-    val byHome = entries.iterator.take(used).toSeq.groupBy(moved.home).toSeq.sortBy(_._1)
-    byHome.foreach { case (home, claimed) =>
-      claimed.grouped(MostAtOnce).foreach(send(moved.homes.name(home).get, told, _))
+  def make(notices: Int): Unit = {
+    val homes = told.indices.filter(told(_).length > 0)
+    homes.foreach { home =>
+      val (claimed, stayed) = (told(home).claimed.bytes, told(home).stayed.bytes)
+      (0 until told(home).length by MostAtOnce).foreach { from =>
+        def part(all: Array[Byte]) = all.slice(from, from + MostAtOnce)
+        send(moved.homes.name(home).get, notices, part(claimed), part(stayed))
+      }
     }
-    if (byHome.isEmpty && told != 0) send(moved.homes.name(0).getOrElse(""), told, Nil)
+    if (homes.isEmpty && notices != 0) {
+      send(moved.homes.name(0).getOrElse(""), notices, Array.emptyByteArray, Array.emptyByteArray)
+    }
   }
 
-  private def send(home: String, told: Int, claimed: Seq[Int]): Unit = {
-    val bytes = new ByteArrayOutputStream(claimed.size * 12 + home.length + 16)
+  private def send(home: String, notices: Int, claimed: Array[Byte], stayed: Array[Byte]): Unit = {
+    val bytes = new ByteArrayOutputStream(claimed.length + stayed.length + home.length + 16)
     val out = new DataOutputStream(bytes)
     out.writeUTF(home)
-    out.writeInt(told)
-    out.writeInt(claimed.size)
-    claimed.foreach { entry =>
-      out.writeLong(moved.pid(entry))
-      out.writeInt(moved.partition(entry))
-    }
+    out.writeInt(notices)
+    out.writeInt(claimed.length)
+    out.write(claimed)
+    out.write(stayed)
     val answer = ask(bytes.toByteArray)
     if (answer.nonEmpty) {
       val in = new DataInputStream(new ByteArrayInputStream(answer))
@@ -97,6 +128,16 @@ private[replay] final class TaskClaims(moved: MarkTable, ask: Array[Byte] => Arr
 
 private object TaskClaims {
 
-  /** Of 12 bytes each; a message between Spark's processes has at most 128 MiB. */
-  val MostAtOnce: Int = 1 << 20
+  /** Bytes; of 12 each. A message between Spark's processes has at most 128 MiB. */
+  val MostAtOnce: Int = 12 << 20
+
+  private final class HomeClaims {
+    val claimed = new Origins
+    val stayed = new Origins
+    def length: Int = Math.max(claimed.size, stayed.size)
+  }
+
+  private final class Origins extends DataOutputStream(new ByteArrayOutputStream) {
+    def bytes: Array[Byte] = out.asInstanceOf[ByteArrayOutputStream].toByteArray
+  }
 }

@@ -91,12 +91,15 @@ final case class ReplayFilterExec(
     val hadoopConf = SparkPlans.broadcastHadoopConf(session)
     val log = new MarkLog(directory, hadoopConf.value.value, settings)
     val filter = s"${batch.runId}/$directory"
+    val mayBeginAnew = TailraceConf.ReplayBeginAnew.read(SparkPlans.setting(session, _))
     val files =
-      try log.before(batch.batchId, MarkCache.files(filter))
-      catch {
-        case e: TailraceStateException
-            if ReplayFilterExec.Missing(e.getCondition) && TailraceConf.ReplayBeginAnew
-              .read(SparkPlans.setting(session, _)) =>
+      try {
+        val found = log.before(batch.batchId, MarkCache.files(filter))
+        // Tasks would read them otherwise, and what is wrong in them would be for no start to pass.
+        if (mayBeginAnew) MarkCache.get(filter, found, log): Unit
+        found
+      } catch {
+        case e: TailraceStateException if mayBeginAnew && ReplayFilterExec.Unusable(e.getCondition) =>
           log.beginAnew(batch.batchId)
       }
     if (tasks == 0) log.write(batch.batchId, ReplayFilterExec.NoTasks, 0, 1, new MarkTable(settings.disorder))
@@ -125,7 +128,12 @@ object ReplayFilterExec {
   private val DeltasPerSnapshot = 20
 
   /** What a user may have it begin anew after. */
-  private val Missing = Set("TAILRACE_REPLAY_MARKS_INCOMPLETE", "TAILRACE_REPLAY_MARKS_MISSING")
+  private val Unusable = Set(
+    "TAILRACE_REPLAY_MARKS_INCOMPLETE",
+    "TAILRACE_REPLAY_MARKS_MISSING",
+    // An earlier version has let two tasks of a batch judge one origin.
+    "TAILRACE_REPLAY_ORIGIN_SPLIT"
+  )
 
   /** The attempt of a batch that has no task to write its marks. */
   private val NoTasks = new java.util.UUID(0, 0).toString

@@ -106,7 +106,7 @@ final class ReplayTask(
       else {
         if (base.find(pid, partition) >= 0) returned += 1
         lastEntry = moved.add(pid, partition, offset)
-        settle()
+        settle(isHome = false)
         true
       }
     }
@@ -129,12 +129,12 @@ final class ReplayTask(
       movedOrigins += 1
     }
     lastEntry = moved.append(base, before)
-    if (!isHome) settle()
+    settle(isHome)
   }
 
-  private def settle(): Unit = {
-    moved.setHome(lastEntry, home)
-    claims.add(lastEntry)
+  private def settle(isHome: Boolean): Unit = {
+    if (!isHome) moved.setHome(lastEntry, home)
+    claims.add(lastEntry, isHome)
   }
 
   private def nameOf(table: MarkTable, entry: Int): String = table.homes.name(table.home(entry)).getOrElse("")

@@ -170,11 +170,44 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(client(server).report(many, Array()).contains(5))
       val sizes = server.reports.map(server.progress(_).size)
       assert(sizes == Seq(50000, 50000, 20000))
+      // It decides when it has the roster: not before it has all hosts.
+      assert(server.reports.map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
+      assert(server.reports.map(_.at("/operators/0/roster_version").asText).distinct.size == 1)
       val long = new HostTable
       (0 until 12000).foreach(i => long.raise(long.add(s"$i-" + "ö" * 400), 1L))
       client(server).report(long, Array())
       assert(server.reports.drop(3).map(server.progress(_).size).sum == 12000)
       assert(server.reports.drop(3).forall(_.toString.getBytes("UTF-8").length < 8000000))
+    }
+  }
+
+  test(
+    "a server that has lost its store is told of all hosts before it gets the roster, while it asks for it"
+  ) {
+    withServer { server =>
+      val many = new HostTable
+      (0 until 60000).foreach(i => many.raise(many.add(s"h$i"), i + 1L))
+      val told = client(server, roster = Some(Seq("h0", "h59999")))
+      server.low = Some(5)
+      server.needsUntilTold = true
+      assert(told.report(many, Array()).contains(5))
+      assert(server.reports.map(server.progress(_).size) == Seq(50000, 10000))
+      assert(server.reports.map(_.at("/operators/0").has("roster")) == Seq(false, true))
+      assert(told.isKnown)
+      // Lost while it was told: it is told of all when it is back.
+      val again = client(server, roster = Some(Seq("h0", "h59999")))
+      server.forgetRoster()
+      server.failAfter(1)
+      assert(again.report(many, Array()).isEmpty && !again.isKnown)
+      eventually(patient, often)(assert(again.report(many, Array()).contains(5)))
+      assert(server.reports.drop(2).map(server.progress(_).size) == Seq(50000, 50000, 10000))
+      assert(server.reports.drop(2).map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
+      // Lost: the next request meets it, and the one after that tells all.
+      server.forgetRoster()
+      told.report(many, Array(3)): Unit
+      told.report(many, Array()): Unit
+      assert(server.reports.drop(5).map(server.progress(_).size) == Seq(1, 50000, 10000))
+      assert(server.reports.drop(5).map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
     }
   }
 

@@ -1,6 +1,7 @@
 package io.tailrace.testkit
 
 import java.net.InetSocketAddress
+import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.{CopyOnWriteArrayList, Executors}
 
 import scala.jdk.CollectionConverters._
@@ -19,6 +20,15 @@ final class WatermarkServerStub extends AutoCloseable {
   @volatile var status = 200
   @volatile var delayMs = 0L
   @volatile var needRoster = false
+
+  /** Asks for the roster until one has come, as a server does. */
+  @volatile var needsUntilTold = false
+  @volatile private var hasRoster = false
+  def forgetRoster(): Unit = hasRoster = false
+
+  /** One report fails, after so many that don't. */
+  def failAfter(reports: Int): Unit = untilFailure.set(reports)
+  private val untilFailure = new AtomicInteger(-1)
   @volatile var token: String = _
 
   /** Says that another query reports, by this code. */
@@ -59,6 +69,7 @@ final class WatermarkServerStub extends AutoCloseable {
     val code =
       if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404
       else if (authorized && conflict.isDefined) 409
+      else if (authorized && untilFailure.getAndDecrement() == 0) 503
       else if (authorized) status
       else 401
     val isReport = !body.path("operators").isEmpty
@@ -68,7 +79,8 @@ final class WatermarkServerStub extends AutoCloseable {
     val root = json.createObjectNode()
     val answered = root.putObject("operators").putObject(operator).putNull("input_low_watermark")
     low.fold(answered.putNull("output_low_watermark"))(answered.put("output_low_watermark", _))
-    root.put("need_roster", needRoster)
+    hasRoster ||= body.at("/operators/0").has("roster")
+    root.put("need_roster", needRoster || (needsUntilTold && !hasRoster))
     val idle = root.putObject("idle_hosts").putArray(operator)
     idleHosts.foreach(idle.add)
     globalLow.foreach(root.put("global_low_watermark", _))

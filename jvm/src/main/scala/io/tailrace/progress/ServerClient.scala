@@ -15,6 +15,14 @@ import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
   * One request a batch, of the hosts that have moved since the last one that was answered. Times are maxima, so that a
   * report may come twice, or late. While the server is away its last word counts, and the hosts that move are remembered.
   *
+  * {{{
+  *   60,000 hosts, to a server that doesn't know them
+  *   1st request   50,000 hosts, the roster's version     the server has no roster of it: it decides nothing
+  *   2nd           10,000 hosts, the roster               now it does
+  * }}}
+  *
+  * The roster comes with the last hosts, also if it is empty: a low watermark of some hosts would never go back for the others.
+  *
   * @param reads what no two queries that live may have in common
   */
 private[progress] final class ServerClient(
@@ -95,11 +103,18 @@ private[progress] final class ServerClient(
       hasUnread: Boolean
   ): Option[Long] = {
     val sending = next(table)
-    val answer = reporter.report(connection, body(table, sending, input, operators, hasUnread))
-    sending.foreach(pending.clear)
-    rosterNeeded = answer.path("need_roster").asBoolean
-    // Who hasn't the roster hasn't the hosts either.
+    val isLast = sending.length == pending.cardinality
+    // A server that goes away now may come back without the hosts that it has been told of.
     everything = rosterNeeded
+    val answer =
+      reporter.report(connection, body(table, sending, rosterNeeded && isLast, input, operators, hasUnread))
+    sending.foreach(pending.clear)
+    if (rosterNeeded && !isLast) everything = false // it asks for what is still to come
+    else {
+      rosterNeeded = answer.path("need_roster").asBoolean
+      // Who hasn't the roster hasn't the hosts either.
+      everything = rosterNeeded
+    }
     learnIdle(answer.path("idle_hosts").path(server.operator))
     globalLow = micros(answer.path("global_low_watermark"))
     micros(answer.path("operators").path(server.operator).path("output_low_watermark"))
@@ -138,6 +153,7 @@ private[progress] final class ServerClient(
   private def body(
       table: HostTable,
       sending: Array[Int],
+      withRoster: Boolean,
       input: Option[Long],
       operators: Seq[OperatorReport],
       hasUnread: Boolean
@@ -152,7 +168,7 @@ private[progress] final class ServerClient(
     val names = reads()
     put(operator.putArray("reads"), names.source)
     settings.idleAfterMs.foreach(ms => operator.put("idle_after", ms * 1000))
-    if (rosterNeeded) {
+    if (withRoster) {
       val roster = operator.putArray("roster")
       settings.roster.foreach(_.foreach(host => roster.add(WireName.encode(host))))
     }

@@ -2,7 +2,8 @@ package io.tailrace.plan
 
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
-import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode}
+import org.apache.spark.sql.{Column, DataFrame, Dataset}
 
 import io.tailrace.api.{ReplayOptions, Tailrace}
 import io.tailrace.common.TailraceAnalysisException
@@ -17,6 +18,10 @@ final class MetadataWriteCheckSuite extends SparkSuite {
 
   private def key(pid: Long = 1): Column =
     call_function("stream_metadata", lit(pid), $"partition", $"offset").as("key")
+
+  private def records = input.as[(Int, Long, String)]
+  private def key(rows: Dataset[(Int, Long, String)]): DataFrame =
+    keyed(rows.toDF("partition", "offset", "value"))
 
   private def keyed(frame: DataFrame = input, pid: Long = 1): DataFrame = frame.select(key(pid), $"*")
 
@@ -41,6 +46,30 @@ final class MetadataWriteCheckSuite extends SparkSuite {
     "sort" -> (() => keyed().sortWithinPartitions("value")),
     "duplicates" -> (() => keyed().dropDuplicates("value")),
     "join of streams" -> (() => keyed().join(input.select($"value", $"offset".as("o")), "value")),
+    "groups with state" -> (() =>
+      key(
+        records
+          .groupByKey(_._3)
+          .flatMapGroupsWithState(OutputMode.Append, GroupStateTimeout.NoTimeout) {
+            (_: String, rows: Iterator[(Int, Long, String)], _: GroupState[Int]) => rows
+          }
+      )
+    ),
+    "groups by the source partition" -> (() =>
+      key(records.groupByKey(_._1).flatMapGroups((_, rows) => rows))
+    ),
+    "rows that are in a table, too" -> (() =>
+      keyed().select("key", "value").intersect(table.select(encode($"value", "utf8").as("key"), $"value"))
+    ),
+    "groups" -> (() => key(records.groupByKey(_._3).flatMapGroups((_, rows) => rows))),
+    "groups of rows with their metadata" -> (() =>
+      keyed()
+        .select("key", "value")
+        .as[(Array[Byte], String)]
+        .groupByKey(_._2)
+        .flatMapGroups((_, rows) => rows)
+        .toDF("key", "value")
+    ),
     "the key in another column" ->
       (() => keyed().repartition(3).select(struct($"key", $"value").as("both")))
   ).foreach { case (name, frame) =>

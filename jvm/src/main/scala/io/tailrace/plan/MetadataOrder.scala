@@ -40,6 +40,14 @@ private[plan] final class MetadataOrder(origin: MetadataOrigin) {
     case j: Join if !isBroadcast(j) => Some("a join with a table that isn't broadcast")
     case _: LabelJoin | _: SyncJoin => Some("a join of two streams")
     case _: Recursion => Some("a recursion")
+    // By the source partition, too: Spark promises no order of a group's rows, and the function may give them in any.
+    case _: MapGroups | _: FlatMapGroupsWithState | _: TransformWithState | _: CoGroup =>
+      Some("groups of rows")
+    case _: FlatMapGroupsInPandas | _: FlatMapGroupsInArrow | _: FlatMapGroupsInPandasWithState |
+        _: TransformWithStateInPySpark | _: FlatMapCoGroupsInPandas | _: FlatMapCoGroupsInArrow =>
+      Some("groups of rows")
+    case _: FlatMapGroupsInR | _: FlatMapGroupsInRWithArrow => Some("groups of rows")
+    case _: SetOperation => Some("a set operation")
     case _ => None
   }
 

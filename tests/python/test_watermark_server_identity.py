@@ -11,76 +11,35 @@ import watermark_format_2
 from tailrace.server.identity import CONFLICT, REPLACED
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
-from tailrace.server.protocol import OverrideRequest, Report
+from tailrace.server.protocol import Report
 from tailrace.server.reporter import RefusedError
 from tailrace.server.state import DAY, Limits
 from tailrace.server.store import Store
 from tailrace.server.views import app_state
+from watermark_ledgers import MINUTE, Clock, Ledgers, decide, low, state, tell
 from watermark_servers import SECOND, T, sink, source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from tailrace.server.answers import AppState, ReportAnswer
-
-MINUTE = 60 * SECOND
-
-
-class Clock:
-    """Two clocks: one that may jump, and one that doesn't."""
-
-    now = T
-    tick = 5
+    from tailrace.server.answers import ReportAnswer
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
+    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
+        yield opened
 
 
 @pytest.fixture
-def make(tmp_path: Path, clock: Clock) -> Iterator[Callable[..., Ledger]]:
-    opened = []
-
-    def ledger(limits: Limits | None = None) -> Ledger:
-        database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
-        opened.append(database)
-        return Ledger(database, Store(database), lambda: clock.now, lambda: clock.tick, limits)
-
-    yield ledger
-    for database in opened:
-        database.close()
+def clock(ledgers: Ledgers) -> Clock:
+    return ledgers.clock
 
 
-def tell(
-    ledger: Ledger, client: str, *operators: Mapping[str, Any], run: str = "1", leaving: bool = False
-) -> ReportAnswer:
-    body = {"client": client, "run": run, "leaving": leaving, "operators": list(operators)}
-    (answer,) = ledger.report([("app", Report.model_validate(body))])
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
-def low(answer: ReportAnswer, operator: str = "source") -> int | None:
-    return answer.operators[operator].output_low_watermark
-
-
-def state(ledger: Ledger) -> AppState:
-    app = ledger.app("app")
-    assert app is not None
-    return app_state(app, ledger.now(), ledger.limits)
-
-
-def decide(ledger: Ledger, action: str, **fields: object) -> None:
-    given = {"operator": "source", "name": "dana", "reason": "a test", **fields}
-    ledger.override("app", OverrideRequest.model_validate({"action": action, **given}))
-
-
-def wait(clock: Clock, time: int) -> None:
-    clock.now += time
-    clock.tick += time
+@pytest.fixture
+def make(ledgers: Ledgers) -> Callable[..., Ledger]:
+    return ledgers.make
 
 
 def test_the_slower_of_two_sinks_of_one_name_counts(make: Callable[[], Ledger]) -> None:
@@ -168,12 +127,12 @@ def test_a_query_with_a_new_checkpoint_takes_the_place_of_the_one_that_has_ended
     ledger = make()
     reads = ["file:/logs"]
     tell(ledger, "old", source({"h1": T + 55, "gone": T + 1}, reads=reads))
-    wait(clock, 59 * SECOND)
+    clock.wait(59 * SECOND)
     tell(ledger, "old")  # a heartbeat
-    wait(clock, 59 * SECOND)
+    clock.wait(59 * SECOND)
     with pytest.raises(RefusedError, match="both of them have 'file:/logs'"):
         tell(ledger, "new", source({"h1": T + 2}, reads=reads))
-    wait(clock, SECOND)
+    clock.wait(SECOND)
     assert low(tell(ledger, "new", source({"h1": T + 2}, reads=reads))) == T + 2
     app = ledger.app("app")
     assert app is not None
@@ -189,12 +148,12 @@ def test_a_query_with_a_new_checkpoint_takes_the_place_of_the_one_that_has_ended
 def test_what_is_behind_a_source_is_replaced_with_it(make: Callable[[], Ledger], clock: Clock) -> None:
     ledger = make()
     tell(ledger, "old", source({"h": T + 5}, reads=["file:/logs"]), sink({"0": T + 1}))
-    wait(clock, MINUTE)
+    clock.wait(MINUTE)
     tell(make(), "new", source({"h": T + 9}, reads=["file:/logs"]))
     # A server that has started since knows of it too.
     assert low(tell(make(), "new", sink({"0": T + 9})), "sink") == T + 9
     tell(ledger, "apart", sink({"0": T + 2}))
-    wait(clock, MINUTE)
+    clock.wait(MINUTE)
     assert low(tell(ledger, "new", sink({"0": T + 30})), "sink") == T + 9
     assert {r.client for r in state(ledger).topology[1].reporters} == {"new", "apart"}
 
@@ -216,7 +175,7 @@ def test_who_isnt_heard_of_goes_on_counting_until_a_person_removes_it(
 ) -> None:
     ledger = make()
     tell(ledger, "dead", source({"h": T + 1}, reads=["file:/a"]))
-    wait(clock, 10 * DAY)
+    clock.wait(10 * DAY)
     assert low(tell(ledger, "b", source({"h": T + 50}, reads=["file:/b"]))) == T + 1
     shown = state(ledger)
     assert (shown.held_by, shown.held_by_clients) == (["source"], ["dead"])
@@ -304,7 +263,7 @@ def test_hosts_that_are_gone_are_forgotten(make: Callable[..., Ledger], clock: C
     assert low(held) == T
     assert "'pod-5'" in held.warnings[0]
     for step in range(60):
-        wait(clock, DAY // 48)
+        clock.wait(DAY // 48)
         answer = tell(ledger, "q", source({"pod-0": T + 100 + step}))
     assert (low(answer), answer.warnings) == (T + 159, [])
     assert state(ledger).topology[0].hosts == 1
@@ -313,7 +272,7 @@ def test_hosts_that_are_gone_are_forgotten(make: Callable[..., Ledger], clock: C
     # Another server knows of what was forgotten, and downtime makes nobody silent.
     other = make(Limits(forget_hosts_after=DAY, hosts=5))
     assert state(other).topology[0].hosts == 2
-    wait(clock, 9 * DAY)
+    clock.wait(9 * DAY)
     tell(other, "q", source({"pod-0": T + 300}))
     assert state(other).topology[0].hosts == 2
 
@@ -337,19 +296,19 @@ def test_silence_is_counted_while_others_rise_and_all_is_read(
 
     ledger = make()
     tell(ledger, "q", hosts(h1=T, h2=T))
-    wait(clock, 600 * MINUTE)  # a night in which nobody logs, and h1 is the first one
+    clock.wait(600 * MINUTE)  # a night in which nobody logs, and h1 is the first one
     assert low(tell(ledger, "q", hosts(h1=T + 1))) == T
     clock.now += DAY
     assert low(tell(ledger, "q", hosts(h1=T + 2))) == T
-    wait(clock, 600 * MINUTE)  # down, and then a backlog
+    clock.wait(600 * MINUTE)  # down, and then a backlog
     for step in range(20):
-        wait(clock, MINUTE)
+        clock.wait(MINUTE)
         assert low(tell(ledger, "q", {**hosts(h1=T + 3 + step), "unread": True}, run="2")) == T
     tell(ledger, "q", hosts(h2=T + 1), run="2")
     for step in range(3):
-        wait(clock, MINUTE)
+        clock.wait(MINUTE)
         assert low(tell(ledger, "q", hosts(h1=T + 50 + step), run="2")) == T + 1
-    wait(clock, MINUTE)
+    clock.wait(MINUTE)
     answer = tell(ledger, "q", hosts(h1=T + 90), run="2")
     assert (low(answer), answer.idle_hosts) == (T + 90, {"source": ["h2"]})
 

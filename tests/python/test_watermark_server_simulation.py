@@ -112,7 +112,11 @@ class World:
         if len(self.jobs) >= 4:
             return
         self.names += 1
-        reads = None if self.random.random() < 0.1 else frozenset(self.random.sample(PARTS, 1))
+        reads = (
+            None
+            if self.random.random() < 0.1
+            else frozenset(self.random.sample(PARTS, self.random.randint(1, 2)))
+        )
         roster = self.random.choice([[], HOSTS[:2], HOSTS])
         at = dict.fromkeys(HOSTS, T + self.random.randrange(20))
         shape = self.random.randint(1, 3)
@@ -128,7 +132,7 @@ class World:
         job.run = f"run-{self.names}"
         job.shape = self.random.randint(1, 3)
         if self.random.random() < 0.3 and job.reads is not None:
-            job.reads = frozenset(self.random.sample(PARTS, 1))
+            job.reads = frozenset(self.random.sample(PARTS, self.random.randint(1, 2)))
 
     def crash(self) -> None:
         """A query ends without a word."""
@@ -188,7 +192,13 @@ class World:
         own = self.told.get(job.client)
         if job.reads is None or (own is not None and own.reads == job.reads):
             return False
-        return any(self.lives(other) for other in self.sharing(job))
+        return any(self.lives(other) or self.has_more(other, job) for other in self.sharing(job))
+
+    def has_more(self, other: str, job: Job) -> bool:
+        """Whether another one has read what the job won't."""
+        mine = job.reads or frozenset()
+        theirs = self.told[other].reads or frozenset()
+        return any(name not in mine and name.rpartition("/")[0] not in mine for name in theirs)
 
     def sharing(self, job: Job) -> list[str]:
         def share(one: Collection[str], other: Collection[str]) -> bool:

@@ -8,17 +8,35 @@ from typing import TYPE_CHECKING
 from tailrace.server.answers import LowWatermark, ReportAnswer
 from tailrace.server.protocol import MAX_IDLE_NAMED
 from tailrace.server.topology import latest
+from tailrace.server.wording import shown_some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.server.clock import Moment
+    from tailrace.server.journal import Journal
     from tailrace.server.protocol import Report
     from tailrace.server.reporter import Client
     from tailrace.server.state import App, Limits, Operator
     from tailrace.server.topology import LowWatermarks
 
 _log = logging.getLogger(__name__)
+
+
+def answer_all(
+    app: App, reports: Mapping[int, Report], moment: Moment, limits: Limits, journal: Journal
+) -> dict[int, ReportAnswer]:
+    """Tells the clients of reports that were taken in together, and writes down what they are told."""
+    log_silence(app, list(reports.values()))
+    # What follows now, without what was told: who has come new isn't told what others were told.
+    computed = app.computed(limits)
+    found = {}
+    for i, report in reports.items():
+        found[i] = answer(app, report, computed, moment, limits)
+        for reported in report.operators:
+            journal.put_reporter(app, app.operators[reported.operator].reporters[report.client])
+        journal.put_client(app, app.clients[report.client])
+    return found
 
 
 def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, limits: Limits) -> ReportAnswer:
@@ -44,7 +62,9 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     reported = [app.operators[one.operator] for one in report.operators]
     for operator in reported:
         operator.reporters[client.name].tell(low.inputs[operator.name], low.outputs[operator.name])
-    client.told = latest(client.told, low.application)
+    # Nor of the application, which doesn't know yet of what it will read: what is told is remembered.
+    if not mute and any(client.name in operator.reporters for operator in app.operators.values()):
+        client.told = latest(client.told, low.application)
     sources = [operator for operator in reported if operator.is_source]
     excluded = {operator.name: operator.hosts().excluded() for operator in sources}
     idle = {operator.name: operator.hosts().idle()[:MAX_IDLE_NAMED] for operator in sources}
@@ -92,7 +112,7 @@ def log_silence(app: App, reports: Sequence[Report]) -> None:
             idle = hosts.newly_idle() if operator.is_source else []
             if idle:
                 _log.warning(
-                    "%s/%s: nothing of %s%s for %s microseconds in which others rose: not waited for",
-                    *(app.name, operator.name, ", ".join(idle[:MAX_IDLE_NAMED])),
-                    *(" and others" if len(idle) > MAX_IDLE_NAMED else "", hosts.idle_after),
+                    "%s/%s: nothing of %s for %s microseconds in which others rose: not waited for",
+                    *(app.name, operator.name, shown_some(idle, MAX_IDLE_NAMED, quoted=False)),
+                    hosts.idle_after,
                 )

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _FIRST_ROOM = 64
 
 INHERITED = -1
-"""The `risen` of a host out of a database of format 2, which didn't know who had reported it."""
+"""The `risen` of a host, and the number of key groups, out of a database of format 2, which didn't know who
+had reported them."""
 
 
 class HostTable:
@@ -90,7 +91,9 @@ class HostTable:
     def advance(self, progress: Mapping[str, int]) -> None:
         """Takes maxima in, from `news`, as of `active`."""
         places = self._places(progress)  # first: it may make the arrays anew
-        self._progress[places] = np.maximum(self._progress[places], list(progress.values()))
+        # What was inherited may be how far another one had read: its own word stands.
+        known = np.where(self._risen[places] == INHERITED, NEVER, self._progress[places])
+        self._progress[places] = np.maximum(known, list(progress.values()))
         self._risen[places] = self.active
 
     def unknown(self, names: Iterable[str]) -> list[str]:

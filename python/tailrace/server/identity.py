@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace.server.clock import SECOND
+from tailrace.server.hosts import INHERITED
 from tailrace.server.names import Inputs
 from tailrace.server.reporter import LIVE_FOR, Client, RefusedError
+from tailrace.server.wording import shown_some
 
 if TYPE_CHECKING:
     from tailrace.server.clock import Moment
@@ -19,7 +22,6 @@ CONFLICT = "TAILRACE_WATERMARK_REPORTER_CONFLICT"
 REPLACED = "TAILRACE_WATERMARK_RUN_REPLACED"
 
 BY_SERVER = "the server"
-_INHERITED = "what its source had read"
 
 
 def check_run(app: App, report: Report, journal: Journal) -> None:
@@ -53,8 +55,10 @@ def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
             reporter = operator.reporters.get(client.name)
             if reporter is not None:
                 _begin_again(operator, reporter)
-    client.heard_at, client.heard_tick = max(client.heard_at, moment.at), moment.tick
+    # Whatever the clock says: other servers see that it was heard of by another time than before.
+    client.heard_at, client.heard_tick = moment.at, moment.tick
     client.leaving = report.leaving
+    client.took &= app.clients.keys()
     return client
 
 
@@ -64,63 +68,110 @@ def _begin_again(operator: Operator, reporter: Reporter) -> None:
     operator.changed()
 
 
-def rivals(app: App, report: Report, reported: OperatorReport, moment: Moment) -> list[tuple[Reporter, str]]:
-    """Reporters of the operator whose place the client takes: they share an input, and live no more.
+@dataclass(frozen=True)
+class Rival:
+    """A reporter whose place a client takes.
 
-    Returns:
-        Each with an input that both read.
+    Attributes:
+        reporter: it lives no more.
+        why: what both have, for people.
+        wholly: the client takes its place at whatever is behind this operator, too.
+    """
+
+    reporter: Reporter
+    why: str
+    wholly: bool
+
+
+def rivals(app: App, report: Report, moment: Moment) -> dict[str, list[Rival]]:
+    """Reporters whose place a report's client takes, by operator.
+
+    They live no more, and it reads all that they have read, it has taken the place of their sources, or they
+    come from a database that didn't know whose key groups it had.
 
     Raises:
-        RefusedError: with the code CONFLICT: one of them lives.
+        RefusedError: with the code CONFLICT: one of them lives, or has read more.
     """
-    operator = app.operators.get(reported.operator)
-    if operator is None or not operator.reporters.keys() - {report.client}:
-        return []
+    found: dict[str, list[Rival]] = {}
     by = app.clients.get(report.client)
-    own = operator.reporters.get(report.client)
-    reads = reported.reads
-    # What was said before was looked at then.
-    is_new = reads is not None and (own is None or own.settings.reads != tuple(reads))
-    inputs = Inputs(reads or ()) if is_new else None
-    found = []
-    for name, other in operator.reporters.items():
-        if name == report.client:
-            continue
-        theirs = other.inputs()
-        shared = None if theirs is None or inputs is None else inputs.shared(theirs)
-        if shared is not None:
-            if other.client.is_live(moment):
-                raise RefusedError(_conflict(operator.name, report.client, name, shared), CONFLICT)
-            found.append((other, shared))
-        elif theirs is None and by is not None and name in by.took and not other.client.is_live(moment):
-            # An operator behind a source whose place it has taken.
-            found.append((other, _INHERITED))
+    took = set() if by is None else by.took & app.clients.keys()
+    for reported in report.operators:
+        operator = app.operators.get(reported.operator)
+        if operator is not None and operator.reporters.keys() - {report.client}:
+            found[operator.name] = _of_same_input(operator, report.client, reported, moment)
+            took.update(rival.reporter.client.name for rival in found[operator.name])
+    for reported in report.operators:
+        if reported.operator in found:
+            operator = app.operators[reported.operator]
+            found[operator.name] += _behind(operator, report.client, reported, took, moment)
     return found
 
 
-def replace(
-    app: App,
-    operator: Operator,
-    gone: tuple[Reporter, str],
-    by: Client,
-    moment: Moment,
-    journal: Journal,
-) -> None:
+def _of_same_input(operator: Operator, client: str, reported: OperatorReport, moment: Moment) -> list[Rival]:
+    own = operator.reporters.get(client)
+    # What was said before was looked at then.
+    if reported.reads is None or (own is not None and own.settings.reads == tuple(reported.reads)):
+        return []
+    found = []
+    inputs = Inputs(reported.reads)
+    for name, shared in operator.sharing(inputs).items():
+        other = operator.reporters[name]
+        if name == client:
+            continue
+        if other.client.is_live(moment):
+            raise RefusedError(_conflict(operator.name, client, name, shared), CONFLICT)
+        rest = inputs.lacking(other.settings.reads or ())
+        if rest:
+            raise RefusedError(_left_over(operator.name, client, other, shared, rest), CONFLICT)
+        found.append(Rival(other, f"reads {shared!r} too", wholly=True))
+    return found
+
+
+def _behind(
+    operator: Operator, client: str, reported: OperatorReport, took: set[str], moment: Moment
+) -> list[Rival]:
+    """Reporters that don't say what they read, for they are behind a source or were inherited."""
+    if not took and reported.key_groups is None:
+        return []
+    found = []
+    for name, other in operator.reporters.items():
+        if name == client or other.settings.reads is not None or other.client.is_live(moment):
+            continue
+        if name in took:
+            found.append(Rival(other, "reads what its source had read", wholly=True))
+        elif reported.key_groups is not None and other.settings.key_groups == INHERITED:
+            found.append(Rival(other, "says which key groups there are", wholly=False))
+    return found
+
+
+def replace(app: App, operator: Operator, gone: Rival, by: Client, moment: Moment, journal: Journal) -> None:
     """Takes a reporter out whose place another one takes."""
-    reporter, shared = gone
+    reporter = gone.reporter
     name = reporter.client.name
     journal.drop_reporter(app, reporter)
     del operator.reporters[name]
     operator.shrunk()
-    by.took.add(name)
+    if gone.wholly:
+        by.took.add(name)
     if not any(name in other.reporters for other in app.operators.values()):
         journal.drop_client(app, reporter.client)
         del app.clients[name]
+        by.took.discard(name)
     app.rewired()
     silence = (moment.tick - reporter.client.heard_tick) // SECOND
     why = "it has ended" if reporter.client.leaving else f"nothing was heard of it for {silence} s"
-    reason = f"{by.name!r} reads {shared!r} too, and takes the place of {name!r}: {why}"
+    reason = f"{by.name!r} {gone.why}, and takes the place of {name!r}: {why}"
     journal.add_audit(app, moment.at, ("replace", operator.name, None, name, BY_SERVER, reason[:2_000]))
+
+
+def _left_over(operator: str, client: str, other: Reporter, shared: str, rest: list[str]) -> str:
+    gone = other.client.name
+    why = "has ended" if other.client.leaving else "isn't heard of any more"
+    return (
+        f"{operator!r} was reported by {gone!r} too, which {why}. {client!r} has {shared!r} of what that "
+        f"had, but not {shown_some(rest)}, where {gone!r} may have left rows unread. Start {gone!r} again, "
+        f"give {client!r} an operator= of its own, or remove the client {gone!r} for good"
+    )
 
 
 def _conflict(operator: str, client: str, other: str, shared: str) -> str:

@@ -10,9 +10,10 @@ from tailrace.server.hosts import HostTable
 from tailrace.server.reporter import RefusedError, Reporter, RosterState, Settings
 from tailrace.server.state import Operator
 from tailrace.server.topology import find_cycle, latest
+from tailrace.server.wording import shown_some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tailrace.server.clock import Moment
     from tailrace.server.journal import Journal
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tailrace.server.state import App, Limits
 
 _HOUR = 3_600_000_000
-_NAMED = 5
 
 
 def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Journal) -> None:
@@ -42,20 +42,27 @@ def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Jou
         known = app.operators.get(reported.operator)
         if known is not None and (reported.kind == "source") != known.is_source:
             raise RefusedError(f"{known.name!r} is known as a {known.kind}, not as a {reported.kind}")
-        identity.rivals(app, report, reported, moment)
-    _check_graph(app, report, limits)
+    _check_graph(app, report, identity.rivals(app, report, moment), limits)
     named = {reported.operator for reported in report.operators}
     for window in report.windows:
         if window.operator not in app.operators and window.operator not in named:
             raise RefusedError(f"the windows are of {window.operator!r}, an operator that is unknown")
 
 
-def _check_graph(app: App, report: Report, limits: Limits) -> None:
+def _check_graph(
+    app: App, report: Report, gone: Mapping[str, Sequence[identity.Rival]], limits: Limits
+) -> None:
     if not any(_rewires(app, report.client, reported) for reported in report.operators):
         return
     edges = {name: dict.fromkeys(operator.upstreams) for name, operator in app.operators.items()}
     for reported in report.operators:
-        edges.setdefault(reported.operator, {}).update(dict.fromkeys(reported.upstreams))
+        operator = app.operators.get(reported.operator)
+        # As it will be: without what the client has said of it before, or one whose place it takes.
+        leave = {report.client, *(rival.reporter.client.name for rival in gone.get(reported.operator, ()))}
+        kept = [] if operator is None else [r for n, r in operator.reporters.items() if n not in leave]
+        edges[reported.operator] = dict.fromkeys(reported.upstreams)
+        for reporter in kept:
+            edges[reported.operator].update(dict.fromkeys(reporter.settings.upstreams))
     cycle = find_cycle(edges)
     if cycle is not None:
         raise RefusedError(f"operators read from each other in a circle: {' <- '.join(cycle)}"[:2_000])
@@ -76,12 +83,12 @@ def _rewires(app: App, client: str, reported: OperatorReport) -> bool:
 
 def take_in(app: App, report: Report, moment: Moment, limits: Limits, journal: Journal) -> None:
     """Takes in a report that `check` has let through."""
-    app.reported_at = max(app.reported_at, moment.at)
+    app.reported_at = moment.at
     client = identity.hear(app, report, moment, journal)
+    gone = identity.rivals(app, report, moment)
     for reported in report.operators:
-        gone = identity.rivals(app, report, reported, moment)
         operator = _operator(app, reported, journal)
-        for rival in gone:
+        for rival in gone.get(operator.name, ()):
             identity.replace(app, operator, rival, client, moment, journal)
         _Intake(app, operator, client, _Around(reported, moment, limits, journal)).run()
     for window in report.windows:
@@ -95,7 +102,7 @@ def forget_silent(app: App, moment: Moment, limits: Limits, journal: Journal) ->
             silent = reporter.hosts.silent_for(limits.forget_hosts_after)
             if silent:
                 _forget(app, operator, reporter, silent, journal)
-                said = f"{_some(silent)} of {name!r}: silent for too long, and in no roster"
+                said = f"{shown_some(silent)} of {name!r}: silent for too long, and in no roster"
                 line = ("forget", operator.name, None, None, identity.BY_SERVER, said[:2_000])
                 journal.add_audit(app, moment.at, line)
     busy = {name for operator in app.operators.values() for name in operator.reporters}
@@ -148,7 +155,7 @@ class _Intake:
 
     def run(self) -> None:
         reporter, reported = self._reporter, self._reported
-        reporter.reported_at = max(reporter.reported_at, self._moment.at)
+        reporter.reported_at = self._moment.at
         if reported.input_low_watermark is not None:
             stamp = self._not_ahead("the input low watermark", {"": reported.input_low_watermark}).get("")
             reporter.stamps = latest(reporter.stamps, stamp)
@@ -240,8 +247,8 @@ class _Intake:
             reporter.overflowed = hosts.active
             self._warnings.append(
                 f"{self._operator.name!r} has more hosts than the {self._limits.hosts:,} that are kept, for "
-                f"instance {_some(over)}: its low watermark stays, for theirs isn't known. Give it a roster, "
-                "or exclude what tells of so many hosts and purge the operator"
+                f"instance {shown_some(over)}: its low watermark stays, for theirs isn't known. Give it a "
+                "roster, or exclude what tells of so many hosts and purge the operator"
             )
         gone = set(over)
         return {name: time for name, time in progress.items() if name not in gone}
@@ -259,7 +266,7 @@ class _Intake:
         if not times or max(times.values()) <= last:
             return dict(times)
         ahead = sorted(name for name, time in times.items() if time > last)
-        named = f" of {_some(ahead)}" if ahead != [""] else ""
+        named = f" of {shown_some(ahead)}" if ahead != [""] else ""
         self._warnings.append(
             f"{self._operator.name!r}: {what}{named} more than {self._limits.future // 1_000_000:,} s ahead "
             "of the server's clock isn't taken"
@@ -274,8 +281,3 @@ class _Intake:
 def _kept(before: tuple[str, ...] | None, reads: list[str]) -> tuple[str, ...]:
     """The same object as long as they are the same, so that nothing is worked out anew."""
     return before if before is not None and before == tuple(reads) else tuple(reads)
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} others"

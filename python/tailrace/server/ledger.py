@@ -69,6 +69,7 @@ class Ledger:
         self._tick = tick or (ticks if clock is wall_clock else clock)
         self._database = database
         self._apps: dict[str, App] = {}
+        self._starts = True
         self._sampled: dict[str, int] = {}
         self._windows: dict[str, int] = {}
 
@@ -80,6 +81,7 @@ class Ledger:
         try:
             for name in self.names():
                 self.app(name)
+            self._starts = False
         finally:
             if collecting:
                 gc.enable()
@@ -97,7 +99,7 @@ class Ledger:
         app = self._known(name)
         try:
             with self._database.snapshot():
-                self.store.refresh(app, self.now())
+                self.store.refresh(app, self.now(), at_start=self._starts)
         except DatabaseError:
             self._apps.clear()
             raise
@@ -173,21 +175,18 @@ class Ledger:
         for i, report in reports.items():
             try:
                 self._take_in(app, report, moment)
-                taken[i] = report
             except RefusedError as error:
                 found[i] = error
+                continue
+            taken[i] = report
+            if report.leaving:
+                # A later report may take its place, and then there would be nobody to answer.
+                found.update(answering.answer_all(app, taken, moment, self.limits, self.store))
+                taken.clear()
         if app.id:
-            answering.log_silence(app, list(taken.values()))
             is_due = self._tell_readers(app)
-            # What follows now, without what was told: who has come new isn't told what others were told.
-            computed = app.computed(self.limits)
-            for i, report in taken.items():
-                found[i] = answering.answer(app, report, computed, moment, self.limits)
-                client = app.clients[report.client]
-                for reported in report.operators:
-                    self.store.put_reporter(app, app.operators[reported.operator].reporters[client.name])
-                self.store.put_client(app, client)
-            windows = self._windows.get(name, 0) + sum(len(report.windows) for report in taken.values())
+            found.update(answering.answer_all(app, taken, moment, self.limits, self.store))
+            windows = self._windows.get(name, 0) + sum(len(report.windows) for report in reports.values())
             is_due |= windows > _WINDOWS_BETWEEN
             self._windows[name] = 0 if is_due else windows
             if is_due:
@@ -255,7 +254,7 @@ class Ledger:
     def _locked(self, name: str) -> App:
         app = self._known(name)
         if self.store.lock(name):
-            self.store.refresh(app, self.now())
+            self.store.refresh(app, self.now(), at_start=self._starts)
         elif app.id:
             app = App(0, name)  # it was purged by another server
         return app

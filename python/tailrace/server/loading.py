@@ -26,8 +26,15 @@ _REPORTER = """SELECT reporter.id, operator.name, client.name, reporter.upstream
     WHERE reporter.app_id = ? AND reporter.version > ? ORDER BY reporter.id"""
 
 
-def refresh(database: Database, app: App, moment: Moment) -> None:
-    """Takes in what has been written since the version that is known; one that isn't there has no id."""
+def refresh(database: Database, app: App, moment: Moment, *, at_start: bool) -> None:
+    """Takes in what has been written since the version that is known; one that isn't there has no id.
+
+    Args:
+        database: the store.
+        app: as it is known.
+        moment: now.
+        at_start: this server starts, and doesn't know how long ago a client was heard of.
+    """
     head = database.rows(_HEAD, app.name)
     if not head or head[0][0] != app.id or head[0][1] < app.version:
         # It was purged, and perhaps made anew.
@@ -38,7 +45,7 @@ def refresh(database: Database, app: App, moment: Moment) -> None:
     if app.version and cleared > app.version:
         _drop_what_is_gone(database, app)
     for row in database.rows(_CLIENT, app.id, app.version):
-        _client(app, row, moment)
+        _client(app, row, moment, at_start=at_start)
     for row in database.rows(_OPERATOR, app.id, app.version):
         _operator(database, app, row)
     for row in database.rows(_REPORTER, app.id, app.version):
@@ -60,14 +67,16 @@ def _drop_what_is_gone(database: Database, app: App) -> None:
         operator.shrunk()
 
 
-def _client(app: App, row: Row, moment: Moment) -> None:
+def _client(app: App, row: Row, moment: Moment, *, at_start: bool) -> None:
     identity, name, run, heard_at, leaving, told, took = row
     client = app.clients.get(name)
     if client is None or client.id != identity:
         client = app.clients[name] = Client(identity, name, run)
-    # How long ago it was is measured once, by the clock of the day, and from here on by one that nobody sets.
-    heard = moment.tick - max(0, moment.at - heard_at)
-    client.heard_tick = heard if client.heard_at != heard_at else client.heard_tick
+    if client.heard_at != heard_at:
+        # Another server has heard of it, whose clock of the day may be any. It was at most now: one that is
+        # taken for a live one too long is waited for, and one that is replaced too early loses its rows.
+        ago = max(0, moment.at - heard_at) if at_start else 0
+        client.heard_tick = moment.tick - ago
     client.run, client.heard_at, client.leaving, client.told = run, heard_at, bool(leaving), told
     client.took = set(json.loads(took))
 

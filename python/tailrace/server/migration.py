@@ -19,10 +19,11 @@ _STEPS = (
     SELECT app_id, client, max(operator.version), '', max(operator.reported_at), 0, max(told)
     FROM operator JOIN app ON app.id = app_id GROUP BY app_id, client""",
     """INSERT INTO reporter (id, app_id, operator_id, client_id, version, cleared, upstreams,
-        completeness, idle_after, reported_at, stamps, told_input, told_output, roster_stated,
+        completeness, idle_after, key_groups, reported_at, stamps, told_input, told_output, roster_stated,
         roster_version, roster_wanted, has_roster, active, warnings)
     SELECT operator.id, operator.app_id, operator.id, client.id, operator.version, 0, upstreams, completeness,
-        idle_after, reported_at, stamps, told_input, told_output, roster_stated,
+        idle_after, CASE WHEN kind = 'source' THEN NULL ELSE -1 END, reported_at, stamps, told_input,
+        told_output, roster_stated,
         CASE WHEN roster_version = 0 THEN '' ELSE CAST(roster_version AS TEXT) END,
         CASE WHEN roster_wanted = 0 THEN '' ELSE CAST(roster_wanted AS TEXT) END, has_roster, 0, '[]'
     FROM operator JOIN client ON client.app_id = operator.app_id AND client.name = operator.client""",

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 MAX_NAME = 200
 
@@ -56,15 +56,64 @@ class Inputs:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = frozenset(names)
-        # "kafka:SERVERS/TOPIC/PARTITION" is a part of "kafka:SERVERS/TOPIC".
-        self._topics = {topic: name for name in self.names if (topic := _topic_of(name))}
 
-    def shared(self, other: Inputs) -> str | None:
-        """One name that both read, the first by name; None if there is none."""
-        found = self.names & other.names
-        wholes = [self._topics[name] for name in other.names & self._topics.keys()]
-        wholes += [other._topics[name] for name in self.names & other._topics.keys()]
-        return min((*found, *wholes), default=None)
+    def lacking(self, others: Iterable[str]) -> list[str]:
+        """Those of some names that aren't here, as they are or as a part of a whole topic."""
+        return sorted({n for n in others if n not in self.names and _topic_of(n) not in self.names})
+
+
+class InputIndex:
+    """Who reads what of one operator: found by name, whatever number of others there are."""
+
+    def __init__(self) -> None:
+        self._reads: dict[str, tuple[str, ...]] = {}
+        self._readers: dict[str, set[str]] = {}
+        # "kafka:SERVERS/TOPIC/PARTITION" is a part of "kafka:SERVERS/TOPIC": the partitions by client.
+        self._parts: dict[str, dict[str, set[str]]] = {}
+
+    def update(self, reads: Mapping[str, tuple[str, ...]]) -> None:
+        """Takes in what clients read now; what is the same object as before costs nothing.
+
+        Args:
+            reads: of all of them.
+        """
+        for client in [name for name, names in self._reads.items() if reads.get(name) is not names]:
+            self._take_out(client)
+        for client in reads.keys() - self._reads.keys():
+            self._reads[client] = reads[client]
+            for name in reads[client]:
+                self._readers.setdefault(name, set()).add(client)
+                topic = _topic_of(name)
+                if topic is not None:
+                    self._parts.setdefault(topic, {}).setdefault(client, set()).add(name)
+
+    def sharing(self, inputs: Inputs) -> dict[str, str]:
+        """Clients that have something of some inputs, each with the first by name of what both have."""
+        found: dict[str, str] = {}
+
+        def note(client: str, name: str) -> None:
+            found[client] = min(found.get(client, name), name)
+
+        for name in inputs.names:
+            for client in self._readers.get(name, ()):
+                note(client, name)
+            for client in self._readers.get(_topic_of(name) or "", ()):
+                note(client, name)
+            for client, parts in self._parts.get(name, {}).items():
+                note(client, min(parts))
+        return found
+
+    def _take_out(self, client: str) -> None:
+        for name in self._reads.pop(client):
+            readers = self._readers.get(name, set())
+            readers.discard(client)
+            if not readers:
+                self._readers.pop(name, None)
+            topic = _topic_of(name)
+            parts = {} if topic is None else self._parts.get(topic, {})
+            parts.pop(client, None)
+            if topic is not None and not parts:
+                self._parts.pop(topic, None)
 
 
 def _topic_of(name: str) -> str | None:

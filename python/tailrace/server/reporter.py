@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tailrace.server.clock import SECOND
 from tailrace.server.hosts import HostTable
-from tailrace.server.names import Inputs
 from tailrace.server.rules import NEVER, parse_completeness
 from tailrace.server.topology import latest
 
@@ -88,7 +87,8 @@ class Settings:
     Attributes:
         completeness: the decimal as it was reported; "1" for what is no source.
         idle_after: of a source, in microseconds; None: silent hosts count.
-        key_groups: how many key groups there are; None: the client doesn't say.
+        key_groups: how many key groups there are; None: the client doesn't say. hosts.INHERITED: those there
+            are come from a database of format 2, and whose client hasn't reported since.
         reads: what it reads or writes; None: unknown.
     """
 
@@ -127,16 +127,6 @@ class Reporter:
     overflowed: int | None = None
     raised_tick: int | None = None
     warnings: tuple[str, ...] = ()
-    _inputs: tuple[tuple[str, ...], Inputs] | None = None
-
-    def inputs(self) -> Inputs | None:
-        """What it reads or writes; None if that is unknown."""
-        reads = self.settings.reads
-        if reads is None:
-            return None
-        if self._inputs is None or self._inputs[0] is not reads:
-            self._inputs = (reads, Inputs(reads))
-        return self._inputs[1]
 
     def holds_all(self, forget_after: int) -> bool:
         """Whether nothing may be concluded from what it has told, for it has told of more than is known."""

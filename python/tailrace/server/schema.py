@@ -69,7 +69,7 @@ TABLES = (
         upstreams TEXT NOT NULL, -- a JSON array
         completeness TEXT NOT NULL,
         idle_after BIGINT,
-        key_groups BIGINT,
+        key_groups BIGINT, -- NULL: its client doesn't say; -1: of format 2, and not reported since
         reads TEXT, -- a JSON array; NULL: unknown
         reported_at BIGINT NOT NULL,
         stamps BIGINT,

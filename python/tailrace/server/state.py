@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from tailrace.server.names import InputIndex
 from tailrace.server.reporter import Client, RefusedError, Reporter, strictest
 from tailrace.server.rules import parse_completeness
 from tailrace.server.topology import LowWatermarks, Node, latest, low_watermarks, read_through, sort
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from tailrace.server.counted import Counted
+    from tailrace.server.names import Inputs
 
 DAY = 86_400_000_000
 
@@ -68,6 +70,7 @@ class Operator:
     left_upstreams: tuple[str, ...] = ()
     excluded: set[str] = field(default_factory=set)
     reporters: dict[str, Reporter] = field(default_factory=dict)
+    _readers: InputIndex = field(default_factory=InputIndex)
     _union: HostUnion = field(default_factory=HostUnion)
     _counted: Counted | None = None
     _node: Node | None = None
@@ -89,6 +92,12 @@ class Operator:
             return self.left_upstreams
         every = [name for reporter in self.reporters.values() for name in reporter.settings.upstreams]
         return tuple(dict.fromkeys(every))
+
+    def sharing(self, inputs: Inputs) -> dict[str, str]:
+        """Clients of reporters that read something of some inputs, each with what both read."""
+        reads = {name: reporter.settings.reads for name, reporter in self.reporters.items()}
+        self._readers.update({name: names for name, names in reads.items() if names is not None})
+        return self._readers.sharing(inputs)
 
     def completeness_text(self) -> str:
         """The strictest share of hosts of any reporter, as it was said."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from tailrace.server.hosts import INHERITED
 from tailrace.server.loading import refresh
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ class Store:
         self._put_progress = f"""INSERT INTO host (reporter_id, name, progress, rostered, version, risen)
             SELECT ?, name, value, 0, ?, ? FROM {rows}
             ON CONFLICT (reporter_id, name) DO UPDATE
-            SET progress = {greatest}(host.progress, excluded.progress), version = excluded.version,
-                risen = excluded.risen"""
+            SET progress = CASE WHEN host.risen = {INHERITED} THEN excluded.progress
+                ELSE {greatest}(host.progress, excluded.progress) END,
+                version = excluded.version, risen = excluded.risen"""
         self._put_roster = f"""INSERT INTO host (reporter_id, name, progress, rostered, version, risen)
             SELECT ?, name, value, 1, ?, ? FROM {rows}
             ON CONFLICT (reporter_id, name) DO UPDATE SET rostered = 1, version = excluded.version"""
@@ -74,9 +76,9 @@ class Store:
         )
         self.lock(name)
 
-    def refresh(self, app: App, moment: Moment) -> None:
+    def refresh(self, app: App, moment: Moment, *, at_start: bool = False) -> None:
         """Takes in what has been written since the version that is known; see loading."""
-        refresh(self._database, app, moment)
+        refresh(self._database, app, moment, at_start=at_start)
 
     def was_replaced(self, app: App, client: Client, run: str) -> bool:
         """See Journal."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECOND = 1_000_000
@@ -46,6 +50,18 @@ def shown_lag(lag: int | None) -> str:
         if rest >= unit:
             return f"{sign}{rest // unit:,} {name} {rest % unit // below} {below_name}"
     raise AssertionError(lag)
+
+
+def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True) -> str:
+    """The first of some names, and how many more there are.
+
+    Args:
+        names: for instance of hosts.
+        most: how many are named.
+        quoted: each as Python writes it, so that no name is taken for the text around it.
+    """
+    shown = ", ".join(repr(name) if quoted else name for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} others"
 
 
 def shown_url(url: str) -> str:

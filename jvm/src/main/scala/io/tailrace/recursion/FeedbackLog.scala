@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
-import io.tailrace.common.RecursionErrors
+import io.tailrace.common.{Errors, RecursionErrors}
 import io.tailrace.state.{DurableFile, LocalFileManager}
 
 /** The rows that go round, in the query's checkpoint, between the micro-batch that gave them and the next one:
@@ -29,8 +29,10 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
   def nextRun(batch: Long): Int = FeedbackName.nextRun(listed(batch).map(_._1))
 
   /** Says that a task, or a run without tasks, has fed nothing back. */
-  def writeEmpty(batch: Long, name: FeedbackName): Unit =
+  def writeEmpty(batch: Long, name: FeedbackName): Unit = {
     DurableFile.write(manager, file(batch, name.copy(content = FeedbackContent.NoRows)))(_ => ())
+    manager.delete(file(batch, name))
+  }
 
   /** The newest run of a batch of which all tasks have written, and its files with rows; none: no run has got that far. */
   def complete(batch: Long): Option[Seq[String]] =
@@ -39,6 +41,16 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
   /** A task's file that comes into being while the task goes on. */
   def create(batch: Long, name: FeedbackName): CheckpointFileManager.CancellableFSDataOutputStream =
     DurableFile.open(manager, file(batch, name), overwrite = true)
+
+  /** Has a task's file appear. A task that runs twice may have had no rows before: random functions give others. */
+  def close(
+      file: CheckpointFileManager.CancellableFSDataOutputStream,
+      batch: Long,
+      name: FeedbackName
+  ): Unit = {
+    file.close()
+    manager.delete(this.file(batch, name.copy(content = FeedbackContent.NoRows)))
+  }
 
   def file(batch: Long, name: FeedbackName): Path = new Path(batchDirectory(batch), name.toString)
 
@@ -51,13 +63,27 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
     val attempt = FeedbackName
       .complete(found.map(_._1))
       .getOrElse(throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch))
-    val hasRows = found.exists { case (name, file) => name.attempt == attempt && name.hasRows(file.getLen) }
-    FedBack(attempt, hasRows)
+    FedBack(attempt, withRows(batch, attempt, found).nonEmpty)
   }
 
-  /** The files of a run of a batch that have rows, and their lengths. */
-  def files(batch: Long, attempt: FeedbackAttempt): Seq[(String, Long)] = {
-    val found = listed(batch).filter(_._1.attempt == attempt)
+  /** The files of a run of a batch that have rows, and their lengths.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT if a task has rows and none: a run of it has
+    *                                                   died between its file and the other's end, and nobody knows which counts
+    */
+  def files(batch: Long, attempt: FeedbackAttempt): Seq[(String, Long)] =
+    withRows(batch, attempt, listed(batch))
+
+  private def withRows(
+      batch: Long,
+      attempt: FeedbackAttempt,
+      all: Seq[(FeedbackName, FileStatus)]
+  ): Seq[(String, Long)] = {
+    val found = all.filter(_._1.attempt == attempt)
+    found.groupBy(_._1.task).values.find(_.size > 1).foreach { several =>
+      val names = several.map(_._2.getPath).sortBy(_.getName)
+      throw Errors.stateFileCorrupt(names.head.toString, s"its task has written ${names.last.getName}, too")
+    }
     if (found.map(_._1.task).distinct.size < found.headOption.fold(1)(_._1.tasks)) {
       throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch)
     }

@@ -133,7 +133,7 @@ private[recursion] final class FeedbackRows(
 
   private def finish(): Unit = {
     writer.end()
-    if (file == null) log.writeEmpty(run.batch, name) else file.close()
+    if (file == null) log.writeEmpty(run.batch, name) else log.close(file, run.batch, name)
     run.oldest.end(name.task)
     end()
     val nanos = System.nanoTime - startedNanos

@@ -3,9 +3,8 @@ package io.tailrace.plan
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.tailrace.KafkaJson
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
-import org.json4s.JsonAST.JObject
-import org.json4s.jackson.JsonMethods
 
 /** What a query that isn't started yet reads from Kafka.
   *
@@ -13,14 +12,15 @@ import org.json4s.jackson.JsonMethods
   */
 private[plan] final case class KafkaRead(options: CaseInsensitiveStringMap, loader: ClassLoader) {
 
-  /** By name; none if they are found by a pattern. */
-  def topics: Option[Seq[String]] = {
-    def all(text: String) = text.split(',').map(_.trim).filter(_.nonEmpty).toSeq
-    Option(options.get("subscribe")).map(all).orElse {
-      Option(options.get("assign")).map(JsonMethods.parse(_)).collect { case JObject(fields) =>
-        fields.map(_._1)
-      }
-    }
+  /** By name; none if they are found by a pattern, or if the source is going to refuse what it is told. */
+  def topics: Option[Seq[String]] = Option(options.get("subscribe"))
+    .map(KafkaJson.subscribed)
+    .orElse(Option(options.get("assign")).flatMap(KafkaJson.topics).map(_.map(_._1)))
+
+  /** Whether it may be records of several topics. */
+  def mayReadSeveral: Boolean = {
+    val isRefused = topics.isEmpty && options.containsKey("assign")
+    !isRefused && !topics.exists(_.size == 1)
   }
 }
 

@@ -56,7 +56,7 @@ private[plan] object MetadataWriteCheck extends Logging {
         MetadataErrors.shared("one row becomes several (explode)", "offset")
     }
     val topics = origin.below.lastOption.collect {
-      case KafkaRead(read) if !read.topics.exists(_.size == 1) && !namesTopic(origin) =>
+      case KafkaRead(read) if read.mayReadSeveral && !namesTopic(origin) =>
         MetadataErrors.shared(
           "the source reads several topics, whose partitions have the same numbers",
           "path"

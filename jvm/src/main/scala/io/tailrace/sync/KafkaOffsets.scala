@@ -1,7 +1,6 @@
 package io.tailrace.sync
 
-import scala.util.control.NonFatal
-
+import org.apache.spark.sql.tailrace.KafkaJson
 import org.json4s.JsonAST.{JField, JInt, JObject}
 import org.json4s.jackson.JsonMethods
 
@@ -13,22 +12,18 @@ private[sync] object KafkaOffsets {
 
   /** @return none if it is something else */
   def parse(json: String): Option[Map[KafkaPartition, Long]] =
-    try
-      JsonMethods.parse(json) match {
-        case JObject(topics) =>
-          val all = topics.flatMap {
-            case (topic, JObject(partitions)) =>
-              partitions.map {
-                case (number, JInt(offset)) if offset.isValidLong =>
-                  number.toIntOption.map(n => KafkaPartition(topic, n) -> offset.toLong)
-                case _ => None
-              }
-            case _ => Seq(None)
+    KafkaJson.topics(json).flatMap { topics =>
+      val all = topics.flatMap {
+        case (topic, JObject(partitions)) =>
+          partitions.map {
+            case (number, JInt(offset)) if offset.isValidLong =>
+              number.toIntOption.map(n => KafkaPartition(topic, n) -> offset.toLong)
+            case _ => None
           }
-          Option.when(all.nonEmpty && all.forall(_.isDefined))(all.flatten.toMap)
-        case _ => None
+        case _ => Seq(None)
       }
-    catch { case NonFatal(_) => None }
+      Option.when(all.nonEmpty && all.forall(_.isDefined))(all.flatten.toMap)
+    }
 
   /** As the source writes them. */
   def json(offsets: Map[KafkaPartition, Long]): String = {

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.tailrace
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
@@ -18,8 +17,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
   StreamExecution,
   StreamingExecutionRelation
 }
-import org.json4s.JsonAST.{JArray, JInt, JObject}
-import org.json4s.jackson.JsonMethods
+import org.json4s.JsonAST.{JArray, JInt}
 
 /** What a part of a query reads: the sources below a node of its plan. In the thread of the query. */
 final class StreamInputs private (execution: StreamExecution, relations: Seq[LogicalPlan]) {
@@ -45,10 +43,13 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
   /** Topics as Kafka's source takes them, with a partition where it names them. */
   private def topics(options: Map[String, String], stream: SparkDataStream): Seq[String] = {
     val assigned = options.get("assign").map(StreamInputs.partitions)
-    val subscribed = options.get("subscribe").map(_.split(",").toSeq.map(_.trim))
+    val subscribed = options.get("subscribe").map(KafkaJson.subscribed)
     // Of a pattern nobody knows which topics it is until there are offsets.
     def found =
-      execution.availableOffsets.get(stream).toSeq.flatMap(o => StreamInputs.fields(o.json).map(_._1))
+      execution.availableOffsets
+        .get(stream)
+        .toSeq
+        .flatMap(o => KafkaJson.topics(o.json).toSeq.flatten.map(_._1))
     assigned.orElse(subscribed).getOrElse(found)
   }
 
@@ -114,15 +115,7 @@ object StreamInputs {
   private def sorted(servers: String): String =
     servers.split(",").map(_.trim.toLowerCase).filter(_.nonEmpty).sorted.mkString(",")
 
-  private def fields(json: String) =
-    try
-      JsonMethods.parse(json) match {
-        case JObject(topics) => topics
-        case _ => Nil
-      }
-    catch { case NonFatal(_) => Nil } // the source refuses it, in its own words
-
-  private def partitions(assign: String): Seq[String] = fields(assign).flatMap {
+  private def partitions(assign: String): Seq[String] = KafkaJson.topics(assign).toSeq.flatten.flatMap {
     case (topic, JArray(numbers)) => numbers.collect { case JInt(number) => s"$topic/$number" }
     case (topic, _) => Seq(topic)
   }

@@ -1,0 +1,24 @@
+package org.apache.spark.sql.tailrace
+
+import scala.util.control.NonFatal
+
+import org.json4s.JsonAST.{JField, JObject}
+import org.json4s.jackson.JsonMethods
+
+/** What Spark's Kafka source is told to read, and its offsets: `{"clicks":{"0":17,"1":0}}`. What it can't read it refuses itself,
+  * in its own words, which nobody may be faster than.
+  */
+object KafkaJson {
+
+  /** @return what is said of each topic; none if it is something else */
+  def topics(json: String): Option[List[JField]] =
+    try
+      JsonMethods.parse(json) match {
+        case JObject(fields) => Some(fields)
+        case _ => None
+      }
+    catch { case NonFatal(_) => None }
+
+  /** The topics of the option `subscribe`. */
+  def subscribed(text: String): Seq[String] = text.split(',').map(_.trim).filter(_.nonEmpty).toSeq
+}

@@ -59,7 +59,8 @@ def write_windows(
 
     Args:
         frame: a stream of which every watermark is an accurate one.
-        path: the folder, of this query alone; another checkpoint needs another folder.
+        path: the folder, of this query alone; another checkpoint needs another folder,
+            and one that the query has left for another isn't gone on with.
         event_time: the timestamp column that the watermark is on. Of windows that were counted before, a
             column of `pyspark.sql.functions.window_time`.
         window: how long a window is. Windows begin at multiples of it from 1970-01-01 UTC on.

@@ -116,6 +116,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_WINDOWS_BATCH" -> Errors.windowsBatch(),
     "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING" -> Errors.windowsFileMissing("F", "T", 7),
     "TAILRACE_WATERMARK_WINDOWS_FOLDER" -> Errors.windowsFolder("P", "R"),
+    "TAILRACE_WATERMARK_WINDOWS_LEFT" -> WatermarkErrors.windowsLeft("P", 6, 3),
     "TAILRACE_WATERMARK_WINDOWS_NOT_FOUND" -> Errors.windowsNotFound("P"),
     "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK" -> Errors.windowsRolledBack("P", 6, 7),
     "TAILRACE_WATERMARK_WINDOWS_SOURCE" -> Errors.windowsSource(),
@@ -130,7 +131,7 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED").map("TAILRACE_WATERMARK_" + _) ++
-      Seq("FILE_MISSING", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
+      Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
         "TAILRACE_RECURSION_" + _
       )

@@ -224,6 +224,18 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     assert(condition(folder.landed(1, "offsets of 1")) == "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK")
   }
 
+  test(
+    "a query that has landed in another folder since is refused by what it has done, and not by a lost file"
+  ) {
+    landed(0)
+    val folder = opened()
+    folder.begin("query", 20)
+    val error = intercept[TailraceStateException](folder.landed(20, "offsets of 20"))
+    assert(error.getCondition == "TAILRACE_WATERMARK_WINDOWS_LEFT")
+    val told = error.getMessageParameters
+    assert(Seq("batch", "newest", "path").map(told.get(_)) == Seq("20", "0", root.toString))
+  }
+
   test("of two writers one is refused: in this process, and in another one") {
     val first = landed(0)
     val second = opened()

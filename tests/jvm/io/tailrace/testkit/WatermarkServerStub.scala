@@ -35,6 +35,10 @@ final class WatermarkServerStub extends AutoCloseable {
   @volatile var conflict: Option[String] = None
   @volatile var warnings: Seq[String] = Nil
 
+  /** How many it has said that to. */
+  def refused: Int = refusals.get
+  private val refusals = new AtomicInteger
+
   /** Sends the headers and half of an answer, and never the rest. */
   @volatile var stopsHalfway = false
 
@@ -87,6 +91,7 @@ final class WatermarkServerStub extends AutoCloseable {
     val told = root.putArray("warnings")
     warnings.foreach(told.add)
     val refusal = conflict.map(c => json.createObjectNode().put("code", c).put("detail", "it is the other's"))
+    if (code == 409) refusals.incrementAndGet(): Unit
     val bytes =
       if (code == 409 && refusal.isDefined) json.writeValueAsBytes(refusal.get)
       else if (code == 200) json.writeValueAsBytes(root)

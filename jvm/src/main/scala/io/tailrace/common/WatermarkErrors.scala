@@ -29,4 +29,14 @@ object WatermarkErrors {
 
   def operatorExists(operator: String, app: String): Throwable =
     refuse("TAILRACE_WATERMARK_OPERATOR_EXISTS", "operator" -> operator, "app" -> app)
+
+  /** @param newest batch that has landed there */
+  def windowsLeft(path: String, batch: Long, newest: Long): Throwable =
+    stateError(
+      "TAILRACE_WATERMARK_WINDOWS_LEFT",
+      null,
+      "path" -> path,
+      "batch" -> batch.toString,
+      "newest" -> newest.toString
+    )
 }

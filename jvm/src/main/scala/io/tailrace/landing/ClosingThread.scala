@@ -5,13 +5,19 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
+import io.tailrace.common.TailraceStateException
+
 /** Closes windows each second while a query runs: other jobs move the global low watermark when this one has nothing to
-  * do. It ends with the query.
+  * do. It ends with the query, and rests while the server refuses it.
   *
   * @param isActive whether the query runs
   */
-private[landing] final class ClosingThread(path: Path, closer: WindowCloser, isActive: () => Boolean)
-    extends Thread(s"tailrace windows of $path")
+private[landing] final class ClosingThread(
+    path: Path,
+    closer: WindowCloser,
+    isActive: () => Boolean,
+    everyMs: Long = ClosingThread.EveryMs
+) extends Thread(s"tailrace windows of $path")
     with Logging {
   import ClosingThread._
   setDaemon(true)
@@ -22,15 +28,21 @@ private[landing] final class ClosingThread(path: Path, closer: WindowCloser, isA
     def goesOn = isActive() || (!seen && System.nanoTime() - started < LongestStart)
     while (goesOn) {
       seen = seen || isActive()
-      Thread.sleep(EveryMs)
-      if (isActive()) poll()
+      Thread.sleep(everyMs)
+      if (isActive() && !closer.isRefused) poll()
     }
   }
 
   private def poll(): Unit =
     try closer.poll()
     catch {
-      // The next batch meets it too, if it lasts, and ends the query with it.
+      // The next batch asks again, before its rows land, and ends the query with it, if it lasts.
+      case e: TailraceStateException =>
+        logWarning(
+          s"TAILRACE_WATERMARK_WINDOWS_NOT_CLOSED: closing windows of $path is refused; no window closes before the " +
+            "next micro-batch, which asks again",
+          e
+        )
       case NonFatal(e) =>
         logWarning(
           s"TAILRACE_WATERMARK_WINDOWS_NOT_CLOSED: closing windows of $path has failed, and is tried again in a second",

@@ -8,7 +8,7 @@ import scala.collection.immutable.TreeMap
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, WatermarkErrors}
 
 /** A file that a task has written.
   *
@@ -151,7 +151,11 @@ final class LandingFolder private[landing] (
   /** The batch before has left a file, if it has landed here and wasn't of an earlier release. */
   private def checkNewest(batch: Long): Unit = {
     val left = newest.fold(owner.flatMap(_.since))(file => file.closings.map(_ => file.batch + 1))
-    if (left.exists(_ < batch)) throw Errors.stateFileMissing(paths.batch(batch - 1).toString, batch, null)
+    if (left.exists(_ < batch)) {
+      // A batch's file is deleted when the next one's is there: with an older one the newest was never here.
+      newest.foreach(last => throw WatermarkErrors.windowsLeft(path.toString, batch, last.batch))
+      throw Errors.stateFileMissing(paths.batch(batch - 1).toString, batch, null)
+    }
   }
 
   /** An empty place for the files of an attempt at a batch. */

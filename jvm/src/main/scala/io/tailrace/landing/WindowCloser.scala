@@ -6,6 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.internal.Logging
 
+import io.tailrace.common.TailraceStateException
 import io.tailrace.progress.{HostTable, Reporter, SinkClient, SinkWord, SourceHosts, ToldWindow}
 
 /** When windows close, and what is said of them then.
@@ -57,13 +58,32 @@ private[landing] final class WindowCloser(
     poll()
   }
 
-  /** Before a start's first rows land: the server refuses who writes what another query writes. */
+  /** Whether there is no use in asking again before the next batch does: another query, or another start of this one, reports
+    * the sink or writes the folder.
+    */
+  def isRefused: Boolean = refused
+  @volatile private var refused = false
+
+  /** Before a start's first rows land, and those of a batch after a refusal: the server refuses who writes what another query
+    * writes.
+    */
   def begin(): Unit = synchronized {
     if (!hasBegun) client.foreach(server => hasBegun = server.report(own, upstreams, Nil).isDefined)
+    refused = false
   }
 
   /** Asks how far all are, and closes what that closes. */
   def poll(): Unit = synchronized {
+    try ask()
+    catch {
+      case e: TailraceStateException =>
+        refused = true
+        hasBegun = false
+        throw e
+    }
+  }
+
+  private def ask(): Unit =
     client match {
       case None => closeThrough(own)
       case Some(server) =>
@@ -75,7 +95,6 @@ private[landing] final class WindowCloser(
           if (untold.nonEmpty) flush(server)
         }
     }
-  }
 
   /** What has just closed, at once, so that who looks at the server needn't wait for the next word. */
   private def flush(server: SinkClient): Unit = {

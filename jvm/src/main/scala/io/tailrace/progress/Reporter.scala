@@ -27,7 +27,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   * @param isActive whether it runs
   * @param restMs   a heartbeat comes when nothing has been said for so long
   */
-final class Reporter private[progress] (
+final class Reporter private[tailrace] (
     server: ServerSettings,
     client: String,
     run: String,

@@ -20,7 +20,7 @@ _LAYERS = (
     ("views",),
     ("worker", "reading"),
     ("ledger",),
-    ("intake", "identity", "decisions", "answering"),
+    ("intake", "identity", "room", "decisions", "answering"),
     ("store", "loading", "records", "opening", "migration", "sqlite", "postgresql", "schema", "database"),
     ("journal",),
     ("state", "reporter", "union", "hosts", "counted"),

@@ -10,7 +10,8 @@ Files import downwards alone, from `run`, which starts the process:
     worker              one thread owns state and database; reports that wait together share a commit
     reading             all that only reads, in another thread and on another connection
     ledger              what a report, an override and a reader do, as transactions
-    intake, identity    a report: what it makes of the state, and whether its query may send it
+    intake, identity, room      a report: what it makes of the state, whether its query may send it, and
+                        whether there is room for it
     decisions, answering        a person's decision; what a client is told
     store, loading, records     the state of an application in a database
     opening, migration, schema, sqlite, postgresql, database        SQLite or PostgreSQL

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tailrace.server.state import App, Limits, Operator
     from tailrace.server.topology import LowWatermarks
 
+_GONE_NAMED = 20
+
 _log = logging.getLogger(__name__)
 
 
@@ -81,11 +83,14 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
         excluded_hosts={name: hosts for name, hosts in excluded.items() if hosts},
         idle_hosts={name: hosts for name, hosts in idle.items() if hosts},
         need_roster=any(reporter.roster.missing or not reporter.roster.stated for reporter in own),
-        warnings=[text for operator in reported for text in _warnings(operator, client, moment)],
+        warnings=[
+            *(text for operator in reported for text in _warnings(operator, client)),
+            *_waits_for(app, reported, client, moment),
+        ],
     )
 
 
-def _warnings(operator: Operator, client: Client, moment: Moment) -> Iterator[str]:
+def _warnings(operator: Operator, client: Client) -> Iterator[str]:
     yield from operator.reporters[client.name].warnings
     if len(operator.reporters) == 1:
         return
@@ -95,12 +100,23 @@ def _warnings(operator: Operator, client: Client, moment: Moment) -> Iterator[st
             f"queries ask for different completeness of {operator.name!r}, {', '.join(sorted(shares))}: the "
             "strictest counts"
         )
-    for name, reporter in operator.reporters.items():
-        if name != client.name and not reporter.client.is_live(moment):
-            yield (
-                f"{operator.name!r} is reported by {name!r} too, of which nothing is heard: what it has not "
-                "read is waited for. Start it again, or remove that client"
-            )
+
+
+def _waits_for(app: App, reported: Sequence[Operator], client: Client, moment: Moment) -> list[str]:
+    """Who else reports some operators, and isn't heard of: few of them, for there may be a million."""
+    gone = {n for n, other in app.clients.items() if n != client.name and not other.is_live(moment)}
+    found: list[str] = []
+    others = 0
+    for operator in reported if gone else ():
+        names = operator.reporters.keys() & gone
+        shown = sorted(names)[: _GONE_NAMED - len(found)] if len(found) < _GONE_NAMED else []
+        others += len(names) - len(shown)
+        found.extend(
+            f"{operator.name!r} is reported by {name!r} too, of which nothing is heard: what it has not "
+            "read is waited for. Start it again, or remove that client"
+            for name in shown
+        )
+    return [*found, f"and {others:,} others"] if others else found
 
 
 def log_silence(app: App, reports: Sequence[Report]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.server import identity
 from tailrace.server.hosts import HostTable
 from tailrace.server.reporter import RefusedError, Reporter, RosterState, Settings
+from tailrace.server.room import check_room
 from tailrace.server.state import Operator
 from tailrace.server.topology import find_cycle, latest
 from tailrace.server.wording import shown_some
@@ -42,7 +43,9 @@ def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Jou
         known = app.operators.get(reported.operator)
         if known is not None and (reported.kind == "source") != known.is_source:
             raise RefusedError(f"{known.name!r} is known as a {known.kind}, not as a {reported.kind}")
-    _check_graph(app, report, identity.rivals(app, report, moment), limits)
+    gone = identity.rivals(app, report, moment)
+    _check_graph(app, report, gone, limits)
+    check_room(app, report, gone, limits)
     named = {reported.operator for reported in report.operators}
     for window in report.windows:
         if window.operator not in app.operators and window.operator not in named:
@@ -86,11 +89,12 @@ def take_in(app: App, report: Report, moment: Moment, limits: Limits, journal: J
     app.reported_at = moment.at
     client = identity.hear(app, report, moment, journal)
     gone = identity.rivals(app, report, moment)
+    around = _Around(moment, limits, journal, is_tight=check_room(app, report, gone, limits))
     for reported in report.operators:
         operator = _operator(app, reported, journal)
         for rival in gone.get(operator.name, ()):
             identity.replace(app, operator, rival, client, moment, journal)
-        _Intake(app, operator, client, _Around(reported, moment, limits, journal)).run()
+        _Intake(app, operator, client, reported, around).run()
     for window in report.windows:
         journal.put_window(app.operators[window.operator], window)
 
@@ -132,21 +136,24 @@ def _operator(app: App, reported: OperatorReport, journal: Journal) -> Operator:
 
 @dataclass(frozen=True)
 class _Around:
-    """What is taken in, when, and where it goes."""
+    """When something is taken in, where it goes, and whether a roster leaves no room for other hosts."""
 
-    reported: OperatorReport
     moment: Moment
     limits: Limits
     journal: Journal
+    is_tight: bool
 
 
 class _Intake:
     """One operator's part of a report."""
 
-    def __init__(self, app: App, operator: Operator, client: Client, around: _Around) -> None:
+    def __init__(
+        self, app: App, operator: Operator, client: Client, reported: OperatorReport, around: _Around
+    ) -> None:
         self._app = app
         self._operator = operator
-        self._reported = around.reported
+        self._reported = reported
+        self._is_tight = around.is_tight
         self._moment = around.moment
         self._limits = around.limits
         self._journal = around.journal
@@ -186,9 +193,9 @@ class _Intake:
             self._app.rewired()
         elif before.upstreams != settings.upstreams:
             self._app.rewired()
-        if reported.key_groups is not None and reported.key_groups != before.key_groups and reporter.groups:
+        if reporter.groups and not reporter.keeps_groups(reported.key_groups):
             self._journal.drop_groups(self._app, reporter)
-            reporter.groups.clear()
+            reporter.drop_groups()
         reporter.settings = settings
         return reporter
 
@@ -201,9 +208,10 @@ class _Intake:
             return
         reporter.roster = RosterState(True, wanted, wanted)
         hosts, names = reporter.hosts, reported.roster
-        if hosts.roster() == set(names):
+        if hosts.roster() == set(names) and not self._is_tight:
             return
-        if len(hosts) + len(hosts.unknown(names)) > self._limits.hosts:
+        is_tight = self._is_tight or len(hosts) + len(hosts.unknown(names)) > self._limits.hosts
+        if names and is_tight:
             # Who isn't in the roster doesn't count.
             self._forget(sorted(set(hosts.unrostered()) - set(names)))
             self._forget(sorted(hosts.roster() - set(names)))
@@ -237,18 +245,24 @@ class _Intake:
         unknown = hosts.unknown(progress)
         if not unknown:
             return progress
-        room = self._limits.hosts - len(hosts)
         others = [r.hosts for o in self._app.operators.values() for r in o.reporters.values()]
-        room = max(0, min(room, self._limits.app_hosts - sum(map(len, others))))
+        limits = self._limits
+        room, full = min(
+            (limits.hosts - len(hosts), f"{self._operator.name!r} has more than {limits.hosts:,} hosts"),
+            (
+                limits.app_hosts - sum(map(len, others)),
+                f"the sources of {self._app.name!r} have more than {limits.app_hosts:,} hosts",
+            ),
+        )
         if len(unknown) <= room:
             return progress
-        over = unknown[room:]
+        over = unknown[max(0, room) :]
         if not hosts.has_roster:
             reporter.overflowed = hosts.active
             self._warnings.append(
-                f"{self._operator.name!r} has more hosts than the {self._limits.hosts:,} that are kept, for "
-                f"instance {shown_some(over)}: its low watermark stays, for theirs isn't known. Give it a "
-                "roster, or exclude what tells of so many hosts and purge the operator"
+                f"{full}, which is what is kept. Of {self._operator.name!r} that leaves out "
+                f"{shown_some(over)}: its low watermark stays, for theirs isn't known. Give it a roster, or "
+                "exclude what tells of so many hosts and purge the operator"
             )
         gone = set(over)
         return {name: time for name, time in progress.items() if name not in gone}
@@ -259,7 +273,7 @@ class _Intake:
         groups = {group: time for group, time in given.items() if known.get(group, -1) < time}
         if groups:
             self._journal.put_groups(self._app, self._reporter, groups)
-            known.update(groups)
+            self._reporter.raise_groups(groups)
 
     def _not_ahead(self, what: str, times: Mapping[str, int]) -> dict[str, int]:
         last = self._moment.at + self._limits.future

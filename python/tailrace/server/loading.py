@@ -128,10 +128,8 @@ def _reporter(database: Database, app: App, row: Row) -> None:
             *(identity, since),
         )
     )
-    reporter.groups.update(
-        (name, low)
-        for name, low in database.rows(
-            "SELECT name, low_watermark FROM key_group WHERE reporter_id = ? AND version > ?", identity, since
-        )
+    groups = database.rows(
+        "SELECT name, low_watermark FROM key_group WHERE reporter_id = ? AND version > ?", identity, since
     )
+    reporter.raise_groups(dict(groups))
     operator.changed()

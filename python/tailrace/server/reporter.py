@@ -11,7 +11,7 @@ from tailrace.server.rules import NEVER, parse_completeness
 from tailrace.server.topology import latest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tailrace.server.clock import Moment
 
@@ -107,7 +107,7 @@ class Reporter:
         id: in the database; 0 as long as it isn't there.
         stamps: the input low watermark that a source's records were stamped with.
         told_input, told_output: what it was told; the output is never taken back.
-        groups: output low watermark by key group.
+        groups: output low watermark by key group; changed by `raise_groups` and `drop_groups` alone.
         hosts: of a source; empty for others.
         overflowed: the hosts' `active` when it last told of more hosts than are kept; None: never.
         raised_tick: when hosts rose last, by this server's clock of durations; None: not since it started.
@@ -127,6 +127,27 @@ class Reporter:
     overflowed: int | None = None
     raised_tick: int | None = None
     warnings: tuple[str, ...] = ()
+    _least: int | None = None
+
+    def keeps_groups(self, key_groups: int | None) -> bool:
+        """Whether the key groups that are known stay, when so many are reported; None: it isn't said."""
+        return key_groups is None or key_groups == self.settings.key_groups
+
+    def raise_groups(self, groups: Mapping[str, int]) -> None:
+        """Takes in what key groups have risen to."""
+        self.groups.update(groups)
+        self._least = None
+
+    def drop_groups(self) -> None:
+        """Forgets all key groups."""
+        self.groups.clear()
+        self._least = None
+
+    def least_group(self) -> int | None:
+        """The low watermark of the key group that is behind all others; None without any."""
+        if self._least is None and self.groups:
+            self._least = min(self.groups.values())
+        return self._least
 
     def holds_all(self, forget_after: int) -> bool:
         """Whether nothing may be concluded from what it has told, for it has told of more than is known."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.server.chart import lag_chart
 from tailrace.server.drawing import MOST_DRAWN, topology
-from tailrace.server.wording import shown_lag, shown_time
+from tailrace.server.wording import shown_lag, shown_some, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,6 +50,7 @@ def _summary(standing: Standing) -> str:
     holders = ", ".join(f"<b>{escape(name)}</b>" for name in app.held_by)
     waits = [host for host in standing.hosts.hosts if host.state == "holds" and host.operator in app.held_by]
     hosts = ", ".join(escape(host.host) for host in waits[:_MISSING_SHOWN])
+    # How many there are isn't known: the page has the slowest hosts alone.
     more = ", ..." if len(waits) > _MISSING_SHOWN else ""
     who = f"Held by {holders}{f', which waits for {hosts}{more}' if hosts else ''}." if holders else ""
     return (
@@ -124,18 +125,13 @@ def _windows(page: answers.WindowPage) -> str:
     rows = []
     for window in page.windows:
         share = window.passed / window.expected if window.expected else 1.0
-        missing = ", ".join(escape(host.host) for host in window.missing[:_MISSING_SHOWN])
-        more = (
-            f" and {len(window.missing) - _MISSING_SHOWN:,} more"
-            if len(window.missing) > _MISSING_SHOWN
-            else ""
-        )
+        missing = shown_some([host.host for host in window.missing], _MISSING_SHOWN, quoted=False)
         cells = (
             escape(window.operator),
             f"{shown_time(window.start)} – {shown_time(window.end)}",  # noqa: RUF001  a dash, as it is meant
             f'<meter min="0" max="1" value="{share:.6f}"></meter> {100 * share:.2f} %',
             f"{window.passed:,} of {window.expected:,}",
-            f"{missing}{more}",
+            escape(missing),
             f"{window.late_rows:,}",
         )
         rows.append((window.operator, cells))

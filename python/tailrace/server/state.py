@@ -30,6 +30,8 @@ class Limits:
         forget_hosts_after: how long a host without a roster may be silent before it is forgotten.
         hosts: of one reporter of a source.
         app_hosts: of all reporters of an application.
+        groups: key groups of one reporter of an operator.
+        app_groups: key groups of all reporters of an application.
         operators: of an application, removed ones too.
         edges: upstreams that an application's operators name, all in all.
         clients: queries of an application.
@@ -40,6 +42,8 @@ class Limits:
     forget_hosts_after: int = 7 * DAY
     hosts: int = 100_000
     app_hosts: int = 2_000_000
+    groups: int = 10_000
+    app_groups: int = 2_000_000
     operators: int = 1_000
     edges: int = 20_000
     clients: int = 1_000
@@ -154,7 +158,7 @@ class Operator:
         if any(reporter.holds_all(forget_after) for reporter in self.reporters.values()):
             return [None]
         if not self.is_source:
-            return [low for reporter in self.reporters.values() for low in reporter.groups.values()]
+            return [r.least_group() for r in self.reporters.values() if r.groups]
         hosts = self.hosts()
         if (has_input or self.upstreams) and not hosts.has_roster and not hosts.counting():
             return []  # it starts from stamps alone

@@ -1,0 +1,103 @@
+"""Whether an application has room for what a report brings: hosts of rosters, and key groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace.server.reporter import RefusedError
+from tailrace.server.wording import shown_some
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tailrace.server.identity import Rival
+    from tailrace.server.protocol import OperatorReport, Report
+    from tailrace.server.reporter import Reporter
+    from tailrace.server.state import App, Limits
+
+
+def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], limits: Limits) -> bool:
+    """Refuses rosters and key groups that exceed a limit.
+
+    What progress brings isn't refused: hosts above the limit hold their source, so that no row of somebody's
+    stops a query.
+
+    Args:
+        app: before the report is taken in.
+        report: the client's.
+        gone: whose place the client takes, by operator.
+        limits: of the server.
+
+    Returns:
+        Whether there is room for the rosters only if hosts leave that they don't name.
+
+    Raises:
+        RefusedError: there is no room.
+    """
+    leave = {id(rival.reporter) for rivals in gone.values() for rival in rivals}
+    stay = [r for o in app.operators.values() for r in o.reporters.values() if id(r) not in leave]
+    _check_groups(app, report, stay, limits)
+    return _check_rosters(app, report, stay, limits)
+
+
+def _check_rosters(app: App, report: Report, stay: Sequence[Reporter], limits: Limits) -> bool:
+    more, least, names = 0, 0, []
+    for reported in report.operators:
+        if reported.roster is None:
+            continue
+        roster = set(reported.roster)
+        if len(roster) > limits.hosts:
+            raise RefusedError(
+                f"{reported.operator!r} has a roster of {len(roster):,} hosts, and a source has at most "
+                f"{limits.hosts:,}"
+            )
+        own = _own(app, report.client, reported)
+        known = 0 if own is None else len(own.hosts)
+        whole = len(roster) if own is None else known + len(own.hosts.unknown(roster))
+        more += (whole if whole <= limits.hosts else len(roster)) - known
+        # An empty one makes those count that were seen: nobody leaves.
+        least += (len(roster) if roster else known) - known
+        names.append(reported.operator)
+    if not names:
+        return False
+    hosts = sum(len(reporter.hosts) for reporter in stay)
+    if hosts + least > limits.app_hosts and least > 0:
+        raise RefusedError(
+            f"{app.name!r} would have {hosts + least:,} hosts, and an application has at most "
+            f"{limits.app_hosts:,} hosts: shorten the roster of {shown_some(names)}, or remove what is gone"
+        )
+    return hosts + more > limits.app_hosts
+
+
+def _check_groups(app: App, report: Report, stay: Sequence[Reporter], limits: Limits) -> None:
+    more = 0
+    for reported in report.operators:
+        own = _own(app, report.client, reported)
+        known = {} if own is None else own.groups
+        groups = len(reported.low_watermarks)
+        if own is None or not own.keeps_groups(reported.key_groups):
+            more -= len(known)
+        else:
+            groups = len(reported.low_watermarks.keys() - known.keys())
+            if groups and groups + len(known) > limits.groups:
+                groups += len(known)
+        if groups > limits.groups:
+            raise RefusedError(
+                f"{reported.operator!r} would have {groups:,} key groups, and an operator has at most "
+                f"{limits.groups:,} key groups of a query: say with key_groups how many there are now, or "
+                "remove it first"
+            )
+        more += groups
+    if more <= 0:
+        return
+    groups = more + sum(len(reporter.groups) for reporter in stay)
+    if groups > limits.app_groups:
+        raise RefusedError(
+            f"{app.name!r} would have {groups:,} key groups, and an application has at most "
+            f"{limits.app_groups:,} key groups: remove what is gone"
+        )
+
+
+def _own(app: App, client: str, reported: OperatorReport) -> Reporter | None:
+    operator = app.operators.get(reported.operator)
+    return None if operator is None else operator.reporters.get(client)

@@ -122,6 +122,10 @@ object RowSort {
     * column) and one of zeros ("", false, the least number), which must not stand mixed.
     */
   private def settleLongKeys(rows: RowBuffer, order: Array[Int]): Unit = {
+    // On a tie the order by time below survives.
+    val byWholeKey = new IndexSort {
+      override protected def compare(a: Int, b: Int): Int = rows.compareKeys(a, b)
+    }
     var start = 0
     while (start < order.length) {
       val prefix = rows.keyPrefix(order(start))
@@ -132,33 +136,8 @@ object RowSort {
         unsettled |= rows.keyLength(order(end)) != length
         end += 1
       }
-      if (unsettled && end - start > 1) mergeSort(rows, order, start, end, new Array[Int](end - start))
+      if (unsettled) byWholeKey.sort(order, start, end)
       start = end
     }
   }
-
-  private def mergeSort(rows: RowBuffer, order: Array[Int], start: Int, end: Int, scratch: Array[Int]): Unit =
-    if (end - start > 1) {
-      val middle = (start + end) >>> 1
-      mergeSort(rows, order, start, middle, scratch)
-      mergeSort(rows, order, middle, end, scratch)
-      if (rows.compareKeys(order(middle - 1), order(middle)) > 0) {
-        val leftSize = middle - start
-        System.arraycopy(order, start, scratch, 0, leftSize)
-        var left = 0
-        var right = middle
-        var out = start
-        while (left < leftSize) {
-          // On a tie the left one goes first: the order by time below must survive.
-          if (right < end && rows.compareKeys(scratch(left), order(right)) > 0) {
-            order(out) = order(right)
-            right += 1
-          } else {
-            order(out) = scratch(left)
-            left += 1
-          }
-          out += 1
-        }
-      }
-    }
 }

@@ -21,6 +21,7 @@ private[sync] final class ReleasedRows(
   private val gathered = new FlushingRows(rows, bufferBytes, () => spill(), makeRoom)
   private val parts = new ArrayBuffer[ScratchRun]
 
+  private val byBytes = new ReleasedOrder(rows)
   private var order = new Array[Int](0)
   private var position = -1
 
@@ -53,7 +54,7 @@ private[sync] final class ReleasedRows(
 
   /** Gives the memory of its rows back. */
   def spill(): Unit = if (!rows.isEmpty) {
-    val byKey = sorted
+    val byKey = byBytes.sorted
     // A run wants rows of one key and time by number, and they are in the order of their bytes.
     byKey.indices.foreach(i => rows.renumber(byKey(i), i.toLong))
     // One bucket, or two if there are times before the epoch.
@@ -70,7 +71,7 @@ private[sync] final class ReleasedRows(
   /** Begins to hand the rows out. */
   def start(): Unit =
     if (parts.isEmpty) {
-      order = sorted
+      order = byBytes.sorted
     } else {
       spill()
       parts.flatMap(_.sections).foreach { live =>
@@ -81,41 +82,15 @@ private[sync] final class ReleasedRows(
       }
     }
 
-  /** By key and time. Of rows of one key and time the one whose bytes come first is the first: it isn't chance which one gets
-    * the match.
-    */
-  private def sorted: Array[Int] = {
-    val order = RowSort.byKeyTimeAndSeq(rows)
-    var i = 1
-    while (i < order.length) {
-      var at = i
-      while (at > 0 && isTie(order(at - 1), order(at)) && compareValues(order(at - 1), order(at)) > 0) {
-        val row = order(at)
-        order(at) = order(at - 1)
-        order(at - 1) = row
-        at -= 1
-      }
-      i += 1
-    }
-    order
-  }
-
-  private def isTie(a: Int, b: Int): Boolean = rows.time(a) == rows.time(b) && !differs(a, b)
-
-  private def compareValues(a: Int, b: Int): Int =
-    RowLayout.compareValues(rows.base(a), rows.at(a), rows.base(b), rows.at(b))
-
   /** Goes on to the next row. @return false if there is none */
   def next(): Boolean =
     if (cursors.nonEmpty) nextMerged()
     else {
       position += 1
-      if (position < order.length) first = position == 0 || differs(order(position - 1), order(position))
+      if (position < order.length)
+        first = position == 0 || byBytes.differs(order(position - 1), order(position))
       position < order.length
     }
-
-  private def differs(a: Int, b: Int): Boolean =
-    rows.keyPrefix(a) != rows.keyPrefix(b) || (!rows.prefixesAreKeys && rows.compareKeys(a, b) != 0)
 
   private def nextMerged(): Boolean = {
     if (current != null) {

@@ -1,0 +1,30 @@
+package io.tailrace.sync
+
+import io.tailrace.state.{IndexSort, RowBuffer, RowLayout, RowSort}
+
+/** The order in which rows are released: by key and time, and of one key and time by their bytes, so that it isn't chance
+  * which one gets the match. Rows with one key and time are few where ids are unique; where they aren't (a key that is
+  * empty, times in whole seconds) they may be all.
+  */
+private[sync] class ReleasedOrder(rows: RowBuffer) extends IndexSort {
+  override protected def compare(a: Int, b: Int): Int =
+    RowLayout.compareValues(rows.base(a), rows.at(a), rows.base(b), rows.at(b))
+
+  def sorted: Array[Int] = {
+    val order = RowSort.byKeyTimeAndSeq(rows)
+    var start = 0
+    while (start < order.length) {
+      var end = start + 1
+      while (end < order.length && isTie(order(start), order(end))) end += 1
+      sort(order, start, end)
+      start = end
+    }
+    order
+  }
+
+  private def isTie(a: Int, b: Int): Boolean = rows.time(a) == rows.time(b) && !differs(a, b)
+
+  /** Whether the keys of two rows do. */
+  final def differs(a: Int, b: Int): Boolean =
+    rows.keyPrefix(a) != rows.keyPrefix(b) || (!rows.prefixesAreKeys && rows.compareKeys(a, b) != 0)
+}

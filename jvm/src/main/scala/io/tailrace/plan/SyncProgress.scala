@@ -87,6 +87,8 @@ final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case p: SyncProgress =>
       SyncProgressExec(p.side, p.partitions, p.time, p.settings, planLater(p.child)) :: Nil
+    // A plan that is looked at before there is a query.
+    case Synced(side, _) => planLater(side) :: Nil
     case SyncedInQuery(side, end) => SyncedExec(planLater(side), planLater(end)) :: Nil
     case EventTimeWatermark(id, _, _, end: SyncEnd) =>
       SyncReportExec(end.settings, SyncEndExec(session, id, end.output.head, end.settings)) :: Nil

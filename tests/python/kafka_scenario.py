@@ -14,6 +14,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import kafka_producers
@@ -271,6 +272,58 @@ def synced(scenario: Scenario) -> dict[str, Any]:
     return found
 
 
+def synced_again(scenario: Scenario) -> dict[str, Any]:
+    """A query fails between a batch's offsets and its commit, and the next start runs the batch again."""
+    noon = 1767268800
+    for topic, partitions in (("asks", 1), ("shows", 2)):
+        lines = [(f"k{i} {noon + i}", i % partitions) for i in range(20)]
+        frame = scenario.spark.createDataFrame(lines, "value string, partition int")
+        scenario.write(frame.coalesce(1), topic)
+
+    def side(topic: str) -> DataFrame:
+        words = F.split(F.col("value").cast("string"), " ")
+        at = F.timestamp_seconds(words[1].cast("long"))
+        return scenario.stream(topic).select(words[0].alias("id"), at.alias("at"), "topic", "partition")
+
+    def run_twice(name: str, trigger: dict[str, Any], **options: int) -> dict[str, Any]:
+        joined = tailrace.sync_join(
+            side("asks"),
+            side("shows"),
+            on="id",
+            left_time="at",
+            right_time="at",
+            window="1 minute",
+            sync_delay="5 seconds",
+            **options,
+        ).select("id", F.col("at_right").isNotNull().alias("matched"))
+        rows: list[list[Any]] = []
+        failures = ["as the test wants it"]
+
+        def take(batch: DataFrame, _: int) -> None:
+            found = [[row.id, row.matched] for row in batch.collect()]
+            if failures:
+                raise RuntimeError(failures.pop())
+            rows.extend(found)
+
+        writer = joined.writeStream.foreachBatch(take).trigger(**trigger)
+        ends = []
+        for _ in range(2):
+            query = writer.option("checkpointLocation", str(scenario.root / name)).start()
+            try:
+                query.processAllAvailable()
+                ends.append("done")
+            except StreamingQueryException as error:
+                ends.append("failed" if "as the test wants it" in str(error) else str(error))
+            query.stop()
+        return {"ends": ends, "rows": sorted(rows)}
+
+    return {
+        "plain": run_twice("again-1", {"processingTime": "0 seconds"}),
+        "held back": run_twice("again-2", {"processingTime": "0 seconds"}, max_pending=5),
+        "available now": run_twice("again-3", {"availableNow": True}, max_pending=5),
+    }
+
+
 def main() -> None:
     servers, root, name = sys.argv[1:]
     scenarios: dict[str, Callable[[Scenario], dict[str, Any]]] = {
@@ -278,6 +331,7 @@ def main() -> None:
         "label-join": label_join,
         "stamps": stamps,
         "synced": synced,
+        "synced-again": synced_again,
         "misuse": kafka_producers.misuse,
         "anew": kafka_producers.anew,
         "spread": kafka_producers.spread,

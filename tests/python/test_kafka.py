@@ -122,3 +122,15 @@ def test_a_synced_join_waits_for_a_partition_that_has_sent_nothing(
     assert ["b", None] in back["rows"]
     # All bids of ten seconds past noon: the slowest partition is at thirty.
     assert len(back["rows"]) == 62
+
+
+def test_a_synced_join_that_failed_before_its_batch_was_committed_goes_on(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic("asks", 1)
+    kafka_broker.create_topic("shows", 2)
+    found = _run(kafka_broker, tmp_path, "synced-again")
+    # The partitions of the right topic have been read up to 18 and 19 seconds past noon.
+    for name in ("plain", "held back", "available now"):
+        assert found[name]["ends"] == ["failed", "done"], name
+        assert found[name]["rows"] == sorted([f"k{i}", True] for i in range(13)), name

@@ -22,6 +22,9 @@ final class FakeTopics(val name: String) {
   private val records = mutable.TreeMap.empty[(String, Int), mutable.ArrayBuffer[FakeRecord]]
   private val readable = mutable.Map.empty[(String, Int), Long]
 
+  /** A batch reads no more records of a partition. */
+  @volatile var mostPerBatch = Long.MaxValue
+
   def add(topic: String, partition: Int, rows: FakeRecord*): Unit = synchronized {
     records.getOrElseUpdate((topic, partition), mutable.ArrayBuffer.empty) ++= rows: Unit
   }
@@ -98,15 +101,24 @@ private final class FakeTopicsTable(topics: String) extends Table with SupportsR
 private final class FakeTopicsStream(topics: FakeTopics)
     extends MicroBatchStream
     with SupportsTriggerAvailableNow {
+  // As Kafka's source, which has nothing to say before Spark has asked it for the end of a batch.
+  private var latest: FakeOffset = _
+
   override def prepareForTriggerAvailableNow(): Unit = ()
   override def initialOffset(): Offset = FakeOffset(topics.ends._1.ends.view.mapValues(_ => 0L).toMap)
   override def latestOffset(): Offset = topics.ends._2
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val before = start.asInstanceOf[FakeOffset].ends
-    // A partition never goes back.
-    FakeOffset(topics.ends._2.ends.map { case (p, end) => p -> Math.max(end, before.getOrElse(p, 0L)) })
+    val (all, readable) = topics.ends
+    latest = all
+    FakeOffset(readable.ends.map { case (p, end) =>
+      val from = before.getOrElse(p, 0L)
+      // A partition never goes back.
+      p -> Math.max(from, if (end - from > topics.mostPerBatch) from + topics.mostPerBatch else end)
+    })
   }
-  override def reportLatestOffset(): Offset = topics.ends._1
+  override def reportLatestOffset(): Offset =
+    if (latest == null) throw new NullPointerException("nobody has asked for the latest offset") else latest
   override def deserializeOffset(json: String): Offset = {
     import org.json4s._
     val parsed = jackson.JsonMethods.parse(json) match {

@@ -3,7 +3,7 @@ package io.tailrace.sync
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.connector.read.streaming.{Offset, SupportsAdmissionControl}
+import org.apache.spark.sql.connector.read.streaming.Offset
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, UnionExec}
 import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan}
@@ -55,10 +55,7 @@ private[sync] object SourcePartitions {
       val columns = origins.flatten.map(_._2.name)
       val scan = scans.head
       val from = Option(scan.start).flatMap(offsets).getOrElse(Map.empty)
-      val latest = scan.stream match {
-        case stream: SupportsAdmissionControl => Option(stream.reportLatestOffset()).flatMap(offsets)
-        case _ => None
-      }
+      val latest = StreamInputs.latest(node.session, scan.stream).flatMap(offsets)
       Option(scan.end).flatMap(offsets).filter(_ => columns.forall(Columns.contains)).map { read =>
         read.toSeq
           .map { case (partition, end) =>

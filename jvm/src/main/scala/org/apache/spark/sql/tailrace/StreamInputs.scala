@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.{
+  Offset,
   ReadAllAvailable,
   ReadMaxFiles,
   SparkDataStream,
@@ -53,7 +54,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     assigned.orElse(subscribed).getOrElse(found)
   }
 
-  /** Whether the batch that runs has rows that the one before it had not. */
+  /** Whether the batch that runs, or that Spark is making, has rows that the one before it had not. */
   def hasNew: Boolean = {
     val context = execution.getLatestExecutionContext()
     streams.exists { stream =>
@@ -69,7 +70,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
 
   private def isUnread(stream: SparkDataStream): Boolean = {
     val context = execution.getLatestExecutionContext()
-    val latest = context.latestOffsets.get(stream).filter(_ != null).map(_.json)
+    val latest = StreamInputs.latest(execution, stream).map(_.json)
     val end = context.endOffsets.get(stream).filter(_ != null).map(_.json)
     stream match {
       case _ if latest.isDefined => latest != end
@@ -98,6 +99,16 @@ object StreamInputs {
       execution.logicalPlan.collect { case n if isNode(n) => n.collectLeaves() }.flatten
     )
   }
+
+  /** How far a stream could have been read when the batch of this thread was made; none: its source doesn't say, or Spark
+    * hasn't asked it: a batch that a start runs again was made by the one before. The source itself is not to be asked:
+    * Kafka's fails before Spark has.
+    */
+  def latest(session: SparkSession, stream: SparkDataStream): Option[Offset] =
+    latest(StreamingRun.execution(session), stream)
+
+  private def latest(execution: StreamExecution, stream: SparkDataStream): Option[Offset] =
+    execution.getLatestExecutionContext().latestOffsets.get(stream).filter(_ != null)
 
   /** All that the query reads. */
   def all(session: SparkSession): StreamInputs = {

@@ -54,7 +54,13 @@ def sync_join(
     held until it is joined, or until the slowest left partition is past what it may be joined by.
 
     `sync_delay` has to cover how long after its left row a right row is made, and how far records jump back
-    in time within a partition, together. Records that jump further are counted as `possibly_missed`.
+    in time within a partition, together. Records that jump further are counted as `possibly_missed`, and so
+    are right records that come when a left row in their reach may be out; those before the sync time are
+    counted as `late`.
+
+    A `where` in front of the join hides how far a partition is: one that gives nothing but records that are
+    filtered is waited for, and `waits_for` says "filtered". With `stall_after` nobody waits for it when it
+    has given nothing else for so long, and is read to its end; what comes of it then may be late.
 
     Progress is in the query's `observedMetrics["tailrace.sync_join"]` (with another `name`: that name): how
     far the join is, what it holds, and which partition it waits for, how far behind that is and for how long.
@@ -81,7 +87,8 @@ def sync_join(
             that becomes of all partitions of a side, the join goes on with the other side's time. "fail": the
             query stops with its name.
         left_on_stall: the same for left partitions, which right rows wait for. None: as `on_stall`.
-        stall_after: after how long; needed for "exclude" and "fail". None: a minute, for a warning. Time in
+        stall_after: after how long; needed for "exclude" and "fail", and to go on without a partition whose
+            records are all filtered before the join. None: a minute, for a warning. Time in
             which the query is down or nobody gives anything doesn't count: a micro-batch counts an eighth of
             it at the most.
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
@@ -100,7 +107,7 @@ def sync_join(
         unmatched_right: what becomes of right rows that nobody has joined: "drop" counts them, "emit" lets
             them come out with nulls in the left columns but the keys.
         max_pending: rows held of a side, above which its partitions that are ahead aren't read any more;
-            for Kafka. None: any number.
+            for Kafka. A run with `availableNow` reads all there is, however much it holds. None: any number.
         suffix: what is put behind the name of a right column that the left side has too.
         name: of the join in the checkpoint and in the query's progress; never change it.
 

@@ -1,10 +1,13 @@
 package io.tailrace.api
 
-import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.{DataFrame, Row}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.common.TailraceAnalysisException
-import io.tailrace.testkit.{FakeRecord, FakeTopics, SparkSuite, TempDirectory}
+import io.tailrace.sync.SyncJoinExec
+import io.tailrace.testkit.{FakeRecord, FakeTopics, SparkSuite, TempDirectory, Warnings}
 
 /** `max_pending`: while a partition stalls, the others are not read beyond it. */
 final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
@@ -81,6 +84,54 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
       while (spark.table("pending").count() < 58 && System.nanoTime < deadline) Thread.sleep(100)
       assert(spark.table("pending").count() == 58)
     } finally query.stop()
+  }
+
+  test("a run that ends by itself reads all there is, however much it holds, and says once what it leaves") {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    bids.add("bids", 0, rows(0 until 60): _*)
+    impressions.add("impressions", 0, rows(0 until 60): _*)
+    impressions.add("impressions", 1, FakeRecord("other", 0, -1))
+    Seq(bids, impressions).foreach(_.mostPerBatch = 25)
+    val told = Warnings.of(classOf[SyncJoinExec].getName) {
+      val query = join(bids, impressions)
+        .select("id", "id_right")
+        .writeStream
+        .format("noop")
+        .trigger(Trigger.AvailableNow())
+        .option("checkpointLocation", s"$directory/checkpoint")
+        .start()
+      query.awaitTermination()
+      assert(read(query) == 2 * 60 + 1)
+      assert(observed(query).getAs[Long]("held_left") == 60)
+    }
+    assert(told.count(_.startsWith("TAILRACE_SYNC_HELD")) == 1 && told.last.contains("60 left rows"))
+  }
+
+  test("a batch that was not committed is run again in the next start, whose sources nobody has asked yet") {
+    Seq(Trigger.ProcessingTime(0), Trigger.AvailableNow()).zipWithIndex.foreach { case (trigger, i) =>
+      val (bids, impressions) = (new FakeTopics(s"bids-$i"), new FakeTopics(s"impressions-$i"))
+      bids.add("bids", 0, rows(0 until 10): _*)
+      impressions.add("impressions", 0, rows(0 until 10): _*)
+      impressions.add("impressions", 1, rows(0 until 10): _*)
+      val failing = new AtomicBoolean(true)
+      def begin(): StreamingQuery = join(bids, impressions)
+        .select("id", "id_right")
+        .writeStream
+        .trigger(trigger)
+        .option("checkpointLocation", s"$directory/again-$i")
+        .foreachBatch { (batch: Dataset[Row], _: Long) =>
+          batch.collect(): Unit
+          if (failing.getAndSet(false)) throw new IllegalStateException("as the test wants it")
+        }
+        .start()
+      assert(intercept[Exception](begin().processAllAvailable()).getMessage.contains("as the test wants it"))
+      val query = begin()
+      try {
+        query.processAllAvailable()
+        assert(read(query) == 30)
+        assert(observed(query).getAs[Long]("held_left") == 2)
+      } finally query.stop()
+    }
   }
 
   test("sources whose partitions can't be held back are refused by name") {

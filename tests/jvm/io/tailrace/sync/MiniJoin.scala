@@ -46,7 +46,8 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
           partition,
           rules.side(side).latest(partition),
           settings.syncDelay,
-          rules.lateBefore(side)
+          rules.lateBefore(side),
+          rules.missedBefore(side)
         )
       )
       .see(time)

@@ -3,7 +3,7 @@ package io.tailrace.sync
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.Row
-import org.apache.spark.util.CollectionAccumulator
+import org.apache.spark.util.AccumulatorV2
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.sync.SyncSide.{Left, Right}
@@ -14,7 +14,7 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
     SyncMatrixSuite.settings,
     new SyncLog(new Path(directory.toURI), new Configuration),
     new Accumulators {
-      override def make[T](): CollectionAccumulator[T] = new CollectionAccumulator[T]
+      override def register[A <: AccumulatorV2[_, _]](accumulator: A): A = accumulator
     },
     retain = 2
   )
@@ -23,8 +23,14 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
     override def hasUnread(side: SyncSide): Boolean = false
   }
 
-  private def told(task: Int, name: String, latest: Long, jumps: Long = 0): TaskRead =
-    TaskRead(task, Seq(PartitionRead(name, latest, 1, jumps, 0)))
+  private def told(
+      task: Int,
+      name: String,
+      latest: Long,
+      jumps: Long = 0,
+      rows: Long = 1
+  ): (Int, TaskRead) =
+    task -> TaskRead(rows, Seq(PartitionRead(name, latest, rows, jumps, 0)))
 
   test(
     "a batch is judged as it was begun, before and after its end, which is the same however often it is asked for"
@@ -51,14 +57,22 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
     assert(join.read(Left, 1, 0).lateBefore == SyncTimes.Unknown)
   }
 
-  test("of tasks that a sink has run twice one counts, and of a partition that several have read all do") {
+  test(
+    "of tasks that a sink has run twice the one that has read further counts, and of a partition that several have read all do"
+  ) {
     val join = run
     val held = join.held(0)
     Seq(SyncHeld(0, 1, 2, None, None), SyncHeld(1, 10, 20, None, None), SyncHeld(0, 3, 4, None, None))
       .foreach(held.add)
     val read = join.read(Right, 0, 0).read
-    Seq(told(0, "b", 100, jumps = 1), told(1, "b", 120, jumps = 2), told(0, "b", 100, jumps = 1))
-      .foreach(read.add)
+    Seq(
+      told(0, "b", 100, jumps = 1, rows = 7),
+      told(1, "b", 120, jumps = 2),
+      told(0, "b", 60, rows = 3),
+      told(0, "b", 100, jumps = 1, rows = 7)
+    ).foreach(read.add)
+    // A plan whose nodes are asked for their rows twice.
+    join.read(Right, 0, 0).read.add(told(1, "b", 110, rows = 0))
     join.end(0, nothingListed)
     val metrics: Row = join.metrics
     assert(metrics.getAs[Long]("held_left") == 13 && metrics.getAs[Long]("held_right") == 24)

@@ -15,13 +15,13 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
   private def folder: File = new File(directory, "join")
   private def log: SyncLog = new SyncLog(new Path(folder.getPath), new Configuration)
 
-  private def file(release: Long): SyncFile = SyncFile(
+  private def file(release: Long, filteredMs: Long = 6): SyncFile = SyncFile(
     SyncTimes(release, release - 5),
     SideState(release + 1, Seq(PartitionState("clicks-0", release + 2, 0, excluded = false))),
     SideState(
       release + 3,
       Seq(
-        PartitionState("views-0", SyncTimes.Unknown, 7, excluded = false),
+        PartitionState("views-0", SyncTimes.Unknown, 7, excluded = false, filteredMs = filteredMs),
         PartitionState("", 8, 9, excluded = true)
       )
     )
@@ -90,19 +90,35 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_STATE_FILE_CORRUPT")(other.load(2))
   }
 
-  private def bytes(format: String, notSilent: String): String =
+  /** @param format   and what follows it, up to the times
+    * @param notSilent how that is written
+    * @param filtered  for how long, of each partition; or nothing
+    */
+  private def bytes(format: String, notSilent: String, filtered: String*): String = {
+    val ends = filtered ++ Seq.fill(3 - filtered.size)("")
     "54525350" + format + "0000000000001000" + "0000000000000ffb" +
-      "0000000000001001" + "00000001" + "00000008" + "636c69636b732d30" + "0000000000001002" + notSilent + "00" +
+      "0000000000001001" + "00000001" + "00000008" + "636c69636b732d30" + "0000000000001002" + notSilent + "00" + ends.head +
       "0000000000001003" + "00000002" +
-      "00000007" + "76696577732d30" + "8000000000000000" + "0000000000000007" + "00" +
-      "00000000" + "0000000000000008" + "0000000000000009" + "01"
+      "00000007" + "76696577732d30" + "8000000000000000" + "0000000000000007" + "00" + ends(1) +
+      "00000000" + "0000000000000008" + "0000000000000009" + "01" + ends(2)
+  }
+  private val zero = "0000000000000000"
 
-  test("the bytes of format 2") {
+  private def read(hex: String): SyncFile = {
+    val bytes = HexFormat.of.parseHex(hex)
+    val check = java.nio.ByteBuffer.allocate(4).putInt(Checksum.of(bytes, bytes.length)).array
+    SyncFile.decode(bytes ++ check, "file", "j/1")
+  }
+
+  test("the bytes of format 3") {
     val written = SyncFile.encode(file(0x1000), "j/1")
     assert(
       HexFormat.of.formatHex(written.dropRight(4)) == bytes(
-        "00000002" + "00000003" + "6a2f31",
-        "0000000000000000"
+        "00000003" + "00000003" + "6a2f31",
+        zero,
+        zero,
+        "0000000000000006",
+        zero
       )
     )
     assert(SyncFile.decode(written, "file", "j/1") == file(0x1000))
@@ -112,11 +128,18 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     assert(SyncFile.decode(SyncFile.encode(marked, "j/1"), "file", "j/1") == marked)
   }
 
+  test("files of format 2 are read: they don't say for how long records were filtered") {
+    assert(read(bytes("00000002" + "00000003" + "6a2f31", zero)) == file(0x1000, filteredMs = 0))
+  }
+
   test("files of format 1 are read: their names may be others now, and who wasn't silent had -1") {
-    val old = HexFormat.of.parseHex(bytes("00000001", "ffffffffffffffff"))
-    val check = java.nio.ByteBuffer.allocate(4).putInt(Checksum.of(old, old.length)).array
-    val read = SyncFile.decode(old ++ check, "file", "j/1")
     def former(side: SideState) = side.copy(partitions = side.partitions.map(_.copy(isFormer = true)))
-    assert(read == file(0x1000).copy(left = former(file(0x1000).left), right = former(file(0x1000).right)))
+    val now = file(0x1000, filteredMs = 0)
+    assert(
+      read(bytes("00000001", "ffffffffffffffff")) == now.copy(
+        left = former(now.left),
+        right = former(now.right)
+      )
+    )
   }
 }

@@ -232,16 +232,70 @@ final class SyncPartitionsSuite extends AnyFunSuite {
     assert(partitions.left.condition("e").contains(PartitionCondition.Excluded))
   }
 
-  test("a partition that is read to its end and gives no row is no further behind than the others") {
+  private def all(b: ListedPartition) = Some(Seq(ListedPartition("a", Some(0L), isRead = true), b))
+  private val filtered = ListedPartition("b", Some(0L), isRead = true)
+
+  private def restarted(partitions: SyncPartitions, settings: SyncSettings = settings): SyncPartitions = {
+    val again = new SyncPartitions(settings)
+    again.restore(SyncFile.decode(SyncFile.encode(partitions.file, "join/1"), "file", "join/1"))
+    again
+  }
+
+  test(
+    "a partition that is read to its end and gives nothing but filtered records is waited for as one that stalls"
+  ) {
     val partitions = new SyncPartitions(settings)
-    def all(b: ListedPartition) = Some(Seq(ListedPartition("a", Some(0L), isRead = true), b))
-    val first = ListedPartition("b", Some(0L), isRead = true)
-    assert(partitions.listed(all(first), "l" -> 100)("a" -> 100).release == 90)
-    assert(partitions.listed(all(first.copy(unread = Some(5L))))("a" -> 200).release == 90)
-    assert(partitions.right.condition("b").contains(PartitionCondition.Slow))
-    assert(partitions.listed(all(first))("a" -> 300).release == 290)
-    // It isn't read any more: what comes of it may be as old as what came last.
-    assert(partitions.listed(all(first.copy(isRead = false)))("a" -> 400).release == 290)
+    assert(partitions.listed(all(filtered), "l" -> 100)("a" -> 100).release == Unknown)
+    assert(partitions.right.condition("b").contains(PartitionCondition.Filtered))
+    assert(partitions.listed(all(filtered))("a" -> 110).release == Unknown)
+    // What isn't read may be a row, or none: that neither counts nor begins anew.
+    assert(partitions.listed(all(filtered.copy(unread = Some(5L))))("a" -> 120).release == Unknown)
+    assert(partitions.right.condition("b").contains(PartitionCondition.Waiting))
+    assert(partitions.listed(all(filtered))("a" -> 130).release == Unknown)
+    assert(partitions.right.holder.exists(_.silentMs == 2))
+    assert(partitions.listed(all(filtered))("a" -> 200).release == 190)
+    assert(partitions.right.condition("b").contains(PartitionCondition.Running))
+    assert(partitions.listed(all(filtered))("a" -> 300).release == 290)
+    assert(restarted(partitions).file == partitions.file)
+    // It isn't read any more: what comes of it may be as old as what came last. It was heard a moment ago, too.
+    assert(partitions.listed(all(filtered.copy(isRead = false)))("a" -> 400).release == 290)
+    assert(partitions.right.stalled.isEmpty)
+    assert(partitions.listed(all(filtered))("a" -> 500).release == 490)
+    // A row: its partition is where it was, and nobody goes on without it.
+    assert(partitions.listed(all(filtered))("a" -> 600, "b" -> 495).release == 490)
+    assert(partitions.listed(all(filtered))("a" -> 700).release == 490)
+  }
+
+  test("one filtered record takes away nothing of what its partition is waited for") {
+    val partitions = new SyncPartitions(settings)
+    // The producer of b is behind by a hundred, and the half of its records is filtered.
+    (1 to 40).foreach { i =>
+      val b = if (i % 2 == 0) Nil else Seq("b" -> (i * 10L))
+      partitions.listed(all(filtered), "l" -> i.toLong)(("a" -> (100 + i * 10L)) +: b: _*): Unit
+      assert(partitions.right.low == (if (i % 2 == 0) i - 1 else i) * 10L, i)
+    }
+  }
+
+  test(
+    "without a time after which it has stalled nobody goes on without what is filtered, and that is told"
+  ) {
+    val partitions = new SyncPartitions(settings.copy(liftsFiltered = false))
+    (1 to 20).foreach { i =>
+      assert(partitions.listed(all(filtered), "l" -> i.toLong)("a" -> (100L + i)).release == Unknown)
+      assert(
+        partitions.stalled.map(_._2).filter(_.partition == "b").map(_.condition) ==
+          (if (i > 3) Seq(PartitionCondition.Filtered) else Nil),
+        i
+      )
+    }
+  }
+
+  test("a start doesn't forget for how long a partition has given nothing but filtered records") {
+    val first = new SyncPartitions(settings)
+    (1 to 3).foreach(i => first.listed(all(filtered), "l" -> 1)("a" -> (100L + i)))
+    val second = restarted(first)
+    assert(second.listed(all(filtered))("a" -> 110).release == Unknown)
+    assert(second.listed(all(filtered))("a" -> 120).release == 110)
   }
 
   test("names of format 1 that are others now aren't waited for") {
@@ -280,11 +334,23 @@ final class SyncPartitionsSuite extends AnyFunSuite {
   }
 
   test("rows that jump further back than the sync delay are counted, and those that are late") {
-    val reading = new PartitionReading("a", 100, 10, 95)
+    val reading = new PartitionReading("a", 100, 10, 95, 95)
     Seq(90L, 89, 94, 95, 120, 110, 109, 121).foreach(reading.see)
     assert(reading.read == PartitionRead("a", 121, rows = 8, jumps = 2, late = 3))
-    val first = new PartitionReading("b", Unknown, 10, Unknown)
+    val first = new PartitionReading("b", Unknown, 10, Unknown, Unknown)
     Seq(5L, -6).foreach(first.see)
     assert(first.read == PartitionRead("b", 5, 2, 1, 0))
+  }
+
+  test("right rows that would have found their left row, had they come sooner, are counted") {
+    val partitions = new SyncPartitions(settings.copy(window = 4))
+    partitions.batch("l" -> 100)("a" -> 100): Unit
+    assert(partitions.lateBefore(SyncSide.Right) == 90 && partitions.missedBefore(SyncSide.Right) == 94)
+    assert(partitions.missedBefore(SyncSide.Left) == partitions.lateBefore(SyncSide.Left))
+    val reading = new PartitionReading("a", 100, 10, 90, 94)
+    Seq(100L, 94, 93, 90, 89).foreach(reading.see)
+    assert(reading.read == PartitionRead("a", 100, rows = 5, jumps = 3, late = 1))
+    val none = new SyncPartitions(settings)
+    assert(SyncSide.values.forall(none.missedBefore(_) == Unknown))
   }
 }

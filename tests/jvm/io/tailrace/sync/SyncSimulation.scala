@@ -259,7 +259,8 @@ final class SyncSimulation(seed: Long) {
         !holdsRows,
         s"rows are held when all is over: ${join.times} ${SyncSide.values.map(join.partitions(_).state)}"
       )
-      check(wild || join.jumps == 0, s"${join.jumps} jumps")
+      // A row that jumps back may come when those that it joins may be out, and does so when nobody has waited for it.
+      check(wild || jump > 0 || wasExcluded || !lists || join.jumps == 0, s"${join.jumps} jumps")
       check(wild || wasExcluded || !lists || join.late == 0, s"${join.late} late rows")
     }
   }

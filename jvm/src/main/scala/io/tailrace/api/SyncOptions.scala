@@ -13,7 +13,8 @@ import io.tailrace.sync.{Duplicates, OnStall, SyncSettings}
   * @param leftPartition  the columns that say which source partition a left row was read from; empty: Kafka's
   * @param rightPartition likewise
   * @param onStall        "pause", "exclude" or "fail": what is done about a partition that holds the join and gives no rows
-  * @param stallAfter     after how long; needed to exclude or fail, and by default a minute to warn
+  * @param stallAfter     after how long; needed to exclude or fail, and to go on without a partition whose rows
+  *                       are all filtered; by default a minute to warn
   * @param duplicates     "emit", "drop" or "divert": what becomes of further rows of a key
   * @param unmatchedRight "drop" or "emit": what becomes of right rows that nobody has joined
   * @param maxPending     rows held of a side, above which partitions that are ahead aren't read
@@ -74,7 +75,8 @@ final case class SyncOptions(
       maxPending,
       leftStall,
       futureLimit.map(Durations.length("future_limit", _)),
-      future
+      future,
+      liftsFiltered = stallAfter.isDefined
     )
   }
 

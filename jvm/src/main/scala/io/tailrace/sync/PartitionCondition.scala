@@ -20,6 +20,9 @@ private[sync] object PartitionCondition {
   /** All that it has is read. */
   case object Idle extends PartitionCondition("idle")
 
+  /** All its records are filtered before the join, so nobody knows how far it is. */
+  case object Filtered extends PartitionCondition("filtered")
+
   /** The query doesn't read it, so that others can catch up. */
   case object Paused extends PartitionCondition("paused")
 

@@ -5,6 +5,7 @@ package io.tailrace.sync
   * @param before     the greatest time of the partition before
   * @param syncDelay  a row that is further behind the greatest time before it has jumped
   * @param lateBefore rows before that are late
+  * @param missedBefore rows before that, which aren't late, may have come after the row that they match
   * @param formerly   its name in files of format 1, if that was another one
   */
 private[sync] final class PartitionReading(
@@ -12,6 +13,7 @@ private[sync] final class PartitionReading(
     before: Long,
     syncDelay: Long,
     lateBefore: Long,
+    missedBefore: Long,
     formerly: Option[String] = None
 ) {
   private var latest = before
@@ -26,8 +28,11 @@ private[sync] final class PartitionReading(
     if (time > latest) {
       latest = time
       jumpsBefore = SyncTimes.before(time, syncDelay)
-    } else if (time < jumpsBefore) jumps += 1
-    if (time < lateBefore) late += 1
+    }
+    if (time < lateBefore) {
+      late += 1
+      if (time < jumpsBefore) jumps += 1
+    } else if (time < missedBefore || time < jumpsBefore) jumps += 1
   }
 
   /** A row that is further ahead of the clock than is believed.

@@ -16,8 +16,14 @@ import io.tailrace.progress.Silence
   *
   * @param tolerance how far behind the side a partition still is in time
   * @param silence   of both sides
+  * @param liftsFiltered whether nobody waits for a partition that has given nothing but filtered records for too long
   */
-private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, silence: Silence) {
+private[sync] final class SidePartitions(
+    tolerance: Long,
+    onStall: OnStall,
+    silence: Silence,
+    liftsFiltered: Boolean
+) {
   import SidePartitions._
 
   private val byName = mutable.LinkedHashMap.empty[String, SourcePartition]
@@ -45,13 +51,14 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, sile
       val partition = add(state.name)
       partition.latest = state.latest
       partition.mark = silence.clockMs - Math.max(0L, state.silentMs)
+      partition.rowMark = partition.mark - Math.max(0L, state.filteredMs)
       partition.excluded = state.excluded
       partition.isFormer = state.isFormer
     }
   }
 
   def state: Seq[PartitionState] = byName.values.toSeq.map { p =>
-    PartitionState(p.name, p.latest, silence.of(p.mark), p.excluded, p.isFormer)
+    PartitionState(p.name, p.latest, silence.of(p.mark), p.excluded, p.isFormer, p.mark - p.rowMark)
   }
 
   /** Takes a batch in; [[judge]] is to follow when both sides have. */
@@ -119,6 +126,7 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, sile
     val first = Math.max(furthest, others)
     byName.values.foreach { p =>
       p.mark = silence.mark(p.mark, passed, p.heard(hasUnread))
+      p.rowMark = silence.mark(p.rowMark, passed, p.heardRow(hasUnread))
       if (p.excluded) {
         if (p.isReading && isInTime(p)) p.excluded = false
       } else if (onStall == OnStall.Exclude && isSilentTooLong(p, first)) p.excluded = true
@@ -127,10 +135,13 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, sile
     follow()
   }
 
-  /** A partition that is read to its end and gives no row, for all are filtered, is no further behind than the others. */
-  private def liftFiltered(): Unit = {
+  /** A partition that is read to its end, and has given nothing but filtered records for so long that it would have stalled
+    * without them, is taken to be no further behind than the others. Not sooner: one filtered record says nothing of how far
+    * its producer is, and the next one may pass.
+    */
+  private def liftFiltered(): Unit = if (liftsFiltered) {
     val (filtered, giving) =
-      byName.values.filterNot(_.excluded).partition(p => p.isFiltered && p.unread.contains(0L))
+      byName.values.filterNot(_.excluded).partition(p => p.givesNothing && silence.isTooLong(p.rowMark))
     if (filtered.nonEmpty && giving.nonEmpty) {
       val slowest = giving.iterator.map(_.latest).min
       filtered.foreach(p => p.latest = Math.max(p.latest, slowest))
@@ -162,7 +173,14 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, sile
   def holder: Option[HeldBy] = slowest.map(describe)
 
   /** The one that holds the side, if it has been silent for too long. */
-  def stalled: Option[HeldBy] = slowest.filter(isSilentTooLong(_, Math.max(furthest, others))).map(describe)
+  def stalled: Option[HeldBy] = {
+    val first = Math.max(furthest, others)
+    slowest.filter(p => isSilentTooLong(p, first) || isFilteredTooLong(p, first)).map(describe)
+  }
+
+  private def isFilteredTooLong(partition: SourcePartition, furthest: Long): Boolean =
+    !liftsFiltered && partition.givesNothing && silence.isTooLong(partition.rowMark) &&
+      partition.latest < furthest
 
   private def describe(partition: SourcePartition): HeldBy = {
     val first = furthest
@@ -172,7 +190,7 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, sile
       if (partition.name == Nobody) "(none yet)" else partition.name,
       partition.latest,
       lag,
-      silence.of(partition.mark),
+      silence.of(if (partition.isFiltered) partition.rowMark else partition.mark),
       condition(partition, first)
     )
   }
@@ -182,10 +200,14 @@ private[sync] final class SidePartitions(tolerance: Long, onStall: OnStall, sile
     if (p.excluded) PartitionCondition.Excluded
     else if (p.isHeldBack) PartitionCondition.Paused
     else if (isSilentTooLong(p, Math.max(furthest, others))) PartitionCondition.Stalled
+    else if (p.givesNothing && isBehind(p, furthest)) PartitionCondition.Filtered
     else if (p.latest == SyncTimes.Unknown) PartitionCondition.Waiting
     else if (!p.isReading && !p.isFiltered && p.unread.contains(0L)) PartitionCondition.Idle
-    else if (p.latest < SyncTimes.before(furthest, tolerance)) PartitionCondition.Slow
+    else if (isBehind(p, furthest)) PartitionCondition.Slow
     else PartitionCondition.Running
+
+  private def isBehind(partition: SourcePartition, furthest: Long): Boolean =
+    partition.latest == SyncTimes.Unknown || partition.latest < SyncTimes.before(furthest, tolerance)
 
   /** None if the partition isn't known, or has left. */
   def condition(name: String): Option[PartitionCondition] = byName.get(name).map(condition(_, furthest))

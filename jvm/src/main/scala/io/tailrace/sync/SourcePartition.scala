@@ -8,6 +8,9 @@ import io.tailrace.progress.Heard
   */
 private[sync] final class SourcePartition(val name: String, var mark: Long) {
 
+  /** The same of the last row of it. Not after `mark`: records that are filtered are heard, and no rows. */
+  var rowMark: Long = mark
+
   /** The greatest event time that has been read of it. */
   var latest: Long = SyncTimes.Unknown
 
@@ -42,6 +45,18 @@ private[sync] final class SourcePartition(val name: String, var mark: Long) {
         case Some(_) => Heard.Yes
         case None => if (hasUnread) Heard.Unknown else Heard.No
       }
+
+  /** Whether there was a row. Of what isn't read nobody knows whether it is one. */
+  def heardRow(hasUnread: Boolean): Heard =
+    if (isReading) Heard.Yes
+    else if (isFiltered) { if (isAtItsEnd) Heard.No else Heard.Unknown }
+    else if (heard(hasUnread) == Heard.No) Heard.No
+    else Heard.Unknown
+
+  private def isAtItsEnd: Boolean = unread.contains(0L)
+
+  /** Whether the last batch has had all of it, and no row: nobody knows how far it is. */
+  def givesNothing: Boolean = isFiltered && isAtItsEnd
 }
 
 /** What is kept of a partition in the checkpoint.
@@ -49,20 +64,23 @@ private[sync] final class SourcePartition(val name: String, var mark: Long) {
   * @param latest   microseconds
   * @param silentMs for how long it has been silent
   * @param isFormer whether the name is one of format 1 that no row has had since
+  * @param filteredMs for how long it had given nothing but records that were filtered, before it was silent
   */
 private[sync] final case class PartitionState(
     name: String,
     latest: Long,
     silentMs: Long,
     excluded: Boolean,
-    isFormer: Boolean = false
+    isFormer: Boolean = false,
+    filteredMs: Long = 0
 )
 
 /** What a batch has read of a partition.
   *
   * @param latest   the greatest event time, in microseconds
   * @param rows     with an event time
-  * @param jumps    those that were more than the sync delay behind the greatest before them
+  * @param jumps    those that were more than the sync delay behind the greatest before them, or that came when what would
+  *                 have joined them may have been decided
   * @param late     those that came after what would have joined them had been decided
   * @param future   those that were further ahead of the clock than is believed
   * @param formerly its name in files of format 1, if that was another one

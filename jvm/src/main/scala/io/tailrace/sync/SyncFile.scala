@@ -5,15 +5,15 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import io.tailrace.progress.CheckedFile
 
-/** What one batch has left of a synced join's progress: format 2, big-endian, see `jvm/docs/formats.md`.
+/** What one batch has left of a synced join's progress: format 3, big-endian, see `jvm/docs/formats.md`.
   *
   * {{{
   *   "TRSP"(4) format(4) place(4 + n) release(8) left low(8)
-  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) flags(1)
+  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) flags(1) filtered ms(8)
   *   CRC-32C of all before(4)
   * }}}
   *
-  * Format 1 has no place. The names in it may be those of several partitions (they were values joined by `-`), and silence was -1 where the
+  * Format 2 has no filtered ms, format 1 no place either. The names in it may be those of several partitions (they were values joined by `-`), and silence was -1 where the
   * batch had rows of a partition.
   *
   * @param times what the batch after it is judged by
@@ -30,7 +30,7 @@ private[sync] final case class SideState(low: Long, partitions: Seq[PartitionSta
 
 private[sync] object SyncFile {
   private val Layout =
-    new CheckedFile(0x54525350, 2, "the progress of a synced join", oldest = 1, hasPlace = _ >= 2)
+    new CheckedFile(0x54525350, 3, "the progress of a synced join", oldest = 1, hasPlace = _ >= 2)
   private val Excluded = 1
   private val Former = 2
 
@@ -54,6 +54,7 @@ private[sync] object SyncFile {
       out.writeLong(p.latest)
       out.writeLong(p.silentMs)
       out.writeByte((if (p.excluded) Excluded else 0) | (if (p.isFormer) Former else 0))
+      out.writeLong(p.filteredMs)
     }
   }
 
@@ -83,7 +84,8 @@ private[sync] object SyncFile {
       latest,
       Math.max(0L, silentMs),
       (flags & Excluded) != 0,
-      format == 1 || (flags & Former) != 0
+      format == 1 || (flags & Former) != 0,
+      if (format < 3) 0L else Math.max(0L, in.readLong())
     )
   }
 }

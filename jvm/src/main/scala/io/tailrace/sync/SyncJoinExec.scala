@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOperatorStateInfo
 }
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan, StreamingRun}
+import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan, StreamingRun}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.join._
@@ -125,8 +125,9 @@ class SyncJoinExec(
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
     val another =
       takesOut(run.next) || run.needsBatch(Silence.nowMs) || isFollowed && closesMore(newInputWatermark)
-    // Spark asks when there is nothing more to read.
-    if (!another && StreamingRun.current(session).endsByItself) tellWhatIsHeld()
+    // Spark asks when it knows what the next batch would read.
+    if (!another && StreamingRun.current(session).endsByItself && !StreamInputs.all(session).hasNew)
+      tellWhatIsHeld()
     another
   }
 
@@ -135,7 +136,7 @@ class SyncJoinExec(
     val right = heldNow.values.map(_.right).sum
     if (left > 0) {
       logWarning(
-        s"TAILRACE_SYNC_HELD: all is read, and the join '${settings.name}' holds $left left rows and $right right ones: " +
+        s"TAILRACE_SYNC_HELD: the run ends, and the join '${settings.name}' holds $left left rows and $right right ones: " +
           "they come out in a later run, when the right side has been read past them"
       )
     }

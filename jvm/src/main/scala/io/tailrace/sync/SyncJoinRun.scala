@@ -6,7 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.SyncErrors
+import io.tailrace.common.{PartitionAccumulator, SyncErrors}
 import io.tailrace.progress.{InputWatermarks, Silence}
 
 /** The progress of one synced join in one run of a query, on the driver.
@@ -18,12 +18,14 @@ import io.tailrace.progress.{InputWatermarks, Silence}
   * Spark may ask for the end of a batch several times and gets the same answer.
   *
   * @param retain batches that the query must be able to go back by
+  * @param endsByItself whether the run reads what is there, and ends
   */
 private[sync] final class SyncJoinRun(
     settings: SyncSettings,
     log: SyncLog,
     accumulators: Accumulators,
-    retain: Int
+    retain: Int,
+    endsByItself: Boolean = false
 ) extends SyncRun
     with Logging {
   private val partitions = new SyncPartitions(settings)
@@ -34,7 +36,7 @@ private[sync] final class SyncJoinRun(
   private var judged = partitions.times
   private var judgedBefore = partitions.times
   private var heldBack = Map.empty[SyncSide, Set[String]].withDefaultValue(Set.empty)
-  private var reads = Map.empty[SyncSide, List[CollectionAccumulator[TaskRead]]].withDefaultValue(Nil)
+  private var reads = Map.empty[SyncSide, List[PartitionAccumulator[TaskRead]]].withDefaultValue(Nil)
   private var holds = List.empty[CollectionAccumulator[SyncHeld]]
   private var ended = -1L
   private var endedMs = 0L
@@ -67,10 +69,11 @@ private[sync] final class SyncJoinRun(
   }
 
   /** The partitions of a side that the next batch is not to read: more rows are held than the user wants. A start that has
-    * run no batch yet doesn't know how many are held, and reads all.
+    * run no batch yet doesn't know how many are held, and reads all. A run that ends by itself holds nothing back: it would
+    * end with what isn't read when those that are waited for have no more.
     */
   def holdBack(side: SyncSide): Set[String] = synchronized {
-    def isTooMany(held: Long) = isLoaded && settings.maxPending.exists(_ < held)
+    def isTooMany(held: Long) = !endsByItself && isLoaded && settings.maxPending.exists(_ < held)
     val names = side match {
       case SyncSide.Left if isTooMany(report.heldLeft) =>
         HoldBack.left(partitions.left.counted, partitions.times.release)
@@ -94,7 +97,7 @@ private[sync] final class SyncJoinRun(
 
   override def held(batch: Long): CollectionAccumulator[SyncHeld] = synchronized {
     begin(batch)
-    val accumulator = accumulators.make[SyncHeld]()
+    val accumulator = accumulators.register(new CollectionAccumulator[SyncHeld])
     holds ::= accumulator
     accumulator
   }
@@ -102,13 +105,14 @@ private[sync] final class SyncJoinRun(
   /** What the tasks of a side begin a batch with. */
   def read(side: SyncSide, batch: Long, clockMs: Long): SideTasks = synchronized {
     begin(batch)
-    val accumulator = accumulators.make[TaskRead]()
+    val accumulator = accumulators.register(new PartitionAccumulator[TaskRead])
     reads += side -> (accumulator :: reads(side))
     SideTasks(
       side,
       partitions.side(side).partitions.map(p => p.name -> p.latest).toMap,
       settings.syncDelay,
       partitions.lateBefore(side),
+      partitions.missedBefore(side),
       settings.believedThrough(clockMs),
       settings.onFuture,
       accumulator
@@ -162,7 +166,7 @@ private[sync] final class SyncJoinRun(
             s"which is ${by.condition.name}" + by.lag.fold("")(l =>
               s" and ${l / 1000} ms behind the furthest one"
             ) +
-            s": the join '${settings.name}' waits for it"
+            s": the join '${settings.name}' waits for it" + why(by.condition)
         )
       }
     }
@@ -171,6 +175,12 @@ private[sync] final class SyncJoinRun(
       logInfo(s"The join '${settings.name}' doesn't wait for the ${side.name} partition $partition any more")
     }
     warned = now
+  }
+
+  private def why(condition: PartitionCondition): String = condition match {
+    case PartitionCondition.Filtered =>
+      ". It has records, and what is before the join filters all of them: with stall_after the join goes on"
+    case _ => ""
   }
 
   private def excluded: Set[(SyncSide, String)] =

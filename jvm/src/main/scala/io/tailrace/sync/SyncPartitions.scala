@@ -16,9 +16,15 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   val left = new SidePartitions(
     Math.max(settings.window, settings.syncDelay),
     settings.onStallOf(SyncSide.Left),
-    silence
+    silence,
+    settings.liftsFiltered
   )
-  val right = new SidePartitions(settings.syncDelay, settings.onStallOf(SyncSide.Right), silence)
+  val right = new SidePartitions(
+    settings.syncDelay,
+    settings.onStallOf(SyncSide.Right),
+    silence,
+    settings.liftsFiltered
+  )
 
   private var decided = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
 
@@ -68,6 +74,15 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   def lateBefore(side: SyncSide): Long = side match {
     case SyncSide.Left => SyncTimes.before(decided.leftLow, settings.window)
     case SyncSide.Right => decided.release
+  }
+
+  /** Rows of a side with a time before it may have missed their match, though they aren't late. A right row joins left ones
+    * that are older than it, and of these some may have been released: had it come a batch sooner, it would have found them.
+    * Rows of a partition that counts aren't before it, in order.
+    */
+  def missedBefore(side: SyncSide): Long = side match {
+    case SyncSide.Left => lateBefore(side)
+    case SyncSide.Right => SyncRules.joinedThrough(decided.release, settings)
   }
 }
 

@@ -8,9 +8,8 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
-import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.SyncErrors
+import io.tailrace.common.{PartitionAccumulator, SyncErrors}
 import io.tailrace.progress.OnFuture
 
 /** Notes how far each source partition of a side has been read, and lets all rows pass.
@@ -43,7 +42,7 @@ final case class SyncProgressExec(
     val rows = child.execute()
     val batch = StreamingBatch.current(session)
     val begun = SyncRuns.of(session, settings).read(side, batch.batchId, batch.clockMs)
-    rows.mapPartitions(new SyncProgressPartition(begun, partitions, time, child.output, metrics))
+    rows.mapPartitionsWithIndex(new SyncProgressPartition(begun, partitions, time, child.output, metrics))
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): SyncProgressExec = copy(child = newChild)
@@ -53,6 +52,7 @@ final case class SyncProgressExec(
   *
   * @param latest     the greatest time of each partition that is known
   * @param lateBefore rows with a time before it are late
+  * @param missedBefore those with a time before it may have come after their match was decided
   * @param believed   the last event time that is believed
   * @param read       where tasks leave what they have read
   */
@@ -61,9 +61,10 @@ private[sync] final case class SideTasks(
     latest: Map[String, Long],
     syncDelay: Long,
     lateBefore: Long,
+    missedBefore: Long,
     believed: Long,
     onFuture: OnFuture,
-    read: CollectionAccumulator[TaskRead]
+    read: PartitionAccumulator[TaskRead]
 )
 
 /** One task. A function by inheritance: Spark need not look for closures in it. */
@@ -73,17 +74,17 @@ private[sync] final class SyncProgressPartition(
     time: Attribute,
     columns: Seq[Attribute],
     metrics: Map[String, SQLMetric]
-) extends (Iterator[InternalRow] => Iterator[InternalRow])
+) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
-  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+  override def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val readings = new PartitionReadings(begun, partitions, columns)
     val at = columns.indexWhere(_.exprId == time.exprId)
     var passed = 0L
     // However the task ends: a sink that takes no more rows, as a limit does, has taken those before.
-    TaskContext.get().addTaskCompletionListener[Unit] { context =>
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       val read = readings.read
-      if (read.nonEmpty) begun.read.add(TaskRead(context.partitionId(), read))
+      if (read.nonEmpty) begun.read.add(partition -> TaskRead(passed, read))
       metrics("numOutputRows") += passed
       metrics("jumpedRows") += read.map(_.jumps).sum
       metrics("lateRows") += read.map(_.late).sum
@@ -139,7 +140,7 @@ private[sync] final class PartitionReadings(
     val name = PartitionNames.of(values)
     val before = begun.latest.getOrElse(name, SyncTimes.Unknown)
     val formerly = Some(PartitionNames.formerly(values)).filter(_ != name)
-    new PartitionReading(name, before, begun.syncDelay, begun.lateBefore, formerly)
+    new PartitionReading(name, before, begun.syncDelay, begun.lateBefore, begun.missedBefore, formerly)
   }
 
   /** Of all partitions so far. */

@@ -4,19 +4,27 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.util.CollectionAccumulator
 
-/** What one task has read of a side.
-  *
-  * @param task its number
-  */
-private[sync] final case class TaskRead(task: Int, partitions: Seq[PartitionRead])
+import io.tailrace.common.{PartitionAccumulator, PartitionValue}
 
-/** What the tasks of a batch have told the driver. A sink may run a batch's tasks several times: of those of one number, the
-  * last one counts.
+/** What one task has read of a side. Of two runs over a partition the one of fewer rows has stopped sooner.
+  *
+  * @param rows those without a time, too
   */
+private[sync] final case class TaskRead(rows: Long, partitions: Seq[PartitionRead])
+    extends PartitionValue[TaskRead] {
+  override def max(other: TaskRead): TaskRead = if (other.rows > rows) other else this
+}
+
+/** What the tasks of a batch have told the driver. A sink may run a batch's tasks several times. */
 private[sync] object SyncReads {
 
-  def of(told: Seq[CollectionAccumulator[TaskRead]]): Seq[PartitionRead] =
-    last(told)(_.task)
+  /** Of the runs over a partition of a batch the furthest counts. */
+  def of(told: Seq[PartitionAccumulator[TaskRead]]): Seq[PartitionRead] =
+    told
+      .flatMap(_.value)
+      .groupMapReduce(_._1)(_._2)(_ max _)
+      .values
+      .toSeq
       .flatMap(_.partitions)
       .groupMapReduce(_.name)(identity)(plus)
       .values
@@ -35,8 +43,7 @@ private[sync] object SyncReads {
       one.formerly
     )
 
-  def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] = last(told)(_.partition)
-
-  private def last[T](told: Seq[CollectionAccumulator[T]])(number: T => Int): Seq[T] =
-    told.flatMap(_.value.asScala).map(t => number(t) -> t).toMap.values.toSeq
+  /** What a state partition holds is told when its version is committed: the last version is the one that is there. */
+  def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] =
+    told.flatMap(_.value.asScala).map(held => held.partition -> held).toMap.values.toSeq
 }

@@ -18,6 +18,10 @@ object SyncRules {
     if (through < time) Long.MaxValue else through
   }
 
+  /** Right rows from this time on are out of reach of left rows before `release`. */
+  def joinedThrough(release: Long, settings: SyncSettings): Long =
+    if (release == SyncTimes.Unknown) release else joinsThrough(release, settings)
+
   private def reach(settings: SyncSettings): Long = Math.min(settings.window, settings.syncDelay)
 
   /** Right rows up to this time (included) leave the state, when those that are released have found theirs: no left row

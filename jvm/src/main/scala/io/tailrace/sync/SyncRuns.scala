@@ -2,7 +2,7 @@ package io.tailrace.sync
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingRun
-import org.apache.spark.util.CollectionAccumulator
+import org.apache.spark.util.AccumulatorV2
 
 import io.tailrace.progress.PerRun
 
@@ -30,18 +30,18 @@ private[sync] object SyncRuns {
         () => run.logicalPlan.collect { case side: ReadsSide => side.settings.name }.toSet
       ),
       new Accumulators {
-        override def make[T](): CollectionAccumulator[T] = {
-          val accumulator = new CollectionAccumulator[T]
+        override def register[A <: AccumulatorV2[_, _]](accumulator: A): A = {
           session.sparkContext.register(accumulator)
           accumulator
         }
       },
-      session.sessionState.conf.minBatchesToRetain
+      session.sessionState.conf.minBatchesToRetain,
+      run.endsByItself
     )
   }
 }
 
-/** Makes accumulators that are registered with Spark. */
+/** Registers accumulators with Spark. */
 private[sync] trait Accumulators {
-  def make[T](): CollectionAccumulator[T]
+  def register[A <: AccumulatorV2[_, _]](accumulator: A): A
 }

@@ -12,6 +12,7 @@ import io.tailrace.progress.OnFuture
   * @param leftOnStall  for left partitions; none: as for right ones
   * @param futureLimitMicros how far ahead of the batch's clock an event time is believed; none: as far as it is
   * @param onFuture     what is done about rows further ahead
+  * @param liftsFiltered whether nobody waits for a partition that has given nothing but filtered records for `stallAfterMs`
   */
 final case class SyncSettings(
     name: String,
@@ -24,7 +25,8 @@ final case class SyncSettings(
     maxPending: Option[Long],
     leftOnStall: Option[OnStall] = None,
     futureLimitMicros: Option[Long] = None,
-    onFuture: OnFuture = OnFuture.Clamp
+    onFuture: OnFuture = OnFuture.Clamp,
+    liftsFiltered: Boolean = true
 ) {
   def onStallOf(side: SyncSide): OnStall = side match {
     case SyncSide.Left => leftOnStall.getOrElse(onStall)

@@ -159,3 +159,23 @@ def test_a_cycle_between_streams_is_diverted(trees: Trees) -> None:
         (3, [1, 2, 3], False),
         (1, [1, 2, 3, 1], True),
     ]
+
+
+def test_a_result_that_is_used_twice(trees: Trees) -> None:
+    # Spark runs op once for each use; one of the two says what goes round, and both give it.
+    trees.add("nodes", [(4, 0), (2, 0)], [(3, 1)])
+    looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback")
+    rows = trees.run(looped.unionAll(looped))
+    once = [(n, parent) for top, parent in ((4, 0), (2, 0), (3, 1)) for n in range(top)]
+    assert sorted(rows) == sorted(once * 2)
+    assert trees.log() == 0
+
+
+def test_a_result_that_is_used_twice_behind_a_watermark(trees: Trees) -> None:
+    trees.add("nodes", [(5, 12 * 60)], [(1, 12 * 60 + 30)], [(1, 12 * 60 + 31)])
+    timed = trees.stream("nodes").selectExpr("node", "timestamp_micros(parent * 60000000) AS at")
+    looped = tailrace.recursively(timed.withWatermark("at", "0 seconds"), down, mode="feedback")
+    both = looped.where("node % 2 = 0").unionAll(looped.where("node % 2 = 1"))
+    rows = trees.run(both.groupBy("at").count())
+    assert {at.strftime("%H:%M"): n for at, n in rows} == {"12:00": 5, "12:30": 1, "12:31": 1}
+    assert sum(o.numRowsDroppedByWatermark for p in rows.progress for o in p.stateOperators) == 0

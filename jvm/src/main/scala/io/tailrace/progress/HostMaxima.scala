@@ -80,10 +80,15 @@ private[progress] final class HostMaxima {
   private def grow(): Unit = {
     val old = cells
     cells = new Array(old.length * 2)
-    (0 until old.length by Width).filter(old(_) != 0).foreach { from =>
-      var to = firstOf(old(from))
-      while (cells(to) != 0) to = after(to)
-      System.arraycopy(old, from, cells, to, Width)
+    // Without a list of the cells, which would take as much memory as the names.
+    var from = 0
+    while (from < old.length) {
+      if (old(from) != 0) {
+        var to = firstOf(old(from))
+        while (cells(to) != 0) to = after(to)
+        System.arraycopy(old, from, cells, to, Width)
+      }
+      from += Width
     }
   }
 

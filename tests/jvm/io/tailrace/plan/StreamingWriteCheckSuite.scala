@@ -71,7 +71,7 @@ class StreamingWriteCheckSuite extends SparkSuite {
     }
   }
 
-  private val all = WriteModeCheck.names.filterNot(_ == "tailrace.write_windows")
+  private val all = WriteModeCheck.nodes.map(_._2).filterNot(_ == "tailrace.write_windows")
 
   test("real-time mode, with each operator") {
     // Spark asks first whether it knows the sink, and it doesn't know the test's.

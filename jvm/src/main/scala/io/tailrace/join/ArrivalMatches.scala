@@ -1,6 +1,5 @@
 package io.tailrace.join
 
-import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
 /** All matches between the rows of some sections, the probing ones, and those of other sections; both key-sorted. Works
@@ -58,19 +57,17 @@ final class ArrivalMatches(
         first.first()
         first
       }
-      while (cursor.isValid && (chunk.isEmpty || !share.isFull(chunk.bytes)) && append(cursor)) cursor.next()
+      while (
+        cursor.isValid && (chunk.isEmpty || !share
+          .isFull(chunk.bytes)) && chunk.appendIfRoom(cursor.base, cursor.at)
+      )
+        cursor.next()
       if (!cursor.isValid) closeOpen()
     }
     // A key-sorted section is in the order that the merge needs.
     merge.start(chunk, Array.range(0, chunk.size), sections)
     !chunk.isEmpty
   }
-
-  private def append(cursor: RunCursor): Boolean =
-    try {
-      chunk.appendRow(cursor.base, cursor.at)
-      true
-    } catch { case _: RowMemoryExhausted if !chunk.isEmpty => false }
 
   private def closeOpen(): Unit = {
     open.foreach(_.close())

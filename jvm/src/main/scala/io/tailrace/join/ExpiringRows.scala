@@ -2,7 +2,6 @@ package io.tailrace.join
 
 import java.util.PriorityQueue
 
-import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
 /** The rows of a time-sorted store after `from` (excluded) up to `through` (included), by time and
@@ -75,12 +74,11 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
     }
   }
 
-  private def append(source: Source, into: RowBuffer): Boolean =
-    try {
-      into.appendRow(source.cursor.base, source.cursor.at)
-      advance(source)
-      true
-    } catch { case _: RowMemoryExhausted if !into.isEmpty => false }
+  private def append(source: Source, into: RowBuffer): Boolean = {
+    val appended = into.appendIfRoom(source.cursor.base, source.cursor.at)
+    if (appended) advance(source)
+    appended
+  }
 
   /** How many rows it has handed out, of each section that it has read. */
   def taken: Map[LiveSection, Long] = sources.iterator.map(s => s.live -> s.taken).toMap

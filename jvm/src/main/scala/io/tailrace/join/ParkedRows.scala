@@ -1,6 +1,5 @@
 package io.tailrace.join
 
-import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state._
 
 /** Left rows for which there was no memory, in local files, sorted by key. They come back a few at a time; what of these
@@ -49,16 +48,15 @@ private[join] object ParkedRows {
     def fill(chunk: RowBuffer): Unit = {
       while (open.forall(!_.isValid) && nextSection()) {}
       open.foreach { cursor =>
-        while (cursor.isValid && (chunk.isEmpty || chunk.bytes < bytes) && append(chunk, cursor))
+        while (
+          cursor.isValid && (chunk.isEmpty || chunk.bytes < bytes) && chunk.appendIfRoom(
+            cursor.base,
+            cursor.at
+          )
+        )
           cursor.next()
       }
     }
-
-    private def append(chunk: RowBuffer, cursor: RunCursor): Boolean =
-      try {
-        chunk.appendRow(cursor.base, cursor.at)
-        true
-      } catch { case _: RowMemoryExhausted if !chunk.isEmpty => false }
 
     private def nextSection(): Boolean = {
       closeOpen()

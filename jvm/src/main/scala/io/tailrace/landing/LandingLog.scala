@@ -71,9 +71,7 @@ private[landing] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     try DurableFile.create(files, path)(_.write(LandingFile.encode(content, path.getName)))
     catch { case e: FileAlreadyExistsException => throw Errors.windowsTwoWriters(path.toString, e) }
 
-  private def names(directory: Path): Seq[String] =
-    try files.list(directory).toSeq.map(_.getPath.getName)
-    catch { case _: FileNotFoundException => Nil }
+  private def names(directory: Path): Seq[String] = DurableFile.names(files, directory)
 
   /** What files are written into before they get their names. */
   private def isLeftOver(name: String): Boolean = name.startsWith(".") && name.endsWith(".tmp")

@@ -39,7 +39,7 @@ private[landing] object QueryProgress {
   ): QueryProgress = {
     val nodes = LandedWatermark.sources(plan)
     val sources = QuerySource.of(session, nodes)
-    val low = LandedWatermark.of(plan, watermarkMs, node => QuerySource.low(node, sources))
+    val low = LandedWatermark.of(plan, watermarkMs, QuerySource.low(_, sources), SparkWatermark.after)
     val upstreams = server.toSeq.flatMap(QueryTopology.above(plan, _))
     QueryProgress(low.getOrElse(HostTable.Never), LandedWatermark.hasState(plan), sources, upstreams)
   }

@@ -12,7 +12,8 @@ import io.tailrace.common.ModeErrors
   */
 private[plan] object WriteModeCheck {
 
-  private val nodes: Seq[(Class[_], String)] = Seq(
+  /** Operators, as a user calls them. */
+  private[plan] val nodes: Seq[(Class[_], String)] = Seq(
     classOf[LabelJoin] -> "join",
     classOf[SyncJoin] -> "sync_join",
     classOf[FilterReplays] -> "filter_replays",
@@ -23,9 +24,6 @@ private[plan] object WriteModeCheck {
   ).map { case (node, name) => node -> s"tailrace.$name" }
 
   private val appendOnly = Seq("join", "sync_join", "write_windows").map("tailrace." + _).toSet
-
-  /** As a user calls them. */
-  val names: Seq[String] = nodes.map(_._2)
 
   /** The operators of a plan: those above first. */
   def operators(plan: LogicalPlan): Seq[String] = plan.collect { case node => name(node) }.flatten

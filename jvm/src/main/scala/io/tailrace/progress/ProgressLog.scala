@@ -104,14 +104,7 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
   }
 
   private def names(): Map[Long, String] =
-    try
-      files
-        .list(directory)
-        .toSeq
-        .map(_.getPath.getName)
-        .collect { case name @ Name(batch) => batch.toLong -> name }
-        .toMap
-    catch { case _: FileNotFoundException => Map.empty }
+    DurableFile.names(files, directory).collect { case name @ Name(batch) => batch.toLong -> name }.toMap
 }
 
 object ProgressLog {

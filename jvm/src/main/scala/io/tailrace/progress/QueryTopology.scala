@@ -97,8 +97,9 @@ private[progress] final class QueryTopology(
     case other => upstreams(StreamingPlan.inputs(other))
   }
 
-  /** A row at Spark's watermark is late, and one at ours isn't. Spark's begins at 0, which is none. */
-  private def micros(watermarkMs: Option[Long]): Long = watermarkMs.filter(_ > 0).fold(0L)(_ * 1000 + 1)
+  /** The beginning if there is none. */
+  private def micros(watermarkMs: Option[Long]): Long =
+    watermarkMs.fold(0L)(ms => Math.max(0L, SparkWatermark.after(ms)))
 }
 
 object QueryTopology {

@@ -1,11 +1,18 @@
 package io.tailrace.progress
 
-/** Spark's watermark out of a low watermark. A row at Spark's is late, one at ours isn't. */
-private[progress] object SparkWatermark {
+/** Spark's watermark, in milliseconds, and a low watermark, in microseconds. A row at Spark's is late, one at ours isn't.
+  *
+  * {{{
+  *   Spark's 12:00:00.000  ->  ours 12:00:00.000001
+  *   ours 12:00:00.000001  ->  Spark's 12:00:00.000
+  *   ours 12:00:00.000000  ->  Spark's 11:59:59.999
+  * }}}
+  */
+private[tailrace] object SparkWatermark {
 
-  /** The last whole millisecond before a time.
-    *
-    * @param low microseconds
-    */
+  /** The last whole millisecond before a time in microseconds. */
   def before(low: Long): Long = Math.floorDiv(low - 1, 1000L)
+
+  /** The first microsecond behind Spark's watermark; [[HostTable.Never]] for 0, which is none. */
+  def after(ms: Long): Long = if (ms <= 0) HostTable.Never else ms * 1000 + 1
 }

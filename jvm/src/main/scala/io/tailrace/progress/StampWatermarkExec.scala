@@ -39,11 +39,9 @@ final case class StampWatermarkExec(
 
   private def stampNow: Array[Byte] = {
     val batch = StreamingBatch.current(session)
-    val low = OutputWatermark.ofRows(child, batch.watermarkMs, batch.previousWatermarkMs) match {
-      // A row at Spark's watermark is late; one at ours isn't.
-      case Some(ms) if ms > 0 => ms * 1000 + 1
-      case _ => HostTable.Never
-    }
+    val low = OutputWatermark
+      .ofRows(child, batch.watermarkMs, batch.previousWatermarkMs)
+      .fold(HostTable.Never)(SparkWatermark.after)
     val watermarks = sources.map(SourceWatermarks.of(session, _))
     val completeness = watermarks.map(_.completeness(batch.batchId))
     // Other queries may write the same topic: what they have not written yet isn't complete either.

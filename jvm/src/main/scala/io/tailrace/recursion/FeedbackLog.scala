@@ -1,7 +1,5 @@
 package io.tailrace.recursion
 
-import java.io.FileNotFoundException
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -94,17 +92,15 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
 
   /** Deletes what batches before this one have fed back. */
   def deleteBefore(batch: Long): Unit =
-    list(directory).map(_.getPath.getName).foreach {
+    DurableFile.names(manager, directory).foreach {
       case name @ Batch(b) if b.toLong < batch => manager.delete(new Path(directory, name))
       case _ =>
     }
 
   private def listed(batch: Long): Seq[(FeedbackName, FileStatus)] =
-    list(batchDirectory(batch)).flatMap(status => FeedbackName.parse(status.getPath.getName).map(_ -> status))
-
-  private def list(path: Path): Seq[FileStatus] =
-    try manager.list(path).toSeq
-    catch { case _: FileNotFoundException => Nil }
+    DurableFile
+      .list(manager, batchDirectory(batch))
+      .flatMap(status => FeedbackName.parse(status.getPath.getName).map(_ -> status))
 }
 
 private[tailrace] object FeedbackLog {
@@ -128,9 +124,7 @@ private[tailrace] object FeedbackLog {
     */
   def check(checkpoint: Path, hadoopConf: Configuration, names: Seq[String]): Unit = {
     val manager = LocalFileManager.forPath(checkpoint, hadoopConf)
-    def list(name: String): Seq[String] =
-      try manager.list(new Path(checkpoint, name)).toSeq.map(_.getPath.getName)
-      catch { case _: FileNotFoundException => Nil }
+    def list(name: String): Seq[String] = DurableFile.names(manager, new Path(checkpoint, name))
     // Of a batch that hasn't been committed all, some or none may have written.
     if (list("commits").exists(Batch.matches)) {
       val found = list(Root)

@@ -1,5 +1,7 @@
 package io.tailrace.recursion
 
+import io.tailrace.progress.SparkWatermark
+
 /** How far a watermark may go while rows are going round: no row that is on time becomes late by going round.
   *
   * {{{
@@ -18,7 +20,7 @@ object HeldWatermark {
   def after(inputs: Seq[Option[Long]], inFlightMicros: Option[Long]): Option[Long] =
     if (inputs.isEmpty || inputs.exists(_.isEmpty)) None
     else {
-      val held = inFlightMicros.map(micros => Math.floorDiv(micros - 1, 1000L))
+      val held = inFlightMicros.map(SparkWatermark.before)
       Some((inputs.flatten ++ held).min).filter(_ > 0)
     }
 }

@@ -144,9 +144,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     MarkFiles(Some(batch), Nil, batch + 1)
   }
 
-  private def list(path: Path): Seq[String] =
-    try files.list(path).toSeq.map(_.getPath.getName)
-    catch { case _: FileNotFoundException => Nil }
+  private def list(path: Path): Seq[String] = DurableFile.names(files, path)
 }
 
 object MarkLog {

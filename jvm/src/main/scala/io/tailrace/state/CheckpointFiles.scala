@@ -110,11 +110,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   private def list(): Seq[String] =
-    try files.list(directory).toSeq.map(_.getPath.getName)
-    catch {
-      case _: FileNotFoundException => Nil // nothing has been written yet
-      case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e)
-    }
+    try DurableFile.names(files, directory)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e) }
 
   /** Reads a file that must be there. Damage is told from a file system that fails: another attempt may succeed then. */
   private def read[T](path: Path, version: Long)(body: InputStream => T): T =

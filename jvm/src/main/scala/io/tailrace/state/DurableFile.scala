@@ -4,7 +4,7 @@ import java.io.{FileNotFoundException, IOException, OutputStream}
 
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.{ChecksumException, FileAlreadyExistsException, Path}
+import org.apache.hadoop.fs.{ChecksumException, FileAlreadyExistsException, FileStatus, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
 import io.tailrace.common.Errors
@@ -57,6 +57,15 @@ object DurableFile {
         throw e
     }
   }
+
+  /** What is in a directory; nothing if nobody has written into it yet. */
+  def list(files: CheckpointFileManager, directory: Path): Seq[FileStatus] =
+    try files.list(directory).toSeq
+    catch { case _: FileNotFoundException => Nil }
+
+  /** The names of what is there. */
+  def names(files: CheckpointFileManager, directory: Path): Seq[String] =
+    list(files, directory).map(_.getPath.getName)
 
   /** @throws io.tailrace.common.TailraceStateException if it is damaged, or its file system fails
     * @throws java.io.FileNotFoundException if it isn't there, which is for the caller to judge

@@ -8,6 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
+import io.tailrace.common.RowMemoryExhausted
+
 /** Rows of one batch, in the bytes of [[RowLayout]], with an index of plain arrays beside them, which the radix sorts of
   * [[RowSort]] run over without touching a row.
   *
@@ -96,6 +98,16 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
     Platform.copyMemory(from, fromAt, base, to, length)
     index(RowLayout.time(base, to), RowLayout.keyPrefix(base, to), RowLayout.keyLength(base, to), to)
   }
+
+  /** Appends a copy of a row, if there is memory for it, or if it is the first one: that has to have room.
+    *
+    * @return whether it was appended
+    */
+  def appendIfRoom(from: AnyRef, fromAt: Long): Boolean =
+    try {
+      appendRow(from, fromAt): Unit
+      true
+    } catch { case _: RowMemoryExhausted if !isEmpty => false }
 
   /** Appends a copy of a row, but for its value. @return its number */
   def appendKey(from: AnyRef, fromAt: Long): Int = {

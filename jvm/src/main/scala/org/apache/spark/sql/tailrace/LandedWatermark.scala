@@ -11,18 +11,22 @@ object LandedWatermark {
 
   /** @param currentMs Spark's watermark in the batch, in milliseconds
     * @param sourceLow how far a source is after the batch, in microseconds; the least long: nowhere
+    * @param after     the first microsecond behind a watermark of Spark's
     * @return microseconds; none if there is no watermark below
     */
-  def of(plan: SparkPlan, currentMs: Long, sourceLow: EventTimeWatermarkExec => Long): Option[Long] =
+  def of(
+      plan: SparkPlan,
+      currentMs: Long,
+      sourceLow: EventTimeWatermarkExec => Long,
+      after: Long => Long
+  ): Option[Long] =
     plan match {
-      case reused: ReusedWatermarkExec => of(reused.child, currentMs, sourceLow)
+      case reused: ReusedWatermarkExec => of(reused.child, currentMs, sourceLow, after)
       case watermark: EventTimeWatermarkExec => Some(sourceLow(watermark))
       case operator: StateStoreWriter =>
-        // Later rows that come out are after what the operator has closed in the batch. A row at Spark's watermark is late.
-        OutputWatermark
-          .of(operator, currentMs)
-          .map(ms => if (ms <= 0) Long.MinValue else ms * 1000 + 1)
-      case other => StreamingPlan.inputs(other).flatMap(of(_, currentMs, sourceLow)).minOption
+        // Later rows that come out are after what the operator has closed in the batch.
+        OutputWatermark.of(operator, currentMs).map(after)
+      case other => StreamingPlan.inputs(other).flatMap(of(_, currentMs, sourceLow, after)).minOption
     }
 
   /** All watermark nodes. */

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import threading
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
@@ -23,6 +24,7 @@ _MEMORY = ("-Xms256m", "-Xmx512m")
 _SOURCE = Path(__file__).with_name("KafkaProcess.java")
 # At once: their bytes are in memory here and there.
 _MOST_RECORDS = 10_000
+_MOST_BYTES = 16 * 2**20
 
 
 class Record(NamedTuple):
@@ -69,7 +71,9 @@ class KafkaProcess:
 
     def end(self) -> None:
         """Ends it; it deletes its directory."""
-        self._requests.close()
+        # What a write that has failed has left can't be written now either, and isn't the fault to tell of.
+        with suppress(OSError):
+            self._requests.close()
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -97,13 +101,14 @@ class KafkaProcess:
 
     def produce(self, topic: str, records: Iterable[Record]) -> None:
         """Raises RuntimeError with how many weren't written, and why the first one wasn't."""
-        done = 0
+        done = size = 0
         chunk: list[bytes] = []
         for record in records:
             chunk.append(_record(record))
-            if len(chunk) == _MOST_RECORDS:
+            size += len(chunk[-1])
+            if len(chunk) == _MOST_RECORDS or size >= _MOST_BYTES:
                 done = self._produce(topic, chunk, done)
-                chunk = []
+                chunk, size = [], 0
         self._produce(topic, chunk, done)
 
     def _produce(self, topic: str, chunk: list[bytes], done: int) -> int:

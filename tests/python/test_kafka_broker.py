@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tailrace._kafka_process import KafkaProcess, Record
+
 if TYPE_CHECKING:
     from tailrace.testing import KafkaBroker
 
@@ -103,3 +105,31 @@ def test_no_broker_outlives_its_parent(tmp_path: Path) -> None:
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         parent.wait()
+
+
+def test_a_request_ends_at_some_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 records of 60 kB were more than the broker has memory."""
+    process = object.__new__(KafkaProcess)
+    sent: list[int] = []
+
+    def write(_topic: str, chunk: list[bytes], done: int) -> int:
+        sent.append(sum(map(len, chunk)))
+        return done + len(chunk)
+
+    monkeypatch.setattr(process, "_produce", write)
+    record = Record(b"v" * 2**20, None, None, ())
+    process.produce("many", [record] * 40)
+    assert len(sent) == 3
+    assert max(sent) < 18 * 2**20
+
+
+def test_the_end_after_a_write_that_failed_hides_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = object.__new__(KafkaProcess)
+    with subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE) as ended:
+        ended.wait()
+        assert ended.stdin is not None
+        monkeypatch.setattr(process, "_process", ended, raising=False)
+        monkeypatch.setattr(process, "_requests", ended.stdin, raising=False)
+        ended.stdin.write(b"what can't be written")
+        process.end()
+        assert ended.stdin.closed

@@ -16,11 +16,11 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 _LAYERS = (
     ("run", "store_url"),
     ("page", "sections", "chart", "drawing", "api_page", "metrics"),
-    ("api", "guard", "tokens", "connections", "handshake"),
+    ("api", "parsing", "guard", "tokens", "connections", "handshake"),
     ("views",),
     ("worker", "reading"),
-    ("ledger",),
-    ("intake", "identity", "room", "decisions", "answering"),
+    ("ledger", "apart"),
+    ("intake", "identity", "decisions", "answering", "room"),
     ("store", "loading", "records", "opening", "migration", "sqlite", "postgresql", "schema", "database"),
     ("journal",),
     ("state", "reporter", "union", "hosts", "counted"),
@@ -31,11 +31,11 @@ _LAYERS = (
 _ASKER = ("overview",)
 
 _OUTSIDE = {
-    "fastapi": {"run", "api", "api_page", "metrics", "page"},
+    "fastapi": {"run", "api", "parsing", "api_page", "metrics", "page"},
     "starlette": {"guard", "page"},
     "uvicorn": {"run", "connections"},
     "h11": {"connections"},
-    "pydantic": {"protocol", "answers", "api"},
+    "pydantic": {"protocol", "answers", "api", "parsing"},
     "numpy": {"hosts", "counted", "union", "rules"},
     "sqlite3": {"sqlite"},
     "psycopg": {"postgresql"},

@@ -3,13 +3,13 @@
 Files import downwards alone, from `run`, which starts the process:
 
     run, store_url      address, tokens and store as the command line gives them; uvicorn
-    connections         how many there are, and how long each may take
-    api, guard, tokens  routes of the protocol; who may ask, and how much at once
+    connections, handshake      how many there are, and how long each may take
+    api, parsing, guard, tokens routes of the protocol; who may ask, and how much at once
     page, sections, chart, drawing, api_page, metrics      what people and Prometheus see
     views               an application as the API, the page and the metrics show it
     worker              one thread owns state and database; reports that wait together share a commit
     reading             all that only reads, in another thread and on another connection
-    ledger              what a report, an override and a reader do, as transactions
+    ledger, apart       what a report, an override and a reader do, as transactions
     intake, identity, room      a report: what it makes of the state, whether its query may send it, and
                         whether there is room for it
     decisions, answering        a person's decision; what a client is told

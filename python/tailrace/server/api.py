@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +13,13 @@ from fastapi.exceptions import RequestValidationError
 from tailrace._version import __version__
 from tailrace.server import answers, protocol, views
 from tailrace.server.database import DatabaseError
+from tailrace.server.parsing import MalformedError, ReportRoute
 from tailrace.server.protocol import Name
 from tailrace.server.reading import BusyError
 from tailrace.server.reporter import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pydantic import BaseModel
 
@@ -45,11 +47,13 @@ def build_api(worker: Worker, reader: Reader) -> FastAPI:
         worker: started and stopped with the application; it takes reports and decisions.
         reader: stopped with it; it answers all who only read.
     """
+    parser = ThreadPoolExecutor(1, "watermark-parser")
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         worker.start()
         yield
+        parser.shutdown(wait=True, cancel_futures=True)
         worker.stop()
         reader.stop()
 
@@ -59,8 +63,11 @@ def build_api(worker: Worker, reader: Reader) -> FastAPI:
     )
     api.state.worker = worker
     api.state.reader = reader
+    api.state.parser = parser
+    api.include_router(_reports)
     api.include_router(_router)
     api.add_exception_handler(RequestValidationError, _malformed)
+    api.add_exception_handler(MalformedError, _malformed)
     api.add_exception_handler(RefusedError, _refused)
     api.add_exception_handler(UnknownAppError, _unknown)
     api.add_exception_handler(DatabaseError, _unavailable)
@@ -108,9 +115,10 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 _router = APIRouter(prefix="/v1/apps", responses=_PROBLEMS)
+_reports = APIRouter(prefix="/v1/apps", responses=_PROBLEMS, route_class=ReportRoute)
 
 
-@_router.post("/{app}/reports", summary="Report progress")
+@_reports.post("/{app}/reports", summary="Report progress")
 async def report(app: AppName, body: protocol.Report, request: Request) -> answers.ReportAnswer:
     """Takes in how far operators have come; answers with the low watermarks. Repeat it till it is taken."""
     return await worker_of(request).report(app, body)
@@ -224,7 +232,9 @@ def problem(status: int, reason: str, code: str | None = None) -> Response:
 
 
 def _malformed(_: Request, error: Exception) -> Response:
-    found = error.errors() if isinstance(error, RequestValidationError) else []
+    found: Sequence[Any] = error.faults if isinstance(error, MalformedError) else []
+    if isinstance(error, RequestValidationError):
+        found = error.errors()
     # What was sent isn't echoed: it may be long, or no text.
     told = [
         f"{'.'.join(str(part)[:200] for part in e['loc'])}: {e['msg'][:500]}" for e in found[:_SHOWN_ERRORS]

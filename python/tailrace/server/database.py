@@ -23,6 +23,10 @@ class DatabaseError(Exception):
     """The database can't be reached or refuses: a transaction hasn't happened, or isn't known to have."""
 
 
+class NotBegunError(DatabaseError):
+    """The transaction can't even begin: nor can that of another application."""
+
+
 class Cursor(Protocol):
     """What both drivers give for a statement that has run."""
 
@@ -97,6 +101,13 @@ class Database(ABC):
     def _block(self, begin: str) -> Iterator[None]:
         try:
             self.run(begin)
+        except DatabaseError as error:
+            self.close()
+            raise NotBegunError(str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+        try:
             yield
             self.run("COMMIT")
         except BaseException:

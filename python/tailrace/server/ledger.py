@@ -12,8 +12,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from tailrace.server import answering, decisions, intake
+from tailrace.server.apart import one_by_one
 from tailrace.server.clock import SECOND, Moment, ticks, wall_clock
-from tailrace.server.database import DatabaseError
+from tailrace.server.database import DatabaseError, NotBegunError
 from tailrace.server.records import Records
 from tailrace.server.reporter import RefusedError
 from tailrace.server.state import App, Limits
@@ -122,18 +123,13 @@ class Ledger:
         names = sorted({name for name, _ in reports})
         try:
             return self._report(names, reports)
+        except NotBegunError:
+            raise
         except DatabaseError as error:
             if len(names) == 1:
                 raise
             _log.warning("Reports of %s applications are taken one by one: %s", len(names), error)
-        found: dict[int, ReportAnswer | Exception] = {}
-        for name in names:
-            places = [i for i, (app, _) in enumerate(reports) if app == name]
-            try:
-                found.update(zip(places, self._report([name], [reports[i] for i in places]), strict=True))
-            except DatabaseError as error:
-                found.update(dict.fromkeys(places, error))
-        return [found[i] for i in range(len(reports))]
+        return one_by_one(names, reports, self._report, self._tick)
 
     def _report(
         self, names: Sequence[str], reports: Sequence[tuple[str, Report]]

@@ -40,6 +40,18 @@ def encoded_host(name: str) -> str:
     return f"{text[:_KEPT]}~{sha256(name.encode(errors='surrogatepass')).hexdigest()[:_HASHED]}"
 
 
+def is_text(names: Iterable[str]) -> bool:
+    """Whether names have whole characters alone, which JSON doesn't make sure of."""
+    joined = "".join(names)
+    if joined.isascii():
+        return True
+    try:
+        joined.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def all_fit(names: Iterable[str]) -> bool:
     """Whether no host's name of some needs to be encoded; much faster than to ask of each."""
     given = list(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _WAIT_SECONDS = 10
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A server redirects nobody; somebody else's would get the token."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Refuses."""
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
 
 
 def overview(server: str, token: str | None, app: str | None, hosts: int) -> list[dict[str, Any]]:
@@ -106,19 +117,21 @@ def _ask(server: str, path: str, token: str | None) -> Any:  # noqa: ANN401  it 
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     request = urllib.request.Request(server.rstrip("/") + path, headers=headers)  # noqa: S310  checked above
     try:
-        with urllib.request.urlopen(request, timeout=_WAIT_SECONDS) as response:  # noqa: S310
+        with _opener.open(request, timeout=_WAIT_SECONDS) as response:
             return json.load(response)
     except urllib.error.HTTPError as error:
         with error:
-            reason = _reason(error.read())
+            elsewhere = error.headers.get("Location")
+            reason = f"it says to ask {elsewhere}" if elsewhere else _reason(error.read())
         raise TailraceServerError(
             f"The watermark server {server} refuses ({error.code}): {reason}.",
             condition="TAILRACE_SERVER_REFUSED",
             parameters={"server": server, "status": str(error.code)},
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", str(error) or type(error).__name__)
         raise TailraceServerError(
-            f"The watermark server {server} can't be asked: {getattr(error, 'reason', error)}. Check the "
+            f"The watermark server {server} can't be asked: {reason!s:.300}. Check the "
             "URL, and that `tailrace watermark-server` runs there.",
             condition="TAILRACE_SERVER_UNREACHABLE",
             parameters={"server": server},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from tailrace.server.database import WAIT_SECONDS, Cursor, Database, Row
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 
 # Any number, the same in each server that creates tables at the same moment.
 _CREATION_LOCK = 7171
+# A server that vanishes without a word is missed in seconds; TCP by itself would wait a quarter of an hour.
+_PATIENCE: dict[str, Any] = {
+    "connect_timeout": WAIT_SECONDS,
+    "tcp_user_timeout": WAIT_SECONDS * 1_000,
+    "keepalives_idle": WAIT_SECONDS,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 
 
 class PostgreSQLDatabase(Database):
@@ -64,7 +73,8 @@ class PostgreSQLDatabase(Database):
 
     def _execute(self, statement: str, values: Sequence[object]) -> Cursor:
         if self._open is None or self._open.closed:
-            self._open = psycopg.connect(self._url, autocommit=True, connect_timeout=WAIT_SECONDS)
+            given = {**_PATIENCE, **conninfo_to_dict(self._url)}
+            self._open = psycopg.connect("", autocommit=True, **given)
             # An acknowledged report is on the disk, whatever the server's default says.
             self._open.execute("SET synchronous_commit = on")
             self._open.execute(f"SET lock_timeout = '{WAIT_SECONDS}s'")

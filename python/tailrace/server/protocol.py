@@ -5,11 +5,11 @@ All times are microseconds since 1970-01-01 UTC, up to what a double, and so JSO
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from tailrace.server.names import MAX_NAME, NAME_PATTERN, all_fit, encoded_host
+from tailrace.server.names import MAX_NAME, NAME_PATTERN, all_fit, encoded_host, is_text
 from tailrace.server.rules import COMPLETENESS, parse_completeness
 
 MAX_TIME = 2**53 - 1
@@ -30,6 +30,17 @@ Kind = Literal["source", "operator", "sink"]
 class _Request(BaseModel):
     # Strict: "5", 5.0 and true are no times. An unknown field is a client's mistake, not to be passed over.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    # An error takes a microsecond and a kilobyte, and a body has room for millions of them: lists fail fast,
+    # and of unknown fields and of hosts one is told.
+    @model_validator(mode="before")
+    @classmethod
+    def _is_known(cls, given: Any) -> Any:  # noqa: ANN401  whatever was sent
+        known = cls.model_fields
+        if isinstance(given, dict) and not given.keys() <= known.keys():
+            field = str(next(field for field in given if field not in known))
+            raise ValueError(f"{field[:100]!r} is no field")
+        return given
 
 
 class MissingHost(_Request):
@@ -52,7 +63,7 @@ class WindowReport(_Request):
     end: Time
     expected: Count
     passed: Count
-    missing: Annotated[list[MissingHost], Field(max_length=MAX_MISSING)] = []
+    missing: Annotated[list[MissingHost], Field(max_length=MAX_MISSING, fail_fast=True)] = []
     late_rows: Count = 0
 
     @model_validator(mode="after")
@@ -69,17 +80,17 @@ class OperatorReport(_Request):
 
     operator: Name
     kind: Kind
-    upstreams: Annotated[list[Name], Field(max_length=MAX_OPERATORS)] = []
+    upstreams: Annotated[list[Name], Field(max_length=MAX_OPERATORS, fail_fast=True)] = []
     completeness: Annotated[str, Field(pattern=COMPLETENESS)] | None = Field(
         None, description="Of a source: the share of hosts that must have passed, a decimal. Default: 1."
     )
-    reads: Annotated[list[Name], Field(max_length=MAX_READS)] | None = Field(
+    reads: Annotated[list[Name], Field(max_length=MAX_READS, fail_fast=True)] | None = Field(
         None,
         description="What it reads or writes: kafka:SERVERS/TOPIC/PARTITION, kafka:SERVERS/TOPIC, file:PATH, "
         "folder:PATH, or the source's description. Two live queries that report one operator and read the "
         "same are refused. Left out: as the run has said before, or unknown, which is never the same.",
     )
-    roster: Annotated[list[str], Field(max_length=MAX_HOSTS)] | None = Field(
+    roster: Annotated[list[str], Field(max_length=MAX_HOSTS, fail_fast=True)] | None = Field(
         None, description="Of a source: all its hosts, when new or changed; [] means those seen so far."
     )
     roster_version: Name | Count | None = Field(
@@ -114,6 +125,26 @@ class OperatorReport(_Request):
         description="Of an operator or a sink: how many key groups there are now. Those of another number "
         "leave, and while some of them were never reported the output is held.",
     )
+
+    @field_validator("progress", "low_watermarks", mode="before")
+    @classmethod
+    def _are_times(cls, given: Any, info: ValidationInfo) -> Any:  # noqa: ANN401  whatever was sent
+        if not isinstance(given, dict) or not given:
+            return given
+        most = MAX_HOSTS if info.field_name == "progress" else MAX_KEY_GROUPS
+        if len(given) > most:
+            raise ValueError(f"it names more than {most:,}")
+        times = given.values()
+        if set(map(type, times)) != {int} or min(times) < 0 or max(times) > MAX_TIME:
+            name = next(n for n, t in given.items() if type(t) is not int or not 0 <= t <= MAX_TIME)
+            raise ValueError(
+                f"of {str(name)[:MAX_NAME]!r} it isn't a time: a whole number from 0 to {MAX_TIME}"
+            )
+        if set(map(type, given)) != {str} or not is_text(given):
+            raise ValueError("it has a name that is no text")
+        if info.field_name == "low_watermarks" and not all_fit(given):
+            raise ValueError(f"it has a name that is empty, longer than {MAX_NAME} or has control characters")
+        return given
 
     @field_validator("roster")
     @classmethod
@@ -166,8 +197,8 @@ class Report(_Request):
         "", description="This start of it. A new one takes over, and the former one is refused."
     )
     leaving: bool = Field(False, description="The client ends: its data goes on counting.")
-    operators: Annotated[list[OperatorReport], Field(max_length=MAX_OPERATORS)] = []
-    windows: Annotated[list[WindowReport], Field(max_length=MAX_WINDOWS)] = []
+    operators: Annotated[list[OperatorReport], Field(max_length=MAX_OPERATORS, fail_fast=True)] = []
+    windows: Annotated[list[WindowReport], Field(max_length=MAX_WINDOWS, fail_fast=True)] = []
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Report:

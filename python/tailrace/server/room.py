@@ -1,4 +1,4 @@
-"""Whether an application has room for what a report brings: hosts of rosters, and key groups."""
+"""Whether an application has room for what a report brings: reporters, hosts of rosters, key groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], limits: Limits) -> bool:
-    """Refuses rosters and key groups that exceed a limit.
+    """Refuses reporters, names of what they read, rosters and key groups that exceed a limit.
 
     What progress brings isn't refused: hosts above the limit hold their source, so that no row of somebody's
     stops a query.
@@ -36,8 +36,29 @@ def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], li
     """
     leave = {id(rival.reporter) for rivals in gone.values() for rival in rivals}
     stay = [r for o in app.operators.values() for r in o.reporters.values() if id(r) not in leave]
+    _check_reporters(app, report, stay, limits)
     _check_groups(app, report, stay, limits)
     return _check_rosters(app, report, stay, limits)
+
+
+def _check_reporters(app: App, report: Report, stay: Sequence[Reporter], limits: Limits) -> None:
+    added = more = 0
+    for reported in report.operators:
+        own = _own(app, report.client, reported)
+        added += own is None
+        if reported.reads is not None:
+            known = None if own is None else own.settings.reads
+            more += max(0, len(reported.reads) - len(known or ()))
+    if added and len(stay) + added > limits.reporters:
+        raise RefusedError(
+            f"an application's operators have at most {limits.reporters:,} reporters in all: remove clients "
+            f"of {app.name!r} that are gone"
+        )
+    if more and sum(len(reporter.settings.reads or ()) for reporter in stay) + more > limits.reads:
+        raise RefusedError(
+            f"an application's reporters name at most {limits.reads:,} inputs in all: report fewer `reads`, "
+            "for instance topics in place of their partitions"
+        )
 
 
 def _check_rosters(app: App, report: Report, stay: Sequence[Reporter], limits: Limits) -> bool:

@@ -6,7 +6,8 @@ versions are in the order of commits, and a server takes in what others have wri
 above the version that it has. Rows that are gone can't be asked for: `cleared` is the version in which rows
 below this one were deleted last, and who has an older one reads all that are there anew.
 
-Format 3 knows who has reported what; `migration` makes it of format 2.
+Format 3 knows who has reported what; `migration` makes it of format 2. Indexes are no part of a format: who
+opens a store adds those that it lacks.
 """
 
 from __future__ import annotations
@@ -128,4 +129,7 @@ TABLES = (
         name TEXT NOT NULL,
         reason TEXT NOT NULL
     )""",
+    # Read in each report's transaction, and by each page: without them all applications' rows are.
+    "CREATE INDEX IF NOT EXISTS reporter_of_app ON reporter (app_id, version)",
+    "CREATE INDEX IF NOT EXISTS audit_of_app ON audit (app_id, id)",
 )

@@ -35,6 +35,8 @@ class Limits:
         operators: of an application, removed ones too.
         edges: upstreams that an application's operators name, all in all.
         clients: queries of an application.
+        reporters: of all operators of an application.
+        reads: names that all reporters of an application say they read or write.
         apps: of the server.
     """
 
@@ -47,6 +49,8 @@ class Limits:
     operators: int = 1_000
     edges: int = 20_000
     clients: int = 1_000
+    reporters: int = 20_000
+    reads: int = 500_000
     apps: int = 1_000
 
 

@@ -76,7 +76,7 @@ def read_tokens(
             f"There is no token for who may {' or '.join(missing)}, and one for others: name a token for "
             "each, or --token-file for the rest.",
             condition="TAILRACE_SERVER_TOKEN_MISSING",
-            parameters={"host": ", ".join(missing)},
+            parameters={"right": ", ".join(missing)},
         )
     return Tokens(**{name: token for name, token in found.items() if token is not None})
 

@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.server.database import DatabaseError
@@ -26,12 +26,26 @@ _Result = TypeVar("_Result")
 _MAX_TOGETHER = 64
 _MOST_WAITING = 1_024
 _TIDY_SECONDS = 2.0
+# How often the database is looked at while nobody reports: who asks for the health needs no thread.
+_LOOK_SECONDS = 5.0
+_STUCK_SECONDS = 90.0
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Tally:
-    """What has happened since the server started, for the metrics."""
+    """What has happened since the server started, for the metrics.
+
+    Attributes:
+        reports: that were taken for a transaction.
+        refused: of them, those that contradicted what is known.
+        failed: of them, those that the database failed for, or a fault of ours.
+        transactions: that have gone well.
+        transaction_seconds: what they took.
+        is_failing: whether the database has refused the last transaction.
+        is_unreadable: whether the worker's last look at the database has failed.
+        seen_at: when the worker was last between two jobs, by the monotonic clock.
+    """
 
     reports: int = 0
     refused: int = 0
@@ -39,6 +53,12 @@ class Tally:
     transactions: int = 0
     transaction_seconds: float = 0.0
     is_failing: bool = False
+    is_unreadable: bool = False
+    seen_at: float = field(default_factory=time.monotonic)
+
+    def is_well(self) -> bool:
+        """Whether the database can be read, transactions go well, and the worker works."""
+        return not (self.is_failing or self.is_unreadable or time.monotonic() - self.seen_at > _STUCK_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -130,28 +150,44 @@ class Worker:
     def _next(self) -> _Reported | Callable[[], None] | None:
         """Waits for a job; tidies up first, once in a while, when nobody waits."""
         if self._jobs.empty() and time.monotonic() - self._tidied > _TIDY_SECONDS:
+            self._tidy()
+        while True:
+            self.tally.seen_at = time.monotonic()
             try:
-                self._ledger.tidy()
-            except DatabaseError as error:
-                # Nobody asked for it; the next transaction tells its client what is wrong.
-                _log.warning("The store can't be tidied up: %s", error)
-            self._tidied = time.monotonic()
-        return self._jobs.get()
+                return self._jobs.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        try:
+            self._ledger.tidy()
+            self._ledger.names()
+        except DatabaseError as error:
+            # Nobody asked for it; the next transaction tells its client what is wrong.
+            log = _log.debug if self.tally.is_unreadable else _log.warning
+            log("The store can't be looked at: %s", error)
+            self.tally.is_unreadable = True
+        else:
+            self.tally.is_unreadable = False
+        self._tidied = time.monotonic()
 
     def _commit(self, jobs: list[_Reported]) -> None:
         started = time.monotonic()
         self.tally.reports += len(jobs)
+        answers: list[ReportAnswer | Exception] = []
         try:
-            answers = self._ledger.report([(job.app, job.report) for job in jobs])
+            answers += self._ledger.report([(job.app, job.report) for job in jobs])
         except Exception as error:  # noqa: BLE001  raised where it is awaited
-            self.tally.failed += len(jobs)
-            self.tally.is_failing = True
-            for job in jobs:
-                job.answer.set_exception(error)
-            return
-        self.tally.is_failing = False
-        self.tally.transactions += 1
-        self.tally.transaction_seconds += time.monotonic() - started
+            answers += [error] * len(jobs)
+        # A fault in what one application has reported is no fault of the database.
+        failed = [answer for answer in answers if isinstance(answer, DatabaseError)]
+        is_failing = bool(jobs) and len(failed) == len(jobs)
+        if is_failing and not self.tally.is_failing:
+            _log.error("The database refuses reports: %s", failed[0])
+        self.tally.is_failing = is_failing
+        if not is_failing:
+            self.tally.transactions += 1
+            self.tally.transaction_seconds += time.monotonic() - started
         for job, answer in zip(jobs, answers, strict=True):
             if isinstance(answer, Exception):
                 self.tally.refused += isinstance(answer, RefusedError)

@@ -1,0 +1,332 @@
+"""What is bounded: errors of a body, rows that a report reads, waiting for a database, what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sqlite3
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from pydantic import ValidationError
+from starlette.testclient import TestClient
+
+from tailrace.errors import TailraceServerError
+from tailrace.server import intake, loading, overview, parsing, postgresql, reading, sqlite, worker
+from tailrace.server.database import DatabaseError, NotBegunError
+from tailrace.server.ledger import Ledger
+from tailrace.server.opening import open_database
+from tailrace.server.protocol import Report
+from tailrace.server.reporter import RefusedError
+from tailrace.server.run import build
+from tailrace.server.state import Limits
+from tailrace.server.store import Store
+from tailrace.server.tokens import read_tokens
+from watermark_servers import T, report, sink, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+BODY: dict[str, Any] = report(source({"h": T}))
+REPORTS = "/v1/apps/app/reports"
+EXTRA: dict[str, Any] = {f"x{n}": 1 for n in range(5_000)}
+WINDOW = {"operator": "s", "start": 1, "end": 2, "expected": 1, "passed": 1}
+
+
+def take(ledger: Ledger, body: dict[str, Any], app: str = "app") -> None:
+    (answer,) = ledger.report([(app, Report.model_validate(body))])
+    if isinstance(answer, Exception):
+        raise answer
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({**BODY, **EXTRA}, "'x0' is no field"),
+        (report({**source({}), **EXTRA}), "'x0' is no field"),
+        (report(*[source({"h": "x"}, name=f"s{n}") for n in range(1_000)]), "of 'h' it isn't a time"),  # type: ignore[dict-item]
+        (report(source({f"h{n}": -1 for n in range(5_000)})), "of 'h0' it isn't a time"),
+        (report(source({f"h{n}": True for n in range(5_000)})), "of 'h0' it isn't a time"),
+        (report(source({f"h{n}": T for n in range(100_001)})), "more than 100,000"),
+        (report(source({f"\ud800{n}": T for n in range(5_000)})), "no text"),
+        (report(source({}, roster=[1] * 5_000)), "valid string"),  # type: ignore[list-item]
+        (report(source({}, reads=[1] * 5_000)), "valid string"),
+        (report(sink({f"{n}\n": T for n in range(5_000)})), "control characters"),
+        (report(sink({"": T})), "control characters"),
+        (report(sink({}, upstreams=["\n"] * 1_000)), "match pattern"),
+        (report(windows=[{**WINDOW, "missing": [{}] * 1_000}] * 1_000), "required"),
+        (report(windows=[{**WINDOW, "missing": [EXTRA]}]), "is no field"),
+    ],
+    ids=str,
+)
+def test_a_body_has_few_errors(body: dict[str, Any], told: str) -> None:
+    """A million of them took seconds, in which nobody was answered, and a gigabyte."""
+    with pytest.raises(ValidationError, match=told) as refused:
+        Report.model_validate(json.loads(json.dumps(body)))
+    assert refused.value.error_count() < 10
+
+
+def test_large_reports_are_read_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    parse = parsing._parse
+
+    def spied(body: bytes) -> Report:
+        found.append(threading.current_thread().name.startswith("watermark-parser"))
+        return parse(body)
+
+    monkeypatch.setattr(parsing, "_parse", spied)
+    large = report(source({f"host-{n:06d}": T for n in range(5_000)}))
+    wrong = report(source({f"host-{n:06d}": T for n in range(5_000)}, roster=[1]))  # type: ignore[list-item]
+    with TestClient(build(f"sqlite:///{tmp_path / 'w.db'}", None), base_url="http://127.0.0.1") as client:
+        assert [client.post(REPORTS, json=body).status_code for body in (BODY, large, wrong)] == [
+            200,
+            200,
+            422,
+        ]
+        assert client.post(REPORTS, json=wrong).json()["detail"].startswith("body.operators.0.roster.0: ")
+        assert len(client.get("/v1/apps/app/hosts?limit=1000").json()["hosts"]) == 1_000
+    assert found == [False, True, True, True]
+
+
+def test_a_report_reads_rows_of_its_application_alone(tmp_path: Path) -> None:
+    """Reporters of other applications were read in each transaction, and all audit lines by each page."""
+    file = tmp_path / "w.db"
+    open_database(f"sqlite:///{file}").close()
+    with sqlite3.connect(file) as connection:
+        for index in ("reporter_of_app", "audit_of_app"):
+            connection.execute(f"DROP INDEX {index}")
+    connection.close()
+    # As a database that was made before there were any.
+    open_database(f"sqlite:///{file}").close()
+    connection = sqlite3.connect(file)
+    queries = {
+        "reporter": (loading._REPORTER, (1, 1)),
+        "audit": ("SELECT at FROM audit WHERE app_id = ? ORDER BY id DESC LIMIT ? OFFSET ?", (1, 1, 1)),
+    }
+    for table, (query, values) in queries.items():
+        plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+        assert not [step for step in plan if step.startswith(f"SCAN {table}")], plan
+        assert any(f"{table}_of_app" in step for step in plan), plan
+    connection.close()
+
+
+def test_reporters_and_what_they_read_have_limits(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'few.db'}")
+    ledger = Ledger(database, Store(database), lambda: T, limits=Limits(reporters=3, reads=5))
+    take(ledger, report(source({}, reads=["a", "b"]), sink({}), client="1"))
+    take(ledger, report(source({}, name="other", reads=["c", "d"]), client="2"))
+    with pytest.raises(RefusedError, match="3 reporters in all"):
+        take(ledger, report(sink({}), client="2"))
+    with pytest.raises(RefusedError, match=r"5 inputs.*topics"):
+        take(ledger, report(source({}, name="other", reads=["c", "d", "e", "f"]), client="2"))
+    # Those that are known may always report.
+    take(ledger, report(source({"h": T}, name="other", reads=["c", "d", "e"]), client="2"))
+    take(ledger, report(source({"h": T}, reads=["a"]), sink({}), client="1"))
+    database.close()
+
+
+def test_health_is_the_databases_and_no_applications(caplog: pytest.LogCaptureFixture) -> None:
+    """With reports of two applications in a batch the server was well while the database refused all."""
+
+    class Fake:
+        found: Callable[[], list[Any]]
+
+        def report(self, reports: Sequence[Any]) -> list[Any]:
+            return self.found() * len(reports)
+
+        def tidy(self) -> None:
+            self.found()
+
+        def names(self) -> None:
+            self.found()
+
+        def close(self) -> None:
+            pass
+
+    def raising(error: Exception) -> Callable[[], list[Any]]:
+        def fail() -> list[Any]:
+            raise error
+
+        return fail
+
+    fake: Any = Fake()
+    some = worker.Worker(fake)
+    full, fault = DatabaseError("the disk is full"), ValueError("odd data")
+
+    async def told() -> None:
+        with pytest.raises((DatabaseError, ValueError, RefusedError)):
+            await some.report("app", Report.model_validate({"client": "c"}))
+
+    some.start()
+    for found, is_well in (
+        (lambda: [full], False),
+        (lambda: [fault], True),
+        (raising(full), False),
+        (raising(fault), True),
+        (lambda: [RefusedError("no")], True),
+    ):
+        fake.found = found
+        asyncio.run(told())
+        assert some.tally.is_well() == is_well
+    fake.found = list
+    some.stop()
+    assert "the disk is full" in caplog.text
+    for found, is_well in ((raising(full), False), (list, True)):
+        fake.found = found
+        some._tidy()
+        assert some.tally.is_well() == is_well
+    some.tally.seen_at -= 1_000
+    assert not some.tally.is_well(), "the worker is stuck"
+
+
+def test_who_asks_for_the_health_waits_for_nobody_and_learns_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DatabaseError("PostgreSQL: connection to db.internal, user dana, failed")
+
+    with TestClient(build(f"sqlite:///{tmp_path / 'w.db'}", None), base_url="http://127.0.0.1") as client:
+        monkeypatch.setattr(reading, "MOST_WAITING", 0)
+        assert client.get("/v1/apps").status_code == 503
+        assert client.get("/healthz").text == "ok\n"
+        monkeypatch.setattr(Store, "put_app", fail)
+        assert client.post(REPORTS, json=BODY).status_code == 503
+        answer = client.get("/healthz")
+        assert (answer.status_code, answer.text) == (503, "the database fails: see the server's log\n")
+        monkeypatch.undo()
+        assert client.post(REPORTS, json=BODY).status_code == 200
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_database_that_is_locked_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of up to 64 applications waited ten seconds for it, and with them all who report."""
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", 0.05)
+    database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
+    ledger = Ledger(database, Store(database), lambda: T)
+    begun: list[str] = []
+    run = database.run
+
+    def spied(statement: str, *values: object) -> int:
+        begun.extend([statement] * statement.startswith("BEGIN"))
+        return run(statement, *values)
+
+    monkeypatch.setattr(database, "run", spied)
+    body = Report.model_validate(BODY)
+    other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(NotBegunError, match="locked"):
+        ledger.report([(f"app-{n}", body) for n in range(20)])
+    assert len(begun) == 1
+
+    # Locked after the first attempt, which fails of something else.
+    other.execute("ROLLBACK")
+    begun.clear()
+    lock = Store.lock
+
+    def locked(store: Store, name: str) -> bool:
+        if len(begun) == 1 and name == "app-9":
+            raise DatabaseError("another lock")
+        if len(begun) == 3:
+            raise NotBegunError("it is gone")
+        return lock(store, name)
+
+    monkeypatch.setattr(Store, "lock", locked)
+    found = ledger.report([(f"app-{n}", body) for n in range(20)])
+    assert [isinstance(answer, NotBegunError) for answer in found] == [False] + [True] * 19
+    assert len(begun) == 3
+    other.close()
+    database.close()
+
+
+def test_a_fault_of_one_application_is_none_of_those_that_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
+    ledger = Ledger(database, Store(database), lambda: T)
+    take_in, faults = intake.take_in, [DatabaseError("not together"), RecursionError("too deep")]
+
+    def fail(app: Any, *rest: Any) -> None:  # noqa: ANN401  as it is there
+        if app.name == "b":
+            raise faults.pop(0)
+        take_in(app, *rest)
+
+    monkeypatch.setattr(intake, "take_in", fail)
+    body = Report.model_validate(BODY)
+    found = ledger.report([(app, body) for app in ("a", "b", "c")])
+    assert [type(answer).__name__ for answer in found] == ["ReportAnswer", "RecursionError", "ReportAnswer"]
+    assert ledger.names() == ["a", "c"]
+    database.close()
+
+
+def test_a_postgresql_that_vanishes_is_missed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, Any]] = []
+
+    def connect(_: str, **options: Any) -> None:  # noqa: ANN401  libpq's
+        given.append(options)
+        raise psycopg.OperationalError("not here")
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    for url in ("postgresql://dana@db:5433/w", "postgresql://db/w?tcp_user_timeout=500"):
+        with pytest.raises(DatabaseError):
+            postgresql.PostgreSQLDatabase(url).rows("SELECT 1")
+    assert [str(one["tcp_user_timeout"]) for one in given] == ["10000", "500"]
+    assert (given[0]["host"], given[0]["port"], given[0]["user"], given[0]["dbname"]) == (
+        *("db", "5433", "dana", "w"),
+    )
+    assert all(one["keepalives_idle"] == 10 and one["autocommit"] for one in given)
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """Somebody at a port who answers everything alike; the URL, and what was asked."""
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            try:
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        asked.append(connection.recv(10_000))
+                        connection.sendall(answer)
+            except OSError:
+                return
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_a_token_goes_to_nobody_else() -> None:
+    with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") as (other, asked):
+        head = f"HTTP/1.1 302 Found\r\nLocation: {other}/v1/apps\r\nContent-Length: 0\r\n\r\n"
+        with (
+            saying(head.encode()) as (url, _),
+            pytest.raises(TailraceServerError, match=r"302.*to ask") as error,
+        ):
+            overview.overview(url, "the token of people", None, 5)
+        assert asked == []
+    assert error.value.condition == "TAILRACE_SERVER_REFUSED"
+
+
+def test_who_speaks_no_http_is_no_server() -> None:
+    with (
+        saying(b"SSH-2.0-OpenSSH_9.6\r\n") as (url, _),
+        pytest.raises(TailraceServerError, match="SSH") as error,
+    ):
+        overview.overview(url, None, None, 5)
+    assert error.value.condition == "TAILRACE_SERVER_UNREACHABLE"
+
+
+def test_a_right_without_a_token_is_named(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a token of some length")
+    with pytest.raises(TailraceServerError, match="read or decide") as error:
+        read_tokens(None, None, tmp_path / "token", None)
+    assert error.value.parameters == {"right": "read, decide"}

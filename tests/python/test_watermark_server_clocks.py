@@ -66,6 +66,16 @@ def test_servers_whose_clocks_are_apart_agree_on_who_lives(ledgers: Ledgers, ahe
     assert low(tell(other, "b", source({"h": T}, reads=LOGS))) == T
 
 
+def test_a_page_on_a_server_whose_clock_is_ahead_shows_who_lives(ledgers: Ledgers) -> None:
+    """What reads has a ledger of its own, which loads an application when somebody asks for it."""
+    ledger, page = ledgers.make(), ledgers.make(ahead=90 * SECOND)
+    tell(ledger, "a", source({"h": T}, reads=LOGS))
+    state(page)
+    ledgers.clock.wait(10 * SECOND)
+    tell(ledger, "a")
+    assert state(page).topology[0].reporters[0].live
+
+
 def test_a_server_that_starts_knows_who_was_dead_before(ledgers: Ledgers) -> None:
     tell(ledgers.make(), "a", source({"h": T}, reads=LOGS))
     ledgers.clock.wait(30 * SECOND)

@@ -33,7 +33,8 @@ def refresh(database: Database, app: App, moment: Moment, *, at_start: bool) -> 
         database: the store.
         app: as it is known.
         moment: now.
-        at_start: this server starts, and doesn't know how long ago a client was heard of.
+        at_start: this server has just started: how long ago clients of an application that it doesn't know
+            were heard of is measured by the clock of the day.
     """
     head = database.rows(_HEAD, app.name)
     if not head or head[0][0] != app.id or head[0][1] < app.version:
@@ -41,6 +42,7 @@ def refresh(database: Database, app: App, moment: Moment, *, at_start: bool) -> 
         app.__dict__.update(App(0, app.name).__dict__)
     if not head or head[0][1] == app.version:
         return
+    at_start = at_start and not app.version
     app.id, version, app.told, app.reported_at, cleared = head[0]
     if app.version and cleared > app.version:
         _drop_what_is_gone(database, app)

@@ -3,7 +3,7 @@ package io.tailrace.sync
 import scala.collection.mutable.ArrayBuffer
 
 import io.tailrace.common.RowMemoryExhausted
-import io.tailrace.state.{RowBuffer, RowLayout, RowMemory}
+import io.tailrace.state.{RowBuffer, RowLayout, RowMemory, RowSort}
 
 /** Which right rows a left row joins: those in a range of time around it.
   *
@@ -11,7 +11,7 @@ import io.tailrace.state.{RowBuffer, RowLayout, RowMemory}
   *   left row 12:00:00, window 10 minutes, sync_delay 5 seconds   ->   right rows from 11:50:00 to 12:00:05
   * }}}
   */
-private[sync] final class JoinRange(settings: SyncSettings) {
+private[sync] class JoinRange(settings: SyncSettings) {
   private var from = 0L
   private var through = 0L
 
@@ -32,8 +32,11 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
   private val rows = new RowBuffer(memory).prepare()
   private var overflown = false
   private val from = new ArrayBuffer[Int] // the section; or, below zero, a row of the batch
-  private var live = 0
   private var seen = false
+
+  // By time, when all are here, and the first of them that a further left row may join.
+  private var order: Array[Int] = _
+  private var next = 0
 
   /** Whether there were more than there is room for: then none is here, and the key's rows are to be read again. */
   def isOverflown: Boolean = overflown
@@ -42,11 +45,12 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
     overflown = false
     rows.clear()
     from.clear()
-    live = 0
+    order = null
+    next = 0
     seen = false
   }
 
-  def isEmpty: Boolean = live == 0
+  def isEmpty: Boolean = next == from.size
 
   /** Whether the key has had rows that are out of reach, older ones too. */
   def hasSeen: Boolean = seen
@@ -64,11 +68,7 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
       if (overflown) {
         rows.clear()
         from.clear()
-        live = 0
-      } else {
-        from += where
-        live += 1
-      }
+      } else from += where
     }
   }
 
@@ -79,26 +79,21 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
     } catch { case _: RowMemoryExhausted => false }
   }
 
-  /** Has those in range taken. */
+  /** Has those in range taken. Left rows come by time, so what is in range is taken by the first that reaches it, and what is
+    * too old for one is so for the next: each row is looked at once.
+    */
   def take(range: JoinRange, found: FoundRows, newRight: NewRight, heldRight: HeldRight): Unit = {
-    var i = 0
-    while (i < from.size) {
-      if (from(i) != SpareRight.Taken && range.has(rows.time(i))) {
-        val (base, at) = (rows.base(i), rows.at(i))
+    if (order == null) order = RowSort.byTime(rows)
+    while (next < order.length && !range.isBeyond(rows.time(order(next)))) {
+      val row = order(next)
+      if (range.has(rows.time(row))) {
+        val (base, at) = (rows.base(row), rows.at(row))
         found.add(base, at)
-        if (from(i) < 0) newRight.takeRow(~from(i)) else heldRight.takeRow(base, at, from(i))
-        from(i) = SpareRight.Taken
-        live -= 1
+        if (from(row) < 0) newRight.takeRow(~from(row)) else heldRight.takeRow(base, at, from(row))
       }
-      i += 1
+      next += 1
     }
   }
 
   override def close(): Unit = rows.close()
-}
-
-private object SpareRight {
-
-  // No row of the batch has the number that it would be.
-  private val Taken = Int.MinValue
 }

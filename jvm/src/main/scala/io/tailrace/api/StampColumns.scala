@@ -5,7 +5,7 @@ import org.apache.spark.sql.functions.{call_function, col, concat, lit, replace}
 import org.apache.spark.sql.types.BinaryType
 import org.apache.spark.sql.{Column, DataFrame}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, JoinedNames}
 import io.tailrace.progress.WatermarkStamp
 
 /** What is made of a record's stamp for as long as its watermark is noted. */
@@ -36,8 +36,10 @@ private[api] object StampColumns {
     * is written %2D and "%" is written %25. Null if a value is null: nobody knows which partition that is.
     */
   private def name(values: Seq[Column]): Column = {
-    val others = values.tail.map(value => replace(replace(value, lit("%"), lit("%25")), lit("-"), lit("%2D")))
-    concat(values.head +: others.flatMap(Seq(lit("-"), _)): _*)
+    val others = values.tail.map { value =>
+      JoinedNames.Escapes.foldLeft(value) { case (text, (from, to)) => replace(text, lit(from), lit(to)) }
+    }
+    concat(values.head +: others.flatMap(Seq(lit(JoinedNames.Separator), _)): _*)
   }
 
   def add(frame: DataFrame, stamp: String, partition: Seq[String]): DataFrame = {

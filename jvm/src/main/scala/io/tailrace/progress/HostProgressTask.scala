@@ -14,7 +14,7 @@ private[progress] final case class FutureRule(limit: Long, action: OnFuture)
 private[progress] object FutureRule {
   def apply(settings: ProgressSettings, clockMs: Long): FutureRule =
     FutureRule(
-      settings.futureLimitMicros.fold(Long.MaxValue)(micros => Math.addExact(clockMs * 1000, micros)),
+      OnFuture.believedThrough(settings.futureLimitMicros, clockMs),
       settings.onFuture
     )
 }

@@ -48,6 +48,13 @@ object OnFuture {
   case object Fail extends OnFuture("fail")
 
   val values: Seq[OnFuture] = Seq(Clamp, Divert, Fail)
+
+  /** The last event time that is believed in a batch, in microseconds.
+    *
+    * @param limitMicros ahead of the batch's clock; none: as far as it is
+    */
+  private[tailrace] def believedThrough(limitMicros: Option[Long], clockMs: Long): Long =
+    limitMicros.fold(Long.MaxValue)(Math.addExact(Math.multiplyExact(clockMs, 1000L), _))
 }
 
 /** Where a watermark server is, and who reports to it.

@@ -1,5 +1,7 @@
 package io.tailrace.sync
 
+import io.tailrace.common.JoinedNames
+
 /** Names of source partitions, made of the values of the columns that tell them apart. No two partitions have one name.
   *
   * {{{
@@ -14,14 +16,14 @@ private[sync] object PartitionNames {
 
   /** @param values of the columns, in their order; null where a row has none */
   def of(values: Seq[String]): String =
-    (first(values.head) +: values.tail.map(further)).mkString("-")
+    (first(values.head) +: values.tail.map(further)).mkString(JoinedNames.Separator)
 
   // Kafka's topics, and names of hosts, stay as they are.
   private def first(value: String): String =
     if (value == null) Null else if (value.startsWith(Null)) s"$Null$value" else value
 
   private def further(value: String): String =
-    if (value == null) Null else value.replace("%", "%25").replace("-", "%2D")
+    if (value == null) Null else JoinedNames.further(value)
 
   /** The name in files of format 1, where several partitions may have had one. */
   def formerly(values: Seq[String]): String = values.map(String.valueOf(_)).mkString("-")

@@ -3,7 +3,7 @@ package io.tailrace.sync
 import java.io.FileNotFoundException
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 
 import io.tailrace.common.{Errors, SyncErrors}
@@ -79,18 +79,17 @@ private[sync] final class SyncLog(
 
   /** Names of other joins whose progress is in the checkpoint. */
   private def others(): Seq[String] =
-    try
-      files
-        .list(directory.getParent)
-        .toSeq
-        .filter(_.isDirectory)
-        .map(_.getPath.getName)
-        .filter(_ != directory.getName)
-        .sorted
-    catch { case _: FileNotFoundException => Nil }
+    list(directory.getParent)
+      .filter(_.isDirectory)
+      .map(_.getPath.getName)
+      .filter(_ != directory.getName)
+      .sorted
 
   private def batches(): Seq[Long] =
-    try files.list(directory).toSeq.map(_.getPath.getName).collect { case Name(batch) => batch.toLong }
+    list(directory).map(_.getPath.getName).collect { case Name(batch) => batch.toLong }
+
+  private def list(path: Path): Seq[FileStatus] =
+    try files.list(path).toSeq
     catch { case _: FileNotFoundException => Nil }
 }
 

@@ -42,7 +42,7 @@ final case class SyncSettings(
     * @param clockMs the batch's
     */
   def believedThrough(clockMs: Long): Long =
-    futureLimitMicros.fold(Long.MaxValue)(micros => Math.addExact(Math.multiplyExact(clockMs, 1000L), micros))
+    OnFuture.believedThrough(futureLimitMicros, clockMs)
 
   /** Up to there rows are joined; those beyond come out as they are read, marked. */
   def joinedThrough(clockMs: Long): Long =

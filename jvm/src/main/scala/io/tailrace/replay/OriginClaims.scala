@@ -2,6 +2,7 @@ package io.tailrace.replay
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
 import java.nio.ByteBuffer
+import java.util.Arrays
 
 import scala.collection.mutable
 
@@ -88,9 +89,8 @@ private[replay] final class TaskClaims(moved: MarkTable, ask: Array[Byte] => Arr
   def add(entry: Int, isHome: Boolean): Unit = {
     val home = moved.home(entry)
     while (told.size <= home) told += new HomeClaims
-    val out = if (isHome) told(home).stayed else told(home).claimed
-    out.writeLong(moved.pid(entry))
-    out.writeInt(moved.partition(entry))
+    val origins = if (isHome) told(home).stayed else told(home).claimed
+    origins.add(moved.pid(entry), moved.partition(entry))
   }
 
   /** @param notices for the driver, by [[ReplayNotice.bit]]
@@ -99,10 +99,9 @@ private[replay] final class TaskClaims(moved: MarkTable, ask: Array[Byte] => Arr
   def make(notices: Int): Unit = {
     val homes = told.indices.filter(told(_).length > 0)
     homes.foreach { home =>
-      val (claimed, stayed) = (told(home).claimed.bytes, told(home).stayed.bytes)
+      val (claimed, stayed) = (told(home).claimed, told(home).stayed)
       (0 until told(home).length by MostAtOnce).foreach { from =>
-        def part(all: Array[Byte]) = all.slice(from, from + MostAtOnce)
-        send(moved.homes.name(home).get, notices, part(claimed), part(stayed))
+        send(moved.homes.name(home).get, notices, claimed.part(from), stayed.part(from))
       }
     }
     if (homes.isEmpty && notices != 0) {
@@ -137,7 +136,22 @@ private object TaskClaims {
     def length: Int = Math.max(claimed.size, stayed.size)
   }
 
-  private final class Origins extends DataOutputStream(new ByteArrayOutputStream) {
-    def bytes: Array[Byte] = out.asInstanceOf[ByteArrayOutputStream].toByteArray
+  /** Producer ids and partitions, 12 bytes each: a batch may have a hundred thousand of them. */
+  private final class Origins {
+    private var buffer = ByteBuffer.allocate(1 << 10)
+
+    def size: Int = buffer.position()
+
+    def add(pid: Long, partition: Int): Unit = {
+      if (buffer.remaining < 12) {
+        buffer = ByteBuffer.allocate(Math.multiplyExact(buffer.capacity, 2)).put(buffer.flip())
+      }
+      buffer.putLong(pid).putInt(partition): Unit
+    }
+
+    /** The bytes of a message, from a place on. */
+    def part(from: Int): Array[Byte] =
+      if (from >= size) Array.emptyByteArray
+      else Arrays.copyOfRange(buffer.array, from, from + Math.min(size - from, MostAtOnce))
   }
 }

@@ -88,7 +88,8 @@ class OperatorReport(_Request):
         None,
         description="What it reads or writes: kafka:SERVERS/TOPIC/PARTITION, kafka:SERVERS/TOPIC, file:PATH, "
         "folder:PATH, or the source's description. Two live queries that report one operator and read the "
-        "same are refused; the place of one that lives no more goes to who reads all that it read. Left out: as the run has said before, or unknown, which is never the same.",
+        "same are refused; the place of one that lives no more goes to who reads all that it read. Left "
+        "out: as the run has said before, or unknown, which is never the same.",
     )
     roster: Annotated[list[str], Field(max_length=MAX_HOSTS, fail_fast=True)] | None = Field(
         None, description="Of a source: all its hosts, when new or changed; [] means those seen so far."

@@ -117,7 +117,7 @@ def test_what_was_reported_can_be_read(client: TestClient) -> None:
         "sink": T - 1,
         "source": T,
     }
-    assert client.get(f"/v1/apps/clicks/history?since={MAX_TIME}").json() == {"series": {}}
+    assert client.get(f"/v1/apps/clicks/history?since={MAX_TIME}").json() == {"series": {}, "next": None}
 
 
 def test_overrides_are_done_and_written_down(client: TestClient) -> None:

@@ -134,6 +134,7 @@ class History(BaseModel):
     """Output low watermarks over time by operator; the global one under the empty name."""
 
     series: dict[str, list[HistoryPoint]]
+    next: int | None = None
 
 
 class Override(BaseModel):

@@ -168,17 +168,23 @@ async def windows(
 
 @_router.get("/{app}/history", summary="Low watermarks over time", response_model=answers.History)
 async def history(
-    app: AppName, request: Request, since: Annotated[int, Query(ge=0, le=protocol.MAX_TIME)] = 0
+    app: AppName,
+    request: Request,
+    since: Annotated[int, Query(ge=0, le=protocol.MAX_TIME)] = 0,
+    operator: Operator = None,
 ) -> Response:
-    """Output low watermarks of the last six hours, every ten seconds in which something was reported."""
+    """Output low watermarks of the last six hours, every ten seconds in which something was reported.
+
+    At most 100,000 of them: `next` is what to ask for as `since` then.
+    """
 
     def read(ledger: Ledger) -> str:
-        rows = ledger.records.history(known_app(ledger, app), since)
+        rows, after = ledger.records.history(known_app(ledger, app), since, operator)
         # Hundreds of thousands of points: as text at once.
         series: dict[str, list[dict[str, int]]] = {}
-        for operator, at, low in rows:
-            series.setdefault(operator, []).append({"at": at, "low_watermark": low})
-        return json.dumps({"series": series})
+        for name, at, low in rows:
+            series.setdefault(name, []).append({"at": at, "low_watermark": low})
+        return json.dumps({"series": series, "next": after})
 
     return _json(await reader_of(request).call(read))
 

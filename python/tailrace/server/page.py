@@ -131,6 +131,6 @@ def _standing(ledger: Ledger, name: str) -> Standing:
         app=state,
         hosts=views.host_page(app, None, _HOSTS, 0, now),
         windows=views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
-        history=views.history(ledger.records.history(app, now - HISTORY_KEPT, charted)),
+        history=views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted)),
         overrides=views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),
     )

@@ -61,17 +61,32 @@ class Records:
             *(app.id, operator, operator, limit, offset),
         )
 
-    def history(self, app: App, since: int, operators: Collection[str] | None = None) -> Sequence[Row]:
-        """Low watermarks by time: operator, at, low watermark.
+    def history(
+        self, app: App, since: int, operator: str | None = None, most: int = 100_000
+    ) -> tuple[Sequence[Row], int | None]:
+        """Low watermarks by time, of all operators or of one: operator, at, low watermark.
 
-        Of all operators all, or of some, and then of what is older than an hour one in six: a page shows no
-        more, and is asked for every other second.
+        Six hours of a thousand operators are two million rows, so they are told in parts, each of which ends
+        between two moments.
+
+        Returns:
+            The rows, and the moment from which on there are more, if there are.
         """
-        if operators is None:
-            return self._database.rows(
-                "SELECT operator, at, low_watermark FROM history WHERE app_id = ? AND at >= ? ORDER BY at",
-                *(app.id, since),
-            )
+        rows = self._database.rows(
+            """SELECT operator, at, low_watermark FROM history WHERE app_id = ? AND at >= ?
+            AND (CAST(? AS TEXT) IS NULL OR operator = ?) ORDER BY at LIMIT ?""",
+            *(app.id, since, operator, operator, most + 1),
+        )
+        if len(rows) <= most:
+            return rows, None
+        after: int = rows[-1][1]
+        return [row for row in rows if row[1] < after], after
+
+    def recent(self, app: App, since: int, operators: Collection[str]) -> Sequence[Row]:
+        """As `history`, of some operators, and of what is older than an hour one in six.
+
+        A page shows no more, and is asked for every other second.
+        """
         given = self._database.keyed(dict.fromkeys(operators, 0))
         return self._database.rows(self._history_of, app.id, since, since + _ALL_BEHIND, *given)
 

@@ -48,7 +48,7 @@ def join(
             are streams, or both are batch frames, of the same classic session.
         on: the key columns, one or more: names that both sides have, or pairs (left name, right name). Any
             orderable type, nested structs too, but no strings with a collation; the same on both sides,
-            or two numeric types, which are compared in the wider one.
+            or two integer or decimal types, or float and double, which are compared in the wider one.
         left_time: name of the left side's event time, a timestamp; in a batch frame also one without a time
             zone, which Spark's watermarks can't be on.
         right_time: name of the right side's event time, of the same type.

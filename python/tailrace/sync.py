@@ -69,8 +69,9 @@ def sync_join(
         left: a stream of the rows that are made first, for instance bids.
         right: a stream of the same classic session, for instance impressions.
         on: the key columns: names that both sides have, or pairs (left name, right name). Any orderable
-            type but strings with a collation; the same on both sides, or two numeric types, which are
-            compared in the wider one. A row without a key matches nothing.
+            type but strings with a collation; the same on both sides, or two integer or decimal
+            types, or float and double, which are compared in the wider one. A row without a key matches
+            nothing.
         left_time: name of the left side's event time, a timestamp (with or without a time zone).
         right_time: name of the right side's event time, of the same type.
         window: how far apart in event time two rows may be that match. A string as Spark reads durations

@@ -126,7 +126,7 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
     later micro-batch is, unless its host lags, and the completeness that the accurate watermarks below ask
     for, composed with that of the stamps which they started from. With a watermark server it isn't further
     than the global low watermark of the application, for other queries may write the same topic.
-    `parse_watermark_stamp` takes the bytes apart.
+    The SQL function `parse_watermark_stamp` takes the bytes apart.
 
     Args:
         frame: a stream of which every watermark is an accurate one. A batch frame gets nulls.

@@ -263,6 +263,20 @@ def test_another_name_on_restart(streams: Synced) -> None:
         assert sorted(shown(row) for row in query.rows()) == [(1, 0, 1), (2, 3, None)]
 
 
+def test_other_columns_that_tell_partitions_apart_on_restart(streams: Synced) -> None:
+    streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 3)])
+    with streams.query() as query:
+        query.run()
+    streams.add(left=[Row(2, 0, 3)], right=[Row(91, 0, 90)])
+    other = Query(streams.spark, streams.join(right_partition="id"), streams.root / "query")
+    with other as query, pytest.raises(StreamingQueryException, match="right_partition") as caught:
+        query.run()
+    assert "`right_partition` was 'partition' and is now 'id'" in str(caught.value)
+    with streams.query() as query:
+        query.run()
+        assert sorted(shown(row) for row in query.rows()) == [(1, 0, 1), (2, 3, None)]
+
+
 def test_a_watermark_after_it(streams: Synced) -> None:
     joined = streams.join().withWatermark("created", "10 seconds")
     counts = joined.groupBy(F.window("created", "10 seconds")).count().select("window.start", "count")

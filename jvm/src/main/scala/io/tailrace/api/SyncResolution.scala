@@ -20,14 +20,20 @@ import io.tailrace.sync.{Duplicates, HeldBackTable, SyncSettings, SyncSide}
 private[api] final class SyncResolution(sides: JoinSides, sameName: (String, String) => Boolean) {
 
   def resolve(on: Seq[(String, String)], options: SyncOptions): LogicalPlan = {
-    val settings = options.settings
     SyncSide.values.map(_.name).foreach { side =>
       if (!sides.side(side).isStreaming) throw SyncErrors.notStreaming(side)
     }
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
-    val leftSide = progress(SyncSide.Left, options.leftPartition, leftTime, settings)
-    val rightSide = progress(SyncSide.Right, options.rightPartition, rightTime, settings)
+    val leftPartition = partition(SyncSide.Left.name, options.leftPartition)
+    val rightPartition = partition(SyncSide.Right.name, options.rightPartition)
+    val settings =
+      options.settings.copy(
+        leftPartition = leftPartition.map(_.name),
+        rightPartition = rightPartition.map(_.name)
+      )
+    val leftSide = progress(SyncSide.Left, leftPartition, leftTime, settings)
+    val rightSide = progress(SyncSide.Right, rightPartition, rightTime, settings)
     val names = newNames(rightKeys, options.suffix)
     val payload = JoinColumns.payload(sides.right.output, rightKeys)
     val join = SyncJoin(
@@ -46,11 +52,10 @@ private[api] final class SyncResolution(sides: JoinSides, sameName: (String, Str
 
   private def progress(
       side: SyncSide,
-      names: Seq[String],
+      columns: Seq[Attribute],
       time: Attribute,
       settings: SyncSettings
   ): LogicalPlan = {
-    val columns = partition(side.name, names)
     val plan = sides.side(side.name)
     val read =
       if (settings.maxPending.isEmpty) plan else SyncResolution.heldBack(plan, side, columns, settings)

@@ -23,7 +23,7 @@ object Tailrace {
     *     JoinOptions(leftTime = "served_at", rightTime = "engaged_at", after = "30 minutes"))
     * }}}
     *
-    * @param on pairs of key columns (left, right) of orderable types: equal ones, or two numeric ones, which are compared in the wider one
+    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right; its condition says
     *                                                      what
     */
@@ -48,7 +48,7 @@ object Tailrace {
     * The result has the left columns, the right ones but the keys, null where unmatched and with a suffix where the left side
     * has their name too, and `_duplicate` where duplicates are diverted. Its output mode is append.
     *
-    * @param on pairs of key columns (left, right) of orderable types: equal ones, or two numeric ones, which are compared in the wider one
+    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
     */
   def syncJoin(

@@ -53,22 +53,26 @@ object JoinCheckpoint {
 
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings of the join now
+    * @param later    further ones; a checkpoint that doesn't name one of them is not bound to it
     * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint was written under other settings
     */
   def check(
       directory: Path,
       conf: Configuration,
       batchId: Long,
-      settings: Map[String, String]
+      settings: Map[String, String],
+      later: Map[String, String] = Map.empty
   ): Unit = {
     val files = LocalFileManager.forPath(directory, conf)
     val path = file(directory)
-    val now = JoinCheckpoint(Format, settings)
+    val now = JoinCheckpoint(Format, settings ++ later)
     // As long as batch 0 isn't committed there is no state that could mean something else.
     if (batchId == 0) write(files, path, now)
     else {
       val before = read(files, path, batchId)
-      val changes = (before.settings.keySet ++ now.settings.keySet).toSeq.sorted.flatMap { name =>
+      val unknown = later.keySet -- before.settings.keySet
+      val names = before.settings.keySet ++ now.settings.keySet -- unknown
+      val changes = names.toSeq.sorted.flatMap { name =>
         val (was, is) = (before.settings.getOrElse(name, "unset"), now.settings.getOrElse(name, "unset"))
         if (was == is) None else Some(s"`$name` was '$was' and is now '$is'")
       }

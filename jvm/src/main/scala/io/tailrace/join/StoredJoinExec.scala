@@ -63,6 +63,9 @@ abstract class StoredJoinExec(
   /** What its rows in the state mean, by the name that a user knows it under: a checkpoint is bound to it. */
   protected def boundSettings: Map[String, String]
 
+  /** Those that checkpoints don't name which an earlier version has begun. */
+  protected def settingsAddedLater: Map[String, String] = Map.empty
+
   /** The join's own metrics. */
   protected def ownMetrics: Map[String, SQLMetric]
 
@@ -111,7 +114,7 @@ abstract class StoredJoinExec(
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
     val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
-    JoinCheckpoint.check(directory, hadoopConf, batchId, boundSettings)
+    JoinCheckpoint.check(directory, hadoopConf, batchId, boundSettings, settingsAddedLater)
     val schema = StateStoreColFamilySchema(
       StateStore.DEFAULT_COL_FAMILY_NAME,
       0,

@@ -109,6 +109,12 @@ class SyncJoinExec(
     "window" -> s"${settings.window} microseconds"
   )
 
+  /** Else it would wait for partitions that nobody names any more. */
+  override protected def settingsAddedLater: Map[String, String] = Map(
+    "left_partition" -> settings.leftPartition.mkString(", "),
+    "right_partition" -> settings.rightPartition.mkString(", ")
+  )
+
   // The driver's own: nodes go to executors along with others'.
   @transient private lazy val batch: StreamingBatch = StreamingBatch.current(session)
   @transient private lazy val run: SyncRun = SyncRun.of(session, settings)

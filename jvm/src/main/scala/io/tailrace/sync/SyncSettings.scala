@@ -13,6 +13,7 @@ import io.tailrace.progress.OnFuture
   * @param futureLimitMicros how far ahead of the batch's clock an event time is believed; none: as far as it is
   * @param onFuture     what is done about rows further ahead
   * @param liftsFiltered whether nobody waits for a partition that has given nothing but filtered records for `stallAfterMs`
+  * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
   */
 final case class SyncSettings(
     name: String,
@@ -26,7 +27,9 @@ final case class SyncSettings(
     leftOnStall: Option[OnStall] = None,
     futureLimitMicros: Option[Long] = None,
     onFuture: OnFuture = OnFuture.Clamp,
-    liftsFiltered: Boolean = true
+    liftsFiltered: Boolean = true,
+    leftPartition: Seq[String] = Nil,
+    rightPartition: Seq[String] = Nil
 ) {
   def onStallOf(side: SyncSide): OnStall = side match {
     case SyncSide.Left => leftOnStall.getOrElse(onStall)

@@ -285,7 +285,7 @@ def synced_again(scenario: Scenario) -> dict[str, Any]:
         at = F.timestamp_seconds(words[1].cast("long"))
         return scenario.stream(topic).select(words[0].alias("id"), at.alias("at"), "topic", "partition")
 
-    def run_twice(name: str, trigger: dict[str, Any], **options: int) -> dict[str, Any]:
+    def run_twice(name: str, trigger: dict[str, Any], max_pending: int | None = None) -> dict[str, Any]:
         joined = tailrace.sync_join(
             side("asks"),
             side("shows"),
@@ -294,7 +294,7 @@ def synced_again(scenario: Scenario) -> dict[str, Any]:
             right_time="at",
             window="1 minute",
             sync_delay="5 seconds",
-            **options,
+            max_pending=max_pending,
         ).select("id", F.col("at_right").isNotNull().alias("matched"))
         rows: list[list[Any]] = []
         failures = ["as the test wants it"]

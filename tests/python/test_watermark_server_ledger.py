@@ -370,6 +370,25 @@ def test_only_the_latest_windows_are_kept(
     assert [row[1] for row in ledger.records.windows(app, None, 10, 0)] == [T + 8, T + 7, T + 6]
 
 
+def test_the_latest_decisions_are_kept(
+    make: Callable[[], Ledger], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.server.ledger.AUDIT_KEPT", 3)
+    ledger = make()
+    for name in ("app", "other"):
+        tell(ledger, report(source({"h": T}, roster=["h"])), name)
+    app = ledger.app("app")
+    assert app is not None
+    for step in range(5):
+        decide(ledger, action="include" if step % 2 else "exclude", host="h", reason=f"step {step}")
+    assert len(ledger.records.audit(app, 99, 0)) == 5
+    clock.now += HISTORY_KEPT
+    tell(ledger, report(source({"h": T})), "other")
+    assert len(ledger.records.audit(app, 99, 0)) == 5
+    tell(ledger, report(source({"h": T})))
+    assert [row[6] for row in ledger.records.audit(app, 99, 0)] == ["step 4", "step 3", "step 2"]
+
+
 def test_windows_are_pruned_when_there_are_many(
     make: Callable[[], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 
 from tailrace.errors import TailraceServerError
-from tailrace.server import intake, loading, overview, parsing, postgresql, reading, sqlite, worker
+from tailrace.server import intake, loading, overview, parsing, postgresql, reading, sqlite, views, worker
 from tailrace.server.database import DatabaseError, NotBegunError
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
@@ -62,7 +62,8 @@ def take(ledger: Ledger, body: dict[str, Any], app: str = "app") -> None:
         (report(windows=[{**WINDOW, "missing": [{}] * 1_000}] * 1_000), "required"),
         (report(windows=[{**WINDOW, "missing": [EXTRA]}]), "is no field"),
     ],
-    ids=str,
+    # Of a body, which may be megabytes, just its place in the list.
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_body_has_few_errors(body: dict[str, Any], told: str) -> None:
     """A million of them took seconds, in which nobody was answered, and a gigabyte."""
@@ -91,6 +92,31 @@ def test_large_reports_are_read_beside_others(tmp_path: Path, monkeypatch: pytes
         assert client.post(REPORTS, json=wrong).json()["detail"].startswith("body.operators.0.roster.0: ")
         assert len(client.get("/v1/apps/app/hosts?limit=1000").json()["hosts"]) == 1_000
     assert found == [False, True, True, True]
+
+
+def test_a_report_waits_for_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answered = threading.Event(), threading.Event()
+    host_page = views.host_page
+
+    def slow(*arguments: Any) -> Any:  # noqa: ANN401 - the view's own
+        asked.set()
+        assert answered.wait(30)
+        return host_page(*arguments)
+
+    monkeypatch.setattr(views, "host_page", slow)
+    with TestClient(build(f"sqlite:///{tmp_path / 'w.db'}", None), base_url="http://127.0.0.1") as client:
+        assert client.post(REPORTS, json=BODY).status_code == 200
+        pages: list[int] = []
+        reader = threading.Thread(
+            target=lambda: pages.append(client.get("/v1/apps/app/hosts").status_code), daemon=True
+        )
+        reader.start()
+        assert asked.wait(30)
+        assert client.post(REPORTS, json=BODY).status_code == 200
+        assert not pages
+        answered.set()
+        reader.join(30)
+    assert pages == [200]
 
 
 def test_a_report_reads_rows_of_its_application_alone(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _LAYERS = (
     ("views",),
     ("worker", "reading"),
     ("ledger", "apart"),
-    ("intake", "identity", "decisions", "answering", "room"),
+    ("intake", "newcomers", "identity", "decisions", "answering", "room"),
     ("store", "loading", "records", "opening", "migration", "sqlite", "postgresql", "schema", "database"),
     ("journal",),
     ("state", "reporter", "union", "hosts", "counted"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from tailrace.server import answering, decisions, intake
+from tailrace.server import answering, decisions, intake, newcomers
 from tailrace.server.clock import SECOND, Moment
 from tailrace.server.identity import CONFLICT, REPLACED
 from tailrace.server.protocol import OverrideRequest, Report
@@ -49,6 +49,9 @@ class Runs:
 
     def was_replaced(self, _: App, client: Client, run: str) -> bool:
         return (client.name, run) in self.former
+
+    def has_former_runs(self, _: App, client: Client) -> bool:
+        return any(name == client.name for name, _ in self.former)
 
     def replace_run(self, _: App, client: Client, run: str) -> None:
         del run
@@ -91,6 +94,8 @@ class InMemory:
             try:
                 intake.check(self.app, report, moment, LIMITS, self.journal)
             except RefusedError as error:
+                if newcomers.is_turned_away(self.app, report, error, self.journal):
+                    newcomers.turn_away(self.app, report, moment, self.journal)
                 found.append(error)
                 continue
             intake.take_in(self.app, report, moment, LIMITS, self.journal)
@@ -179,6 +184,8 @@ class World:
         self.jobs: list[Job] = []
         self.zombies: list[Job] = []
         self.told: dict[str, Told] = {}
+        # What those were told whose sink has reported, and no source.
+        self.begun: dict[str, Told] = {}
         # Who was heard of: how often, and whether it has left; and what each server knows of that, and when.
         self.heard: dict[str, tuple[int, bool]] = {}
         self.seen: list[dict[str, tuple[int, int]]] = [{} for _ in range(servers.count)]
@@ -190,6 +197,7 @@ class World:
     def run(self, steps: int) -> None:
         actions = {
             self.start: 3,
+            self.land: 1,
             self.report: 14,
             self.restart: 2,
             self.crash: 1,
@@ -208,6 +216,33 @@ class World:
         if len(self.jobs) < 4:
             reads = None if self.random.random() < 0.1 else self.some_reads()
             self.jobs.append(self.new_job(reads))
+
+    def land(self) -> None:
+        """A new query whose sink reports before its source does; refused, it is started again."""
+        if len(self.jobs) >= 4 or self.has_operators:
+            return
+        job = self.new_job(self.some_reads())
+        for _ in range(self.random.choice([1, 1, 2])):
+            server = self.some_server()
+            body = self.body(job, {})
+            groups = dict.fromkeys(map(str, range(job.shape)), 0)
+            body["operators"] = [sink(groups, key_groups=job.shape)]
+            (begun,) = self.take(server, [body])
+            assert not isinstance(begun, Exception), begun
+            self.jobs.append(job)
+            server = self.some_server()
+            (answer,) = self.take(server, [self.body(job, {})])
+            told = begun.operators["sink"].output_low_watermark
+            self.begun[job.client] = Told(job.reads, sink_output=told, whole=begun.global_low_watermark)
+            self.judge(server, job, {}, answer)
+            if job in self.jobs:
+                return
+            # Nothing of it is left; what it sends late isn't taken either.
+            (late,) = self.take(self.some_server(), [body])
+            assert isinstance(late, RefusedError)
+            assert late.code == CONFLICT
+            self.names += 1
+            job.run = f"run-{self.names}"
 
     def some_reads(self) -> frozenset[str]:
         return frozenset(self.random.sample(PARTS, self.random.choice([1, 1, 2])))
@@ -432,7 +467,8 @@ class World:
             for gone in self.sharing(job):
                 assert not self.lives(gone, server)
                 self.drop(gone)
-        mine = self.told.setdefault(job.client, Told(job.reads))
+        begun = self.begun.pop(job.client, Told(job.reads))
+        mine = self.told.setdefault(job.client, begun)
         mine.reads, mine.order = job.reads, job.order
         if job.chunks:
             # What was known of a roster of this very version stays.
@@ -470,7 +506,8 @@ class World:
         assert not isinstance(answer, Exception), answer
         mine = self.told.get(job.client)
         if mine is None or not mine.progress:
-            assert answer.global_low_watermark is None
+            # Or what its sink was told, which was at the beginning.
+            assert answer.global_low_watermark == (None if mine is None else mine.whole)
         else:
             mine.whole = latest(mine.whole, self.sink_low())
             assert answer.global_low_watermark == mine.whole

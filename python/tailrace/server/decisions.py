@@ -95,7 +95,7 @@ def _remove(app: App, request: OverrideRequest, journal: Journal) -> None:
         if not chosen:
             raise RefusedError(f"{app.name!r} has no operators")
     for operator in list(chosen):
-        _drop(app, operator, list(operator.reporters), journal)
+        drop(app, operator, list(operator.reporters), journal)
 
 
 def _remove_client(app: App, client: str, operator: str | None, journal: Journal) -> None:
@@ -105,12 +105,13 @@ def _remove_client(app: App, client: str, operator: str | None, journal: Journal
         of = app.name if operator is None else operator
         raise RefusedError(f"{client!r} is no client of {of!r}")
     for one in found:
-        _drop(app, one, [client], journal)
+        drop(app, one, [client], journal)
     if not any(client in one.reporters for one in app.operators.values()):
         journal.drop_client(app, app.clients.pop(client))
 
 
-def _drop(app: App, operator: Operator, clients: Iterable[str], journal: Journal) -> None:
+def drop(app: App, operator: Operator, clients: Iterable[str], journal: Journal) -> None:
+    """Takes reporters of an operator out; without any it is removed."""
     # What it read from stays known, so that those who read from it are held by that.
     upstreams = operator.upstreams
     for client in clients:

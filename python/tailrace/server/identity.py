@@ -44,6 +44,10 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
 def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
     """Notes that a client lives; a run that is new speaks for it from now on."""
     client = app.clients.get(report.client)
+    if client is not None and client.run != report.run and _holds_nothing(app, client):
+        # Its last start was turned away, or has told of nothing: this one is as good as the first.
+        journal.drop_client(app, client)
+        client = None
     if client is None:
         client = Client(0, report.client, report.run)
         journal.add_client(app, client)
@@ -60,6 +64,10 @@ def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
     client.leaving = report.leaving
     client.took &= app.clients.keys()
     return client
+
+
+def _holds_nothing(app: App, client: Client) -> bool:
+    return client.leaving and not app.reporters_of(client.name)
 
 
 def _begin_again(operator: Operator, reporter: Reporter) -> None:

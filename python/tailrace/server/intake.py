@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tailrace.server import identity
+from tailrace.server import identity, newcomers
 from tailrace.server.hosts import HostTable
 from tailrace.server.reporter import RefusedError, Reporter, RosterState, Settings
 from tailrace.server.room import check_room
@@ -34,6 +34,7 @@ def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Jou
             unknown.
     """
     identity.check_run(app, report, journal)
+    newcomers.check(app, report)
     if report.client not in app.clients and len(app.clients) >= limits.clients:
         raise RefusedError(
             f"an application has at most {limits.clients:,} clients: remove those of {app.name!r} that are "
@@ -111,7 +112,8 @@ def forget_silent(app: App, moment: Moment, limits: Limits, journal: Journal) ->
                 journal.add_audit(app, moment.at, line)
     busy = {name for operator in app.operators.values() for name in operator.reporters}
     for name in app.clients.keys() - busy:
-        if not app.clients[name].is_live(moment):
+        # One that was turned away just now may have a report under way.
+        if app.clients[name].is_silent(moment):
             journal.drop_client(app, app.clients.pop(name))
 
 

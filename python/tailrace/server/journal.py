@@ -21,6 +21,9 @@ class Journal(Protocol):
     def was_replaced(self, app: App, client: Client, run: str) -> bool:
         """Whether a run has spoken for a client before the one that does now."""
 
+    def has_former_runs(self, app: App, client: Client) -> bool:
+        """Whether any run has spoken for a client before the one that does now."""
+
     def add_client(self, app: App, client: Client) -> None:
         """Writes a new client, and gives it its id."""
 

@@ -11,7 +11,7 @@ import gc
 import logging
 from typing import TYPE_CHECKING
 
-from tailrace.server import answering, decisions, intake
+from tailrace.server import answering, decisions, intake, newcomers
 from tailrace.server.apart import one_by_one
 from tailrace.server.clock import SECOND, Moment, ticks, wall_clock
 from tailrace.server.database import DatabaseError, NotBegunError
@@ -173,6 +173,10 @@ class Ledger:
                 self._take_in(app, report, moment)
             except RefusedError as error:
                 found[i] = error
+                if newcomers.is_turned_away(app, report, error, self.store):
+                    found.update(answering.answer_all(app, taken, moment, self.limits, self.store))
+                    taken.clear()
+                    newcomers.turn_away(app, report, moment, self.store)
                 continue
             taken[i] = report
             if report.leaving:

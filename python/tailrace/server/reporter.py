@@ -57,7 +57,11 @@ class Client:
 
     def is_live(self, moment: Moment) -> bool:
         """Whether it may still be at work."""
-        return not self.leaving and moment.tick - self.heard_tick < LIVE_FOR
+        return not self.leaving and not self.is_silent(moment)
+
+    def is_silent(self, moment: Moment) -> bool:
+        """Whether nothing was heard of it for so long that it can't be at work."""
+        return moment.tick - self.heard_tick >= LIVE_FOR
 
 
 @dataclass(frozen=True)

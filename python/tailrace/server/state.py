@@ -197,6 +197,11 @@ class App:
         """The operators that weren't removed, by name."""
         return {name: operator for name, operator in self.operators.items() if not operator.removed}
 
+    def reporters_of(self, client: str) -> dict[str, Reporter]:
+        """What a client reports, by operator."""
+        found = {name: operator.reporters.get(client) for name, operator in self.operators.items()}
+        return {name: reporter for name, reporter in found.items() if reporter is not None}
+
     def upstreams(self) -> dict[str, tuple[str, ...]]:
         """What each operator present reads from; in place of one that was removed, what that read from."""
         every = {name: operator.upstreams for name, operator in self.operators.items()}

@@ -88,6 +88,11 @@ class Store:
         )
         return bool(found)
 
+    def has_former_runs(self, app: App, client: Client) -> bool:
+        """See Journal."""
+        del app
+        return bool(self._database.rows("SELECT 1 FROM former_run WHERE client_id = ? LIMIT 1", client.id))
+
     def add_client(self, app: App, client: Client) -> None:
         """See Journal."""
         self._database.run(

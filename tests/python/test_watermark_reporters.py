@@ -174,6 +174,27 @@ def test_the_second_query_on_the_same_logs_is_refused_while_the_first_one_lives(
     assert third.written() == 50
 
 
+def test_a_query_that_is_refused_leaves_nothing_to_wait_for(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess
+) -> None:
+    """Its sink reports before its source does: that held the windows of the others for good."""
+    one, two, third = (Job(spark, tmp_path / name, server) for name in ("one", "two", "third"))
+    for job, host in ((one, "a"), (two, "b")):
+        job.land()
+        job.step((host, 1))
+    third.logs = one.logs
+    query = third.land()
+    with pytest.raises(StreamingQueryException) as caught:
+        query.processAllAvailable()
+    error = tailrace.errors.from_spark(caught.value)
+    assert error is not None
+    assert error.condition == "TAILRACE_WATERMARK_REPORTER_CONFLICT"
+    assert "for 60 s. `operator` is an option of" in str(error), "advice once"
+    for job, host in ((one, "a"), (two, "b")):
+        job.step((host, 12))
+    _wait_for(lambda: set(one.marked()) == set(two.marked()) == {0})
+
+
 def test_two_queries_on_disjoint_logs_lose_nothing(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

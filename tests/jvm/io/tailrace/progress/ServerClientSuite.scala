@@ -7,7 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.testkit.WatermarkServerStub
+import io.tailrace.testkit.{Warnings, WatermarkServerStub}
 
 final class ServerClientSuite extends AnyFunSuite {
   private val patient = timeout(Span(20, Seconds))
@@ -159,6 +159,31 @@ final class ServerClientSuite extends AnyFunSuite {
       }
       server.conflict = Some("another")
       assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
+    }
+  }
+
+  test("a limit that a report exceeds is named once, however often the server is asked again") {
+    withServer { server =>
+      server.conflict = Some("")
+      val told = client(server)
+      val warnings = Warnings.of(classOf[ServerConnection].getName) {
+        eventually(patient, often) {
+          assert(told.report(table("a" -> 1), Array(0)).isEmpty)
+          assert(server.refused >= 2)
+        }
+      }
+      assert(warnings.size == 1, warnings)
+      assert(warnings.head.startsWith("TAILRACE_WATERMARK_REPORT_REFUSED: "))
+      assert(warnings.head.contains("'clicks' of 'my app'") && warnings.head.contains(": it is the other's. "))
+      // Taken, and refused again later: that is news.
+      server.conflict = None
+      server.low = Some(1)
+      eventually(patient, often)(assert(told.report(table("a" -> 1), Array()).contains(1)))
+      server.conflict = Some("")
+      val again = Warnings.of(classOf[ServerConnection].getName) {
+        assert(told.report(table("a" -> 2), Array(0)).isEmpty)
+      }
+      assert(again.size == 1)
     }
   }
 

@@ -24,6 +24,9 @@ private[progress] final class ServerConnection(server: ServerSettings) extends L
   @volatile private var failures = 0
   @volatile private var nextAttempt = 0L
 
+  // What it was refused with last: said once, however often it is asked again.
+  @volatile private var refusal = ""
+
   private val application = s"${server.url.stripSuffix("/")}/v1/apps/${encoded(server.app)}"
 
   /** Does some requests, if it is time for an attempt.
@@ -38,18 +41,35 @@ private[progress] final class ServerConnection(server: ServerSettings) extends L
         val answer = requests
         if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
         failures = 0
+        refusal = ""
         Some(answer)
       } catch {
         case e: IOException =>
           failures += 1
           // Subtracted and compared: the clock may be any number.
           nextAttempt = System.nanoTime() + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
-          logWarning(
-            s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of '${server.operator}' of " +
-              s"'${server.app}': $e. $meanwhile"
-          )
+          warn(e, meanwhile)
           None
       }
+
+  private def warn(failure: IOException, meanwhile: String): Unit = failure match {
+    case refused: RefusedReportException =>
+      // How many there are may be another number each time.
+      val kind = refused.getMessage.filterNot(_.isDigit)
+      if (kind != refusal) {
+        refusal = kind
+        logWarning(
+          s"TAILRACE_WATERMARK_REPORT_REFUSED: ${server.url} refuses the report of '${server.operator}' of " +
+            s"'${server.app}', and is asked again without another warning: ${refused.getMessage}. $meanwhile"
+        )
+      }
+    case _ =>
+      refusal = ""
+      logWarning(
+        s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of '${server.operator}' of " +
+          s"'${server.app}': $failure. $meanwhile"
+      )
+  }
 
   /** @throws java.io.IOException if there is no answer, or another one than 200 */
   def report(body: ObjectNode): JsonNode =
@@ -78,7 +98,9 @@ private[progress] final class ServerConnection(server: ServerSettings) extends L
     json.readTree(response.body)
   }
 
-  /** What another attempt won't mend: somebody else reports what this query does. */
+  /** What the server knows contradicts the request. Of some codes another attempt won't mend it: somebody else reports what
+    * this query does. Without a code a person may: a limit is exceeded, and something has to be removed.
+    */
   private def refuse(body: String): Unit = {
     val problem = json.readTree(body)
     def detail = problem.path("detail").asText
@@ -87,6 +109,7 @@ private[progress] final class ServerConnection(server: ServerSettings) extends L
         throw WatermarkErrors.reporterConflict(server.url, server.app, detail)
       case "TAILRACE_WATERMARK_RUN_REPLACED" =>
         throw WatermarkErrors.runReplaced(server.url, server.app, detail)
+      case _ if detail.nonEmpty => throw new RefusedReportException(detail)
       case _ =>
     }
   }
@@ -105,6 +128,9 @@ private[progress] final class ServerConnection(server: ServerSettings) extends L
     } finally answer.cancel(true): Unit
   }
 }
+
+/** The server is there, and a report contradicts what it knows, or exceeds a limit: its words are the message. */
+private[progress] final class RefusedReportException(detail: String) extends IOException(detail)
 
 private[progress] object ServerConnection {
 

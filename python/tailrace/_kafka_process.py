@@ -25,6 +25,14 @@ _SOURCE = Path(__file__).with_name("KafkaProcess.java")
 # At once: their bytes are in memory here and there.
 _MOST_RECORDS = 10_000
 _MOST_BYTES = 16 * 2**20
+# As a failure names it.
+_ASKED = {
+    b"C": "Creating",
+    b"D": "Deleting",
+    b"I": "Asking for the id of",
+    b"E": "Asking for the end offsets of",
+    b"P": "Writing to",
+}
 
 
 class Record(NamedTuple):
@@ -82,20 +90,20 @@ class KafkaProcess:
 
     def create_topic(self, topic: str, partitions: int) -> None:
         with self._lock:
-            self._ask(b"C" + _text(topic) + struct.pack(">i", partitions))
+            self._ask(b"C", topic, struct.pack(">i", partitions))
 
     def delete_topic(self, topic: str) -> None:
         with self._lock:
-            self._ask(b"D" + _text(topic))
+            self._ask(b"D", topic)
 
     def topic_id(self, topic: str) -> str:
         with self._lock:
-            self._ask(b"I" + _text(topic))
+            self._ask(b"I", topic)
             return self._read_text()
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         with self._lock:
-            self._ask(b"E" + _text(topic))
+            self._ask(b"E", topic)
             count = self._number(">i")
             return {self._number(">i"): self._number(">q") for _ in range(count)}
 
@@ -113,7 +121,7 @@ class KafkaProcess:
 
     def _produce(self, topic: str, chunk: list[bytes], done: int) -> int:
         with self._lock:
-            self._ask(b"P" + _text(topic) + b"".join(chunk) + b"\0")
+            self._ask(b"P", topic, b"".join(chunk) + b"\0")
             failed, first, why = self._number(">i"), self._number(">i"), self._read_text()
         if failed:
             raise RuntimeError(
@@ -122,17 +130,17 @@ class KafkaProcess:
             )
         return done + len(chunk)
 
-    def _ask(self, request: bytes) -> None:
+    def _ask(self, request: bytes, topic: str, more: bytes = b"") -> None:
         try:
-            self._requests.write(request)
+            self._requests.write(request + _text(topic) + more)
             self._requests.flush()
         except OSError as error:
             raise self._dead() from error
-        self._status()
+        self._status(f"{_ASKED[request]} the topic {topic!r} has failed: ")
 
-    def _status(self) -> None:
+    def _status(self, failed: str = "") -> None:
         if self._read(1) != b"\0":
-            raise RuntimeError(self._read_text())
+            raise RuntimeError(failed + self._read_text())
 
     def _number(self, layout: str) -> int:
         found: int = struct.unpack(layout, self._read(struct.calcsize(layout)))[0]

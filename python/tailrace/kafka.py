@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import socket
 import tempfile
+from collections.abc import Mapping
 from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
@@ -25,7 +26,7 @@ from tailrace._kafka_process import KafkaProcess, Record
 from tailrace._versions import SCALA_SERIES, SPARK_SERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["KAFKA_VERSION", "KafkaBroker", "connector_jars", "resolve", "run_kafka"]
 
@@ -108,11 +109,13 @@ class KafkaBroker:
             headers: names and values for each value.
 
         Raises:
-            TypeError: one text stands where a list of them is expected.
+            TypeError: one text stands where a list of them is expected, a value or a key is no text, no bytes
+                and not None, a partition is no number, or headers are no mapping for each value; what came
+                before it may be written.
             ValueError: there are more or fewer keys, partitions or headers than values, or a partition is
                 negative; what came before it may be written.
-            RuntimeError: records weren't written; the message says how many, which is the first of them, and
-                the broker's or the client's reason.
+            RuntimeError: the topic isn't there, or records weren't written; the message names the topic, how
+                many, which is the first of them, and the broker's or the client's reason.
         """
         each = repeat(partitions) if isinstance(partitions, int | None) else partitions
         self._process.produce(topic, _records(values, keys, each, headers))
@@ -143,6 +146,10 @@ def _records(
     for argument, one in (("values", values), ("keys", keys)):
         if isinstance(one, str | bytes):
             raise TypeError(f"`{argument}` is a list, of one text alone [{one[:20]!r}], not its letters.")
+    if isinstance(headers, Mapping | str | bytes):
+        raise TypeError(
+            "`headers` is a list with a mapping for each value: of one record [{'name': 'value'}]."
+        )
     lists = [("keys", keys), ("partitions", partitions), ("headers", headers)]
     given: dict[str, Iterator[Any]] = {name: iter(each) for name, each in lists if each is not None}
     for value in values:
@@ -150,18 +157,46 @@ def _records(
         short = [name for name, found in own.items() if found is _END]
         if short:
             raise ValueError(f"There are fewer {' and '.join(short)} than values.")
-        partition = own.get("partitions")
-        if partition is not None and partition < 0:
-            raise ValueError(f"A partition is negative: {partition}.")
-        named = tuple((name, _bytes(text)) for name, text in own.get("headers", {}).items())
-        yield Record(_bytes(value), _bytes(own.get("keys")), partition, named)
+        key = _bytes(own.get("keys"), "A key")
+        named = _headers(own.get("headers", {}))
+        yield Record(_bytes(value, "A value"), key, _partition(own.get("partitions")), named)
     for name, each in given.items():
         if not isinstance(each, repeat) and next(each, _END) is not _END:
             raise ValueError(f"There are more {name} than values.")
 
 
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def _partition(given: object) -> int | None:
+    if given is None:
+        return None
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"A partition is a number or None, not {type(given).__name__}: {_shown(given)}.")
+    if given < 0:
+        raise ValueError(f"A partition is negative: {given}.")
+    return given
+
+
+def _headers(given: object) -> tuple[tuple[str, bytes | None], ...]:
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"The headers of a value are a mapping of names and values, not {type(given).__name__}: "
+            f"{_shown(given)}."
+        )
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"A header's name is a str, not {type(name).__name__}: {_shown(name)}.")
+    return tuple((name, _bytes(value, f"The header {name!r}")) for name, value in given.items())
+
+
+def _bytes(value: object, what: str) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode()
+    if value is None or isinstance(value, bytes):
+        return value
+    raise TypeError(f"{what} is str, bytes or None, not {type(value).__name__}: {_shown(value)}.")
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]
 
 
 @contextmanager

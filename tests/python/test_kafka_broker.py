@@ -8,14 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tailrace._kafka_process import KafkaProcess, Record
-
-if TYPE_CHECKING:
-    from tailrace.testing import KafkaBroker
+from tailrace.kafka import KafkaBroker
 
 # The child keeps the parent's end of the broker's input open: the end of that alone ends no broker.
 _PARENT = """
@@ -36,8 +34,14 @@ def test_records_that_were_not_written_are_told(kafka_broker: KafkaBroker) -> No
         kafka_broker.produce("told", ["a", "b" * 2_000_000, "c"])
     assert sum(kafka_broker.end_offsets("told").values()) == 2
     started = time.monotonic()
-    with pytest.raises(RuntimeError, match="UnknownTopic"):
-        kafka_broker.produce("told-not", ["a"])
+    for ask in (
+        lambda: kafka_broker.produce("told-not", ["a"]),
+        lambda: kafka_broker.end_offsets("told-not"),
+        lambda: kafka_broker.topic_id("told-not"),
+        lambda: kafka_broker.delete_topic("told-not"),
+    ):
+        with pytest.raises(RuntimeError, match=r"the topic 'told-not' has failed: UnknownTopic"):
+            ask()
     with pytest.raises(RuntimeError, match="2 partitions, and none with the number 2"):
         kafka_broker.produce("told", ["a"], partitions=2)
     assert time.monotonic() - started < 20, "it was waited for"
@@ -52,6 +56,28 @@ def test_records_that_were_not_written_are_told(kafka_broker: KafkaBroker) -> No
         with pytest.raises(ValueError, match=r"There are|negative"):
             kafka_broker.produce("told", ["a"], **wrong)
     assert sum(kafka_broker.end_offsets("told").values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "said"),
+    [
+        ("xyz", {}, r"`values` is a list, of one text alone \['xyz'\]"),
+        (b"xyz", {}, r"`values` is a list"),
+        (["a"], {"keys": "k"}, r"`keys` is a list, of one text alone \['k'\]"),
+        ([1, 2], {}, "A value is str, bytes or None, not int: 1"),
+        (["a"], {"keys": [2.5]}, "A key is str, bytes or None, not float: 2.5"),
+        (["a"], {"headers": {"x": "1"}}, "`headers` is a list with a mapping for each value"),
+        (["a"], {"headers": "x"}, "`headers` is a list with a mapping for each value"),
+        (["a"], {"headers": ["x"]}, "The headers of a value are a mapping of names and values, not str: 'x'"),
+        (["a"], {"headers": [{"x": 1}]}, "The header 'x' is str, bytes or None, not int: 1"),
+        (["a"], {"headers": [{1: "x"}]}, "A header's name is a str, not int: 1"),
+        (["a"], {"partitions": ["0"]}, "A partition is a number or None, not str: '0'"),
+    ],
+)
+def test_what_is_no_record_is_refused_by_name(values: Any, more: dict[str, Any], said: str) -> None:  # noqa: ANN401
+    process = object.__new__(KafkaProcess)
+    with pytest.raises(TypeError, match=said):
+        KafkaBroker("", process).produce("never", values, **more)
 
 
 def test_more_records_than_one_request_holds(kafka_broker: KafkaBroker) -> None:

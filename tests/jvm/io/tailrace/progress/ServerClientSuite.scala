@@ -174,7 +174,9 @@ final class ServerClientSuite extends AnyFunSuite {
       }
       assert(warnings.size == 1, warnings)
       assert(warnings.head.startsWith("TAILRACE_WATERMARK_REPORT_REFUSED: "))
-      assert(warnings.head.contains("'clicks' of 'my app'") && warnings.head.contains(": it is the other's. "))
+      assert(
+        warnings.head.contains("'clicks' of 'my app'") && warnings.head.contains(": it is the other's. ")
+      )
       // Taken, and refused again later: that is news.
       server.conflict = None
       server.low = Some(1)

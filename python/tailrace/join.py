@@ -57,7 +57,7 @@ def join(
         after: how long after its left row a right row may be; likewise.
         how: "left": one row per left row, matched or not, in the first micro-batch after the watermark has
             passed left_time + after. "inner": a row per matching pair, as soon as both rows are there.
-        into: for how="left", the name of the column that takes the matches.
+        into: for how="left" only, the name of the column that takes the matches.
         match: for how="left", which matches to keep: "all", or at most one, by event time: the "first", the
             "last", or the "nearest" to left_time.
         max_matches: for how="left", the most matches to keep per left row, the earliest first; one or more.

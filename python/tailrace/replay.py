@@ -92,14 +92,15 @@ def filter_replays(
         TypeError: an argument of a wrong Python type, or some of `pid`, `partition` and `offset` alone.
     """
     _convert.frame(frame, "frame")
-    named = (pid, partition, offset)
-    if all(column is None for column in named):
-        metadata = [_convert.text(key, "key")]
-    else:
-        metadata = [
-            _convert.text(column, argument)  # type: ignore[arg-type]
-            for column, argument in zip(named, ("pid", "partition", "offset"), strict=True)
-        ]
+    named = {"pid": pid, "partition": partition, "offset": offset}
+    given = _convert.texts(**named)
+    missing = [f"`{argument}`" for argument in named if argument not in given]
+    if given and missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise TypeError(
+            f"`pid`, `partition` and `offset` go together: {' and '.join(missing)} {verb} missing."
+        )
+    metadata = list(given.values()) or [_convert.text(key, "key")]
     options = {
         "disorder": _convert.count(disorder, "disorder"),
         "onReplay": _convert.text(on_replay, "on_replay"),

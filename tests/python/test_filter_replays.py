@@ -107,8 +107,12 @@ def test_what_was_counted_is_in_the_progress(spark: SparkSession, tmp_path: Path
 
 def test_wrong_types(spark: SparkSession) -> None:
     frame = topic(spark, 0, [1])
-    with pytest.raises(TypeError, match="partition"):
+    with pytest.raises(TypeError, match="go together: `partition` and `offset` are missing"):
         tailrace.filter_replays(frame, pid="pid")
+    with pytest.raises(TypeError, match="go together: `offset` is missing"):
+        tailrace.filter_replays(frame, pid="pid", partition="partition")
+    with pytest.raises(TypeError, match="`offset` is a string, not int"):
+        tailrace.filter_replays(frame, pid="pid", partition="partition", offset=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="frame"):
         tailrace.filter_replays("frame")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="disorder"):

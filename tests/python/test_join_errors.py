@@ -64,6 +64,7 @@ def test_a_batch_frame_with_a_stream(streams: Streams) -> None:
         ({"max_matches": 10**12}, "TAILRACE_JOIN_OPTION_INVALID", "a whole number of at most 2147483647"),
         ({"late": "keep"}, "TAILRACE_JOIN_OPTION_INVALID", "late"),
         ({"how": "inner", "match": "first"}, "TAILRACE_JOIN_OPTION_CONFLICT", "match"),
+        ({"how": "inner", "into": "clicks"}, "TAILRACE_JOIN_OPTION_CONFLICT", "into"),
     ],
 )
 def test_arguments(streams: Streams, options: dict[str, Any], condition: str, names: str | None) -> None:

@@ -63,5 +63,8 @@ class JoinOptionsSuite extends SparkSuite {
     checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "max_matches", "value" -> "2") {
       inner.copy(maxMatches = Some(2)).settings
     }
+    checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "into", "value" -> "found") {
+      inner.copy(into = "found").settings
+    }
   }
 }

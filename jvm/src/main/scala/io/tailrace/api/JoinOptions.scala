@@ -21,7 +21,7 @@ final case class JoinOptions(
     after: String,
     before: String = "0 seconds",
     how: String = "left",
-    into: String = "labels",
+    into: String = JoinOptions.Into,
     matching: String = "all",
     maxMatches: Option[Int] = None,
     late: String = "drop"
@@ -46,10 +46,17 @@ final case class JoinOptions(
     if (output == JoinOutput.Pairs) {
       if (policy != MatchPolicy.All) throw Errors.optionConflict("match", matching)
       maxMatches.foreach(n => throw Errors.optionConflict("max_matches", n.toString))
+      if (into != JoinOptions.Into) throw Errors.optionConflict("into", into)
     }
     val window = JoinWindow(Durations.parse("before", before), Durations.parse("after", after))
     JoinSettings(window, output, policy, maxMatches, late == "emit")
   }
 
   private def quoted(values: Seq[String]): String = values.map(v => s"\"$v\"").mkString(" or ")
+}
+
+object JoinOptions {
+
+  /** Who gives no other name doesn't ask for a group. */
+  private[api] val Into = "labels"
 }

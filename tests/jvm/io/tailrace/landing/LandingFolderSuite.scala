@@ -202,7 +202,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
   private def landed(batch: Int): LandingFolder = {
     DyingFileSystem.live(Int.MaxValue)
     val folder = opened()
-    folder.begin("query", batch.toLong)
+    folder.begin("query", 0)
     val (staging, files) = stage(folder, batch)
     folder.land(batch.toLong, s"offsets of $batch", staging, files)
     folder
@@ -234,6 +234,30 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     assert(error.getCondition == "TAILRACE_WATERMARK_WINDOWS_LEFT")
     val told = error.getMessageParameters
     assert(Seq("batch", "newest", "path").map(told.get(_)) == Seq("20", "0", root.toString))
+  }
+
+  test("a query whose batches have landed elsewhere begins no other folder, nor the same one emptied") {
+    DyingFileSystem.live(Int.MaxValue)
+    assert(condition(opened().begin("query", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    assert(names("") == Nil, "nothing is written")
+    landed(0)
+    assert(opened().landed(1, "offsets of 1").isEmpty)
+    emptyDirectory()
+    assert(condition(opened().begin("query", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    // A first batch that wasn't committed runs again, wherever it landed.
+    opened().begin("query", 0)
+  }
+
+  test("a folder that was moved with its own files goes on") {
+    landed(0).close(10, reports)
+    val out = directory.toPath.resolve("out")
+    val elsewhere = directory.toPath.resolve("elsewhere")
+    Files.move(out, elsewhere)
+    assert(condition(opened().begin("query", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    val path = new Path(s"dying://$elsewhere")
+    val moved = LandingFolders.open(path, settings().copy(path = path.toString), conf, () => false)
+    moved.begin("query", 1)
+    assert(moved.landed(1, "offsets of 1").isEmpty)
   }
 
   test("of two writers one is refused: in this process, and in another one") {

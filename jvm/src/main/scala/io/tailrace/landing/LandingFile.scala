@@ -12,7 +12,8 @@ import io.tailrace.common.{ChecksummedText, Errors}
   *
   * @param queryId of the query that lands here; it has one checkpoint
   * @param into    the column that directories of windows are named after
-  * @param since   the first batch that has landed here: each one since then has its file; none in format 1
+  * @param since   the first batch that has landed here: each one since then has its file; none in format 1. It is 0, but in a
+  *                folder that an earlier release let a query go on to
   */
 final case class FolderFile(
     queryId: String,

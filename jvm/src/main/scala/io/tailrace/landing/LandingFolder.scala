@@ -112,9 +112,12 @@ final class LandingFolder private[landing] (
           path.toString,
           s"the query ${folder.queryId} writes it, and this one is $queryId"
         )
-      // A query may go on to another folder, but not to one whose windows nobody knows any more.
       case None if batch > 0 && !log.isEmpty =>
         throw Errors.stateFileMissing(paths.settings.toString, batch, null)
+      // Windows would be complete here that have rows elsewhere, and never be complete there.
+      case None if batch > 0 =>
+        val reason = s"the micro-batches of this query before $batch have landed elsewhere"
+        throw Errors.windowsFolder(path.toString, reason)
       case None =>
         val folder = settingsOf(queryId, Some(batch))
         log.begin(folder)

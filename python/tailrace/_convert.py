@@ -78,7 +78,10 @@ def names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
     # A Column can be iterated over, and says something else then.
     if not isinstance(columns, Collection):
         raise TypeError(f"`{argument}` is a name or a list of names, not {type(columns).__name__}.")
-    return [text(column, argument) for column in columns]
+    for column in columns:
+        if not isinstance(column, str):
+            raise TypeError(f"`{argument}` has a {type(column).__name__} among its names, which are strings.")
+    return list(columns)
 
 
 def keys(on: str | Sequence[Key]) -> tuple[list[str], list[str]]:

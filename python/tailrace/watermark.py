@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import ArrayType
 
 from tailrace import _convert, _jvm
+from tailrace.errors import TailraceWatermarkError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,9 +75,9 @@ def accurate_watermark(
             waited for. A silent host that is in no roster and a week behind the watermark is forgotten.
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
             is.
-        on_future: what is done about rows further ahead. "clamp": they come out as they are, and their host
-            is as far as the limit. "divert": they come out marked true in a column `future` boolean that is
-            added, and don't move their host. "fail": the query fails.
+        on_future: with `future_limit`, what is done about rows further ahead. "clamp": they come out as they
+            are, and their host is as far as the limit. "divert": they come out marked true in a column
+            `future` boolean that is added, and don't move their host. "fail": the query fails.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
         server: a watermark server, "http://host:port", that hears of hosts from several queries; its word
             counts. It hears of the query's operators with state and of its sink too, under names that begin
@@ -97,8 +99,8 @@ def accurate_watermark(
         A frame with the same columns, and `future` if rows are diverted.
 
     Raises:
-        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty, or an option
-            makes no sense.
+        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or isn't there, or
+            an option makes no sense or needs another one.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
         TypeError: an argument of a wrong Python type.
     """
@@ -230,11 +232,22 @@ def stamped_watermark(
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
     if isinstance(hosts, DataFrame):
         return _names(hosts)
-    if isinstance(hosts, os.PathLike):
-        return _names(session.read.text(os.fspath(hosts)))
-    if isinstance(hosts, str):
-        return _names(session.read.text(hosts) if "/" in hosts else session.table(hosts))
-    return [_convert.text(name, "hosts") for name in hosts]
+    if not isinstance(hosts, str | os.PathLike):
+        return _convert.names(hosts, "hosts")
+    place = os.fspath(hosts)
+    is_file = "/" in place or isinstance(hosts, os.PathLike)
+    try:
+        frame = session.read.text(place) if is_file else session.table(place)
+    except AnalysisException as error:
+        if error.getCondition() not in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"):
+            raise
+        kind = "a file" if is_file else 'a table (a file\'s name wants a slash in it, "./hosts", or a Path)'
+        raise TailraceWatermarkError(
+            f"`hosts` names {place}, which is taken for {kind} and isn't there.",
+            condition="TAILRACE_WATERMARK_ROSTER_NOT_FOUND",
+            parameters={"hosts": place},
+        ) from error
+    return _names(frame)
 
 
 def _names(frame: DataFrame) -> list[str]:

@@ -59,10 +59,10 @@ def write_windows(
 
     Args:
         frame: a stream of which every watermark is an accurate one.
-        path: the folder, of this query alone; another checkpoint needs another folder,
-            and one that the query has left for another isn't gone on with.
-        event_time: the timestamp column that the watermark is on. Of windows that were counted before, a
-            column of `pyspark.sql.functions.window_time`.
+        path: the folder, of this query alone: another checkpoint needs another folder, and another folder
+            another checkpoint. It may be moved, with all its files.
+        event_time: the timestamp column that the watermark is on; no other one is taken. Of windows that were
+            counted before, a column of `pyspark.sql.functions.window_time`.
         window: how long a window is. Windows begin at multiples of it from 1970-01-01 UTC on.
         offset: by how much later they begin: "16 hours" for days of UTC+8.
         into: the column that directories of windows are named after. Their values are text, the start of
@@ -83,7 +83,8 @@ def write_windows(
 
     Raises:
         TailraceWatermarkError: the frame isn't a stream, or has another watermark or none; a column is
-            unknown, of a wrong type or there already; an option makes no sense.
+            unknown, of a wrong type, without the watermark or there already; an option makes no sense, or
+            needs another one.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
         TypeError: an argument of a wrong Python type.
     """

@@ -156,8 +156,41 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
             tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171", app=app)
     with pytest.raises(TypeError, match="idle_after"):
         tailrace.accurate_watermark(frame, "at", host="host", idle_after=10)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="hosts"):
-        tailrace.accurate_watermark(frame, "at", host="host", hosts=[1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="`hosts` has a NoneType among its names"):
+        tailrace.accurate_watermark(frame, "at", host="host", hosts=["a", None])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="`hosts` is a name or a list of names, not int"):
+        tailrace.accurate_watermark(frame, "at", host="host", hosts=1)  # type: ignore[arg-type]
+
+
+def test_a_roster_that_is_not_there_is_said_of_hosts(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
+    for hosts in ("web", str(tmp_path / "web"), tmp_path / "web"):
+        with pytest.raises(tailrace.TailraceWatermarkError, match="`hosts`") as refused:
+            tailrace.accurate_watermark(frame, "at", host="host", hosts=hosts)
+        assert refused.value.condition == "TAILRACE_WATERMARK_ROSTER_NOT_FOUND"
+        assert refused.value.parameters == {"hosts": str(hosts)}
+
+
+def test_what_would_be_ignored_is_refused(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("web-1", NOON, b"")], f"{SCHEMA}, stamp binary")
+
+    def refused(**options: Any) -> set[str | None]:  # noqa: ANN401 - as they are there
+        found = []
+        with pytest.raises(tailrace.TailraceWatermarkError) as caught:
+            tailrace.accurate_watermark(frame, "at", host="host", **options)
+        found.append(caught.value)
+        with pytest.raises(tailrace.TailraceWatermarkError) as caught:
+            tailrace.stamped_watermark(frame, "at", stamp="stamp", partition="host", **options)
+        found.append(caught.value)
+        return {error.condition for error in found}
+
+    for options in ({"app": "clicks"}, {"token": "secret"}):
+        assert refused(**options) == {"TAILRACE_WATERMARK_SERVER_MISSING"}
+    for action in ("divert", "fail"):
+        assert refused(on_future=action) == {"TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING"}
+    assert refused(server="http://127.0.0.1:7171") == {"TAILRACE_WATERMARK_APP_MISSING"}
+    with pytest.raises(tailrace.TailraceWatermarkError, match=r'has to be "99\.9%"'):
+        tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
 
 
 def test_stamps_travel_through_files_to_the_next_query(spark: SparkSession, tmp_path: Path) -> None:

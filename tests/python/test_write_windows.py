@@ -258,6 +258,8 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession, tmp_path: Path) -> N
     assert refused(stream.withWatermark("timestamp", "1 second"), "timestamp") == f"{windows}_SOURCE"
     assert refused(at="when") == "TAILRACE_WATERMARK_COLUMN"
     assert refused(at="host") == "TAILRACE_WATERMARK_COLUMN_TYPE"
+    local = frame.withColumn("local", F.col("at").cast("timestamp_ntz"))
+    assert refused(local, "local") == "TAILRACE_WATERMARK_COLUMN_TYPE"
     assert refused(into="host") == "TAILRACE_WATERMARK_COLUMN_EXISTS"
     for options in (
         {"window": "1 month"},
@@ -265,8 +267,7 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession, tmp_path: Path) -> N
         {"offset": "1 hour"},
         {"into": "a/b"},
         {"missing": -1},
-        {"server": "http://127.0.0.1:7171"},
-        {"server": "http://127.0.0.1:7171", "app": "clicks"},
+        {"server": "http://127.0.0.1:7171", "app": "clicks", "upstreams": []},
     ):
         assert refused(**options) == "TAILRACE_WATERMARK_OPTION_INVALID", options
     with pytest.raises(TypeError, match="window"):
@@ -288,6 +289,62 @@ def test_a_folder_is_of_one_query_and_its_windows(spark: SparkSession, tmp_path:
     error = tailrace.errors.from_spark(caught.value)
     assert isinstance(error, tailrace.TailraceWatermarkError)
     assert error.condition == "TAILRACE_WATERMARK_WINDOWS_FOLDER"
+
+
+def test_a_query_stays_with_its_folder_wherever_that_is(spark: SparkSession, tmp_path: Path) -> None:
+    logs = Logs(spark, tmp_path)
+    logs.land(("a", 1), ("b", 11))
+    logs.out = tmp_path / "another"
+    with pytest.raises(StreamingQueryException) as caught:
+        logs.land(("a", 12), ("b", 25), ("a", 25))
+    error = tailrace.errors.from_spark(caught.value)
+    assert isinstance(error, tailrace.TailraceWatermarkError)
+    assert error.condition == "TAILRACE_WATERMARK_WINDOWS_FOLDER"
+    assert "new checkpoint" in str(error)
+    assert str(logs.out) in str(error)
+    assert not logs.out.exists(), "no row has landed"
+    # With its own files it is the same folder under another name.
+    (tmp_path / "out").rename(logs.out)
+    logs.land()
+    assert (logs.marker(10) or {}).get("rows") == 2
+    assert logs.rows(name(10)) == 2
+
+
+def test_a_time_that_no_watermark_is_on_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    frame = Logs(spark, tmp_path).waiting()
+    counts = frame.groupBy(F.window("at", "5 seconds")).count()
+    for wrong, column, other in (
+        (frame.withColumn("earlier", F.expr("at - interval 1 hour")), "earlier", "at"),
+        (frame.withColumn("at", F.expr("at - interval 1 hour")), "at", None),
+        (counts.select("window.start", F.window_time("window").alias("end")), "start", "end"),
+    ):
+        with pytest.raises(tailrace.TailraceWatermarkError) as caught:
+            tailrace.write_windows(wrong, tmp_path / "out", column)
+        assert caught.value.condition == "TAILRACE_WATERMARK_WINDOWS_WATERMARK_MISSING"
+        assert caught.value.parameters["column"] == column
+        assert ("its watermark is on" in str(caught.value)) == (other is not None)
+        assert other is None or f"`{other}`" in str(caught.value)
+
+
+def test_a_server_is_named_as_a_whole_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    frame = Logs(spark, tmp_path).waiting()
+
+    def refused(**options: Any) -> tailrace.TailraceError:  # noqa: ANN401
+        with pytest.raises(tailrace.TailraceWatermarkError) as caught:
+            tailrace.write_windows(frame, tmp_path / "out", "at", **options)
+        return caught.value
+
+    url = "http://127.0.0.1:7171"
+    for options in ({"app": "clicks"}, {"token": "secret"}, {"upstreams": ["source"]}):
+        error = refused(**options)
+        assert error.condition == "TAILRACE_WATERMARK_SERVER_MISSING"
+        assert error.parameters == {"argument": next(iter(options))}
+    assert refused(server=url).condition == "TAILRACE_WATERMARK_APP_MISSING"
+    error = refused(server=url, app="clicks")
+    assert error.condition == "TAILRACE_WATERMARK_WINDOWS_SERVER"
+    assert error.parameters["names"] == "watermark"
+    assert "accurate_watermark" in str(error)
+    assert "upstreams` is" not in str(error)
 
 
 def test_a_batch_runs_again_and_lands_once_and_a_checkpoint_that_was_set_back_is_refused(

@@ -101,10 +101,12 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SYNC_TOPICS_MERGED" -> SyncErrors.topicsMerged("clicks", "left", Seq("a", "b")),
     "TAILRACE_SYNC_SUFFIX" -> SyncErrors.suffix("C", "left"),
     "TAILRACE_SYNC_STALLED" -> SyncErrors.stalled("N", "left", "P", Some("T"), Some(7000), 9),
+    "TAILRACE_WATERMARK_APP_MISSING" -> WatermarkErrors.appMissing(),
     "TAILRACE_WATERMARK_COLUMN" -> Errors.watermarkColumn("host", "C", 0, Seq("a", "b")),
     "TAILRACE_WATERMARK_COLUMN_EXISTS" -> Errors.watermarkColumnExists("C"),
     "TAILRACE_WATERMARK_COLUMN_TYPE" -> Errors.watermarkColumnType("host", "C", "INT", "STRING"),
     "TAILRACE_WATERMARK_FUTURE" -> Errors.watermarkFuture("H", 1, 0),
+    "TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING" -> WatermarkErrors.futureLimitMissing("fail"),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
     "TAILRACE_WATERMARK_NAME_EXISTS" -> Errors.watermarkNameExists("N"),
     "TAILRACE_WATERMARK_OPERATOR_EXISTS" -> WatermarkErrors.operatorExists("O", "A"),
@@ -112,6 +114,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_REPORTER_CONFLICT" -> WatermarkErrors.reporterConflict("S", "A", "D"),
     "TAILRACE_WATERMARK_ROSTER_EMPTY" -> Errors.watermarkRosterEmpty(),
     "TAILRACE_WATERMARK_RUN_REPLACED" -> WatermarkErrors.runReplaced("S", "A", "D"),
+    "TAILRACE_WATERMARK_SERVER_MISSING" -> WatermarkErrors.serverMissing("app"),
     "TAILRACE_WATERMARK_STAMP_SOURCE" -> Errors.watermarkStampSource(),
     "TAILRACE_WATERMARK_WINDOWS_BATCH" -> Errors.windowsBatch(),
     "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING" -> Errors.windowsFileMissing("F", "T", 7),
@@ -119,8 +122,10 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_WINDOWS_LEFT" -> WatermarkErrors.windowsLeft("P", 6, 3),
     "TAILRACE_WATERMARK_WINDOWS_NOT_FOUND" -> Errors.windowsNotFound("P"),
     "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK" -> Errors.windowsRolledBack("P", 6, 7),
+    "TAILRACE_WATERMARK_WINDOWS_SERVER" -> WatermarkErrors.windowsServer("S", "A", Seq("N", "M")),
     "TAILRACE_WATERMARK_WINDOWS_SOURCE" -> Errors.windowsSource(),
-    "TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS" -> Errors.windowsTwoWriters("P", cause)
+    "TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS" -> Errors.windowsTwoWriters("P", cause),
+    "TAILRACE_WATERMARK_WINDOWS_WATERMARK_MISSING" -> WatermarkErrors.windowsWatermarkMissing("C", Some("D"))
   )
 
   // Those that only a running query meets.

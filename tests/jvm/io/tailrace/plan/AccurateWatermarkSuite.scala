@@ -377,6 +377,15 @@ final class AccurateWatermarkSuite extends SparkSuite {
     assert(condition(whole.copy(hosts = Some(Nil))) == "TAILRACE_WATERMARK_ROSTER_EMPTY")
     val divert = whole.copy(futureLimit = Some("1 hour"), onFuture = "divert")
     assert(condition(divert, frame.withColumn("future", lit(1))) == "TAILRACE_WATERMARK_COLUMN_EXISTS")
+    assert(
+      condition(served("http://127.0.0.1:7171").copy(app = None)) == "TAILRACE_WATERMARK_APP_MISSING"
+    )
+    Seq(whole.copy(app = Some("clicks")), whole.copy(token = Some("secret"))).foreach { options =>
+      assert(condition(options) == "TAILRACE_WATERMARK_SERVER_MISSING", options)
+    }
+    Seq("divert", "fail").foreach { action =>
+      assert(condition(whole.copy(onFuture = action)) == "TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING", action)
+    }
     Seq(
       whole.copy(completeness = "0%"),
       whole.copy(completeness = "101%"),
@@ -387,7 +396,6 @@ final class AccurateWatermarkSuite extends SparkSuite {
       whole.copy(idleAfter = Some("0 seconds")),
       whole.copy(futureLimit = Some("soon")),
       whole.copy(server = Some("localhost:7171"), app = Some("clicks")),
-      whole.copy(server = Some("http://127.0.0.1:7171")),
       served("http://a b"),
       served("http://127.0.0.1:99999"),
       served("http://127.0.0.1:0"),

@@ -2,7 +2,7 @@ package io.tailrace.api
 
 import java.net.{URI, URISyntaxException}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, WatermarkErrors}
 import io.tailrace.progress.{ServerSettings, WireName}
 
 /** A watermark server as options name it. */
@@ -14,10 +14,18 @@ private[api] final case class ServerOptions(
 ) {
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
-  def settings: Option[ServerSettings] = server.map { url =>
+  def settings: Option[ServerSettings] = {
+    // Who gives one of these takes it that the query reports.
+    if (server.isEmpty)
+      Seq("app" -> app, "token" -> token).foreach { case (argument, value) =>
+        if (value.isDefined) throw WatermarkErrors.serverMissing(argument)
+      }
+    server.map(settingsAt)
+  }
+
+  private def settingsAt(url: String): ServerSettings = {
     checkAddress(url)
-    val application =
-      app.getOrElse(throw Errors.watermarkOptionInvalid("app", "missing", "a name beside server"))
+    val application = app.getOrElse(throw WatermarkErrors.appMissing())
     // It is a part of the address, where servers take an encoded slash for a slash.
     if (!WireName.isName(application) || application.contains('/'))
       throw Errors.watermarkOptionInvalid("app", application, "1 to 200 characters, no / among them")

@@ -2,7 +2,7 @@ package io.tailrace.api
 
 import java.nio.charset.StandardCharsets.UTF_8
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, WatermarkErrors}
 import io.tailrace.progress.{Completeness, OnFuture, ProgressSettings, WireName}
 
 /** How [[Tailrace.accurateWatermark]] finds the watermark. Names and meanings are those of the Python package.
@@ -39,15 +39,13 @@ final case class WatermarkOptions(
   private[api] def settings: ProgressSettings = {
     val share = Completeness
       .parse(completeness)
-      .getOrElse(
-        throw Errors
-          .watermarkOptionInvalid("completeness", completeness, "above 0% and at most 100%, or 0.999")
-      )
+      .getOrElse(throw Errors.watermarkOptionInvalid("completeness", completeness, shares))
     if (hosts.exists(_.isEmpty)) throw Errors.watermarkRosterEmpty()
     if (server.isDefined) hosts.map(_.distinct).foreach(checkRoster)
     val action = OnFuture.values
       .find(_.name == onFuture)
       .getOrElse(throw Errors.watermarkOptionInvalid("on_future", onFuture, "clamp, divert or fail"))
+    if (futureLimit.isEmpty && action != OnFuture.Clamp) throw WatermarkErrors.futureLimitMissing(onFuture)
     if (!name.matches("[A-Za-z0-9_-]{1,100}")) {
       throw Errors.watermarkOptionInvalid("name", name, "1 to 100 letters, digits, _ and -")
     }
@@ -61,6 +59,13 @@ final case class WatermarkOptions(
       action,
       ServerOptions(server, app, operator, token).settings
     )
+  }
+
+  /** Of a number that only lacks its sign it is said how it is written. */
+  private def shares: String = {
+    val meant = s"${completeness.trim}%"
+    val example = if (Completeness.parse(meant).isDefined) meant else "99.9%"
+    s"\"$example\", or a share such as \"0.999\": above 0% and at most 100%"
   }
 
   /** A server refuses the report of a longer one as a whole, again and again. */

@@ -1,8 +1,8 @@
 package io.tailrace.api
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, WatermarkErrors}
 import io.tailrace.landing.{LandingSettings, SinkServer, Windows}
-import io.tailrace.progress.ProgressSettings
+import io.tailrace.progress.{ProgressSettings, ServerSettings}
 
 /** How [[Tailrace.writeWindows]] lands rows. Names and meanings are those of the Python package.
   *
@@ -48,21 +48,21 @@ final case class WindowOptions(
       throw Errors.watermarkOptionInvalid("into", into, "a letter, then letters, digits and _")
     if (missing < 0 || missing > MostMissing)
       throw Errors.watermarkOptionInvalid("missing", missing.toString, s"a number from 0 to $MostMissing")
-    val sink = Option.when(server.isDefined)(sinkServer(sources))
+    if (server.isEmpty && upstreams.isDefined) throw WatermarkErrors.serverMissing("upstreams")
+    val sink = ServerOptions(server, app, operator, token).settings.map(sinkServer(_, sources))
     LandingSettings(path, Windows(width, from), into, missing, sources, sink)
   }
 
-  private def sinkServer(sources: Seq[ProgressSettings]): SinkServer = {
-    val settings = ServerOptions(server, app, operator, token).settings.get
+  private def sinkServer(settings: ServerSettings, sources: Seq[ProgressSettings]): SinkServer = {
     val own = sources.flatMap(_.server.filter(settings.isBeside)).map(_.operator).distinct
     val named = upstreams.getOrElse(own)
     named.foreach(ServerOptions.checkName("upstreams", _))
-    val all = own.nonEmpty && sources.forall(_.server.exists(settings.isBeside))
-    if (named.isEmpty || (upstreams.isEmpty && !all)) {
-      val allowed =
-        "the names of operators at the server, which this query's sources, of another server or none, are not"
-      throw Errors.watermarkOptionInvalid("upstreams", named.mkString("[", ", ", "]"), allowed)
-    }
+    if (upstreams.exists(_.isEmpty))
+      throw Errors.watermarkOptionInvalid("upstreams", "empty", "one operator at the server or more")
+    val others = sources.filterNot(_.server.exists(settings.isBeside))
+    if (upstreams.isEmpty && others.nonEmpty)
+      throw WatermarkErrors.windowsServer(settings.url, settings.app, others.map(_.name))
+    val all = others.isEmpty
     if (named.contains(operator))
       throw Errors.watermarkOptionInvalid("operator", operator, "a name that no operator upstream has")
     SinkServer(settings, named, ofSources = all && named.toSet == own.toSet, isGiven = upstreams.isDefined)

@@ -7,9 +7,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
-import org.apache.spark.sql.types.{TimestampNTZType, TimestampType}
+import org.apache.spark.sql.types.TimestampType
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, WatermarkErrors}
 import io.tailrace.landing.{LandingSettings, WindowSinkProvider, WindowStart}
 import io.tailrace.plan.{HostProgress, LandWindows}
 import io.tailrace.progress.ProgressSettings
@@ -28,6 +28,7 @@ private[api] final class WindowsResolution(child: LogicalPlan, sameName: (String
       options: WindowOptions
   ): DataStreamWriter[Row] = {
     if (!child.isStreaming) throw Errors.windowsBatch()
+    val landing = sources
     val time = timeColumn(eventTime)
     Seq(options.into, Start).foreach { name =>
       if (child.output.exists(a => sameName(a.name, name))) throw Errors.watermarkColumnExists(name)
@@ -35,7 +36,7 @@ private[api] final class WindowsResolution(child: LogicalPlan, sameName: (String
     if (path.trim.isEmpty) throw Errors.watermarkOptionInvalid("path", "empty", "a folder")
     val folder = new Path(path)
     val qualified = folder.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(folder)
-    val settings = options.settings(qualified.toString, sources)
+    val settings = options.settings(qualified.toString, landing)
     val start = Alias(WindowStart(time, settings.windows), Start)()
     val plan =
       LandWindows(settings.path, start.toAttribute, Project(child.output :+ start, child))
@@ -48,13 +49,21 @@ private[api] final class WindowsResolution(child: LogicalPlan, sameName: (String
 
   private def timeColumn(name: String): Attribute =
     child.output.filter(a => sameName(a.name, name)) match {
-      case Seq(one) if one.dataType == TimestampType || one.dataType == TimestampNTZType => one
+      case Seq(one) if one.dataType == TimestampType => checkWatermark(one)
+      // Times without a zone aren't those of a watermark, which there is none on.
       case Seq(one) =>
-        val allowed = "TIMESTAMP or TIMESTAMP_NTZ"
-        throw Errors.watermarkColumnType("event_time", one.name, one.dataType.sql, allowed)
+        throw Errors.watermarkColumnType("event_time", one.name, one.dataType.sql, TimestampType.sql)
       case found =>
         throw Errors.watermarkColumn("event_time", name, found.size, child.output.map(_.name))
     }
+
+  /** Windows of a time close by the watermark of that time: another one's says nothing of them. */
+  private def checkWatermark(time: Attribute): Attribute = {
+    def hasWatermark(a: Attribute) = a.metadata.contains(EventTimeWatermark.delayKey)
+    if (!hasWatermark(time))
+      throw WatermarkErrors.windowsWatermarkMissing(time.name, child.output.find(hasWatermark).map(_.name))
+    time
+  }
 
   /** A frame that is used twice is one source. */
   private def sources: Seq[ProgressSettings] = {

@@ -30,6 +30,32 @@ object WatermarkErrors {
   def operatorExists(operator: String, app: String): Throwable =
     refuse("TAILRACE_WATERMARK_OPERATOR_EXISTS", "operator" -> operator, "app" -> app)
 
+  def appMissing(): Throwable = refuse("TAILRACE_WATERMARK_APP_MISSING")
+
+  /** @param argument that is of a server alone */
+  def serverMissing(argument: String): Throwable =
+    refuse("TAILRACE_WATERMARK_SERVER_MISSING", "argument" -> argument)
+
+  def futureLimitMissing(onFuture: String): Throwable =
+    refuse("TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING", "onFuture" -> onFuture)
+
+  /** @param names of the accurate watermarks that don't report there */
+  def windowsServer(server: String, app: String, names: Seq[String]): Throwable =
+    refuse(
+      "TAILRACE_WATERMARK_WINDOWS_SERVER",
+      "server" -> server,
+      "app" -> app,
+      "names" -> names.mkString(", ")
+    )
+
+  /** @param other the column that does have a watermark, if one has */
+  def windowsWatermarkMissing(column: String, other: Option[String]): Throwable =
+    refuse(
+      "TAILRACE_WATERMARK_WINDOWS_WATERMARK_MISSING",
+      "column" -> column,
+      "other" -> other.fold("")(c => s" (its watermark is on `$c`)")
+    )
+
   /** @param newest batch that has landed there */
   def windowsLeft(path: String, batch: Long, newest: Long): Throwable =
     stateError(

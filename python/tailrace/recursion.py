@@ -44,17 +44,29 @@ def recursively(
       needs none to join a table of up to `spark.tailrace.recursion.broadcastBytes` (128 MiB), that happens
       in the row's own task, without a Spark job a hop. A table whose size Spark doesn't know is measured by a
       job of its own: in each micro-batch, but once if it can't change, as what `createDataFrame` makes of
-      rows. A micro-batch sees a table as it is when it begins: a row whose match is added to the table later
-      doesn't find it. Join a stream of the table's rows then, which is the other kind.
-    - "feedback": with state in `op` (a join of two streams, deduplication, `tailrace.join`) each hop takes a
-      micro-batch. Rows that go round are in a log in the query's checkpoint, which is deleted as it is read;
-      each goes round exactly once, over a failure at any moment. The trigger `availableNow` goes on until
-      the loop has drained; `processingTime` doesn't wait while rows go round. They hold the watermark, if
-      they have an event time: none becomes late because it takes several micro-batches.
+      rows. A table of the catalog (`spark.table`) is seen as it is when the micro-batch begins; of
+      `spark.read.parquet(path)` and the like the files are listed when the frame is made, as everywhere in
+      Spark, and files that come later are never seen. A row whose match is added to a table later doesn't
+      find it. Join a stream of the table's rows then, which is the other kind.
+    - "feedback": with state in `op` (a join of two streams, deduplication) each hop takes a micro-batch.
+      Rows that go round are in a log in the query's checkpoint, of which the last two micro-batches' part is
+      kept; each goes round exactly once, over a failure at any moment. The trigger `availableNow` goes on
+      until the loop has drained; `processingTime` doesn't wait while rows go round.
+
+    Rows with an event time (a column with a watermark) that go round by feedback hold the watermark: none
+    becomes late because it takes several micro-batches. They don't hold it while they wait in the state of
+    `op`: what comes of such a row later, at its old time, would be late. So an `op` that keeps rows and gives
+    them out by the watermark is refused (TAILRACE_RECURSION_HELD_BACK): outer joins of two streams, grouped
+    `tailrace.join`, aggregations, functions with state and event time. An inner join of streams, Spark's or
+    `tailrace.join`, is allowed if its result has the later time of the two, `greatest(at, linked) AS at`, or
+    `linked AS at` where the join's condition has `linked >= at`. And where `op` gives a row that it would
+    drop as late when it comes round, the query ends with an error (TAILRACE_RECURSION_LATE) before that
+    micro-batch is done. Joins with tables and deduplication keep nothing back. `sync_join` in `op` is always
+    refused.
 
     Results aren't taken back. A row that says that a node has moved to another parent is one more row: what
-    came of the old parent stays. An aggregation in `op`, or before it, is refused but in the output mode
-    append, where each group comes out once. There is no mutual recursion, two ops that feed each other: write
+    came of the old parent stays. An aggregation before it is refused but in the output mode append, where
+    each group comes out once. There is no mutual recursion, two ops that feed each other: write
     them as one, over a column that says which of the two a row belongs to. One recursion in another's `op` is
     refused.
 

@@ -132,7 +132,7 @@ def test_a_join_of_tailrace_within_op(trees: Trees) -> None:
             after="1 hour",
             how="inner",
         )
-        return pairs.selectExpr("parent AS node", "leaf", "at")
+        return pairs.selectExpr("parent AS node", "leaf", "greatest(at, linked) AS at")
 
     leaves = edges.selectExpr("parent AS node", "node AS leaf", "at")
     rows = trees.run(tailrace.recursively(leaves, up))
@@ -142,6 +142,38 @@ def test_a_join_of_tailrace_within_op(trees: Trees) -> None:
     )
     assert {c["mode"] for c in rows.counts()} == {"feedback"}
     assert trees.log() == 0
+
+
+def test_the_last_batch_may_run_again(trees: Trees) -> None:
+    """As where its entry in the commit log got lost: what it has read is still there, once."""
+    trees.add("nodes", [(4, 0)])
+
+    def run() -> dict[int, list[int]]:
+        batches: dict[int, list[int]] = {}
+
+        def take(frame: DataFrame, batch: int) -> None:
+            batches[batch] = [r.node for r in frame.collect()]
+
+        looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback")
+        writer = looped.writeStream.foreachBatch(take)
+        writer = writer.option("checkpointLocation", str(trees.root / "query"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return batches
+
+    def forget(batch: int) -> None:
+        for name in (str(batch), f".{batch}.crc"):
+            (trees.root / "query" / "commits" / name).unlink(missing_ok=True)
+
+    assert run() == {0: [3], 1: [2], 2: [1], 3: [0], 4: []}
+    logs = trees.root / "query" / "tailrace-recursion" / "recursion"
+    for _ in range(2):
+        forget(4)
+        assert run() == {4: []}
+        assert sorted(p.name for p in logs.iterdir() if not p.name.startswith(".")) == ["3", "4"]
+    trees.add("nodes", [(2, 0)])
+    assert run() == {5: [1], 6: [0], 7: []}
+    forget(7)
+    assert run() == {7: []}
 
 
 def test_a_cycle_between_streams_is_diverted(trees: Trees) -> None:

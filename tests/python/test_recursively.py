@@ -101,6 +101,21 @@ def test_an_op_must_use_its_argument_where_it_can_go_round(stream: DataFrame, sp
     refused("ARGUMENT_UNUSED", stream, lambda _: stream.where("node > 0"))
     watermark = refused("OPERATOR", stream, lambda u: u.withWatermark("at", "1 minute").where("node > 0"))
     assert watermark.parameters["operator"] == "a watermark"
+
+    def synced(u: DataFrame) -> DataFrame:
+        right = stream.select("node", F.col("at").alias("linked"))
+        sides = {
+            "left_time": "at",
+            "right_time": "linked",
+            "left_partition": "node",
+            "right_partition": "node",
+        }
+        pairs = tailrace.sync_join(u, right, on="node", window="10 seconds", sync_delay="5 seconds", **sides)
+        return pairs.where("linked IS NOT NULL").selectExpr("node - 1 AS node", "at")
+
+    for mode in ("auto", "fixpoint", "feedback"):
+        in_op = refused("OPERATOR", stream.withWatermark("at", "0 seconds"), synced, mode=mode)
+        assert in_op.parameters["operator"] == "sync_join"
     nested = tailrace.recursively(stream, lambda u: u.where("node > 0"), name="inner", max_depth=1)
     assert nested.columns == ["node", "at"]
     refused("NESTED", stream, lambda u: tailrace.recursively(u, lambda v: v.where("node > 0").limit(1)))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{DataFrame, Dataset}
 
 import io.tailrace.common.RecursionErrors
-import io.tailrace.plan.{Obstacle, OpRules}
+import io.tailrace.plan.{HeldBack, Obstacle, OpRules}
 import io.tailrace.recursion.{RecursionArgument, RecursionMode}
 
 /** One call of `recursively`, in the two halves between which op is called: Python calls it itself. */
@@ -46,6 +46,9 @@ final class RecursionCall private[api] (frame: Dataset[_], options: RecursionOpt
       case RecursionMode.Fixpoint => resolution.fixpoint()
       case RecursionMode.Feedback =>
         rules.refusedByMicroBatch(op).foreach(refuse)
+        new HeldBack(rules, leaf)
+          .in(op)
+          .foreach(held => throw RecursionErrors.heldBack(settings.name, held.operator, held.reason))
         resolution.feedback()
     }
     SparkPlans.toFrame(session, plan)

@@ -54,7 +54,24 @@ object RecursionErrors {
       "batch" -> batch.toString
     )
 
+  def heldBack(name: String, operator: String, reason: String): Throwable =
+    refuse("TAILRACE_RECURSION_HELD_BACK", "name" -> name, "operator" -> operator, "reason" -> reason)
+
   def identity(name: String): Throwable = refuse("TAILRACE_RECURSION_IDENTITY", "name" -> name)
+
+  /** @param time        of a row that would go round, in microseconds
+    * @param watermarkMs of the operator that would drop it
+    * @param sample      the row, as text
+    */
+  def late(name: String, time: Long, watermarkMs: Long, sample: String): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_LATE",
+      null,
+      "name" -> name,
+      "time" -> Errors.instant(time),
+      "watermark" -> Errors.instant(watermarkMs * 1000),
+      "sample" -> sample
+    )
 
   def mode(name: String, mode: String, reason: String): Throwable =
     refuse("TAILRACE_RECURSION_MODE", "name" -> name, "mode" -> mode, "reason" -> reason)

@@ -135,6 +135,8 @@ final class OpRules(argument: Long) {
       Obstacle("a watermark", "it would follow the rows that go round instead of the input's")
     case _: CollectMetrics => Obstacle("observe", "its metrics would be of each hop")
     case _: StampWatermark => Obstacle("stamp_watermark", "a row that goes round would keep an old stamp")
+    case _: SyncJoin =>
+      Obstacle("sync_join", "it waits for partitions of its inputs, and a row that comes round is of none")
     case _: FilterReplays => Obstacle("filter_replays", "a row that comes round would be taken for a replay")
     case sample: Sample if sample.withReplacement =>
       Obstacle("a sample with replacement", "it would draw the same rows at each hop")

@@ -14,7 +14,7 @@ import io.tailrace.state.{DurableFile, LocalFileManager}
   * }}}
   *
   * A task writes its file before it ends, so before Spark can take the batch for done. The next batch reads them, and they
-  * are deleted when that one is done.
+  * are deleted when the one after that is done: the last batch may have to run again.
   */
 private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
   import FeedbackLog._

@@ -11,12 +11,12 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 
 import io.tailrace.common.{Errors, RecursionErrors}
 
-/** Reads what the last micro-batch has fed back, all of it, and deletes it when the batch that has read it is done.
+/** Reads what the last micro-batch has fed back, all of it, and deletes it when the batch after the one that has read it is done.
   *
   * {{{
   *   batch 7 gives rows, writes tailrace-recursion/<name>/7/
   *   latestOffset -> 7     batch 8 reads 7/, and writes 8/ without rows
-  *   latestOffset -> null  7/ is deleted; there is nothing to do
+  *   latestOffset -> null  there is nothing to do; 7/ stays for another run of 8, 6/ and before are deleted
   * }}}
   *
   * Spark asks for the latest offset only when the batch before is committed; so, other than with files that somebody else
@@ -41,13 +41,13 @@ private[recursion] final class FeedbackStream(
     ReadLimit.allAvailable()
   }
 
-  /** What the last batch has fed back, if anything. What batches before it have is deleted: each has been read by the one
-    * after it, which is committed.
+  /** What the last batch has fed back, if anything. The log of the batch before it stays for one batch more: it is what the
+    * last batch has read, which runs again where its commit is taken back. What is older has been read for good.
     */
   private def pending: Option[FeedbackOffset] =
     run.lastCommittedBatch.flatMap { batch =>
       val fedBack = log.fedBack(batch)
-      log.deleteBefore(batch)
+      log.deleteBefore(batch - 1)
       if (!fedBack.hasRows) {
         rounds.rest()
         None

@@ -6,6 +6,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.streaming.operators.stateful.WatermarkSupport
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 import org.apache.spark.sql.types.StructType
@@ -63,10 +65,26 @@ final case class FeedbackTapExec(
       name,
       written.json,
       RowsInFlight.of(session, settings.name).collect(batch.batchId, oldest),
-      before
+      before,
+      latest
     )
     val rules = new FixpointRules(settings, columns, addsDepth = false, conf.sessionLocalTimeZone, hopSink)
     rows.mapPartitionsWithIndex(new FeedbackTask(run, rules, columns, times))
+  }
+
+  /** The watermark, in milliseconds, at which operators of op with state will take a row for late that this batch feeds back:
+    * the one that closes this batch. None if no operator would drop it.
+    */
+  private def latest: Option[Long] = {
+    def isOnTheWay(operator: SparkPlan): Boolean = operator.exists {
+      case held: HeldWatermarkExec => held.recursion == settings.name
+      case _ => false
+    }
+    val watermarks = child.collect {
+      case join: StreamingSymmetricHashJoinExec if isOnTheWay(join) => join.eventTimeWatermarkForEviction
+      case operator: WatermarkSupport if isOnTheWay(operator) => operator.eventTimeWatermarkForEviction
+    }
+    watermarks.flatten.filter(_ > 0).maxOption
   }
 
   override def hasTold: Boolean =

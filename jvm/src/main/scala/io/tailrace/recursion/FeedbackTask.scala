@@ -18,6 +18,7 @@ import io.tailrace.progress.SkippedBatch
   * @param name  of the first task's file
   * @param columns the rows' schema, as JSON
   * @param before  what a run of the batch in an earlier start has fed back, if it has come to its end
+  * @param lateMs  at what time and before it a row would be dropped when it comes round, in milliseconds
   */
 private[recursion] final case class FeedbackRun(
     directory: String,
@@ -26,7 +27,8 @@ private[recursion] final case class FeedbackRun(
     name: FeedbackName,
     columns: String,
     oldest: OldestTime,
-    before: Option[Seq[String]]
+    before: Option[Seq[String]],
+    lateMs: Option[Long]
 )
 
 /** One task. A function by inheritance: Spark need not look for closures in it. */
@@ -78,6 +80,7 @@ private[recursion] final class FeedbackRows(
   private val toUnsafe = rules.toUnsafe()
   private val sample = rules.sample()
   private val log = new FeedbackLog(new Path(run.directory), run.hadoopConf.value.value)
+  private val late = run.lateMs.fold(Long.MinValue)(_ * 1000)
   private val startedNanos = System.nanoTime
 
   private var file: CancellableFSDataOutputStream = _
@@ -117,7 +120,11 @@ private[recursion] final class FeedbackRows(
     }
     if (verdict.isFedBack) {
       writer.add(row.getSizeInBytes)(row.writeToStream(_, null))
-      times.oldest(row).foreach(run.oldest.add(_))
+      times.oldest(row).foreach { time =>
+        if (time <= late)
+          throw RecursionErrors.late(rules.settings.name, time, run.lateMs.get, sample.keys(row))
+        run.oldest.add(time)
+      }
     }
     if (!verdict.isReturned) null
     else {

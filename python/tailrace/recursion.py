@@ -65,8 +65,8 @@ def recursively(
     refused.
 
     Results aren't taken back. A row that says that a node has moved to another parent is one more row: what
-    came of the old parent stays. An aggregation before it is refused but in the output mode append, where
-    each group comes out once. There is no mutual recursion, two ops that feed each other: write
+    came of the old parent stays. An aggregation before the recursion is refused but in the output mode
+    append, where each group comes out once. There is no mutual recursion, two ops that feed each other: write
     them as one, over a column that says which of the two a row belongs to. One recursion in another's `op` is
     refused.
 

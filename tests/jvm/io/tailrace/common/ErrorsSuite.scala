@@ -60,7 +60,9 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_RECURSION_CYCLE_WITHOUT_PATH" -> RecursionErrors.cycleWithoutPath("stop"),
     "TAILRACE_RECURSION_ENDLESS" -> RecursionErrors.endless("N"),
     "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE" -> RecursionErrors.feedbackIncomplete("D", 7),
+    "TAILRACE_RECURSION_HELD_BACK" -> RecursionErrors.heldBack("N", "O", "R"),
     "TAILRACE_RECURSION_IDENTITY" -> RecursionErrors.identity("N"),
+    "TAILRACE_RECURSION_LATE" -> RecursionErrors.late("N", 7, 8, "a=1"),
     "TAILRACE_RECURSION_MODE" -> RecursionErrors.mode("N", "fixpoint", "R"),
     "TAILRACE_RECURSION_NAME_EXISTS" -> RecursionErrors.nameExists("N"),
     "TAILRACE_RECURSION_NESTED" -> RecursionErrors.nested("N"),
@@ -137,9 +139,10 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED").map("TAILRACE_WATERMARK_" + _) ++
       Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
-      Seq("CYCLE", "FEEDBACK_INCOMPLETE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS").map(
-        "TAILRACE_RECURSION_" + _
-      )
+      Seq("CYCLE", "FEEDBACK_INCOMPLETE", "LATE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS")
+        .map(
+          "TAILRACE_RECURSION_" + _
+        )
 
   private def thrown(condition: String): SparkThrowable = all(condition) match {
     case e: SparkThrowable => e

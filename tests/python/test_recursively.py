@@ -104,7 +104,7 @@ def test_an_op_must_use_its_argument_where_it_can_go_round(stream: DataFrame, sp
 
     def synced(u: DataFrame) -> DataFrame:
         right = stream.select("node", F.col("at").alias("linked"))
-        sides = {
+        sides: dict[str, Any] = {
             "left_time": "at",
             "right_time": "linked",
             "left_partition": "node",

@@ -52,7 +52,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_RECURSION_ARGUMENT_OUTSIDE" -> RecursionErrors.argumentOutside(),
     "TAILRACE_RECURSION_ARGUMENT_UNUSED" -> RecursionErrors.argumentUnused("N"),
     "TAILRACE_RECURSION_ASYNC_PROGRESS" -> RecursionErrors.asyncProgress("N"),
-    "TAILRACE_RECURSION_CHECKPOINT" -> RecursionErrors.checkpoint("L", Seq("a"), Nil),
+    "TAILRACE_RECURSION_CHECKPOINT" -> RecursionErrors.checkpoint("L", Seq("a"), Seq("b"), Seq("L/b")),
     "TAILRACE_RECURSION_COLUMN" -> RecursionErrors.column("C", 0, Seq("A", "B")),
     "TAILRACE_RECURSION_COLUMN_EXISTS" -> RecursionErrors.columnExists("C"),
     "TAILRACE_RECURSION_COLUMN_TYPE" -> RecursionErrors.columnType("C", "T"),

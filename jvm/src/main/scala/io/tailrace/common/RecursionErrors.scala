@@ -27,14 +27,21 @@ object RecursionErrors {
 
   /** @param found    the recursions that the checkpoint has rows of
     * @param expected the query's that go round by their log
+    * @param missing  directories of those that the checkpoint doesn't have
     */
-  def checkpoint(location: String, found: Seq[String], expected: Seq[String]): Throwable = {
+  def checkpoint(
+      location: String,
+      found: Seq[String],
+      expected: Seq[String],
+      missing: Seq[String]
+  ): Throwable = {
     def named(names: Seq[String]) = if (names.isEmpty) "none" else names.sorted.mkString("`", "`, `", "`")
     refuse(
       "TAILRACE_RECURSION_CHECKPOINT",
       "location" -> location,
       "found" -> named(found),
-      "expected" -> named(expected)
+      "expected" -> named(expected),
+      "missing" -> named(missing)
     )
   }
 

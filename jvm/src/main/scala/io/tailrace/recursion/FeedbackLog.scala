@@ -128,7 +128,10 @@ private[tailrace] object FeedbackLog {
     // Of a batch that hasn't been committed all, some or none may have written.
     if (list("commits").exists(Batch.matches)) {
       val found = list(Root)
-      if (found.toSet != names.toSet) throw RecursionErrors.checkpoint(checkpoint.toString, found, names)
+      if (found.toSet != names.toSet) {
+        val missing = names.diff(found).map(directory(checkpoint.toString, _).toString)
+        throw RecursionErrors.checkpoint(checkpoint.toString, found, names, missing)
+      }
     }
   }
 }

@@ -51,12 +51,17 @@ class Synced:
     def frame(self, side: str, **read: Any) -> DataFrame:  # noqa: ANN401 - options of the source
         return self.spark.readStream.schema(SCHEMA).options(**read).parquet(str(self.root / side))
 
-    def join(self, *, read: dict[str, Any] | None = None, **options: Any) -> DataFrame:  # noqa: ANN401
+    def join(
+        self,
+        *,
+        read: dict[str, Any] | None = None,
+        sides: Iterable[DataFrame] | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> DataFrame:
         given = {"on": "id", "left_time": "created", "right_time": "created"}
         given |= {"window": "60 seconds", "sync_delay": "5 seconds"}
-        return tailrace.sync_join(
-            *(self.frame(side, **read or {}) for side in ("left", "right")), **given | options
-        )
+        left, right = sides or (self.frame(side, **read or {}) for side in ("left", "right"))
+        return tailrace.sync_join(left, right, **given | options)
 
     def query(self, name: str = "query", **options: Any) -> Query:  # noqa: ANN401
         return Query(self.spark, self.join(**options), self.root / name)

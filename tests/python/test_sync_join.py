@@ -135,9 +135,7 @@ def test_what_comes_out_depends_on_the_data_alone(streams: Synced) -> None:
 
 def test_windows_after_it_lose_nothing(streams: Synced) -> None:
     sides = (streams.frame(side).withWatermark("created", "1 second") for side in ("left", "right"))
-    joined = tailrace.sync_join(
-        *sides, on="id", left_time="created", right_time="created", window="1 minute", sync_delay="5 seconds"
-    )
+    joined = streams.join(sides=sides)
     has_watermark = {f.name for f in joined.schema if "spark.watermarkDelayMs" in f.metadata}
     assert has_watermark == {"created"}, "right rows may be older than left ones that wait"
     windows = joined.groupBy(F.window("created", "10 seconds")).count()
@@ -166,16 +164,7 @@ def test_numeric_keys_of_two_types(streams: Synced, types: str, unmatched: Liter
         streams.frame(side).withColumn("id", F.col("id").cast(to))
         for side, to in zip(("left", "right"), types.split(), strict=True)
     )
-    joined = tailrace.sync_join(
-        left,
-        right,
-        on="id",
-        left_time="created",
-        right_time="created",
-        window="20 seconds",
-        sync_delay="5 seconds",
-        unmatched_right=unmatched,
-    )
+    joined = streams.join(sides=(left, right), window="20 seconds", unmatched_right=unmatched)
     # A right row that comes out alone may have a key that the left type has no room for.
     assert dict(joined.dtypes)["id"] == ("bigint" if unmatched == "emit" else dict(left.dtypes)["id"])
     large = 7 if types == "long int" else 2**40
@@ -248,30 +237,24 @@ def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
             both.writeStream.format("noop").option("checkpointLocation", str(streams.root / "c")).start()
 
 
-def test_another_name_on_restart(streams: Synced) -> None:
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"name": "other"}, ["TAILRACE_SYNC_NAME_CHANGED", "sync_join"]),
+        ({"right_partition": "id"}, ["`right_partition` was 'partition' and is now 'id'"]),
+    ],
+    ids=["another name", "other columns that tell partitions apart"],
+)
+def test_what_is_never_to_be_changed(streams: Synced, changed: dict[str, Any], told: list[str]) -> None:
     streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 3)])
     with streams.query() as query:
         query.run()
     streams.add(left=[Row(2, 0, 3)], right=[Row(91, 0, 90)])
-    other = Query(streams.spark, streams.join(name="other"), streams.root / "query")
+    other = Query(streams.spark, streams.join(**changed), streams.root / "query")
     with other as query, pytest.raises(StreamingQueryException) as caught:
         query.run()
-    assert "TAILRACE_SYNC_NAME_CHANGED" in str(caught.value)
-    assert "sync_join" in str(caught.value)
-    with streams.query() as query:
-        query.run()
-        assert sorted(shown(row) for row in query.rows()) == [(1, 0, 1), (2, 3, None)]
-
-
-def test_other_columns_that_tell_partitions_apart_on_restart(streams: Synced) -> None:
-    streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 3)])
-    with streams.query() as query:
-        query.run()
-    streams.add(left=[Row(2, 0, 3)], right=[Row(91, 0, 90)])
-    other = Query(streams.spark, streams.join(right_partition="id"), streams.root / "query")
-    with other as query, pytest.raises(StreamingQueryException, match="right_partition") as caught:
-        query.run()
-    assert "`right_partition` was 'partition' and is now 'id'" in str(caught.value)
+    for text in told:
+        assert text in str(caught.value)
     with streams.query() as query:
         query.run()
         assert sorted(shown(row) for row in query.rows()) == [(1, 0, 1), (2, 3, None)]
@@ -294,15 +277,7 @@ def test_a_watermark_after_it(streams: Synced) -> None:
 def test_no_column_that_tells_partitions_apart(streams: Synced) -> None:
     left = streams.frame("left").drop("partition")
     with pytest.raises(tailrace.TailraceJoinError) as caught:
-        tailrace.sync_join(
-            left,
-            streams.frame("right"),
-            on="id",
-            left_time="created",
-            right_time="created",
-            window="1 minute",
-            sync_delay="1 second",
-        )
+        streams.join(sides=(left, streams.frame("right")))
     assert caught.value.condition == "TAILRACE_SYNC_PARTITION_MISSING"
     assert "left_partition=" in str(caught.value)
 

@@ -8,7 +8,7 @@ from tailrace.server.reporter import RefusedError
 from tailrace.server.wording import shown_some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tailrace.server.identity import Rival
     from tailrace.server.protocol import OperatorReport, Report
@@ -35,13 +35,17 @@ def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], li
         RefusedError: there is no room.
     """
     leave = {id(rival.reporter) for rivals in gone.values() for rival in rivals}
-    stay = [r for o in app.operators.values() for r in o.reporters.values() if id(r) not in leave]
+
+    def stay() -> list[Reporter]:
+        # Most reports bring nothing new, and needn't look at everybody.
+        return [r for o in app.operators.values() for r in o.reporters.values() if id(r) not in leave]
+
     _check_reporters(app, report, stay, limits)
     _check_groups(app, report, stay, limits)
     return _check_rosters(app, report, stay, limits)
 
 
-def _check_reporters(app: App, report: Report, stay: Sequence[Reporter], limits: Limits) -> None:
+def _check_reporters(app: App, report: Report, stay: Callable[[], Sequence[Reporter]], limits: Limits) -> None:
     added = more = 0
     for reported in report.operators:
         own = _own(app, report.client, reported)
@@ -49,19 +53,19 @@ def _check_reporters(app: App, report: Report, stay: Sequence[Reporter], limits:
         if reported.reads is not None:
             known = None if own is None else own.settings.reads
             more += max(0, len(reported.reads) - len(known or ()))
-    if added and len(stay) + added > limits.reporters:
+    if added and len(stay()) + added > limits.reporters:
         raise RefusedError(
             f"an application's operators have at most {limits.reporters:,} reporters in all: remove clients "
             f"of {app.name!r} that are gone"
         )
-    if more and sum(len(reporter.settings.reads or ()) for reporter in stay) + more > limits.reads:
+    if more and sum(len(reporter.settings.reads or ()) for reporter in stay()) + more > limits.reads:
         raise RefusedError(
             f"an application's reporters name at most {limits.reads:,} inputs in all: report fewer `reads`, "
             "for instance topics in place of their partitions"
         )
 
 
-def _check_rosters(app: App, report: Report, stay: Sequence[Reporter], limits: Limits) -> bool:
+def _check_rosters(app: App, report: Report, stay: Callable[[], Sequence[Reporter]], limits: Limits) -> bool:
     more, least, names = 0, 0, []
     for reported in report.operators:
         if reported.roster is None:
@@ -81,7 +85,7 @@ def _check_rosters(app: App, report: Report, stay: Sequence[Reporter], limits: L
         names.append(reported.operator)
     if not names:
         return False
-    hosts = sum(len(reporter.hosts) for reporter in stay)
+    hosts = sum(len(reporter.hosts) for reporter in stay())
     if hosts + least > limits.app_hosts and least > 0:
         raise RefusedError(
             f"{app.name!r} would have {hosts + least:,} hosts, and an application has at most "
@@ -90,7 +94,7 @@ def _check_rosters(app: App, report: Report, stay: Sequence[Reporter], limits: L
     return hosts + more > limits.app_hosts
 
 
-def _check_groups(app: App, report: Report, stay: Sequence[Reporter], limits: Limits) -> None:
+def _check_groups(app: App, report: Report, stay: Callable[[], Sequence[Reporter]], limits: Limits) -> None:
     more = 0
     for reported in report.operators:
         own = _own(app, report.client, reported)
@@ -111,7 +115,7 @@ def _check_groups(app: App, report: Report, stay: Sequence[Reporter], limits: Li
         more += groups
     if more <= 0:
         return
-    groups = more + sum(len(reporter.groups) for reporter in stay)
+    groups = more + sum(len(reporter.groups) for reporter in stay())
     if groups > limits.app_groups:
         raise RefusedError(
             f"{app.name!r} would have {groups:,} key groups, and an application has at most "

@@ -32,7 +32,7 @@ from tailrace.kafka import run_kafka
 from workload import Workload, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _HERE = Path(__file__).parent
 _WORKLOADS = ("join", "replays", "replays-100000-producers", "watermark", "sync-join")
@@ -40,7 +40,7 @@ _RECORDS = 5_000_000
 _JOIN = Workload(left=2_600_000, slices=20)
 
 
-def _write(workload: str, data: Path, stack: ExitStack) -> str:
+def _write(workload: str, data: Path, sides: Mapping[str, Path], stack: ExitStack) -> str:
     """Makes the data of a workload, and says where they are."""
     if workload == "join":
         prepare(_JOIN, data)
@@ -53,14 +53,25 @@ def _write(workload: str, data: Path, stack: ExitStack) -> str:
         sync_streams.write(data, 2_000_000, 30, 300)
         return str(data)
     broker = stack.enter_context(run_kafka())
-    broker.create_topic("records", 8)
-    producers = "1" if workload == "replays" else "100000"
-    load = ["--load", "--servers", broker.servers, "--records", str(_RECORDS), "--producers", producers]
-    session.launch(str(_HERE / "replay_filter.py"), load)
+    for side, checkout in sides.items():
+        broker.create_topic(side, 8)
+        _fill(workload, broker.servers, side, checkout)
     return broker.servers
 
 
-def run_once(workload: str, data: str, scratch: Path) -> dict[str, Any]:
+def _fill(workload: str, servers: str, side: str, checkout: Path) -> None:
+    """Writes a side's topic with its own package, whose form of metadata the other one may not know."""
+    producers = "1" if workload == "replays" else "100000"
+    step = ["--load", "--servers", servers, "--topic", side, "--records", str(_RECORDS)]
+    script = [sys.executable, str(_HERE / "replay_filter.py"), *step, "--producers", producers]
+    subprocess.run(script, env=_environment(checkout), stdout=subprocess.DEVNULL, check=True)
+
+
+def _environment(checkout: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(checkout / "python"), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def run_once(workload: str, data: str, scratch: Path, side: str) -> dict[str, Any]:
     """One run, with the package that this process imports."""
     if workload == "join":
         streams = prepare(_JOIN, Path(data))
@@ -85,15 +96,27 @@ def run_once(workload: str, data: str, scratch: Path) -> dict[str, Any]:
         script, more = _HERE / "sync_join.py", ["--data", data, "--scratch", str(scratch)]
     else:
         script = _HERE / "replay_filter.py"
-        more = ["--servers", data, "--batch", str(_RECORDS // 10), "--checkpoint", str(scratch)]
+        more = [
+            "--servers",
+            data,
+            "--topic",
+            side,
+            "--batch",
+            str(_RECORDS // 10),
+            "--checkpoint",
+            str(scratch),
+        ]
     return dict(session.launch(str(script), [*step, *more]))
 
 
-def _start(workload: str, data: str, checkout: Path, scratch: Path, core: int) -> subprocess.Popen[str]:
+def _start(
+    workload: str, data: str, side: tuple[str, Path], scratch: Path, core: int
+) -> subprocess.Popen[str]:
+    name, checkout = side
     step = ["--once", workload, "--data", data, "--scratch", str(scratch), "--core", str(core)]
     return subprocess.Popen(
-        [sys.executable, __file__, *step],
-        env={**os.environ, "PYTHONPATH": str(checkout / "python")},
+        [sys.executable, __file__, *step, "--side", name],
+        env=_environment(checkout),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -105,10 +128,10 @@ def _pairs(workload: str, before: Path, runs: int) -> list[dict[str, Any]]:
     sides = {"before": before, "after": _HERE.parent}
     found = []
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as name, ExitStack() as stack:
-        data = _write(workload, Path(name) / "data", stack)
+        data = _write(workload, Path(name) / "data", sides, stack)
         for n in range(runs + 1):
             started = {
-                side: _start(workload, data, checkout, Path(name) / f"{side}-{n}", (n + place) % 2)
+                side: _start(workload, data, (side, checkout), Path(name) / f"{side}-{n}", (n + place) % 2)
                 for place, (side, checkout) in enumerate(sides.items())
             }
             for side, process in started.items():
@@ -156,11 +179,12 @@ def main() -> int:
     inner.add_argument("--data")
     inner.add_argument("--scratch", type=Path)
     inner.add_argument("--core", type=int)
+    inner.add_argument("--side", choices=("before", "after"), default="after")
     a = parser.parse_args()
     if a.once:
         # Its JVM, with compiler and collector, inherits it.
         os.sched_setaffinity(0, {a.core})
-        print(json.dumps(run_once(a.once, a.data, a.scratch)))
+        print(json.dumps(run_once(a.once, a.data, a.scratch, a.side)))
         return 0
     if a.before is None:
         parser.error("--before is missing")

@@ -30,6 +30,7 @@ from tailrace.kafka import connector_jars, run_kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 _TOPIC = "records"
 _PARTITIONS = 8
@@ -63,9 +64,9 @@ def _session(engine: str) -> SparkSession:
     return tailrace.configure(builder).getOrCreate()
 
 
-def _stream(spark: SparkSession, servers: str, engine: str, batch: int) -> DataFrame:
+def _stream(spark: SparkSession, servers: str, topic: str, engine: str, batch: int) -> DataFrame:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
-    reader = reader.options(subscribe=_TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger=str(batch))
+    reader = reader.options(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=str(batch))
     if engine == "tailrace-shuffled":
         # More tasks than partitions: Kafka's order is lost, and records are shuffled and sorted for it.
         reader = reader.option("minPartitions", str(2 * _PARTITIONS))
@@ -75,7 +76,7 @@ def _stream(spark: SparkSession, servers: str, engine: str, batch: int) -> DataF
     return records.dropDuplicates(["key"]) if engine.startswith("drop-duplicates") else records
 
 
-def load(servers: str, records: int, producers: int) -> None:
+def load(servers: str, topic: str, records: int, producers: int) -> None:
     """Writes the topic: in each of its partitions a thousand records, then the last hundred of them again."""
     spark = _session("no-filter")
     partition, step = f"CAST(id % {_PARTITIONS} AS INT)", f"(id DIV {_PARTITIONS})"
@@ -89,7 +90,7 @@ def load(servers: str, records: int, producers: int) -> None:
         f"{partition} AS partition",
     )
     ordered = rows.repartition(_PARTITIONS, "partition").sortWithinPartitions("id").drop("id")
-    ordered.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", _TOPIC).save()
+    ordered.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", topic).save()
     spark.stop()
 
 
@@ -99,11 +100,17 @@ def _originals(records: int) -> int:
     return sum(n // 1100 * 1000 + min(n % 1100, 1000) for n in per_partition)
 
 
-def run_once(engine: str, servers: str, batch: int, checkpoint: Path, out: Path | None) -> dict[str, Any]:
+def _replays(progress: StreamingQueryProgress) -> int:
+    return sum(row["replays"] for name, row in progress.observedMetrics.items() if "replay" in name)
+
+
+def run_once(
+    engine: str, servers: str, topic: str, batch: int, checkpoint: Path, out: Path | None
+) -> dict[str, Any]:
     """Reads the topic to its end; into Parquet if it is to be checked."""
     spark = _session(engine)
     jvm = Jvm.of_this_process()
-    frame = _stream(spark, servers, engine, batch)
+    frame = _stream(spark, servers, topic, engine, batch)
     if out is None:
         writer = frame.writeStream.format("noop")
     else:
@@ -116,6 +123,8 @@ def run_once(engine: str, servers: str, batch: int, checkpoint: Path, out: Path 
     seconds, cpu = time.monotonic() - started, jvm.cpu_seconds() - cpu
     read = sum(p.numInputRows for p in running.recentProgress)
     parts = [checkpoint / "tailrace-replay", checkpoint / "state"]
+    if engine.startswith("tailrace") and not sum(_replays(p) for p in running.recentProgress):
+        raise RuntimeError("no record was a replay: the filter doesn't know the topic's metadata")
     state = sum(f.stat().st_size for part in parts for f in part.rglob("*") if f.is_file())
     found: dict[str, Any] = {"engine": engine, "seconds": seconds, "cpu_seconds": cpu, "rows": read}
     found["state_bytes"] = state
@@ -187,15 +196,16 @@ def main() -> int:
     inner.add_argument("--load", action="store_true")
     inner.add_argument("--once", choices=_ENGINES)
     inner.add_argument("--servers")
+    inner.add_argument("--topic", default=_TOPIC)
     inner.add_argument("--checkpoint", type=Path)
     inner.add_argument("--out", type=Path)
     a = parser.parse_args()
     if a.load:
-        load(a.servers, a.records, a.producers)
+        load(a.servers, a.topic, a.records, a.producers)
         print(json.dumps(a.records))
         return 0
     if a.once:
-        print(json.dumps(run_once(a.once, a.servers, a.batch, a.checkpoint, a.out)))
+        print(json.dumps(run_once(a.once, a.servers, a.topic, a.batch, a.checkpoint, a.out)))
         return 0
     return _compare(a)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -103,6 +103,35 @@ def test_rows_on_their_way_are_found_again_and_another_op_is_refused(trees: Tree
     run("parent", availableNow=True)
     assert out() == [0, 1, 2]
     assert trees.log() == 0
+
+
+def test_another_max_depth_holds_for_rows_on_their_way_and_another_column_is_refused(trees: Trees) -> None:
+    trees.add("nodes", [(9, 0)])
+
+    def run(*, drained: bool, **options: Any) -> None:
+        looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback", **options)
+        writer = looped.select("node").writeStream.option("checkpointLocation", str(trees.root / "query"))
+        trigger = {"availableNow": True} if drained else {"once": True}
+        writer.trigger(**trigger).start(str(trees.root / "out"), "parquet").awaitTermination()
+
+    def out() -> list[int]:
+        return sorted(r.node for r in trees.spark.read.parquet(str(trees.root / "out")).collect())
+
+    run(drained=False, max_depth=2, on_limit="stop")
+    run(drained=True, max_depth=4, on_limit="stop")
+    assert out() == [5, 6, 7, 8]
+
+    trees.add("nodes", [(3, 0)])
+    run(drained=False, max_depth=9)
+    for others in (
+        {},
+        {"max_depth": 9, "path_columns": "node"},
+        {"path_columns": "node", "on_cycle": "divert"},
+    ):
+        with pytest.raises(StreamingQueryException, match="TAILRACE_RECURSION_SCHEMA_CHANGED"):
+            run(drained=True, **others)
+    run(drained=True, max_depth=1, on_limit="stop")
+    assert out() == [2, 5, 6, 7, 8]
 
 
 def test_state_within_op(trees: Trees) -> None:

@@ -37,14 +37,11 @@ final class RowJudge(settings: RecursionSettings) {
     if (closesCycle) cycleRows += 1
     if (closesCycle && settings.onCycle != OnCycle.Divert) {
       if (settings.onCycle == OnCycle.Error) Cycle else Dropped
-    } else if (depth > deepest) if (isGuard) Runaway else TooDeep
-    else if (returnedRows >= most) {
-      if (!stops) TooMany
-      else {
-        stoppedRows += 1
-        Dropped
-      }
-    } else {
+    } else if (depth > deepest && isGuard) Runaway
+    // With "stop" it was on its way when the query was started again with a lower limit.
+    else if (depth > deepest) if (stops) stop() else TooDeep
+    else if (returnedRows >= most) if (stops) stop() else TooMany
+    else {
       returnedRows += 1
       if (closesCycle) Returned
       else if (stops && depth == deepest && !isGuard) {
@@ -52,6 +49,11 @@ final class RowJudge(settings: RecursionSettings) {
         Returned
       } else GoesRound
     }
+  }
+
+  private def stop(): Verdict = {
+    stoppedRows += 1
+    Dropped
   }
 }
 

@@ -101,7 +101,7 @@ object MarkFile {
     val words = MarkTable.wordsFor(table.disorder)
     val entry = table.findOrAppend(in.getLong(), in.getInt())
     val home = if (format == 1) Homes.Unknown else in.getInt()
-    table.setHome(entry, if (homes.indices.contains(home)) homes(home) else Homes.Unknown)
+    table.setHome(entry, if (home >= 0 && home < homes.length) homes(home) else Homes.Unknown)
     table.set(entry, in.getLong(), in.getLong(), in.getLong())
     (0 until Math.max(words, MarkTable.wordsFor(written))).foreach { word =>
       val bits = if (word < MarkTable.wordsFor(written)) in.getLong() else 0L

@@ -144,9 +144,24 @@ final class MarkTable(val disorder: Int) {
   def append(from: MarkTable, entry: Int): Int = {
     val to = append(from.pid(entry), from.partition(entry))
     set(to, from.mark(entry), from.gaps(entry), from.lastSeenMs(entry))
-    from.homes.name(from.home(entry)).foreach(name => setHome(to, homes.of(name)))
+    setHome(to, homeOf(from, from.home(entry)))
     System.arraycopy(from.windows, entry * words, windows, to * words, words)
     to
+  }
+
+  // Of the last entry that was copied: those that come one after the other mostly have one home.
+  private var othersHomes: Homes = _
+  private var othersHome = Homes.Unknown
+  private var ownHome = Homes.Unknown
+
+  /** The number here of another table's home: there are few, and their names are looked up once. */
+  private def homeOf(from: MarkTable, home: Int): Int = {
+    if ((from.homes ne othersHomes) || home != othersHome) {
+      ownHome = from.homes.name(home).fold(Homes.Unknown)(homes.of)
+      othersHomes = from.homes
+      othersHome = home
+    }
+    ownHome
   }
 
   private[replay] def set(entry: Int, mark: Long, gaps: Long, lastSeenMs: Long): Unit = {

@@ -12,6 +12,7 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api._
+import io.tailrace.common.TailraceConf
 import io.tailrace.landing.{BatchFile, LandingFile}
 import io.tailrace.testkit.{Checkpoint, LoggedStream}
 
@@ -74,6 +75,8 @@ private[plan] object DamagedQueries {
   private def format(version: Int): (String, Any) =
     "spark.sql.streaming.stateStore.checkpointFormatVersion" -> version
 
+  private def strategy(name: String): (String, Any) = TailraceConf.JoinStrategy.key -> name
+
   /** Of each origin the offsets of the batch, and those of the two before it once more; in the end all. */
   private def records(batch: Int, offsets: Range): Arrivals = {
     val rows =
@@ -124,6 +127,21 @@ private[plan] object DamagedQueries {
       Tailrace.accurateWatermark(logs, "at", "host", WatermarkOptions(completeness = "100%"))
     }
   )
+
+  /** The queries whose checkpoints releases leave: each operator that keeps anything, the label join in each of its shapes. */
+  val golden: Seq[DamagedQuery] = {
+    val shapes = Seq(
+      ("lazy", join, Seq(strategy("lazy"))),
+      ("eager", join, Seq(strategy("eager"))),
+      ("inner", join.copy(before = "1 second", how = "inner"), Nil)
+    )
+    val joins =
+      for ((shape, options, settings) <- shapes; version <- Seq(1, 2))
+        yield DamagedQuery(s"$shape join, format $version", schedule, rest, 6, format(version) +: settings)(
+          joined(options)
+        )
+    joins ++ all.filterNot(_.name.startsWith("label join"))
+  }
 
   /** Makes a folder what one is whose writer has died in its newest batch: some of its files aren't in their places. */
   def unland(root: File): Unit = {

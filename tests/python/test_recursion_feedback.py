@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -12,6 +13,7 @@ import tailrace
 from trees import Trees, down
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -108,8 +110,8 @@ def test_rows_on_their_way_are_found_again_and_another_op_is_refused(trees: Tree
 def test_another_max_depth_holds_for_rows_on_their_way_and_another_column_is_refused(trees: Trees) -> None:
     trees.add("nodes", [(9, 0)])
 
-    def run(*, drained: bool, **options: Any) -> None:
-        looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback", **options)
+    def run(recursively: Callable[..., DataFrame], *, drained: bool) -> None:
+        looped = recursively(trees.stream("nodes"), down, mode="feedback")
         writer = looped.select("node").writeStream.option("checkpointLocation", str(trees.root / "query"))
         trigger = {"availableNow": True} if drained else {"once": True}
         writer.trigger(**trigger).start(str(trees.root / "out"), "parquet").awaitTermination()
@@ -117,20 +119,20 @@ def test_another_max_depth_holds_for_rows_on_their_way_and_another_column_is_ref
     def out() -> list[int]:
         return sorted(r.node for r in trees.spark.read.parquet(str(trees.root / "out")).collect())
 
-    run(drained=False, max_depth=2, on_limit="stop")
-    run(drained=True, max_depth=4, on_limit="stop")
+    run(partial(tailrace.recursively, max_depth=2, on_limit="stop"), drained=False)
+    run(partial(tailrace.recursively, max_depth=4, on_limit="stop"), drained=True)
     assert out() == [5, 6, 7, 8]
 
     trees.add("nodes", [(3, 0)])
-    run(drained=False, max_depth=9)
+    run(partial(tailrace.recursively, max_depth=9), drained=False)
     for others in (
-        {},
-        {"max_depth": 9, "path_columns": "node"},
-        {"path_columns": "node", "on_cycle": "divert"},
+        tailrace.recursively,
+        partial(tailrace.recursively, max_depth=9, path_columns="node"),
+        partial(tailrace.recursively, path_columns="node", on_cycle="divert"),
     ):
         with pytest.raises(StreamingQueryException, match="TAILRACE_RECURSION_SCHEMA_CHANGED"):
-            run(drained=True, **others)
-    run(drained=True, max_depth=1, on_limit="stop")
+            run(others, drained=True)
+    run(partial(tailrace.recursively, max_depth=1, on_limit="stop"), drained=True)
     assert out() == [2, 5, 6, 7, 8]
 
 

@@ -45,7 +45,9 @@ def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], li
     return _check_rosters(app, report, stay, limits)
 
 
-def _check_reporters(app: App, report: Report, stay: Callable[[], Sequence[Reporter]], limits: Limits) -> None:
+def _check_reporters(
+    app: App, report: Report, stay: Callable[[], Sequence[Reporter]], limits: Limits
+) -> None:
     added = more = 0
     for reported in report.operators:
         own = _own(app, report.client, reported)

@@ -70,10 +70,10 @@ def recursively(
     them as one, over a column that says which of the two a row belongs to. One recursion in another's `op` is
     refused.
 
-    `max_depth`, `max_rows` and `on_limit` may be changed when a query is started again: the new values hold
-    for rows that are on their way, too. `path_columns` and `on_cycle`, and `max_depth` or `depth_column` where
-    there was neither, change what a row on its way consists of: while there are such rows the query ends with
-    TAILRACE_RECURSION_SCHEMA_CHANGED.
+    `max_depth`, `max_rows` and `on_limit` may be changed when a query is started again: the new values
+    hold for rows that are on their way, too. `path_columns` and `on_cycle`, and `max_depth` or
+    `depth_column` where there was neither, change what a row on its way consists of: while there are such
+    rows the query ends with TAILRACE_RECURSION_SCHEMA_CHANGED.
 
     Random functions in `op` (`rand`, `uuid`, `shuffle`, `sample`) give other values at each hop, in each
     micro-batch, and in a batch that runs again after a failure, as everywhere in Spark's streams; in a batch

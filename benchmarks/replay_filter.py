@@ -59,7 +59,7 @@ def _session(engine: str) -> SparkSession:
         )
         # The file manager alone: all engines write Spark's logs alike.
         builder = builder.config("spark.jars", f"{connector_jars()},{tailrace.jar_path()}")
-        manager = "io.tailrace.state.TailraceFileManager"
+        manager = "io.tailrace.checkpoint.TailraceFileManager"
         return builder.config("spark.sql.streaming.checkpointFileManagerClass", manager).getOrCreate()
     return tailrace.configure(builder).getOrCreate()
 

@@ -23,7 +23,7 @@ _EXTENSIONS = "spark.sql.extensions"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_FILE_MANAGER_CLASS = "io.tailrace.state.TailraceFileManager"
+_FILE_MANAGER_CLASS = "io.tailrace.checkpoint.TailraceFileManager"
 # A running session names Spark's default provider whether or not somebody chose it.
 _DEFAULT_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 

@@ -34,7 +34,7 @@ class TestBuilder:
             "spark.jars": str(jar),
             "spark.sql.extensions": EXTENSION,
             PROVIDER_KEY: PROVIDER,
-            FILE_MANAGER_KEY: "io.tailrace.state.TailraceFileManager",
+            FILE_MANAGER_KEY: "io.tailrace.checkpoint.TailraceFileManager",
         }
 
     def test_a_file_manager_of_the_users_stays(self, make_jar: MakeJar) -> None:
@@ -145,7 +145,7 @@ def test_a_session_of_ours_has_all_four(spark: SparkSession) -> None:
     assert EXTENSION in (conf.get("spark.sql.extensions") or "")
     assert str(tailrace.jar_path()) in (conf.get("spark.jars") or "")
     assert spark.conf.get(PROVIDER_KEY) == PROVIDER
-    assert spark.conf.get(FILE_MANAGER_KEY) == "io.tailrace.state.TailraceFileManager"
+    assert spark.conf.get(FILE_MANAGER_KEY) == "io.tailrace.checkpoint.TailraceFileManager"
 
 
 # With no jar of Tailrace's on its class path: whether one is installed or not, this JVM hasn't loaded it.

@@ -7,8 +7,19 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** Which package may use which: api -> plan -> join -> state -> common, inspect -> join, plan -> replay, landing, recursion, sync -> progress -> state,
-  * never back, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in turn knows nothing of ours. Reads the sources, as a compiler plugin would.
+/** Which package may use which. One direction, and Spark's private parts only from `org.apache.spark.sql.tailrace`, which in
+  * turn knows nothing of ours. Reads the sources, as a compiler plugin would.
+  *
+  * {{{
+  *   api, the extension          all of them
+  *   label  sync  replay  watermark  windows  recursion     the capabilities: none uses another, but windows close by
+  *                                                          the watermark
+  *   join                        what both joins are made of
+  *   plan                        rules over a whole query, and what they ask of nodes
+  *   driver  state               what the driver keeps for a run; the engine, which knows no join
+  *   checkpoint                  files that last
+  *   common                      errors, settings, bytes
+  * }}}
   */
 final class ImportRulesSuite extends AnyFunSuite {
   private val root = new File("jvm/src/main/scala")
@@ -47,7 +58,26 @@ final class ImportRulesSuite extends AnyFunSuite {
     found
   }
 
-  private val layers = Seq("common", "state", "join", "plan", "api")
+  private val shared = Map(
+    "common" -> Set.empty[String],
+    "checkpoint" -> Set("common"),
+    "state" -> Set("common", "checkpoint"),
+    "driver" -> Set("common", "checkpoint"),
+    "plan" -> Set("common", "state")
+  )
+  private val ofCapabilities = shared.keySet
+
+  private val allowed: Map[String, Set[String]] = shared ++ Map(
+    "join" -> ofCapabilities,
+    "label" -> (ofCapabilities + "join"),
+    "sync" -> (ofCapabilities + "join"),
+    "replay" -> ofCapabilities,
+    "recursion" -> ofCapabilities,
+    "watermark" -> ofCapabilities,
+    "windows" -> (ofCapabilities + "watermark"),
+    "inspect" -> (ofCapabilities ++ Set("join", "label", "sync")),
+    "api" -> (ofCapabilities ++ Set("join", "label", "sync", "replay", "watermark", "windows", "recursion"))
+  )
 
   test("each file stands in the directory of its package") {
     sources.foreach { s =>
@@ -56,68 +86,16 @@ final class ImportRulesSuite extends AnyFunSuite {
   }
 
   test("no package but the known ones") {
-    val known =
-      (layers ++ Seq("inspect", "landing", "progress", "recursion", "replay", "sync"))
-        .map("io.tailrace." + _)
-        .toSet + "io.tailrace" + "org.apache.spark.sql.tailrace"
+    val known = allowed.keySet.map("io.tailrace." + _) + "io.tailrace" + "org.apache.spark.sql.tailrace"
     assert(sources.map(_.packageName).toSet == known)
   }
 
-  // The capabilities stand side by side, below plan. Progress is what the others tell of themselves to.
-  private def below(i: Int): Seq[String] =
-    layers.take(i) ++ (i - layers.indexOf("join") match {
-      case 0 => Seq("progress")
-      case above if above > 0 => Seq("replay", "progress", "landing", "recursion", "sync")
-      case _ => Nil
-    })
-
-  layers.zipWithIndex.foreach { case (layer, i) =>
-    test(s"$layer uses ${if (i == 0) "no other package" else below(i).mkString(", ") + " only"}") {
-      in(s"io.tailrace.$layer").foreach { s =>
-        assert((s.ours -- below(i) - layer).isEmpty, s.path)
-      }
+  allowed.foreach { case (name, others) =>
+    test(
+      s"$name uses ${if (others.isEmpty) "no other package" else others.toSeq.sorted.mkString(", ") + " only"}"
+    ) {
+      in(s"io.tailrace.$name").foreach(s => assert((s.ours -- others - name).isEmpty, s.path))
     }
-  }
-
-  test("replay uses state, common only") {
-    in("io.tailrace.replay").foreach(s =>
-      assert((s.ours -- Seq("common", "state", "replay")).isEmpty, s.path)
-    )
-  }
-
-  test("progress uses state, common only") {
-    in("io.tailrace.progress").foreach(s =>
-      assert((s.ours -- Seq("common", "state", "progress")).isEmpty, s.path)
-    )
-  }
-
-  test("landing uses progress, state, common only") {
-    in("io.tailrace.landing").foreach(s =>
-      assert((s.ours -- Seq("common", "state", "progress", "landing")).isEmpty, s.path)
-    )
-  }
-
-  test("recursion uses progress, state, common only") {
-    in("io.tailrace.recursion").foreach(s =>
-      assert((s.ours -- Seq("common", "state", "progress", "recursion")).isEmpty, s.path)
-    )
-  }
-
-  test("sync uses join, progress, state, common only") {
-    in("io.tailrace.sync").foreach(s =>
-      assert((s.ours -- Seq("common", "state", "join", "progress", "sync")).isEmpty, s.path)
-    )
-  }
-
-  test("inspect uses join, sync, state, common only, and nothing uses it") {
-    in("io.tailrace.inspect").foreach { s =>
-      assert((s.ours -- Seq("common", "state", "join", "sync", "inspect")).isEmpty, s.path)
-    }
-    sources.filter(_.packageName != "io.tailrace.inspect").foreach(s => assert(!s.ours("inspect"), s.path))
-  }
-
-  test("the extension uses plan only") {
-    in("io.tailrace").foreach(s => assert((s.ours - "plan").isEmpty, s.path))
   }
 
   test("the bridge into Spark uses nothing of ours") {
@@ -127,22 +105,22 @@ final class ImportRulesSuite extends AnyFunSuite {
   test("pure files use no Spark") {
     val pure = Seq(
       "common/OrderedBytes",
-      "join/JoinSettings",
-      "join/JoinWindow",
-      "join/MatchPolicy",
-      "landing/LandingFile",
-      "landing/OpenWindows",
-      "landing/WindowReport",
-      "landing/Windows",
-      "progress/CheckedFile",
-      "progress/Completeness",
-      "progress/HostEntries",
-      "progress/HostTable",
-      "progress/ProgressFile",
-      "progress/Silence",
-      "progress/Smallest",
-      "progress/SourceProgress",
-      "progress/WatermarkStamp",
+      "label/JoinSettings",
+      "label/JoinWindow",
+      "label/MatchPolicy",
+      "windows/LandingFile",
+      "windows/OpenWindows",
+      "windows/WindowReport",
+      "windows/Windows",
+      "checkpoint/CheckedFile",
+      "watermark/Completeness",
+      "watermark/HostEntries",
+      "watermark/HostTable",
+      "watermark/ProgressFile",
+      "driver/Silence",
+      "watermark/Smallest",
+      "watermark/SourceProgress",
+      "watermark/WatermarkStamp",
       "recursion/FeedbackFile",
       "recursion/FeedbackName",
       "recursion/FeedbackSplits",

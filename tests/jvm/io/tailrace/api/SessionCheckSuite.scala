@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.classic.SparkSession
 
 import io.tailrace.testkit.StreamHarness.options
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Engaged, Served, SparkSuite}
 
 class SessionCheckSuite extends SparkSuite {
   import spark.implicits._
@@ -43,6 +43,6 @@ class SessionCheckSuite extends SparkSuite {
     assert(found.iterator.hasNext)
     val extensions = new SparkSessionExtensions
     found.iterator.next()(extensions)
-    assert(spark.newSession().sessionState.planner.strategies.contains(io.tailrace.plan.LabelJoinStrategy))
+    assert(spark.newSession().sessionState.planner.strategies.contains(io.tailrace.label.LabelJoinStrategy))
   }
 }

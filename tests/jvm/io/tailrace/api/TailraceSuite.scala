@@ -5,9 +5,10 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.{DataFrame, Row}
 
+import io.tailrace.label.JoinOptions
 import io.tailrace.testkit.StreamHarness.options
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
 
 class TailraceSuite extends SparkSuite {
   import spark.implicits._

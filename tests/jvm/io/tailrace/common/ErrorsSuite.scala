@@ -6,6 +6,12 @@ import org.apache.spark.SparkThrowable
 import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.join.JoinErrors
+import io.tailrace.recursion.RecursionErrors
+import io.tailrace.replay.{MetadataErrors, ReplayErrors}
+import io.tailrace.sync.SyncErrors
+import io.tailrace.watermark.WatermarkErrors
+
 final class ErrorsSuite extends AnyFunSuite {
   private val cause = new RuntimeException("the cause")
 
@@ -81,7 +87,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_REPLAY_COLUMN_TYPE" -> Errors.replayColumnType("key", "C", "INT", "BINARY"),
     "TAILRACE_REPLAY_MARKS_INCOMPLETE" -> ReplayErrors.marksIncomplete("D", 7, "N"),
     "TAILRACE_REPLAY_MARKS_MISSING" -> ReplayErrors.marksMissing("D", 7, "N"),
-    "TAILRACE_REPLAY_NAME_EXISTS" -> Errors.replayNameExists("N"),
+    "TAILRACE_REPLAY_NAME_EXISTS" -> ReplayErrors.nameExists("N"),
     "TAILRACE_REPLAY_OPTION_INVALID" -> Errors.replayOptionInvalid("disorder", "V", "A"),
     "TAILRACE_REPLAY_ORIGIN_MOVED" -> ReplayErrors.originMoved(5, 6, 7, 8, "A", "B"),
     "TAILRACE_REPLAY_ORIGIN_SPLIT" -> ReplayErrors.originSplit(5, 6, "A", "B"),
@@ -110,7 +116,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_FUTURE" -> Errors.watermarkFuture("H", 1, 0),
     "TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING" -> WatermarkErrors.futureLimitMissing("fail"),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
-    "TAILRACE_WATERMARK_NAME_EXISTS" -> Errors.watermarkNameExists("N"),
+    "TAILRACE_WATERMARK_NAME_EXISTS" -> WatermarkErrors.nameExists("N"),
     "TAILRACE_WATERMARK_OPERATOR_EXISTS" -> WatermarkErrors.operatorExists("O", "A"),
     "TAILRACE_WATERMARK_OPTION_INVALID" -> Errors.watermarkOptionInvalid("delay", "V", "A"),
     "TAILRACE_WATERMARK_REPORTER_CONFLICT" -> WatermarkErrors.reporterConflict("S", "A", "D"),

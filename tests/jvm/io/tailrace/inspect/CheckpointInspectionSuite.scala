@@ -10,7 +10,7 @@ import org.json4s.jackson.JsonMethods
 
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{microsOf, seconds}
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Damage, Engaged, Served, SparkSuite, StreamHarness}
 
 class CheckpointInspectionSuite extends SparkSuite {
   private val keys = (1 to 12).map(i => s"key $i")

@@ -7,10 +7,11 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.col
 import org.scalatest.Assertion
 
-import io.tailrace.api.{JoinOptions, Tailrace}
+import io.tailrace.api.Tailrace
+import io.tailrace.label.JoinOptions
 import io.tailrace.testkit.StreamHarness.options
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
 
 /** A checkpoint belongs to the settings that it was written under. */
 class JoinCheckpointSuite extends SparkSuite {

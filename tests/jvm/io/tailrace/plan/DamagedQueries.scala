@@ -11,10 +11,15 @@ import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.{DataFrame, Row}
 
-import io.tailrace.api._
+import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf
-import io.tailrace.landing.{BatchFile, LandingFile}
+import io.tailrace.label.JoinOptions
+import io.tailrace.recursion.RecursionOptions
+import io.tailrace.replay.ReplayOptions
+import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.{Checkpoint, LoggedStream}
+import io.tailrace.watermark.WatermarkOptions
+import io.tailrace.windows.{BatchFile, LandingFile, WindowOptions}
 
 /** A query for the campaign of damages. Its output doesn't depend on how its input is cut into batches, and depends on all
   * that its operator keeps: who forgets a host, an origin or a row gives other rows.

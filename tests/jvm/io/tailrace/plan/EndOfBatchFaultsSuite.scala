@@ -12,9 +12,13 @@ import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.tailrace.StreamAccess
 
-import io.tailrace.api.{RecursionOptions, ReplayOptions, SyncOptions, Tailrace, WatermarkOptions}
+import io.tailrace.api.Tailrace
+import io.tailrace.recursion.RecursionOptions
+import io.tailrace.replay.ReplayOptions
+import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.FileStep._
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Campaign, FileFault, FileFaults, LoggedStream, SparkSuite, WatchedFiles}
+import io.tailrace.watermark.WatermarkOptions
 
 /** Queries whose driver keeps something of each batch, with Spark's sink of files, over a file system on which steps of a batch
   * fail: what they give in the end is what they give where nothing fails. That sink takes a batch that it has for done, so what

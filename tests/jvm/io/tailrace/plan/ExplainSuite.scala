@@ -3,8 +3,13 @@ package io.tailrace.plan
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.{ExtendedMode, SimpleMode}
 
-import io.tailrace.api._
+import io.tailrace.api.Tailrace
+import io.tailrace.label.JoinOptions
+import io.tailrace.recursion.RecursionOptions
+import io.tailrace.replay.ReplayOptions
+import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.SparkSuite
+import io.tailrace.watermark.WatermarkOptions
 
 /** A user may look at a plan before there is a query: `explain()` and `explain("extended")` of all that Tailrace adds. */
 final class ExplainSuite extends SparkSuite {

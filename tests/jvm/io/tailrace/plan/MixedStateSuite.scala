@@ -9,7 +9,7 @@ import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
 
 /** The join, a windowed aggregation and a transformWithState in one query, on one provider: what comes out over a
   * restart, and what Spark's state reader finds of each of them in the one checkpoint.

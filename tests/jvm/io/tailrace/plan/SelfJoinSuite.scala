@@ -5,8 +5,12 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Row}
 
-import io.tailrace.api._
-import io.tailrace.testkit._
+import io.tailrace.api.Tailrace
+import io.tailrace.label.JoinOptions
+import io.tailrace.recursion.RecursionOptions
+import io.tailrace.replay.ReplayOptions
+import io.tailrace.testkit.{Event, EventStreams, SparkSuite}
+import io.tailrace.watermark.WatermarkOptions
 
 /** Each operator's result on both sides of Spark's own joins, set operations and subqueries: Spark gives the columns of one
   * side other ids then, those that a node of ours adds, too.

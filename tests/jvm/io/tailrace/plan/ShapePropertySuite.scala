@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.apache.spark.sql.Row
 
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Event, EventStreams, Shape, SparkSuite, Times}
 
 /** Queries of random shapes: a stream gives what the same calls give on batch frames, however its batches are cut, drops
   * nothing, and keeps no row that it needn't.

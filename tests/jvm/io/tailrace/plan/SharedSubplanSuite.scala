@@ -3,8 +3,10 @@ package io.tailrace.plan
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{DataFrame, Row}
 
-import io.tailrace.api.{JoinOptions, SyncOptions, Tailrace}
-import io.tailrace.testkit._
+import io.tailrace.api.Tailrace
+import io.tailrace.label.JoinOptions
+import io.tailrace.sync.SyncOptions
+import io.tailrace.testkit.{Event, EventStreams, SparkSuite}
 
 /** A frame that is in a query several times. Spark shuffles it once, and the second use reads what the first has shuffled:
   * the watermark has to reach the operators of the second use, too, or they keep their rows for good.

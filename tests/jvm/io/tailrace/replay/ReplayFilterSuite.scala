@@ -15,7 +15,7 @@ import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQuer
 import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
-import io.tailrace.api.{ReplayOptions, Tailrace}
+import io.tailrace.api.Tailrace
 import io.tailrace.testkit.{SparkSuite, TempDirectory}
 
 /** A record of a topic that pipeline 1 has written: where it stands there, and where it comes from. */

@@ -10,7 +10,7 @@ import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Damage, FileFault, FileFaults, FileStep, TempDirectory, WatchedFiles}
 
 final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
   private val content = Array.tabulate(200000)(i => (i * 7).toByte)

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.testkit._
+import io.tailrace.testkit.{HeldWrite, StoreFixture, TestRow, WatchedFiles}
 
 final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventually {
   import StoreKind.{JoinedIndicator, LeftTimeSorted, RightKeySorted}

@@ -11,7 +11,7 @@ import org.scalatest.time.{Seconds, Span}
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.testkit._
+import io.tailrace.testkit.{FileFault, FileFaults, FileStep, HeldWrite, StoreFixture, TestRow, WatchedFiles}
 
 final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with ScalaCheckPropertyChecks {
   import StoreKind.{LeftTimeSorted, RightKeySorted}

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Campaign, StoreFixture, TestRow}
 
 /** Random schedules of attempts, commits, compactions and purges on several executors, with one retained version: the
   * version that the next batch begins with can always be loaded by an executor that knows nothing yet, and holds what its

@@ -3,7 +3,7 @@ package io.tailrace.state
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.testkit._
+import io.tailrace.testkit.{FileFault, FileFaults, FileStep, StoreFixture, TestRow, WatchedFiles}
 
 /** Two tasks that make the same version on two executors: the one that Spark has given up, the zombie, and its successor,
   * whose commit is the one that counts. Both have read the same input.

@@ -9,8 +9,8 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.Suite
 
 import io.tailrace.join.JoinColumns
-import io.tailrace.state._
-import io.tailrace.testkit._
+import io.tailrace.state.{RowMemory, TailraceStateStore}
+import io.tailrace.testkit.{LocalSpark, StoreFixture, SyncOut, SyncRow}
 
 /** Tasks of a synced join on stores of a test, without a query. */
 private[sync] trait SyncFixture extends StoreFixture { self: Suite =>

@@ -5,7 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.state.TailraceStateStoreProvider
-import io.tailrace.testkit._
+import io.tailrace.testkit.{Campaign, SyncOracle, SyncOut, SyncRow}
 
 /** A synced join of one partition against the oracle, batch by batch: random rows, times, layouts, restarts and failed
   * attempts.

@@ -8,7 +8,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.{Checksum, TailraceStateException}
+import io.tailrace.checkpoint.Checksum
+import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.TempDirectory
 
 final class SyncLogSuite extends AnyFunSuite with TempDirectory {

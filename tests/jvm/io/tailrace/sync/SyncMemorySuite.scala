@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.testkit._
+import io.tailrace.testkit.{SyncOracle, SyncOut, SyncRow}
 
 /** Synced joins of several times what a task's memory holds, against the oracle: rows that wait, a release after a long
   * stall, a key that many rows have, rows of a tenth of the memory. `TAILRACE_MEMORY=128` as in the campaign of the label

@@ -12,9 +12,8 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
-import io.tailrace.plan.{SyncProgress, Synced}
 import io.tailrace.testkit.LoggedStream.logged
-import io.tailrace.testkit._
+import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream, SparkSuite}
 
 /** The nodes of a synced join's progress in streaming queries, under a union where the join would be. */
 final class SyncProgressStreamSuite extends SparkSuite {

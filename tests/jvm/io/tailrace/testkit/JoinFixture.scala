@@ -12,7 +12,16 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.Suite
 
-import io.tailrace.join._
+import io.tailrace.join.{JoinColumns, JoinMetrics, StoredJoinTask}
+import io.tailrace.label.{
+  EagerJoinTask,
+  JoinSettings,
+  JoinTaskContext,
+  JoinWindow,
+  LazyJoinTask,
+  MatchStrategy,
+  PairedJoinTask
+}
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 
 /** Tasks of the label join on stores of a test, without a query, over rows that are made as they are read. */

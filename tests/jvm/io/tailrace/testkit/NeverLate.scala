@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.apache.spark.sql.DataFrame
 
-import io.tailrace.api.JoinOptions
+import io.tailrace.label.JoinOptions
 
 /** Rows of which none is ever late, however batches are cut and whenever the query is started again: what comes out of
   * them is known without following the watermark.

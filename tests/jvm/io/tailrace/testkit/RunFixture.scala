@@ -6,7 +6,16 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.scalatest.Suite
 
-import io.tailrace.state._
+import io.tailrace.state.{
+  BatchRun,
+  LiveSection,
+  LocalRun,
+  RowBuffer,
+  RunCursor,
+  RunWriter,
+  Section,
+  StoreKind
+}
 
 /** Runs in the test's directory, without a store. */
 trait RunFixture extends TempDirectory with RowFixture { self: Suite =>

@@ -5,7 +5,12 @@ import scala.util.Random
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 
-import io.tailrace.api._
+import io.tailrace.api.Tailrace
+import io.tailrace.label.JoinOptions
+import io.tailrace.recursion.RecursionOptions
+import io.tailrace.replay.ReplayOptions
+import io.tailrace.sync.SyncOptions
+import io.tailrace.watermark.WatermarkOptions
 
 /** A query on two frames of [[Event]]s, made of a few operators, of which each uses what earlier ones give, and some of it
   * several times. All frames in it have the columns `k`, `t`, the event time, and `v`, a text that says what a row is made of.

@@ -73,7 +73,7 @@ object SparkSuite {
       "io.tailrace.state.TailraceStateStoreProvider"
     )
     // Spark's own way on a local disk starts a process or two for each file: that was half of the suites' time.
-    .config("spark.sql.streaming.checkpointFileManagerClass", "io.tailrace.state.TailraceFileManager")
+    .config("spark.sql.streaming.checkpointFileManagerClass", "io.tailrace.checkpoint.TailraceFileManager")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.ui.enabled", "false")

@@ -7,7 +7,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.state._
+import io.tailrace.state.{BufferedRows, TailraceStateStoreProvider}
 
 /** Looks into the state of a join as it stands in a checkpoint: opens the store anew and iterates over it. */
 object StateReader {

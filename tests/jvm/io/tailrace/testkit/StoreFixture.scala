@@ -12,7 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.scalatest.Suite
 
-import io.tailrace.state._
+import io.tailrace.state.{BufferedRows, StoreKind, TailraceStateStore, TailraceStateStoreProvider}
 
 /** Stores over a checkpoint in the test's directory, without a query. */
 trait StoreFixture extends TempDirectory with RowFixture { self: Suite =>

@@ -11,7 +11,8 @@ import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress, Stream
 import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Row}
 
-import io.tailrace.api.{JoinOptions, Tailrace}
+import io.tailrace.api.Tailrace
+import io.tailrace.label.JoinOptions
 
 /** A streaming query whose input and batch cuts the test decides. There is no clock in it: a batch runs when it is given
   * rows, and a batch without rows when the watermark has moved.

@@ -7,7 +7,8 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
-import io.tailrace.api.{SyncOptions, Tailrace}
+import io.tailrace.api.Tailrace
+import io.tailrace.sync.SyncOptions
 
 /** A synced join in the middle of its work, whose partitions are named by two columns, one by one column that is null for some
   * rows. What a release leaves of it all later ones go on from.

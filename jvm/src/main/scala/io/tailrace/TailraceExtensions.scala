@@ -2,7 +2,18 @@ package io.tailrace
 
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
-import io.tailrace.plan._
+import io.tailrace.label.LabelJoinStrategy
+import io.tailrace.plan.{
+  AsyncProgressCheck,
+  SharedExchanges,
+  StreamingWriteCheck,
+  TransformWithStateDelegation
+}
+import io.tailrace.recursion.RecursionStrategy
+import io.tailrace.replay.{MetadataWriteCheck, ReplayFilterStrategy, ReplayFunctions}
+import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}
+import io.tailrace.watermark.{HostProgressStrategy, StampWatermarkStrategy, WatermarkFunctions}
+import io.tailrace.windows.LandWindowsStrategy
 
 /** What Tailrace adds to a Spark session, in the order in which a query meets it:
   *
@@ -17,7 +28,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     ReplayFunctions.all.foreach(extensions.injectFunction)
     extensions.injectFunction(WatermarkFunctions.parseStamp)
-    extensions.injectHintResolutionRule(_ => StreamingWriteCheck)
+    extensions.injectHintResolutionRule(_ => new StreamingWriteCheck(Seq(MetadataWriteCheck)))
     extensions.injectPostHocResolutionRule(_ => SyncedQueries)
     extensions.injectPlannerStrategy(_ => AsyncProgressCheck)
     extensions.injectPlannerStrategy(_ => LabelJoinStrategy)

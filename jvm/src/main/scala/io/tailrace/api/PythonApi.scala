@@ -6,7 +6,13 @@ import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
-import io.tailrace.common.{Errors, RecursionErrors}
+import io.tailrace.common.Errors
+import io.tailrace.label.JoinOptions
+import io.tailrace.recursion.{RecursionCall, RecursionErrors, RecursionOptions}
+import io.tailrace.replay.ReplayOptions
+import io.tailrace.sync.SyncOptions
+import io.tailrace.watermark.WatermarkOptions
+import io.tailrace.windows.WindowOptions
 
 /** The one object that Python calls. Java types only; no defaults, no overloads. */
 object PythonApi {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.Errors
-import io.tailrace.plan.LabelJoinStrategy
+import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.state.TailraceStateStoreProvider
 
 /** Whether a session has what Tailrace's operators need. */

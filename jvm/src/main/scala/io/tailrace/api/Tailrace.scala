@@ -5,7 +5,13 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
-import io.tailrace.landing.WindowReports
+import io.tailrace.join.JoinSides
+import io.tailrace.label.{JoinOptions, JoinResolution}
+import io.tailrace.recursion.{RecursionCall, RecursionOptions}
+import io.tailrace.replay.{ReplayOptions, ReplayResolution}
+import io.tailrace.sync.{SyncOptions, SyncResolution}
+import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, WatermarkResolution}
+import io.tailrace.windows.{WindowOptions, WindowReports, WindowsResolution}
 
 /** Tailrace for Scala. Names and meanings are those of the Python package. */
 object Tailrace {

@@ -56,10 +56,10 @@ object Errors {
 
   private[common] def sqlState(condition: String): String = conditions.getSqlState(condition)
 
-  private[common] def refuse(condition: String, parameters: (String, String)*): Throwable =
+  private[tailrace] def refuse(condition: String, parameters: (String, String)*): Throwable =
     new TailraceAnalysisException(condition, parameters.toMap)
 
-  private[common] def stateError(
+  private[tailrace] def stateError(
       condition: String,
       cause: Throwable,
       parameters: (String, String)*
@@ -228,8 +228,6 @@ object Errors {
   def replayColumnExists(column: String): Throwable =
     refuse("TAILRACE_REPLAY_COLUMN_EXISTS", "column" -> column)
 
-  def replayNameExists(name: String): Throwable = refuse("TAILRACE_REPLAY_NAME_EXISTS", "name" -> name)
-
   def watermarkColumn(argument: String, column: String, found: Int, columns: Seq[String]): Throwable =
     refuse(
       "TAILRACE_WATERMARK_COLUMN",
@@ -295,8 +293,6 @@ object Errors {
   def windowsTwoWriters(path: String, cause: Throwable): Throwable =
     stateError("TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS", cause, "path" -> path)
 
-  def watermarkNameExists(name: String): Throwable = refuse("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> name)
-
   /** @param time  of the row, in microseconds
     * @param limit the furthest time that would have been let pass
     */
@@ -309,7 +305,7 @@ object Errors {
       "limit" -> instant(limit)
     )
 
-  private[common] def instant(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
+  private[tailrace] def instant(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
 
   /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
   def stateUnreadable(path: String, cause: Throwable): Throwable =

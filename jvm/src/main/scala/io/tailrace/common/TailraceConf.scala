@@ -34,7 +34,7 @@ object TailraceConf {
       Durability.values.map(d => d.name -> d)
     )
 
-  /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.join.MatchStrategy`. `auto` leaves it to the planner.
+  /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.label.MatchStrategy`. `auto` leaves it to the planner.
     * The one setting that a checkpoint is bound to: with another one its query is refused.
     */
   val JoinStrategy: ChoiceEntry[String] =

@@ -6,7 +6,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CommitMetadataBase
 import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, StateStoreId}
 
 import io.tailrace.common.Errors
-import io.tailrace.join.{JoinCheckpoint, LabelJoinExec}
+import io.tailrace.join.JoinCheckpoint
+import io.tailrace.label.LabelJoinExec
 import io.tailrace.state.CheckpointFiles
 import io.tailrace.sync.SyncJoinExec
 

@@ -14,8 +14,8 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.tailrace.SparkCheckpoints
 
+import io.tailrace.checkpoint.DurableFile
 import io.tailrace.common.Errors
-import io.tailrace.state.DurableFile
 
 /** Spark's own part of a query's checkpoint: which batches have completed, and which operators have state. Nothing is
   * written, not even a directory.

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.common.{Errors, TailraceConf}
-import io.tailrace.state.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.common.Errors
 
 /** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
   * at every start. The layout is in `jvm/docs/formats.md`.
@@ -27,15 +27,6 @@ object JoinCheckpoint {
 
   /** @param directory of the operator in the checkpoint */
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
-
-  /** What binds a checkpoint of the label join. */
-  def settingsOf(columns: JoinColumns, settings: JoinSettings): Map[String, String] =
-    settingsOf(columns) ++ Map(
-      "how" -> settings.output.name,
-      TailraceConf.JoinStrategy.key -> settings.strategy.name,
-      "before" -> s"${settings.window.before} microseconds",
-      "after" -> s"${settings.window.after} microseconds"
-    )
 
   /** What binds a checkpoint to the columns of any join. */
   def settingsOf(columns: JoinColumns): Map[String, String] = {

@@ -1,7 +1,7 @@
 package io.tailrace.join
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.types.{BinaryType, BooleanType, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{BinaryType, StringType, StructField, StructType}
 
 import io.tailrace.state.KeyEncoder
 
@@ -40,40 +40,6 @@ final case class JoinColumns(
 
   val leftSchema: StructType = JoinColumns.schema(left)
   val payloadSchema: StructType = JoinColumns.schema(payload)
-  val lateSchema: StructType = StructType(
-    Seq(StructField(JoinSettings.LateColumn, BooleanType, nullable = false))
-  )
-
-  /** A left row that comes out by itself: with an empty group, or with nulls for the right row of a pair. */
-  def leftAlone(settings: JoinSettings, late: Boolean): UnsafeProjection =
-    UnsafeProjection.create(
-      left ++ rest(settings, late, payload.map(a => Literal(null, a.dataType)), Nil),
-      left
-    )
-
-  /** A right row that comes out by itself: the left columns null but the keys. */
-  def rightAlone(settings: JoinSettings): UnsafeProjection = {
-    val nulls = left.map { a =>
-      val key = leftKeys.indexWhere(_.exprId == a.exprId)
-      if (key >= 0) rightKeys(key) else Literal(null, a.dataType)
-    }
-    val element = CreateNamedStruct(payload.flatMap(a => Seq(Literal(a.name), a)))
-    UnsafeProjection.create(nulls ++ rest(settings, late = true, payload, Seq(element)), right)
-  }
-
-  private def rest(
-      settings: JoinSettings,
-      late: Boolean,
-      pairColumns: Seq[Expression],
-      elements: Seq[Expression]
-  ): Seq[Expression] = {
-    val flag = if (settings.emitLate) Seq(Literal(late)) else Nil
-    if (!settings.isGrouped) pairColumns ++ flag
-    else {
-      val group = if (elements.isEmpty) Literal.create(Nil, added.head.dataType) else CreateArray(elements)
-      (group +: settings.maxMatches.toSeq.map(_ => Literal(false))) ++ flag
-    }
-  }
 }
 
 object JoinColumns {

@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
 
-import io.tailrace.progress.{HeldWork, TellsDriver}
+import io.tailrace.driver.{HeldWork, TellsDriver}
 import io.tailrace.state.BufferedRows
 
 /** A streaming join whose state is in [[io.tailrace.state.TailraceStateStore]], as Spark plans and runs it.

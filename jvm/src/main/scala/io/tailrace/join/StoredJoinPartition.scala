@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit.NANOSECONDS
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOpStateStoreCheckpointInfo,
@@ -25,6 +26,25 @@ final case class StoredJoinState(
     metrics: Map[String, SQLMetric],
     checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]
 )
+
+/** Take all of `output`, which reads both inputs first, then `expire`; `close` whatever happens. */
+trait StoredJoinTask extends AutoCloseable {
+
+  /** All that comes out in this batch; each row is valid until the next one. */
+  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow]
+
+  /** Rows that went into the state. */
+  def rowsKept: Long
+
+  /** Nanoseconds spent on reading the inputs and writing them into the state. */
+  def updateNanos: Long
+
+  /** Nanoseconds spent on finding what leaves the state and its matches, while `output` was taken. */
+  def expiryNanos: Long
+
+  /** Removes what has left. @return rows removed */
+  def expire(): Long
+}
 
 /** The join of one partition in one micro-batch, on an executor: opens the store, runs the task, commits, reports.
   *

@@ -13,9 +13,11 @@ import io.tailrace.common.ModeErrors
   */
 object AsyncProgressCheck extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
-    if (plan.isStreaming) WriteModeCheck.keeping(plan).foreach { operator =>
-      if (StreamingRun.isAsynchronous(SparkSession.active.asInstanceOf[SparkSession]))
-        throw ModeErrors.asyncProgress(operator)
+    plan match {
+      case node: TailraceNode if node.isStreaming && node.keepsBatches =>
+        if (StreamingRun.isAsynchronous(SparkSession.active.asInstanceOf[SparkSession]))
+          throw ModeErrors.asyncProgress(node.operator)
+      case _ =>
     }
     Nil
   }

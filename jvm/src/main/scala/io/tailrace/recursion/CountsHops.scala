@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 
-import io.tailrace.common.PartitionAccumulator
+import io.tailrace.driver.PartitionAccumulator
 
 /** An operator whose hops are counted. */
 trait CountsHops extends SparkPlan {

@@ -4,7 +4,7 @@ import java.io._
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 
-import io.tailrace.common.{Errors, RecursionErrors}
+import io.tailrace.common.Errors
 
 /** Rows that a task has fed back: format 2, big-endian, see `jvm/docs/formats.md`. Format 1 has no place.
   *

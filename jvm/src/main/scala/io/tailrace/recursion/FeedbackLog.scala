@@ -4,8 +4,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 
-import io.tailrace.common.{Errors, RecursionErrors}
-import io.tailrace.state.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.common.Errors
 
 /** The rows that go round, in the query's checkpoint, between the micro-batch that gave them and the next one:
   *

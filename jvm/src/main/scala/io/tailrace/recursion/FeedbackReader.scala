@@ -9,8 +9,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.util.SerializableConfiguration
 
+import io.tailrace.checkpoint.LocalFileManager
 import io.tailrace.common.Errors
-import io.tailrace.state.LocalFileManager
 
 private[recursion] final case class FeedbackPartition(files: Seq[String]) extends InputPartition
 

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 import org.json4s.jackson.{JsonMethods, Serialization}
 
-import io.tailrace.common.{Errors, RecursionErrors}
+import io.tailrace.common.Errors
 
 /** Reads what the last micro-batch has fed back, all of it, and deletes it when the batch after the one that has read it is done.
   *

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.progress.{HeldWork, TellsDriver}
+import io.tailrace.driver.{HeldWork, TellsDriver}
 
 /** Lets the results of op pass, and writes them for the next micro-batch, which gives them to op again.
   *

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.{RecursionErrors, StepwiseRows}
-import io.tailrace.progress.SkippedBatch
+import io.tailrace.common.StepwiseRows
+import io.tailrace.driver.SkippedBatch
 
 /** What the tasks of a micro-batch need to know.
   *
@@ -50,7 +50,7 @@ private[recursion] final class FeedbackTask(
         )
         run.oldest.end(index)
         rows
-      case None => new FeedbackRows(run, run.name.copy(task = index), rules, columns, eventTimes, rows)
+      case None => new FedBackRows(run, run.name.copy(task = index), rules, columns, eventTimes, rows)
     }
   }
 
@@ -68,7 +68,7 @@ private[recursion] final class FeedbackTask(
 }
 
 /** The rows that come out of a task. What goes round is in its file when the last one has been taken. */
-private[recursion] final class FeedbackRows(
+private[recursion] final class FedBackRows(
     run: FeedbackRun,
     name: FeedbackName,
     rules: FixpointRules,

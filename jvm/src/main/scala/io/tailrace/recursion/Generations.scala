@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.common.{RecursionErrors, StepwiseRows}
+import io.tailrace.common.StepwiseRows
 
 /** One task's recursion: generation after generation, until one is empty. A row comes out as soon as op gives it, and is
   * kept for the next generation, in memory or, when there are many, on disk.

@@ -1,6 +1,6 @@
 package io.tailrace.recursion
 
-import io.tailrace.progress.SparkWatermark
+import io.tailrace.driver.SparkWatermark
 
 /** How far a watermark may go while rows are going round: no row that is on time becomes late by going round.
   *

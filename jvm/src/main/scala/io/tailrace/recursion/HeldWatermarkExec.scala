@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.progress.{DriverWatermarkExec, DriverWatermarkStats, FollowsWatermarks, InputWatermarks}
+import io.tailrace.driver.{DriverWatermarkExec, DriverWatermarkStats, FollowsWatermarks, InputWatermarks}
 
 /** Spark's own node of a watermark, on the rows that come round: what it says at the end of a batch is as far as the other
   * watermarks of the query are, but not beyond the rows in flight. Of all watermarks Spark takes the least.

@@ -1,6 +1,6 @@
 package io.tailrace.recursion
 
-import io.tailrace.common.PartitionValue
+import io.tailrace.driver.PartitionValue
 
 /** What a recursion has done in a micro-batch.
   *

@@ -6,7 +6,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.util.AccumulatorV2
 
-import io.tailrace.progress.{InputWatermarks, PerRun}
+import io.tailrace.driver.{InputWatermarks, PerRun}
 
 /** The rows that a recursion has going round, in one run of a query, on the driver: the oldest of those that the micro-batch
   * has fed back, and how far the query's other watermarks have come. Plans are made anew for each batch, so they can't keep

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.storage.StorageLevel
 
-import io.tailrace.common.{PartitionAccumulator, RecursionErrors}
+import io.tailrace.driver.PartitionAccumulator
 
 /** The recursion of an op that exchanges its argument: the driver runs a job for each hop, all within the micro-batch.
   * The rows of a hop are kept by Spark's block manager, in memory and on disk, until the next micro-batch. Limits are

@@ -3,7 +3,8 @@ package io.tailrace.replay
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 
-import io.tailrace.common.{Checksum, Errors}
+import io.tailrace.checkpoint.Checksum
+import io.tailrace.common.Errors
 
 /** A table of marks as a file (format 2, `jvm/docs/formats.md`), big-endian; a text is its length in bytes(4) and its UTF-8
   * bytes:

@@ -7,8 +7,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.common.{Errors, ReplayErrors}
-import io.tailrace.state.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.common.Errors
 
 /** The marks of one filter in the query's checkpoint:
   *

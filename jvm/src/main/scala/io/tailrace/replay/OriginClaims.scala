@@ -9,8 +9,6 @@ import scala.collection.mutable
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.DriverAnswers
 
-import io.tailrace.common.ReplayErrors
-
 /** Which partition each origin of a batch is read from, on the driver: tasks claim the origins that they are the first to
   * have there before they end, so that no batch is done in which two of them have judged records of one origin, neither
   * knowing of the other's.

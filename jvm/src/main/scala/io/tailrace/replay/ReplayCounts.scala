@@ -4,7 +4,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.PartitionValue
+import io.tailrace.driver.PartitionValue
 
 /** What a filter has counted in a micro-batch.
   *

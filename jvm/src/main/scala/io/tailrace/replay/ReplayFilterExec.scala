@@ -9,7 +9,8 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{DriverCalls, SparkPlans, StreamingBatch}
 
-import io.tailrace.common.{PartitionAccumulator, TailraceConf, TailraceStateException}
+import io.tailrace.common.{TailraceConf, TailraceStateException}
+import io.tailrace.driver.PartitionAccumulator
 
 /** Drops replays: records at or below the high-water mark of their producer and source partition.
   *

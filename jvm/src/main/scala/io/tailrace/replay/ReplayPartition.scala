@@ -10,7 +10,8 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.tailrace.DriverCall
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.{FlaggedRows, PartitionAccumulator, StepwiseRows, UnsafeRows}
+import io.tailrace.common.{FlaggedRows, StepwiseRows, UnsafeRows}
+import io.tailrace.driver.PartitionAccumulator
 
 /** What the tasks of a micro-batch need to know.
   *

@@ -2,8 +2,6 @@ package io.tailrace.replay
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.ReplayErrors
-
 /** Judges the records of one task, in their order: against the marks that the batch begins with, and against those that
   * came before them in the task. Records of an origin that come from two partitions in a batch are an error: the marks of
   * one say nothing of the other's records. From batch to batch an origin may move on, but not back to what is below its mark.

@@ -7,6 +7,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{ChecksumException, Path}
 import org.apache.spark.internal.Logging
 
+import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
 import io.tailrace.common.Errors
 
 /** The files of one partition's state in the query's checkpoint:

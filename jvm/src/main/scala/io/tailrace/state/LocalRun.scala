@@ -40,7 +40,7 @@ final class LocalRun(val name: String, val file: File) {
     }
   }
 
-  private[state] def path: String = file.getPath
+  private[tailrace] def path: String = file.getPath
 
   /** A reader that couldn't be opened must never be read: RocksDB would end the JVM. */
   private def openReader(): SstFileReader = {

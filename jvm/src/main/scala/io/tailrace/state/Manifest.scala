@@ -7,7 +7,8 @@ import scala.util.control.NonFatal
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.common.{ChecksummedText, Errors}
+import io.tailrace.checkpoint.ChecksummedText
+import io.tailrace.common.Errors
 
 import com.fasterxml.jackson.core.JsonFactory
 

@@ -2,7 +2,18 @@ package io.tailrace.sync
 
 import scala.collection.mutable.ArrayBuffer
 
-import io.tailrace.state._
+import io.tailrace.state.{
+  FlushingRows,
+  LiveSection,
+  RowBuffer,
+  RowLayout,
+  RowMemory,
+  RunCursor,
+  ScratchRun,
+  SortedRows,
+  StoreKind,
+  TailraceStateStore
+}
 
 /** Copies of the right rows that were found for a left row: the first one by time, which is joined, and how many there were.
   * Of one time it is the one whose bytes come first, so that it isn't chance which one has come first.

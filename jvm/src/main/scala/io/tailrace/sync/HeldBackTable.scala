@@ -10,13 +10,13 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFacto
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-import io.tailrace.common.SyncErrors
+import io.tailrace.plan.WrapsTable
 
 /** A topic of a synced join whose partitions can be held back. Everything but the ends of batches is the source's own: its
   * options, its offsets in the checkpoint, its readers; so a checkpoint serves with `max_pending` and without.
   */
 final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSettings, side: SyncSide)
-    extends Table
+    extends WrapsTable
     with SupportsRead {
   override def name(): String = source.name()
   override def columns(): Array[Column] = source.columns()

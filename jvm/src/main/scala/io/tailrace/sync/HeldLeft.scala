@@ -2,7 +2,7 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
-import io.tailrace.state._
+import io.tailrace.state.{LiveSection, LocalRun, RunCursor, StoreKind, TailraceStateStore}
 
 /** The left rows of the state in one batch.
   *

@@ -2,7 +2,18 @@ package io.tailrace.sync
 
 import scala.collection.mutable.ArrayBuffer
 
-import io.tailrace.state._
+import io.tailrace.state.{
+  FlushingRows,
+  LiveSection,
+  LocalRun,
+  RowBuffer,
+  RowLayout,
+  RowMemory,
+  RunCursor,
+  SortedRows,
+  StoreKind,
+  TailraceStateStore
+}
 
 /** The right rows of the state in one batch: finds those of a key by the index, reads them where they are, and notes
   * which have left.

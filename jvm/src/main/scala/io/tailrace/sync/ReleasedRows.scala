@@ -6,7 +6,17 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.state._
+import io.tailrace.state.{
+  FlushingRows,
+  RowBuffer,
+  RowLayout,
+  RowMemory,
+  RunCursor,
+  ScratchRun,
+  SortedRows,
+  StoreKind,
+  TailraceStateStore
+}
 
 /** The left rows that are released in a batch, by key, time and their bytes. Where they are too many for the memory,
   * they are sorted in parts, in local files, which are merged: a release after a long stall is as large as the stall.

@@ -2,7 +2,7 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
-import io.tailrace.state._
+import io.tailrace.state.{JoinedMarks, LiveSection, StoreKind, TailraceStateStore}
 
 /** What is kept in memory of a version's right rows, from batch to batch: their index, and the sections' numbers in it, by
   * run and bucket. All of it can be made again from the state.

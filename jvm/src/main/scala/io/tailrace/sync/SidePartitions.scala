@@ -2,7 +2,7 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
-import io.tailrace.progress.Silence
+import io.tailrace.driver.Silence
 
 /** How far the source partitions of one side have been read, and which of them the side waits for.
   *

@@ -1,10 +1,10 @@
 package io.tailrace.sync
 
-import io.tailrace.progress.Heard
+import io.tailrace.driver.Heard
 
 /** One source partition.
   *
-  * @param mark where the clock of silence was when it was last heard: see [[io.tailrace.progress.Silence]]
+  * @param mark where the clock of silence was when it was last heard: see [[io.tailrace.driver.Silence]]
   */
 private[sync] final class SourcePartition(val name: String, var mark: Long) {
 

@@ -8,8 +8,6 @@ import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, UnionExec}
 import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan}
 
-import io.tailrace.common.SyncErrors
-
 /** A node of a query's plan below which a side of a synced join is read. */
 trait ReadsSide extends LogicalPlan {
   def side: SyncSide

@@ -12,7 +12,13 @@ import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{BinaryExecNode, CollectMetricsExec, SparkPlan}
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.progress._
+import io.tailrace.driver.{
+  ColumnsOfWatermark,
+  DriverWatermarkExec,
+  DriverWatermarkStats,
+  FollowsWatermarks,
+  InputWatermarks
+}
 
 /** Where a batch of a synced join ends: on the driver, after its tasks and before Spark commits it. Nothing but the watermark
   * nodes of a query is asked then, so it is one, over no rows; the watermark that it tells is the other inputs'.

@@ -3,7 +3,7 @@ package io.tailrace.sync
 import java.io.{DataInputStream, DataOutputStream, EOFException}
 import java.nio.charset.StandardCharsets.UTF_8
 
-import io.tailrace.progress.CheckedFile
+import io.tailrace.checkpoint.CheckedFile
 
 /** What one batch has left of a synced join's progress: format 3, big-endian, see `jvm/docs/formats.md`.
   *

@@ -17,8 +17,8 @@ import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan, StreamingRun}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.join._
-import io.tailrace.progress.{FollowsWatermarks, Silence}
+import io.tailrace.driver.{FollowsWatermarks, Silence}
+import io.tailrace.join.{JoinCheckpoint, JoinColumns, StoredJoinExec, StoredJoinPartition, StoredJoinState}
 
 /** The synced join, as Spark plans and runs it. Per partition and micro-batch:
   *

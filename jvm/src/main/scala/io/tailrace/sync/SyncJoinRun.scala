@@ -6,8 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.{PartitionAccumulator, SyncErrors}
-import io.tailrace.progress.{InputWatermarks, Silence}
+import io.tailrace.driver.{InputWatermarks, PartitionAccumulator, Silence}
 
 /** The progress of one synced join in one run of a query, on the driver.
   *

@@ -5,7 +5,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.join.{JoinColumns, StoredJoinTask}
-import io.tailrace.state._
+import io.tailrace.state.{
+  RowBuffer,
+  RowLayout,
+  RowMemory,
+  RunCursor,
+  SortedRows,
+  StoreKind,
+  TailraceStateStore
+}
 
 /** What a task of a synced join works with in one micro-batch.
   *

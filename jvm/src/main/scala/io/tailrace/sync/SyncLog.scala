@@ -6,8 +6,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 
-import io.tailrace.common.{Errors, SyncErrors}
-import io.tailrace.state.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.common.Errors
 
 /** The progress of one synced join in the query's checkpoint: `<batch>.progress`, all partitions of both sides after the
   * batch.

@@ -1,6 +1,6 @@
 package io.tailrace.sync
 
-import io.tailrace.progress.Silence
+import io.tailrace.driver.Silence
 
 /** The partitions of both sides, and what the rows of a batch are judged by when they have been read so far.
   *
@@ -48,7 +48,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
 
   /** Takes in a batch.
     *
-    * @param askedMs when its input was asked for: see [[io.tailrace.progress.Silence]]
+    * @param askedMs when its input was asked for: see [[io.tailrace.driver.Silence]]
     */
   def advance(left: SideBatch, right: SideBatch, askedMs: Long): Unit = {
     this.left.take(left)

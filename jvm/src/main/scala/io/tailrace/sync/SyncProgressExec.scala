@@ -9,8 +9,8 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
 
-import io.tailrace.common.{PartitionAccumulator, SyncErrors}
-import io.tailrace.progress.OnFuture
+import io.tailrace.common.OnFuture
+import io.tailrace.driver.PartitionAccumulator
 
 /** Notes how far each source partition of a side has been read, and lets all rows pass.
   *

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.{PartitionAccumulator, PartitionValue}
+import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
 
 /** What one task has read of a side. Of two runs over a partition the one of fewer rows has stopped sooner.
   *

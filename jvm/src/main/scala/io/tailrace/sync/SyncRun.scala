@@ -15,7 +15,7 @@ trait SyncRun {
   /** Whether a batch without data is needed to find out that a partition has stalled: while all others are held back, none
     * has data.
     *
-    * @param nowMs by the clock of [[io.tailrace.progress.Silence]]
+    * @param nowMs by the clock of [[io.tailrace.driver.Silence]]
     */
   def needsBatch(nowMs: Long): Boolean
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.util.AccumulatorV2
 
-import io.tailrace.progress.PerRun
+import io.tailrace.driver.PerRun
 
 /** The synced joins of the queries that run in this driver. */
 private[sync] object SyncRuns {

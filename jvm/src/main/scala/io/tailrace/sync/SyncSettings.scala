@@ -1,6 +1,6 @@
 package io.tailrace.sync
 
-import io.tailrace.progress.OnFuture
+import io.tailrace.common.OnFuture
 
 /** What a synced join was asked for, columns apart.
   *

@@ -4,9 +4,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 
-import io.tailrace.common.FlaggedRows
+import io.tailrace.common.{FlaggedRows, OnFuture}
 import io.tailrace.join.JoinColumns
-import io.tailrace.progress.OnFuture
 import io.tailrace.state.{KeyDecoder, RowLayout}
 
 /** Writes the rows that come out: the left columns, the right ones but the keys, then `_duplicate` where duplicates are

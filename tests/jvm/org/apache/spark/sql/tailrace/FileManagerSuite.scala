@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 }
 import org.apache.spark.util.Utils
 
-import io.tailrace.state.{LocalFileManager, TailraceFileManager}
+import io.tailrace.checkpoint.{LocalFileManager, TailraceFileManager}
 
 /** Spark's own tests of a file manager, and what ours adds. */
 final class FileManagerSuite extends CheckpointFileManagerTests {

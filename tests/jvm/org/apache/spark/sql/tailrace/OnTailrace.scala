@@ -11,7 +11,7 @@ import org.apache.spark.sql.streaming.{OutputMode, StreamTest}
 import org.scalatest.PrivateMethodTester
 
 import io.tailrace.TailraceExtensions
-import io.tailrace.plan.LabelJoinStrategy
+import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.state.TailraceStateStoreProvider
 
 /** A suite of Spark's about streaming queries, in a session with Tailrace's extension and provider. Where the suite asks

@@ -10,7 +10,16 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.tailrace.BenchMemory
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.state._
+import io.tailrace.state.{
+  BatchRun,
+  LiveSection,
+  LocalRun,
+  RowBuffer,
+  RowMemory,
+  RunWriter,
+  Section,
+  StoreKind
+}
 
 /** Rows in the state's own form, the same ones in every run: what the benchmarks of the engine work on. */
 object BenchRows {

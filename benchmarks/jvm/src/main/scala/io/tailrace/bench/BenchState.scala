@@ -5,7 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 
-import io.tailrace.state._
+import io.tailrace.state.{BufferedRows, StoreKind, TailraceStateStore, TailraceStateStoreProvider}
 
 /** The state of one partition after a window's worth of micro-batches, opened through the provider as Spark does, of
   * which the oldest left rows expire. Needs no cluster: a local Spark context gives it its directories.

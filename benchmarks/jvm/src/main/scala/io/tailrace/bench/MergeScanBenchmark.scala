@@ -6,7 +6,7 @@ import java.util.concurrent.TimeUnit
 import org.apache.spark.sql.tailrace.BenchMemory
 import org.openjdk.jmh.annotations._
 
-import io.tailrace.join.SortedMerge
+import io.tailrace.label.SortedMerge
 import io.tailrace.state.{LiveSection, RowBuffer, RowMemory, RowSort, StoreKind}
 
 /** What does it cost to merge a chunk of expiring left rows with the right rows of their windows, for a chunk as large

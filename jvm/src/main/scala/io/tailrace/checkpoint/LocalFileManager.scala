@@ -1,0 +1,123 @@
+package io.tailrace.checkpoint
+
+import java.io.{FileOutputStream, OutputStream}
+import java.nio.channels.FileChannel
+import java.nio.file.{Files, Paths, StandardCopyOption, StandardOpenOption}
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs._
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+
+/** Files of a checkpoint on a local disk. Spark's own manager, where Hadoop's native library is missing, as it mostly is,
+  * starts ten processes a file for it (`readlink`, `chmod`), and writes a checksum file beside each; Tailrace's files
+  * carry their checksums (`adr/004`).
+  *
+  * A file appears by one rename, and is there for good when the stream is closed: it and its directory are synced.
+  */
+final class LocalFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
+  private val files = FileSystem.getLocal(conf).getRawFileSystem
+
+  override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
+    val temporary = new Path(path.getParent, s".${path.getName}.${UUID.randomUUID}.tmp")
+    new LocalFileManager.Replacing(this, temporary, path, overwriteIfPossible)
+  }
+
+  private def create(temporary: Path): OutputStream = {
+    Files.createDirectories(local(temporary.getParent))
+    // Hadoop's own stream would start `chmod`.
+    new LocalFileManager.SyncedFile(local(temporary))
+  }
+
+  private def publish(from: Path, to: Path, overwrite: Boolean): Unit = {
+    if (overwrite) {
+      // A checksum file that another manager has left would be taken for this file's.
+      files.delete(checksumOf(to), false)
+      Files.move(local(from), local(to), StandardCopyOption.ATOMIC_MOVE)
+    } else {
+      // Of two writers one gets the name, which a rename would give to both, one after the other.
+      try Files.createLink(local(to), local(from))
+      catch {
+        case e: java.nio.file.FileAlreadyExistsException =>
+          throw new FileAlreadyExistsException(s"$to exists").initCause(e)
+      }
+      Files.delete(local(from))
+    }
+    val directory = FileChannel.open(local(to.getParent), StandardOpenOption.READ)
+    try directory.force(true)
+    finally directory.close()
+  }
+
+  private def checksumOf(path: Path): Path = new Path(path.getParent, s".${path.getName}.crc")
+
+  private def local(path: Path): java.nio.file.Path = Paths.get(path.toUri.getPath)
+
+  override def open(path: Path): FSDataInputStream = files.open(path)
+
+  /** Without the checksum files that another manager has left. */
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] =
+    files.listStatus(path, (p: Path) => !isChecksum(p) && filter.accept(p))
+
+  private def isChecksum(path: Path): Boolean = path.getName.startsWith(".") && path.getName.endsWith(".crc")
+
+  override def mkdirs(path: Path): Unit = Files.createDirectories(local(path))
+  override def exists(path: Path): Boolean = files.exists(path)
+  override def isLocal: Boolean = true
+
+  override def delete(path: Path): Unit = {
+    files.delete(path, true)
+    files.delete(checksumOf(path), false)
+  }
+
+  override def createCheckpointDirectory(): Path = {
+    mkdirs(root)
+    files.makeQualified(root)
+  }
+}
+
+object LocalFileManager {
+
+  /** How the files of a checkpoint are written: as Spark does it, unless it is on a local disk and nobody has said how. */
+  def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
+    val said = Seq(TailraceFileManager.Key, "fs.file.impl")
+    val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
+    if (scheme == "file" && said.forall(conf.get(_) == null)) new LocalFileManager(path, conf)
+    else CheckpointFileManager.create(path, conf)
+  }
+
+  private final class SyncedFile(path: java.nio.file.Path)
+      extends FileOutputStream(path.toFile)
+      with Syncable {
+    override def hflush(): Unit = flush()
+    override def hsync(): Unit = getFD.sync()
+  }
+
+  /** Writes into a temporary file that takes the place of another when it is closed. */
+  private final class Replacing(
+      manager: LocalFileManager,
+      temporary: Path,
+      path: Path,
+      overwrite: Boolean
+  ) extends CancellableFSDataOutputStream(manager.create(temporary)) {
+    private var ended = false
+
+    override def close(): Unit = synchronized {
+      if (!ended) {
+        hsync()
+        super.close()
+        manager.publish(temporary, path, overwrite)
+        // Only now: whoever cancels after a failure has the temporary file deleted.
+        ended = true
+      }
+    }
+
+    override def cancel(): Unit = synchronized {
+      if (!ended) {
+        ended = true
+        try super.close()
+        finally manager.delete(temporary)
+      }
+    }
+  }
+}

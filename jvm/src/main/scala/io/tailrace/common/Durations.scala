@@ -1,0 +1,32 @@
+package io.tailrace.common
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.catalyst.util.{DateTimeConstants, IntervalUtils}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Durations as Spark reads them: "30 minutes", "1 hour 500 milliseconds", "interval 2 days". */
+private[tailrace] object Durations {
+
+  /** An argument of the join. @return microseconds, zero or more */
+  def parse(argument: String, text: String): Long = {
+    val micros = read(text).getOrElse(throw Errors.durationInvalid(argument, text))
+    if (micros < 0) throw Errors.durationNegative(argument, text)
+    micros
+  }
+
+  /** An argument that isn't a distance from a row's time. @return microseconds, zero or more */
+  def length(argument: String, text: String): Long = {
+    val micros = read(text).getOrElse(throw Errors.durationInvalid(argument, text))
+    if (micros < 0) throw Errors.optionInvalid(argument, text, "a duration of zero or more")
+    micros
+  }
+
+  /** @return microseconds; none if it isn't a duration of a fixed length */
+  def read(text: String): Option[Long] =
+    try {
+      val interval = IntervalUtils.stringToInterval(UTF8String.fromString(text))
+      val days = Math.multiplyExact(interval.days.toLong, DateTimeConstants.MICROS_PER_DAY)
+      if (interval.months != 0) None else Some(Math.addExact(days, interval.microseconds))
+    } catch { case NonFatal(_) => None }
+}

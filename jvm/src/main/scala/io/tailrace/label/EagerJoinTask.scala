@@ -1,0 +1,203 @@
+package io.tailrace.label
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
+import io.tailrace.join.JoinMetrics
+import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
+
+/** Eager matching of a grouped join: a match is found when the later of its rows arrives, and kept under its left row
+  * until that expires.
+  *
+  * {{{
+  *   batch ──> left-time-sorted    left rows, to come out in the order of time
+  *         ──> left-key-sorted     their keys alone, for right rows to find
+  *         ──> right-key-sorted    right rows, for left rows that are still to come
+  *
+  *   new left  x right rows of earlier batches     ┐
+  *   new right x left rows of earlier batches      ├──> joined-indicator (left time, left seq, right row)
+  *               and of this one                   ┘
+  *
+  *   watermark passes left_time + after:
+  *     left-time-sorted ──┐ both by (left time, left seq)
+  *     joined-indicator ──┴─ merge ──> (left row, [right rows])
+  * }}}
+  *
+  * With before = 0, after = 30 minutes and the watermark at 12:35: right rows up to 12:35 are gone, matched or not; lazy
+  * matching keeps them until 13:05. Left rows up to 12:05 come out, with what was found by then.
+  */
+final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
+  import StoreKind._
+  import context._
+
+  private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
+  private val earlierKeys = store.sectionsOf(LeftKeySorted)
+  private val earlierRight = store.sectionsOf(RightKeySorted)
+  private val newKeys = new ArrayBuffer[LiveSection]
+  private val newRight = new ArrayBuffer[LiveSection]
+  private val found = new RowBuffer(memory)
+  private val findings = new FlushingRows(found, bufferBytes, () => flushFound(), () => makeRoom())
+  private val joinedRow = new JoinedRow
+  private val current = new RowBuffer(memory)
+  private val group = new Candidates(memory)
+  private lazy val groupWriter = new GroupWriter(columns, settings, memory)
+  private var expiring: Option[ExpiringRows] = None
+  private var matches: Option[ExpiringRows] = None
+  private var nanos = 0L
+
+  override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
+    val added = store.addSorted(
+      Seq(
+        SortedRows.all(LeftTimeSorted, left, bucketWidth),
+        SortedRows.keys(LeftKeySorted, left, bucketWidth),
+        SortedRows.all(RightKeySorted, right, bucketWidth)
+      )
+    )
+    newKeys ++= added.filter(_.section.kind == LeftKeySorted)
+    newRight ++= added.filter(_.section.kind == RightKeySorted)
+  }
+
+  override protected def joined: Iterator[UnsafeRow] = {
+    val started = System.nanoTime
+    findMatches()
+    found.release()
+    val expired = new ExpiringRows(store, LeftTimeSorted, store.expiredThrough, through)
+    expiring = Some(expired)
+    val matched = new ExpiringRows(store, JoinedIndicator, store.expiredThrough, through)
+    matches = Some(matched)
+    nanos = System.nanoTime - started
+    new Groups(expired, matched)
+  }
+
+  /** Writes what this batch's rows match, of earlier rows and of each other, into the joined-indicator store. */
+  private def findMatches(): Unit = {
+    val before = -window.before
+    val after = window.after
+    keepAll(newKeys.toSeq, earlierRight, before, after) { (probe, probeAt, candidate, candidateAt) =>
+      joinedRow.append(findings, probe, probeAt, candidate, candidateAt)
+    }
+    keepAll(newRight.toSeq, earlierKeys ++ newKeys, -after, -before) {
+      (probe, probeAt, candidate, candidateAt) =>
+        joinedRow.append(findings, candidate, candidateAt, probe, probeAt)
+    }
+    flushFound()
+  }
+
+  private def keepAll(probing: Seq[LiveSection], sections: Seq[LiveSection], from: Long, to: Long)(
+      keepOne: (AnyRef, Long, AnyRef, Long) => Unit
+  ): Unit = {
+    val source = new ArrivalMatches(probing, sections, from, to, bufferBytes, memory)
+    var count = 0L
+    try
+      while (source.next()) {
+        val candidates = source.candidates
+        keepOne(
+          source.chunk.base(source.probe),
+          source.chunk.at(source.probe),
+          candidates.base(source.candidate),
+          candidates.at(source.candidate)
+        )
+        count += 1
+      }
+    finally source.close()
+    metric(JoinMetrics.MatchedOnArrival) += count
+  }
+
+  private def flushFound(): Unit = {
+    store.addRun(bucketWidth, JoinedIndicator -> found)
+    found.clear()
+  }
+
+  private def makeRoom(): Boolean = !found.isEmpty && {
+    flushFound()
+    found.release()
+    true
+  }
+
+  /** Expired left rows with their matches; both come by (left time, left seq). */
+  private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends Iterator[UnsafeRow] {
+    private val leftRow = new UnsafeRow(columns.left.size)
+    private val counts = new GroupCounts(metric)
+    private val selection = new MatchSelection(settings.bound, group)
+    private val matches = new Matches(joins)
+
+    override def hasNext: Boolean = {
+      if (lefts.isEmpty) counts.report()
+      !lefts.isEmpty
+    }
+
+    override def next(): UnsafeRow = {
+      if (!hasNext) throw new NoSuchElementException("no more groups")
+      current.clear()
+      current.appendRow(lefts.base, lefts.at)
+      lefts.drop()
+      val time = current.time(0)
+      group.clear()
+      matches.of(time, current.seq(0))
+      val row =
+        try {
+          val matched = selection.take(matches, time, ofOneTime = false)
+          val left = pointTo(leftRow, current, 0)
+          val row = groupWriter.write(left, time, group, 0, group.size, matched)
+          counts.add(matched, groupWriter.lastSize)
+          row
+        } catch { case e: RowMemoryExhausted => throw MemoryErrors.groupTooLarge(group.size, group.bytes, e) }
+      row
+    }
+  }
+
+  /** The matches of one left row. */
+  private final class Matches(joins: ExpiringRows) extends KeyedRows {
+    private var leftTime = 0L
+    private var leftSeq = 0L
+
+    def of(time: Long, seq: Long): Unit = {
+      leftTime = time
+      leftSeq = seq
+    }
+
+    override def isEmpty: Boolean = joins.isEmpty || {
+      val order = joins.compareHead(leftTime, leftSeq)
+      // Else a match had no left row to come out with, which must not go unseen.
+      require(order >= 0, "a match without its left row")
+      order > 0
+    }
+
+    override def time: Long = JoinedRow.rightTime(joins.base, joins.at)
+
+    override def addTo(candidates: Candidates): Unit = {
+      val (base, at) = (joins.base, joins.at)
+      candidates.add(
+        JoinedRow.rightTime(base, at),
+        base,
+        RowLayout.valueAt(base, at),
+        RowLayout.valueLength(base, at)
+      )
+    }
+
+    override def advance(): Unit = joins.drop()
+  }
+
+  override def expiryNanos: Long = nanos
+
+  override def expire(): Long = {
+    val removed = Seq(LeftTimeSorted -> expiring, JoinedIndicator -> matches).map { case (kind, rows) =>
+      val taken = rows.fold(Map.empty[LiveSection, Long])(_.taken)
+      store.markExpired(kind, through, taken.getOrElse(_, 0L))
+      taken.values.sum + store.dropThrough(kind, through)
+    }
+    removed.sum + store.dropThrough(LeftKeySorted, through) +
+      store.dropThrough(RightKeySorted, window.rightExpiryOnMatch(watermark))
+  }
+
+  override def close(): Unit = {
+    expiring.foreach(_.close())
+    matches.foreach(_.close())
+    Seq(found, current).foreach(_.close())
+    group.close()
+    groupWriter.close()
+    super.close()
+  }
+}

@@ -1,0 +1,172 @@
+package io.tailrace.label
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+
+import io.tailrace.common.MemoryErrors
+import io.tailrace.join.JoinColumns
+import io.tailrace.state.RowMemory
+
+/** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `late` if late
+  * rows come out. Left columns and elements are copied once, as the bytes that they are in the state, never decoded.
+  *
+  * {{{
+  *   null bits | a word a left column | group: offset, size | flags || the left columns' bytes | array of the elements
+  *               └ offsets of those longer than a word: moved by what stands between
+  * }}}
+  */
+final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: RowMemory)
+    extends AutoCloseable {
+  import GroupWriter._
+
+  private val leftFields = columns.left.size
+  private val leftBits = UnsafeRow.calculateBitSetWidthInBytes(leftFields)
+  private val leftFixed = leftBits + 8 * leftFields
+  // Where the offsets of columns stand that are longer than a word.
+  private val moving: Array[Int] = columns.left.indices
+    .filterNot(i => UnsafeRow.isFixedLength(columns.left(i).dataType))
+    .map(8 * _)
+    .toArray
+
+  private val fields = leftFields + columns.added.size
+  private val bits = UnsafeRow.calculateBitSetWidthInBytes(fields)
+  private val fixed = bits + 8 * fields
+  private val capped = settings.maxMatches.nonEmpty
+  private val most = settings.maxMatches.getOrElse(Int.MaxValue)
+
+  private val row = new UnsafeRow(fields)
+  private var buffer = new Array[Byte](1024)
+  private var reserved = 0L
+  private var labels = 0
+
+  /** Elements in the group last written. */
+  def lastSize: Int = labels
+
+  /** @param first   position of the first match; the `count` candidates from there on are what the policy chooses from
+    * @param matched how many matches there are, with those that it would never choose
+    * @return a row that is valid until the next call
+    */
+  def write(
+      left: UnsafeRow,
+      leftTime: Long,
+      candidates: Candidates,
+      first: Int,
+      count: Int,
+      matched: Int
+  ): UnsafeRow = {
+    val chosen =
+      if (count == 0) -1 else settings.policy.choose(count, leftTime, i => candidates.time(first + i))
+    val start = first + Math.max(chosen, 0)
+    val wanted = if (chosen >= 0) 1 else matched
+    labels = Math.min(most, wanted)
+    val arrayAt = fixed + left.getSizeInBytes - leftFixed
+    val elements = bytesOf(candidates, start, labels)
+    val needed = arrayAt + 8L + (labels + 63L) / 64 * 8 + 8L * labels + elements
+    if (needed > MostBytes) throw MemoryErrors.groupTooLarge(labels, needed)
+    val arrayHeader = 8 + (labels + 63) / 64 * 8 + 8 * labels
+    val arrayLength = arrayHeader + elements.toInt
+    val length = needed.toInt
+    ensure(length)
+    writeLeft(left)
+    put(bits + 8 * leftFields, offsetAndSize(arrayAt, arrayLength))
+    if (capped) put(bits + 8 * (leftFields + 1), if (labels < wanted) True else False)
+    if (settings.emitLate) put(bits + 8 * (fields - 1), False)
+    writeArray(arrayAt, arrayHeader, candidates, start)
+    row.pointTo(buffer, length)
+    row
+  }
+
+  private def bytesOf(candidates: Candidates, start: Int, count: Int): Long = {
+    var bytes = 0L
+    var i = 0
+    while (i < count) {
+      bytes += candidates.valueLength(start + i)
+      i += 1
+    }
+    bytes
+  }
+
+  private def ensure(length: Int): Unit = if (buffer.length < length) {
+    if (length <= Small) buffer = new Array[Byte](2 * length)
+    else {
+      // Nothing of the old one is needed: it must not stand in the way.
+      close()
+      val room = Math.max(length.toLong, Math.min(length + length / 8L, MostBytes)).toInt
+      memory.reserve(room.toLong)
+      reserved = room.toLong
+      buffer = new Array[Byte](room)
+    }
+  }
+
+  /** Gives its memory back. */
+  override def close(): Unit = {
+    buffer = Array.emptyByteArray
+    memory.giveBack(reserved)
+    reserved = 0
+  }
+
+  private def put(at: Int, word: Long): Unit = Platform.putLong(buffer, Start + at, word)
+
+  private def writeLeft(left: UnsafeRow): Unit = {
+    val base = left.getBaseObject
+    val from = left.getBaseOffset
+    put(bits - 8, 0L) // there may be one word more of them than the left row has
+    Platform.copyMemory(base, from, buffer, Start, leftBits.toLong)
+    Platform.copyMemory(base, from + leftBits, buffer, Start + bits, 8L * leftFields)
+    Platform.copyMemory(
+      base,
+      from + leftFixed,
+      buffer,
+      Start + fixed,
+      (left.getSizeInBytes - leftFixed).toLong
+    )
+    val by = (fixed - leftFixed).toLong << 32
+    var i = 0
+    while (i < moving.length) {
+      val at = Start + bits + moving(i)
+      val where = Platform.getLong(buffer, at)
+      // 0 is a null without room; a null decimal has some, and its offset moves too.
+      if (where != 0) Platform.putLong(buffer, at, where + by)
+      i += 1
+    }
+  }
+
+  private def writeArray(at: Int, header: Int, candidates: Candidates, start: Int): Unit = {
+    put(at, labels.toLong)
+    var word = 8
+    while (word < 8 + (labels + 63) / 64 * 8) {
+      put(at + word, 0L)
+      word += 8
+    }
+    var to = header
+    var i = 0
+    while (i < labels) {
+      val position = start + i
+      val length = candidates.valueLength(position)
+      put(at + word + 8 * i, offsetAndSize(to, length))
+      Platform.copyMemory(
+        candidates.base(position),
+        candidates.valueOffset(position),
+        buffer,
+        Start + at + to,
+        length.toLong
+      )
+      to += length
+      i += 1
+    }
+  }
+}
+
+object GroupWriter {
+  private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
+
+  private val MostBytes = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH.toLong
+
+  // Up to so many bytes a row is not worth counting.
+  private val Small = 1 << 20
+  private val False = 0L
+  private val True = 1L
+
+  private def offsetAndSize(offset: Int, size: Int): Long = (offset.toLong << 32) | size.toLong
+}

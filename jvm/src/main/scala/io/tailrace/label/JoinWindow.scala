@@ -1,0 +1,49 @@
+package io.tailrace.label
+
+/** Which right rows belong to a left row, and when that is decided. All times and distances in microseconds; a right row
+  * at R belongs to a left row at L when `L - before <= R <= L + after`.
+  *
+  * The rules follow from one promise of the watermark W: rows at or before W are late and come no more.
+  *
+  * {{{
+  *   after = 30 min, before = 0              12:00  left row arrives
+  *   W = 12:29   a right row at 12:30 may still come: nothing is decided
+  *   W = 12:30   none can come any more: the left row expires, its group comes out
+  * }}}
+  */
+final case class JoinWindow(before: Long, after: Long) {
+  import JoinWindow.saturatingAdd
+
+  def lowerBound(leftTime: Long): Long = saturatingAdd(leftTime, -before)
+  def upperBound(leftTime: Long): Long = saturatingAdd(leftTime, after)
+
+  /** Left rows up to this time have seen all their matches. */
+  def leftExpiry(watermark: Long): Long = saturatingAdd(watermark, -after)
+
+  /** Right rows up to this time match no left row that is still to come (each is after the watermark). */
+  def rightExpiryOnMatch(watermark: Long): Long = saturatingAdd(watermark, -before)
+
+  /** Right rows up to this time match no left row that is waiting, nor one that is still to come. */
+  def rightExpiryAtWindowEnd(watermark: Long): Long = saturatingAdd(rightExpiryOnMatch(watermark), -after)
+
+  /** How far a row that comes out can be behind the watermark. */
+  def longestWait: Long = Math.max(before, after)
+}
+
+object JoinWindow {
+
+  /** The watermark that Spark starts with: no row has been seen, so none is late. */
+  val NoWatermark: Long = Long.MinValue
+
+  /** Whether a row at `time` is behind the watermark; the ends count, as everywhere in Spark. */
+  def isLate(time: Long, watermark: Long): Boolean = time <= watermark && watermark != NoWatermark
+
+  /** Stops at the ends of time instead of wrapping round: a window may be as long as time. */
+  private[label] def saturatingAdd(a: Long, b: Long): Long = {
+    val sum = a + b
+    // Overflow: both have the sign that the sum has not. A watermark that isn't there yet stays where it is.
+    if (a == NoWatermark) NoWatermark
+    else if (((a ^ sum) & (b ^ sum)) < 0) { if (a < 0) Long.MinValue + 1 else Long.MaxValue }
+    else sum
+  }
+}

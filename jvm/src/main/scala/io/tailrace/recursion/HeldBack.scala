@@ -1,0 +1,143 @@
+package io.tailrace.recursion
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.Inner
+import org.apache.spark.sql.catalyst.plans.logical._
+
+import io.tailrace.plan.{Obstacle, StreamJoin}
+
+/** Finds what in a recursion's op keeps rows, and gives them out when the watermark has passed them. Such a row comes round
+  * late, and an operator with state drops it. The watermark can't be held for rows that wait: what they wait for is often the
+  * watermark itself.
+  *
+  * An inner join is on time if its pairs have the later of their rows' times: a pair comes out with the later arrival, which
+  * isn't late. So each event time of the result has to be at least each side's:
+  *
+  * {{{
+  *   greatest(at, linked) AS at                    of both
+  *   linked AS at, joined on linked >= at          of both
+  *   at                                            of one side only: refused
+  * }}}
+  *
+  * @param argument of the op
+  */
+final class HeldBack(rules: OpRules, argument: RecursionArgument) {
+  import HeldBack._
+
+  /** @param op resolved, with the argument's columns
+    * @return none if all that op gives is on time, as far as the plan tells
+    */
+  def in(op: LogicalPlan): Option[Obstacle] =
+    argument.output.indices
+      .filter(i => isTime(argument.output(i)))
+      .flatMap(i => find(op, Set(op.output(i).exprId)))
+      .headOption
+
+  /** @param least columns of `plan` that the result's time is at least */
+  private def find(plan: LogicalPlan, least: Set[ExprId]): Option[Obstacle] =
+    if (!rules.usesArgument(plan) || rules.isArgument(plan)) None
+    else
+      holds(plan).orElse {
+        val inputs = below(plan, least)
+        if (!joinsStreams(plan) || inputs.forall { case (side, of) => isOnTime(side, of) })
+          inputs.flatMap { case (input, of) => find(input, of) }.headOption
+        else
+          Some(
+            Obstacle(
+              name(plan),
+              "its pairs go round with a time that may be older than one of their two rows"
+            )
+          )
+      }
+
+  private def holds(plan: LogicalPlan): Option[Obstacle] = plan match {
+    case join: Join if joinsStreams(join) && join.joinType != Inner => Some(held(name(join)))
+    case join: StreamJoin if join.holdsRows => Some(held(name(join)))
+    case _: Aggregate => Some(held("an aggregation"))
+    case node if isByTime(node) => Some(held(s"${node.nodeName} with event time"))
+    case _ => None
+  }
+
+  private def held(name: String): Obstacle =
+    Obstacle(name, "it gives rows out when the watermark has passed their time")
+}
+
+private object HeldBack {
+  private def isTime(column: Attribute): Boolean = column.metadata.contains(EventTimeWatermark.delayKey)
+
+  private def joinsStreams(plan: LogicalPlan): Boolean = plan match {
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _ => plan.isInstanceOf[StreamJoin]
+  }
+
+  private def name(plan: LogicalPlan): String = plan match {
+    case join: StreamJoin => join.description
+    case join: Join =>
+      s"${if (join.joinType == Inner) "an" else "a"} ${join.joinType.sql.toLowerCase} join of two streams"
+    case other => other.nodeName
+  }
+
+  /** Whether these columns have a time that isn't older than the row's, as it comes into `plan`'s parent. */
+  private def isOnTime(plan: LogicalPlan, least: Set[ExprId]): Boolean =
+    plan.output.exists(a => isTime(a) && least(a.exprId)) || {
+      val inputs = below(plan, least).filter(_._1.isStreaming)
+      inputs.nonEmpty && inputs.forall { case (input, of) => isOnTime(input, of) }
+    }
+
+  /** The inputs of a node, and which of their columns a value is at least that is at least some of the node's. */
+  private def below(plan: LogicalPlan, least: Set[ExprId]): Seq[(LogicalPlan, Set[ExprId])] = {
+    def seen(children: Seq[LogicalPlan], columns: Set[ExprId]) =
+      children.map(child => child -> columns.intersect(child.output.map(_.exprId).toSet))
+    plan match {
+      case Project(list, child) =>
+        seen(Seq(child), list.filter(named => least(named.exprId)).flatMap(atLeast).toSet)
+      case Filter(condition, child) => seen(Seq(child), closed(least, Some(condition)))
+      case join: Join => seen(join.children, closed(least, join.condition))
+      case join: StreamJoin =>
+        // The sides may have ids in common: of the right one only what is paired comes out.
+        val right = join.rightTimes.collect { case (out, time) if least(out.exprId) => time.exprId }
+        seen(Seq(join.left), least) ++ seen(Seq(join.right), right.toSet)
+      case union: Union =>
+        val ordinals = union.output.indices.filter(i => least(union.output(i).exprId))
+        union.children.map(child => child -> ordinals.map(child.output(_).exprId).toSet)
+      case other => seen(other.children, least)
+    }
+  }
+
+  private def isByTime(node: LogicalPlan): Boolean = node match {
+    case groups: FlatMapGroupsWithState => isEventTime(groups.timeout)
+    case groups: FlatMapGroupsInPandasWithState => isEventTime(groups.timeout)
+    case groups: TransformWithState => isEventTime(groups.timeMode)
+    case groups: TransformWithStateInPySpark => isEventTime(groups.timeMode)
+    case _ => false
+  }
+
+  private def isEventTime(mode: Any): Boolean = mode.toString.contains("EventTime")
+
+  /** Columns that a value is at least, of those it is made of. */
+  private def atLeast(value: Expression): Seq[ExprId] = value match {
+    case column: Attribute => Seq(column.exprId)
+    case Alias(child, _) => atLeast(child)
+    case Greatest(children) => children.flatMap(atLeast)
+    case _ => Nil
+  }
+
+  /** With the columns that those are at least, by a condition. */
+  private def closed(least: Set[ExprId], condition: Option[Expression]): Set[ExprId] = {
+    val conjuncts = condition.toSeq.flatMap(conjunctsOf)
+    val more = least ++ conjuncts.collect {
+      case GreaterThanOrEqual(a: Attribute, b: Attribute) if least(a.exprId) => b.exprId
+      case GreaterThan(a: Attribute, b: Attribute) if least(a.exprId) => b.exprId
+      case LessThanOrEqual(b: Attribute, a: Attribute) if least(a.exprId) => b.exprId
+      case LessThan(b: Attribute, a: Attribute) if least(a.exprId) => b.exprId
+      case EqualTo(a: Attribute, b: Attribute) if least(a.exprId) => b.exprId
+      case EqualTo(b: Attribute, a: Attribute) if least(a.exprId) => b.exprId
+    }
+    if (more == least) least else closed(more, condition)
+  }
+
+  private def conjunctsOf(condition: Expression): Seq[Expression] = condition match {
+    case And(a, b) => conjunctsOf(a) ++ conjunctsOf(b)
+    case other => Seq(other)
+  }
+}

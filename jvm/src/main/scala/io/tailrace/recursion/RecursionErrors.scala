@@ -1,0 +1,153 @@
+package io.tailrace.recursion
+
+import io.tailrace.common.Errors
+import io.tailrace.common.Errors.{refuse, stateError}
+
+/** The errors of recursions, as [[Errors]] has the others'. */
+object RecursionErrors {
+  def argumentOutside(): Throwable = refuse("TAILRACE_RECURSION_ARGUMENT_OUTSIDE")
+
+  def argumentUnused(name: String): Throwable =
+    refuse("TAILRACE_RECURSION_ARGUMENT_UNUSED", "name" -> name)
+
+  def asyncProgress(name: String): Throwable = refuse("TAILRACE_RECURSION_ASYNC_PROGRESS", "name" -> name)
+
+  def column(column: String, found: Int, columns: Seq[String]): Throwable =
+    refuse(
+      "TAILRACE_RECURSION_COLUMN",
+      "column" -> column,
+      "found" -> found.toString,
+      "columns" -> columns.mkString(", ")
+    )
+
+  def columnType(column: String, dataType: String): Throwable =
+    refuse("TAILRACE_RECURSION_COLUMN_TYPE", "column" -> column, "type" -> dataType)
+
+  def columnExists(column: String): Throwable =
+    refuse("TAILRACE_RECURSION_COLUMN_EXISTS", "column" -> column)
+
+  /** @param found    the recursions that the checkpoint has rows of
+    * @param expected the query's that go round by their log
+    * @param missing  directories of those that the checkpoint doesn't have
+    */
+  def checkpoint(
+      location: String,
+      found: Seq[String],
+      expected: Seq[String],
+      missing: Seq[String]
+  ): Throwable = {
+    def named(names: Seq[String]) = if (names.isEmpty) "none" else names.sorted.mkString("`", "`, `", "`")
+    refuse(
+      "TAILRACE_RECURSION_CHECKPOINT",
+      "location" -> location,
+      "found" -> named(found),
+      "expected" -> named(expected),
+      "missing" -> named(missing)
+    )
+  }
+
+  /** @param path the keys that the row has had, as text */
+  def cycle(path: String): Throwable = stateError("TAILRACE_RECURSION_CYCLE", null, "path" -> path)
+
+  def cycleWithoutPath(onCycle: String): Throwable =
+    refuse("TAILRACE_RECURSION_CYCLE_WITHOUT_PATH", "onCycle" -> onCycle)
+
+  def endless(name: String): Throwable = refuse("TAILRACE_RECURSION_ENDLESS", "name" -> name)
+
+  def feedbackIncomplete(directory: String, batch: Long): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE",
+      null,
+      "directory" -> directory,
+      "batch" -> batch.toString
+    )
+
+  def heldBack(name: String, operator: String, reason: String): Throwable =
+    refuse("TAILRACE_RECURSION_HELD_BACK", "name" -> name, "operator" -> operator, "reason" -> reason)
+
+  def identity(name: String): Throwable = refuse("TAILRACE_RECURSION_IDENTITY", "name" -> name)
+
+  /** @param time        of a row that would go round, in microseconds
+    * @param watermarkMs of the operator that would drop it
+    * @param sample      the row, as text
+    */
+  def late(name: String, time: Long, watermarkMs: Long, sample: String): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_LATE",
+      null,
+      "name" -> name,
+      "time" -> Errors.instant(time),
+      "watermark" -> Errors.instant(watermarkMs * 1000),
+      "sample" -> sample
+    )
+
+  def mode(name: String, mode: String, reason: String): Throwable =
+    refuse("TAILRACE_RECURSION_MODE", "name" -> name, "mode" -> mode, "reason" -> reason)
+
+  def nameExists(name: String): Throwable = refuse("TAILRACE_RECURSION_NAME_EXISTS", "name" -> name)
+
+  def nested(name: String): Throwable = refuse("TAILRACE_RECURSION_NESTED", "name" -> name)
+
+  def operator(name: String, operator: String, reason: String): Throwable =
+    refuse("TAILRACE_RECURSION_OPERATOR", "name" -> name, "operator" -> operator, "reason" -> reason)
+
+  def optionInvalid(argument: String, value: String, allowed: String): Throwable =
+    refuse(
+      "TAILRACE_RECURSION_OPTION_INVALID",
+      "argument" -> argument,
+      "value" -> value,
+      "allowed" -> allowed
+    )
+
+  def revisions(name: String, mode: String): Throwable =
+    refuse("TAILRACE_RECURSION_REVISIONS", "name" -> name, "mode" -> mode)
+
+  /** @param sample some of the rows that go round, as text */
+  def runaway(name: String, hops: Int, sample: String): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_RUNAWAY",
+      null,
+      "name" -> name,
+      "hops" -> hops.toString,
+      "sample" -> sample
+    )
+
+  def schema(name: String, differences: Seq[String]): Throwable =
+    refuse("TAILRACE_RECURSION_SCHEMA", "name" -> name, "differences" -> differences.mkString("; "))
+
+  def schemaChanged(file: String, written: String, expected: String): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_SCHEMA_CHANGED",
+      null,
+      "file" -> file,
+      "written" -> written,
+      "expected" -> expected
+    )
+
+  /** @param rows   that were of the last depth allowed
+    * @param sample some of them, as text
+    */
+  def tooDeep(depth: Int, rows: Long, sample: Seq[String]): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_TOO_DEEP",
+      null,
+      "depth" -> depth.toString,
+      "rows" -> rows.toString,
+      "sample" -> sample.mkString("; ")
+    )
+
+  def tooManyRows(rows: Long, depth: Int, sample: Seq[String]): Throwable =
+    stateError(
+      "TAILRACE_RECURSION_TOO_MANY_ROWS",
+      null,
+      "rows" -> rows.toString,
+      "depth" -> depth.toString,
+      "sample" -> sample.mkString("; ")
+    )
+
+  def untracked(name: String, option: String, operator: String): Throwable =
+    refuse("TAILRACE_RECURSION_UNTRACKED", "name" -> name, "option" -> option, "operator" -> operator)
+
+  def watermarkPolicy(name: String): Throwable =
+    refuse("TAILRACE_RECURSION_WATERMARK_POLICY", "name" -> name)
+}

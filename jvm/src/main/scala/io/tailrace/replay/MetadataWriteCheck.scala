@@ -1,0 +1,83 @@
+package io.tailrace.replay
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Generate, LogicalPlan, Union}
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.tailrace.SparkPlans
+
+import io.tailrace.common.TailraceConf
+import io.tailrace.plan.WriteCheck
+
+/** Refuses a streaming query that writes records' metadata of which originals look like replays to who reads them: the rows of a
+  * source partition have to come to one partition of the sink, in their order, each with an offset of its own.
+  */
+private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
+  override def apply(write: WriteToStreamStatement): Unit = {
+    val origins = MetadataOrigin.of(write.inputQuery)
+    val problems = of(write, origins)
+    if (TailraceConf.ReplayProducerCheck.read(SparkPlans.activeSetting)) problems.headOption.foreach(throw _)
+    else problems.foreach(problem => logWarning(problem.getMessage))
+    if (origins.nonEmpty) TopicIds.check(write, origins)
+  }
+
+  private def of(write: WriteToStreamStatement, origins: Seq[MetadataOrigin]): Seq[Throwable] = {
+    val query = write.inputQuery
+    merges(query) ++ unions(query) ++ origins.flatMap { origin =>
+      val order = new MetadataOrder(origin)
+      order.broken.map(MetadataErrors.order).toSeq ++ shared(origin) ++
+        (if (KafkaRead.isKafka(write.sink)) spread(query, order) else Nil)
+    }
+  }
+
+  private def merges(query: LogicalPlan): Seq[Throwable] = query.collect {
+    case a: Aggregate
+        if a.isStreaming && a.expressions.exists(_.exists(_.isInstanceOf[MergeStreamMetadata])) =>
+      MetadataErrors.merge()
+  }
+
+  /** Two branches that may give the same origin. */
+  private def unions(query: LogicalPlan): Seq[Throwable] = query
+    .collect {
+      case union: Union if union.isStreaming => union.children.map(MetadataOrigin.of(_).map(pid).toSet)
+    }
+    .collect {
+      case branches if branches.flatten.size > branches.flatten.toSet.size =>
+        MetadataErrors.shared("two branches of a union have the same producer id", "stream")
+    }
+
+  private def pid(origin: MetadataOrigin): Expression =
+    MetadataOrigin.resolved(origin.metadata.producerId, origin.input).canonicalized
+
+  private def shared(origin: MetadataOrigin): Seq[Throwable] = {
+    val offsets = origin.metadata.offset.references
+    val several = origin.nodes.collectFirst {
+      case g: Generate if !offsets.exists(g.generatorOutput.contains) =>
+        MetadataErrors.shared("one row becomes several (explode)", "offset")
+    }
+    val topics = origin.below.lastOption.collect {
+      case KafkaRead(read) if read.mayReadSeveral && !namesTopic(origin) =>
+        MetadataErrors.shared(
+          "the source reads several topics, whose partitions have the same numbers",
+          "path"
+        )
+    }
+    several.toSeq ++ topics
+  }
+
+  private def namesTopic(origin: MetadataOrigin): Boolean =
+    Seq(origin.metadata.producerId, origin.metadata.partition)
+      .flatMap(MetadataOrigin.resolved(_, origin.input).references)
+      .exists(_.name == "topic")
+
+  /** Whether the sink is told a partition, the same for all rows of a source partition. */
+  private def spread(query: LogicalPlan, order: MetadataOrder): Seq[Throwable] =
+    query.output.find(_.name == "partition") match {
+      case None => Seq(MetadataErrors.partition("the query gives the Kafka sink no column `partition`"))
+      case Some(column) =>
+        val made = MetadataOrigin.resolved(column, query)
+        if (made.deterministic && made.references.subsetOf(order.partition)) Nil
+        else
+          Seq(MetadataErrors.partition(s"`partition` is made of more than the source partition: ${made.sql}"))
+    }
+}

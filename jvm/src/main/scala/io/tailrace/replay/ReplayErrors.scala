@@ -1,0 +1,60 @@
+package io.tailrace.replay
+
+import io.tailrace.common.Errors.{refuse, stateError}
+
+/** The errors of a replay filter that runs, and of its marks, as [[Errors]] has the others'. */
+object ReplayErrors {
+  def marksIncomplete(directory: String, batch: Long, name: String): Throwable =
+    stateError(
+      "TAILRACE_REPLAY_MARKS_INCOMPLETE",
+      null,
+      "directory" -> directory,
+      "batch" -> batch.toString,
+      "name" -> name
+    )
+
+  def marksMissing(directory: String, batch: Long, name: String): Throwable =
+    stateError(
+      "TAILRACE_REPLAY_MARKS_MISSING",
+      null,
+      "directory" -> directory,
+      "batch" -> batch.toString,
+      "name" -> name
+    )
+
+  /** @param first  a partition that records of the origin are read from
+    * @param second another one
+    */
+  def originSplit(pid: Long, partition: Int, first: String, second: String): Throwable =
+    stateError(
+      "TAILRACE_REPLAY_ORIGIN_SPLIT",
+      null,
+      "pid" -> pid.toString,
+      "partition" -> partition.toString,
+      "places" -> Seq(first, second).filter(_.nonEmpty).mkString(" and ")
+    )
+
+  /** @param from where records of the origin were read from before this batch
+    * @param to   where they are now
+    */
+  def originMoved(
+      pid: Long,
+      partition: Int,
+      offset: Long,
+      mark: Long,
+      from: String,
+      to: String
+  ): Throwable =
+    stateError(
+      "TAILRACE_REPLAY_ORIGIN_MOVED",
+      null,
+      "pid" -> pid.toString,
+      "partition" -> partition.toString,
+      "offset" -> offset.toString,
+      "mark" -> mark.toString,
+      "from" -> from,
+      "to" -> to
+    )
+
+  def nameExists(name: String): Throwable = refuse("TAILRACE_REPLAY_NAME_EXISTS", "name" -> name)
+}

@@ -1,0 +1,124 @@
+package io.tailrace.replay
+
+import java.io.FileNotFoundException
+import java.util.concurrent.{Future, TimeUnit}
+import java.util.{Collection => JCollection, Collections, Map => JMap, Properties}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.{Expression, RuntimeReplaceable}
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.json4s.JsonAST.{JField, JObject, JString}
+import org.json4s.jackson.JsonMethods
+
+import io.tailrace.checkpoint.{CheckpointLocation, ChecksummedText, DurableFile, LocalFileManager}
+import io.tailrace.common.Errors
+
+/** Notices that a topic was deleted and made anew, by Kafka's own id of it: its offsets begin again, so that with the same
+  * producer id its records would look like replays. The query's checkpoint has the id that each producer's topic had when it was
+  * read first, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
+  */
+private[replay] object TopicIds extends Logging {
+  private val text = new ChecksummedText("tailrace-producer-topics", 1, 1, "a list of topics")
+  private val LongestSeconds = 10L
+
+  /** Producer and topic. */
+  private type Ids = Map[(String, String), String]
+
+  def check(write: WriteToStreamStatement, origins: Seq[MetadataOrigin]): Unit = {
+    val reads = for {
+      origin <- origins
+      case KafkaRead(read) <- origin.below.lastOption
+      topics <- read.topics
+    } yield (producer(origin), read, topics)
+    for { directory <- CheckpointLocation.of(write) if reads.nonEmpty } {
+      val file = new Path(new Path(directory, "tailrace-producer"), "topics")
+      val files = LocalFileManager.forPath(directory, write.hadoopConf)
+      val known =
+        try parse(DurableFile.read(files, file), file.toString)
+        catch { case _: FileNotFoundException => Map.empty: Ids }
+      val found: Ids = reads.flatMap { case (pid, read, topics) =>
+        ask(read, topics).map { case (topic, id) => (pid, topic) -> id }
+      }.toMap
+      found.foreach { case (of @ (_, topic), id) =>
+        known.get(of).filter(_ != id).foreach(before => throw MetadataErrors.topicAnew(topic, before, id))
+      }
+      if (!found.keySet.subsetOf(known.keySet))
+        DurableFile.write(files, file)(_.write(text.encode(json(known ++ found))))
+    }
+  }
+
+  private def producer(origin: MetadataOrigin): String = {
+    val id = MetadataOrigin.resolved(origin.metadata.producerId, origin.input)
+    val calls: Expression = id.transform { case call: RuntimeReplaceable => call.replacement }
+    if (calls.foldable) calls.eval().toString else calls.canonicalized.sql
+  }
+
+  private def json(ids: Ids): String = {
+    val fields = ids.toList.groupBy(_._1._1).toList.sortBy(_._1).map { case (pid, topics) =>
+      JField(pid, JObject(topics.sortBy(_._1._2).map { case ((_, topic), id) => JField(topic, JString(id)) }))
+    }
+    JsonMethods.compact(JObject(fields))
+  }
+
+  private def parse(bytes: Array[Byte], file: String): Ids =
+    JsonMethods.parse(text.decode(bytes, file)) match {
+      case JObject(producers) =>
+        producers.flatMap {
+          case (pid, JObject(topics)) => topics.collect { case (topic, JString(id)) => (pid, topic) -> id }
+          case _ => throw Errors.stateFileCorrupt(file, "it isn't a list of topics by producer")
+        }.toMap
+      case _ => throw Errors.stateFileCorrupt(file, "it isn't a list of topics by producer")
+    }
+
+  /** By the client that Spark's connector brings. Who can't be asked now will be at the next start: the source itself says what is
+    * wrong with the broker.
+    */
+  private def ask(read: KafkaRead, topics: Seq[String]): Map[String, String] =
+    try new TopicQuestion(read).ids(topics)
+    catch {
+      case NonFatal(e) =>
+        logWarning(
+          s"TAILRACE_METADATA_TOPICS_UNKNOWN: whether ${topics.mkString(", ")} were made anew isn't known",
+          e
+        )
+        Map.empty
+    }
+
+  /** Spark's Kafka connector isn't among the jars that this one is built with. */
+  private final class TopicQuestion(read: KafkaRead) {
+    private def of(name: String): Class[_] =
+      Class.forName(s"org.apache.kafka.clients.admin.$name", true, read.loader)
+
+    private val properties = {
+      val made = new Properties
+      read.options.asCaseSensitiveMap.asScala.foreach { case (key, value) =>
+        if (key.toLowerCase(java.util.Locale.ROOT).startsWith("kafka."))
+          made.put(key.substring("kafka.".length), value)
+      }
+      made.put("default.api.timeout.ms", (LongestSeconds * 1000).toString)
+      made.put("request.timeout.ms", (LongestSeconds * 500).toString)
+      made
+    }
+
+    def ids(topics: Seq[String]): Map[String, String] = {
+      val admin = of("Admin").getMethod("create", classOf[Properties]).invoke(null, properties)
+      try topics.flatMap(topic => id(admin, topic).map(topic -> _)).toMap
+      finally admin.asInstanceOf[AutoCloseable].close()
+    }
+
+    private def id(admin: AnyRef, topic: String): Option[String] = {
+      val result = of("Admin")
+        .getMethod("describeTopics", classOf[JCollection[_]])
+        .invoke(admin, Collections.singleton(topic))
+      val future = of("DescribeTopicsResult").getMethod("allTopicNames").invoke(result)
+      val found = future.asInstanceOf[Future[JMap[String, AnyRef]]].get(LongestSeconds, TimeUnit.SECONDS)
+      val id = of("TopicDescription").getMethod("topicId").invoke(found.get(topic)).toString
+      // Of brokers that have none yet.
+      Option.when(id != "AAAAAAAAAAAAAAAAAAAAAA")(id)
+    }
+  }
+}

@@ -1,0 +1,100 @@
+package io.tailrace.sync
+
+import java.util.UUID
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.WriteToStream
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types.TimestampType
+import org.apache.spark.unsafe.types.CalendarInterval
+
+/** One side of `tailrace.sync_join`, resolved: its progress is kept per source partition.
+  *
+  * @param partitions columns whose values tell partitions apart, of any type that can be a string
+  * @param time       the side's event time
+  */
+case class SyncProgress(
+    side: SyncSide,
+    partitions: Seq[Attribute],
+    time: Attribute,
+    settings: SyncSettings,
+    child: LogicalPlan
+) extends UnaryNode
+    with ReadsSide {
+  override def output: Seq[Attribute] = child.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): SyncProgress = copy(child = newChild)
+}
+
+/** The rows of a side, and where a batch of the join ends, beside them.
+  *
+  * @param end Spark's watermark node over a [[SyncEnd]]. It isn't a child, for Spark refuses a watermark node above another
+  *            one, and the user has set none
+  */
+case class Synced(child: LogicalPlan, end: EventTimeWatermark) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): Synced = copy(child = newChild)
+}
+
+/** A [[Synced]] in a query that has been checked: now Spark must know of the watermark node, whose word it will ask for. */
+case class SyncedInQuery(left: LogicalPlan, right: LogicalPlan) extends BinaryNode {
+  override def output: Seq[Attribute] = left.output
+
+  // Nothing of the node is to be pruned because nobody needs it.
+  @transient override lazy val references: AttributeSet = right.outputSet
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): SyncedInQuery =
+    copy(left = newLeft, right = newRight)
+}
+
+/** Puts it there when a query is started, after Spark's checks. */
+object SyncedQueries extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[Synced]) =>
+      AnalysisHelper.allowInvokingTransformsInAnalyzer {
+        write.copy(inputQuery = write.inputQuery.transform { case Synced(side, end) =>
+          SyncedInQuery(side, end)
+        })
+      }
+    case other => other
+  }
+}
+
+/** No rows. */
+case class SyncEnd(settings: SyncSettings, output: Seq[Attribute]) extends LeafNode {
+  override def isStreaming: Boolean = true
+  override def computeStats(): Statistics = Statistics(sizeInBytes = 1)
+}
+
+object Synced {
+
+  /** A side with the end of the join's batches beside it: one of the two has it. */
+  def of(side: LogicalPlan, settings: SyncSettings): Synced = {
+    val time = AttributeReference("end", TimestampType)()
+    val end = SyncEnd(settings, Seq(time))
+    Synced(side, EventTimeWatermark(UUID.randomUUID(), time, new CalendarInterval(0, 0, 0), end))
+  }
+}
+
+/** Keeps no state: a stream under AQE plans the same nodes again and again. */
+final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case p: SyncProgress =>
+      SyncProgressExec(p.side, p.partitions, p.time, p.settings, planLater(p.child)) :: Nil
+    // A plan that is looked at before there is a query.
+    case Synced(side, _) => planLater(side) :: Nil
+    case SyncedInQuery(side, end) => SyncedExec(planLater(side), planLater(end)) :: Nil
+    case EventTimeWatermark(id, _, _, end: SyncEnd) =>
+      SyncReportExec(end.settings, SyncEndExec(session, id, end.output.head, end.settings)) :: Nil
+    case _ => Nil
+  }
+}
+
+object SyncProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
+  override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
+    new SyncProgressStrategy(session.asInstanceOf[SparkSession])
+}

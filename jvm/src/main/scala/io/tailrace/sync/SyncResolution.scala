@@ -1,0 +1,158 @@
+package io.tailrace.sync
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.connector.catalog.SupportsRead
+import org.apache.spark.sql.types.{ArrayType, BooleanType, MapType, StructType}
+
+import io.tailrace.common.{Errors, OnFuture}
+import io.tailrace.join.{JoinColumns, JoinSides}
+import io.tailrace.plan.OwnColumns
+
+/** Finds the columns of a synced join that the user named, and gives right columns names of their own.
+  *
+  * @param sides    with keys of equal types
+  * @param sameName the session's rule for names, case-insensitive by default
+  */
+private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String, String) => Boolean) {
+
+  def resolve(on: Seq[(String, String)], options: SyncOptions): LogicalPlan = {
+    SyncSide.values.map(_.name).foreach { side =>
+      if (!sides.side(side).isStreaming) throw SyncErrors.notStreaming(side)
+    }
+    val (leftKeys, rightKeys) = sides.keys(on)
+    val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
+    val leftPartition = partition(SyncSide.Left.name, options.leftPartition)
+    val rightPartition = partition(SyncSide.Right.name, options.rightPartition)
+    val settings =
+      options.settings.copy(
+        leftPartition = leftPartition.map(_.name),
+        rightPartition = rightPartition.map(_.name)
+      )
+    val leftSide = progress(SyncSide.Left, leftPartition, leftTime, settings)
+    val rightSide = progress(SyncSide.Right, rightPartition, rightTime, settings)
+    val names = newNames(rightKeys, options.suffix)
+    val payload = JoinColumns.payload(sides.right.output, rightKeys)
+    val join = SyncJoin(
+      Synced.of(leftSide, settings),
+      rightSide,
+      leftKeys,
+      rightKeys,
+      leftTime,
+      rightTime,
+      settings,
+      payload.map(a => SyncJoin.paired(a, names.getOrElse(a.exprId, a.name))),
+      flags(settings, names.values)
+    )
+    OwnColumns.renewable(join)
+  }
+
+  private def progress(
+      side: SyncSide,
+      columns: Seq[Attribute],
+      time: Attribute,
+      settings: SyncSettings
+  ): LogicalPlan = {
+    val plan = sides.side(side.name)
+    val read =
+      if (settings.maxPending.isEmpty) plan else SyncResolution.heldBack(plan, side, columns, settings)
+    val isKafka = columns.forall(c => SyncResolution.KafkaPartition.contains(c.name))
+    if (isKafka)
+      SyncResolution.belowFilters(read, columns :+ time)(SyncProgress(side, columns, time, settings, _))
+    else SyncProgress(side, columns, time, settings, read)
+  }
+
+  /** By default Kafka's columns, as far as they are there. */
+  private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
+    val argument = s"${side}_partition"
+    val wanted =
+      if (names.nonEmpty) names else SyncResolution.KafkaPartition.filter(sides.has(side, _))
+    if (names.isEmpty && !wanted.contains("partition"))
+      throw SyncErrors.partitionMissing(side, argument, sides.side(side).output.map(_.name))
+    val found = wanted.map(sides.column(side, argument, _))
+    found.foreach { a =>
+      a.dataType match {
+        case _: ArrayType | _: MapType | _: StructType =>
+          throw SyncErrors.partitionType(argument, a.name, a.dataType.sql)
+        case _ =>
+      }
+    }
+    found
+  }
+
+  /** Nobody could tell columns of one name apart, and two streams have names in common: `created`, `partition`.
+    *
+    * @return what right columns are called in the result, if it isn't what they were called
+    */
+  private def newNames(keys: Seq[Attribute], suffix: String): Map[ExprId, String] = {
+    def isLeft(name: String) = sides.left.output.exists(a => sameName(a.name, name))
+    val clashing = JoinColumns.payload(sides.right.output, keys).filter(a => isLeft(a.name))
+    clashing.map { a =>
+      val name = s"${a.name}$suffix"
+      if (isLeft(name)) throw SyncErrors.suffix(name, "left")
+      if (sides.has("right", name)) throw SyncErrors.suffix(name, "right")
+      a.exprId -> name
+    }.toMap
+  }
+
+  /** Columns that mark what is diverted. */
+  private def flags(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
+    Seq(
+      SyncSettings.DuplicateColumn -> (settings.duplicates == Duplicates.Divert),
+      SyncSettings.FutureColumn -> (settings.onFuture == OnFuture.Divert)
+    ).collect { case (column, true) =>
+      val cure = s"Rename `$column` with withColumnRenamed before the join."
+      SyncSide.values.map(_.name).foreach { side =>
+        if (sides.has(side, column)) throw Errors.columnExists(column, side, cure)
+      }
+      if (renamed.exists(sameName(_, column))) throw SyncErrors.suffix(column, "right")
+      AttributeReference(column, BooleanType, nullable = false)()
+    }
+}
+
+private object SyncResolution {
+  private val KafkaPartition = Seq("topic", "partition")
+
+  /** What the user filters out counts: a partition whose rows are all filtered is as far as they were. So progress is noted
+    * below the lowest filter that has all columns below it. Files and tables filter by themselves, and must be let.
+    */
+  private def belowFilters(plan: LogicalPlan, columns: Seq[Attribute])(
+      progress: LogicalPlan => LogicalPlan
+  ): LogicalPlan = {
+    def has(p: LogicalPlan): Boolean = columns.forall(p.outputSet.contains)
+    def isFiltered(p: LogicalPlan): Boolean = p match {
+      case f: Filter => has(f.child)
+      case other: UnaryNode => passes(other) && isFiltered(other.child)
+      case _ => false
+    }
+    def passes(node: UnaryNode): Boolean = has(node.child) && (node match {
+      case _: Project | _: Filter | _: SubqueryAlias | _: EventTimeWatermark => true
+      case _ => false
+    })
+    def below(p: LogicalPlan): LogicalPlan = p match {
+      case node: UnaryNode if isFiltered(node) => node.withNewChildren(Seq(below(node.child)))
+      case other => progress(other)
+    }
+    below(plan)
+  }
+
+  /** A side whose partitions can be held back. That the offsets are Kafka's is found out when there are some. */
+  private def heldBack(
+      plan: LogicalPlan,
+      side: SyncSide,
+      columns: Seq[Attribute],
+      settings: SyncSettings
+  ): LogicalPlan = {
+    def refuse(what: String) = throw SyncErrors.maxPendingUnsupported(side.name, what)
+    columns.find(c => !KafkaPartition.contains(c.name)).foreach(c => refuse(s"partitions by `${c.name}`"))
+    plan.transform {
+      case source: StreamingRelationV2 =>
+        source.table match {
+          case table: SupportsRead => source.copy(table = new HeldBackTable(table, settings, side))
+          case other => refuse(other.name)
+        }
+      case leaf: LeafNode if leaf.isStreaming => refuse(leaf.simpleString(100))
+    }
+  }
+}

@@ -1,0 +1,69 @@
+package io.tailrace.watermark
+
+import java.math.{BigDecimal => Decimal, RoundingMode}
+
+/** The share of hosts that must have passed a time before it is closed: above 0, at most 1. Exact: a decimal number, never
+  * a binary fraction, so that 99.9 % of 1,000 hosts lets exactly one lag, and not none or two.
+  */
+final class Completeness private (val ratio: Decimal) {
+
+  /** How many of so many hosts may lag: floor(hosts x (1 - ratio)). */
+  def allowed(hosts: Int): Int =
+    Decimal.ONE
+      .subtract(ratio)
+      .multiply(Decimal.valueOf(hosts.toLong))
+      .setScale(0, RoundingMode.FLOOR)
+      .intValueExact
+
+  /** Of what is complete to this share upstream, and to that one here: the product, rounded down where it has more than
+    * [[Completeness.MostDigits]] digits.
+    */
+  def andThen(other: Completeness): Completeness = {
+    val product = ratio.multiply(other.ratio)
+    val digits = Math.min(product.scale, Completeness.MostDigits)
+    new Completeness(product.setScale(digits, RoundingMode.DOWN).max(Completeness.Least))
+  }
+
+  /** In units of 10^-18. */
+  def units: Long = ratio.movePointRight(Completeness.MostDigits).longValueExact
+
+  /** The lesser of two. */
+  def min(other: Completeness): Completeness = if (ratio.compareTo(other.ratio) <= 0) this else other
+
+  /** As a decimal number, for instance "0.999". */
+  override def toString: String = ratio.stripTrailingZeros.toPlainString
+
+  override def equals(other: Any): Boolean = other match {
+    case that: Completeness => ratio.compareTo(that.ratio) == 0
+    case _ => false
+  }
+  override def hashCode: Int = ratio.stripTrailingZeros.hashCode
+}
+
+object Completeness {
+
+  /** Digits after the point. */
+  val MostDigits = 18
+
+  private val Least = Decimal.valueOf(1, MostDigits)
+  private val Number = """(\d{1,3}(?:\.\d{1,18})?)\s*(%?)""".r
+
+  /** No host may lag. */
+  val Whole: Completeness = new Completeness(Decimal.ONE)
+
+  /** @param units of 10^-18, from 1 to 10^18 */
+  def ofUnits(units: Long): Completeness = new Completeness(Decimal.valueOf(units, MostDigits))
+
+  /** @param text "99.9%" or "0.999"
+    * @return none if it isn't a number above 0 and up to 1, of at most [[MostDigits]] digits
+    */
+  def parse(text: String): Option[Completeness] =
+    text.trim match {
+      case Number(number, percent) =>
+        val ratio = new Decimal(number).movePointLeft(if (percent.isEmpty) 0 else 2)
+        val exact = ratio.stripTrailingZeros.scale <= MostDigits
+        if (exact && ratio.signum > 0 && ratio.compareTo(Decimal.ONE) <= 0) Some(new Completeness(ratio))
+        else None
+      case _ => None
+    }
+}

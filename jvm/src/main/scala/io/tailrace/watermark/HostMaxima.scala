@@ -1,0 +1,193 @@
+package io.tailrace.watermark
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
+import java.util.Arrays
+
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.array.ByteArrayMethods
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The greatest event time of each host that one task has read. A hash table in two arrays, for each row costs a search:
+  * a known host is one cell of four numbers and its name, next to each other in memory, and no object.
+  *
+  * {{{
+  *   cells: hash, 0 for a free cell | greatest time | rows ahead of the clock | offset and length of the name
+  *   names: the names' bytes, one after the other
+  * }}}
+  */
+private[watermark] final class HostMaxima {
+  import HostMaxima._
+
+  private var used = 0
+  private var cells = new Array[Long](FirstCells * Width)
+  private var names = new Array[Byte](FirstCells * 16)
+  private var namesEnd = 0
+
+  /** Rows that were behind the watermark. */
+  var late = 0L
+
+  /** The least completeness that a stamp had, in its units. */
+  var share: Long = WatermarkStamp.WholeShare
+
+  def see(host: UTF8String, time: Long): Unit = {
+    val cell = cellOf(host)
+    if (time > cells(cell + Time)) cells(cell + Time) = time
+  }
+
+  def seeFuture(host: UTF8String): Unit = {
+    val cell = cellOf(host) // first: it may make the array anew
+    cells(cell + Future) += 1
+  }
+
+  private def cellOf(host: UTF8String): Int = {
+    val (base, offset, length) = (host.getBaseObject, host.getBaseOffset, host.numBytes)
+    val hash = hashOf(base, offset, length)
+    var cell = firstOf(hash)
+    while (cells(cell) != 0) {
+      if (cells(cell) == hash && isName(cells(cell + Name), base, offset, length)) return cell
+      cell = after(cell)
+    }
+    if (used * 3 >= cells.length / Width * 2) {
+      grow()
+      cell = firstOf(hash)
+      while (cells(cell) != 0) cell = after(cell)
+    }
+    cells(cell) = hash
+    cells(cell + Time) = HostTable.Never
+    // The row's bytes are the next row's soon.
+    cells(cell + Name) = append(base, offset, length)
+    used += 1
+    cell
+  }
+
+  private def firstOf(hash: Long): Int = ((hash >>> 32).toInt * Width) & (cells.length - 1)
+  private def after(cell: Int): Int = (cell + Width) & (cells.length - 1)
+
+  private def isName(name: Long, base: AnyRef, offset: Long, length: Int): Boolean =
+    name.toInt == length &&
+      ByteArrayMethods.arrayEquals(base, offset, names, Platform.BYTE_ARRAY_OFFSET + (name >>> 32), length)
+
+  private def append(base: AnyRef, offset: Long, length: Int): Long = {
+    if (names.length - namesEnd < length) {
+      names = Arrays.copyOf(names, Math.max(names.length * 2, Math.addExact(namesEnd, length)))
+    }
+    val at = namesEnd
+    Platform.copyMemory(base, offset, names, Platform.BYTE_ARRAY_OFFSET + at, length)
+    namesEnd += length
+    at.toLong << 32 | length
+  }
+
+  private def grow(): Unit = {
+    val old = cells
+    cells = new Array(old.length * 2)
+    // Without a list of the cells, which would take as much memory as the names.
+    var from = 0
+    while (from < old.length) {
+      if (old(from) != 0) {
+        var to = firstOf(old(from))
+        while (cells(to) != 0) to = after(to)
+        System.arraycopy(old, from, cells, to, Width)
+      }
+      from += Width
+    }
+  }
+
+  private def known: Iterator[Int] = cells.indices.by(Width).iterator.filter(cells(_) != 0)
+
+  def future: Long = known.map(cell => cells(cell + Future)).sum
+
+  /** For the driver: late rows(8), completeness(8), then the entries. */
+  def toBytes: Array[Byte] = {
+    val bytes = new ByteArrayOutputStream(namesEnd + used * 20 + 20)
+    val out = new DataOutputStream(bytes)
+    out.writeLong(late)
+    out.writeLong(share)
+    out.writeInt(used)
+    known.foreach { cell =>
+      val name = cells(cell + Name)
+      HostEntries
+        .write(out, names, (name >>> 32).toInt, name.toInt, cells(cell + Time), cells(cell + Future))
+    }
+    bytes.toByteArray
+  }
+}
+
+private[watermark] object HostMaxima {
+
+  // A power of two, as is the width of a cell: its numbers by their place.
+  private val FirstCells = 64
+  private val Width = 4
+  private val Time = 1
+  private val Future = 2
+  private val Name = 3
+
+  private val Spread = 0x9e3779b97f4a7c15L
+
+  /** Eight bytes at a time; the last eight overlap those before them. Never 0. */
+  private def hashOf(base: AnyRef, offset: Long, length: Int): Long = {
+    var hash = length * Spread
+    var i = 0
+    while (i + 8 <= length) {
+      hash = mixed(hash, Platform.getLong(base, offset + i))
+      i += 8
+    }
+    if (i < length) {
+      if (length >= 8) hash = mixed(hash, Platform.getLong(base, offset + length - 8))
+      else
+        while (i < length) {
+          hash = mixed(hash, Platform.getByte(base, offset + i).toLong)
+          i += 1
+        }
+    }
+    hash | 1
+  }
+
+  private def mixed(hash: Long, word: Long): Long = {
+    val product = (hash ^ word) * Spread
+    product ^ (product >>> 32)
+  }
+
+  def fromBytes(bytes: Array[Byte]): SeenByTask = {
+    val in = new DataInputStream(new ByteArrayInputStream(bytes))
+    val (late, share) = (in.readLong(), in.readLong())
+    val table = new HostTable
+    HostEntries.read(in, table)
+    SeenByTask(late, share, table)
+  }
+}
+
+/** @param late  rows behind the watermark
+  * @param share the least completeness of a stamp, in its units
+  */
+private[watermark] final case class SeenByTask(late: Long, share: Long, table: HostTable)
+
+private[watermark] object SeenByTask {
+
+  /** All of a batch.
+    *
+    * @param parts of each node of the source. A frame that is used twice in a query has two, and the same rows pass through
+    *              both: they are counted where more of them have come through
+    */
+  def inBatch(parts: Iterable[Iterable[SeenByTask]]): SeenByTask =
+    parts
+      .filter(_.nonEmpty)
+      .map(ofNode)
+      .reduceOption { (all, node) =>
+        fold(all.table, node.table)(all.table.raiseFuture)
+        SeenByTask(Math.max(all.late, node.late), Math.min(all.share, node.share), all.table)
+      }
+      .getOrElse(SeenByTask(0, WatermarkStamp.WholeShare, new HostTable))
+
+  private def ofNode(parts: Iterable[SeenByTask]): SeenByTask = {
+    val table = parts.head.table
+    parts.tail.foreach(part => fold(table, part.table)(table.addFuture))
+    SeenByTask(parts.map(_.late).sum, parts.map(_.share).min, table)
+  }
+
+  private def fold(into: HostTable, from: HostTable)(future: (Int, Long) => Unit): Unit =
+    (0 until from.size).foreach { i =>
+      val host = into.add(from.name(i))
+      into.raise(host, from.time(i)): Unit
+      future(host, from.future(i))
+    }
+}

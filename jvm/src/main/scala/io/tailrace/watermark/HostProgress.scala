@@ -1,0 +1,91 @@
+package io.tailrace.watermark
+
+import java.util.UUID
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
+
+/** Half of `tailrace.accurate_watermark`, resolved; the other half is a watermark node of Spark's somewhere above it, with
+  * the same `nodeId`: the optimizer may move filters and projections in between.
+  *
+  * @param host  a string
+  * @param time  what a host's progress is the maximum of: the event time, or the low watermark of a stamp
+  * @param eventTime what is late or not
+  * @param share the completeness of a stamp, in its units
+  * @param flag  the column that marks rows ahead of the clock, if they come out marked
+  */
+case class HostProgress(
+    nodeId: UUID,
+    host: Attribute,
+    time: Attribute,
+    eventTime: Attribute,
+    share: Option[Attribute],
+    settings: ProgressSettings,
+    flag: Option[Attribute],
+    child: LogicalPlan
+) extends UnaryNode
+    with TailraceNode
+    with OfSource {
+  override def operator: String = "tailrace.accurate_watermark"
+  override def dropsRows: Boolean = false
+  override def keepsTasks: Boolean = true
+  override def refusedInRecursion: Option[Obstacle] = Some(Obstacle.Watermark)
+  override def writeChecks: Seq[WriteCheck] = Seq(HostProgress.NamesCheck)
+
+  override def output: Seq[Attribute] = child.output ++ flag
+
+  override def producedAttributes: AttributeSet = AttributeSet(flag)
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): HostProgress = copy(child = newChild)
+}
+
+object HostProgress {
+
+  /** Two watermarks of one name would write into one directory of the checkpoint, and a server takes two sources of one name
+    * for one, and a host that one of them has read for read.
+    */
+  private object NamesCheck extends WriteCheck {
+    override def apply(write: WriteToStreamStatement): Unit = {
+      // A frame that is used twice is one source.
+      val sources =
+        write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings }.distinctBy(_._1)
+      val names = sources.map(_._2.name)
+      names.diff(names.distinct).headOption.foreach(name => throw WatermarkErrors.nameExists(name))
+      val reporting = sources.flatMap(_._2.server)
+      reporting.zipWithIndex.foreach { case (one, i) =>
+        if (reporting.take(i).exists(other => other.isBeside(one) && other.operator == one.operator))
+          throw WatermarkErrors.operatorExists(one.operator, one.app)
+      }
+    }
+  }
+}
+
+/** Keeps no state: a stream under AQE plans the same nodes again and again. */
+final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case EventTimeWatermark(id, eventTime, delay, child) =>
+      child
+        .collectFirst { case p: HostProgress if p.nodeId == id => p }
+        .map { p =>
+          val stats = LowWatermarkExec.stats(session, p.settings)
+          new LowWatermarkExec(id, eventTime, delay, planLater(child))(p.settings, stats)
+        }
+        .toSeq
+    case p: HostProgress =>
+      new HostProgressExec(p.settings.name, Seq(p.host, p.time, p.eventTime) ++ p.share, planLater(p.child))(
+        p.settings,
+        p.flag
+      ) :: Nil
+    case _ => Nil
+  }
+}
+
+object HostProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
+  override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
+    new HostProgressStrategy(session.asInstanceOf[SparkSession])
+}

@@ -1,0 +1,128 @@
+package io.tailrace.watermark
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral, JavaCode}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{CodegenSupport, CollectMetricsExec, SparkPlan}
+import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.types.BooleanType
+
+import io.tailrace.driver.TellsDriver
+
+/** Notes for each host how far its log has been read, and lets all rows pass.
+  *
+  * {{{
+  *   rows ──> HostMaxima of the task ──(accumulator)──> SourceWatermark on the driver ──> LowWatermarkExec
+  *     └───> next operator
+  * }}}
+  *
+  * One of Spark's nodes that collect metrics, for these reach the query's progress: `observedMetrics` has, by the name of
+  * the source, what [[SourceWatermark.metrics]] gives. Part of Spark's generated code, so that the operators on its two
+  * sides stay in one loop and a row need not be put together for it.
+  */
+final class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
+    // Spark sends nodes to executors along with others', and a roster may be long.
+    @transient val settings: ProgressSettings,
+    val flag: Option[Attribute]
+) extends CollectMetricsExec(name, columns, child)
+    with CodegenSupport
+    with TellsDriver {
+  private def host: NamedExpression = columns.head
+  private def time: NamedExpression = columns(1)
+  private def eventTime: NamedExpression = columns(2)
+  private def share: Option[NamedExpression] = columns.lift(3)
+
+  override def output: Seq[Attribute] = child.output ++ flag
+  override def producedAttributes: AttributeSet = AttributeSet(flag)
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def nodeName: String = "HostProgress"
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "lateRows" -> SQLMetrics.createMetric(sparkContext, "rows behind the watermark"),
+    "futureRows" -> SQLMetrics.createMetric(sparkContext, "rows ahead of the clock")
+  )
+
+  // The source keeps what Spark's node would keep in an accumulator of its own.
+  @transient private lazy val source = SourceWatermarks.of(session, settings)
+
+  override def collectedMetrics: Row = source.metrics
+  override def resetMetrics(): Unit = metrics.values.foreach(_.reset())
+
+  override def hasTold: Boolean = source.hasRead(StreamingBatch.current(session).batchId)
+
+  private def begin(): HostProgressTasks = {
+    val batch = StreamingBatch.current(session)
+    new HostProgressTasks(
+      FutureRule(settings, batch.clockMs),
+      source.lateThrough(batch.batchId),
+      source.collect(batch.batchId),
+      metrics
+    )
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    noteTasks(rows.getNumPartitions)
+    val in = ProgressColumns(at(host), at(time), at(eventTime), share.map(at))
+    rows.mapPartitionsWithIndex(new HostProgressPartition(begin(), in, child.output, flag.isDefined))
+  }
+
+  private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
+
+  // Asked for when the generated code is about to run.
+  override def inputRDDs(): Seq[RDD[InternalRow]] = {
+    val inputs = child.asInstanceOf[CodegenSupport].inputRDDs()
+    noteTasks(inputs.map(_.getNumPartitions).maxOption.getOrElse(0))
+    inputs
+  }
+
+  private def noteTasks(tasks: Int): Unit = {
+    val batch = StreamingBatch.current(session)
+    source.noteTasks(batch.batchId, tasks)
+  }
+
+  override protected def doProduce(ctx: CodegenContext): String =
+    child.asInstanceOf[CodegenSupport].produce(ctx, this)
+
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
+    val tasks = ctx.addReferenceObj("hostProgress", begin())
+    val task =
+      ctx.addMutableState(
+        classOf[HostProgressTask].getName,
+        "progress",
+        v => s"$v = $tasks.open(partitionIndex);"
+      )
+    def value(column: NamedExpression): ExprCode = input(at(column))
+    def or(column: NamedExpression, none: String): String =
+      s"(${value(column).isNull} ? $none : ${value(column).value})"
+    val isFuture = ctx.freshName("isFuture")
+    val noted = share match {
+      case Some(s) =>
+        val arguments = s"${or(host, "null")}, ${or(time, s"${HostTable.Never}L")}, " +
+          or(s, s"${WatermarkStamp.WholeShare}L")
+        s"boolean $isFuture = $task.stamp($arguments);"
+      case None =>
+        s"boolean $isFuture = !${value(time).isNull} && " +
+          s"$task.read(${or(host, "null")}, ${value(time).value});"
+    }
+    val marked = flag.map(_ => ExprCode(FalseLiteral, JavaCode.variable(isFuture, BooleanType)))
+    s"""
+       |$task.pass(${value(eventTime).isNull}, ${value(eventTime).value});
+       |$noted
+       |${consume(ctx, input ++ marked)}
+     """.stripMargin
+  }
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, flag)
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[HostProgressExec]
+  override def equals(other: Any): Boolean = super.equals(other)
+  override def hashCode: Int = super.hashCode
+  override protected def withNewChildInternal(newChild: SparkPlan): CollectMetricsExec =
+    new HostProgressExec(name, columns, newChild)(settings, flag)
+}

@@ -1,0 +1,159 @@
+package io.tailrace.watermark
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.unsafe.types.UTF8String
+
+import io.tailrace.common.{Errors, FlaggedRows, OnFuture, UnsafeRows}
+import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
+
+/** @param limit  the furthest event time that is believed, in microseconds */
+private[watermark] final case class FutureRule(limit: Long, action: OnFuture)
+
+private[watermark] object FutureRule {
+  def apply(settings: ProgressSettings, clockMs: Long): FutureRule =
+    FutureRule(
+      OnFuture.believedThrough(settings.futureLimitMicros, clockMs),
+      settings.onFuture
+    )
+}
+
+/** What the tasks of a batch begin with.
+  *
+  * @param lateThrough rows of this time or before are late, in microseconds
+  * @param progress    where they leave what they have seen
+  */
+private[watermark] final class HostProgressTasks(
+    future: FutureRule,
+    lateThrough: Long,
+    progress: PartitionAccumulator[TaskProgress],
+    metrics: Map[String, SQLMetric]
+) extends Serializable {
+
+  /** In a task. However it ends: a sink that takes no more rows, as a limit does, has taken those before.
+    *
+    * @param partition of the node
+    */
+  def open(partition: Int): HostProgressTask = {
+    val task = new HostProgressTask(future, lateThrough)
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      // Of no rows too: the driver is to know that the task has run.
+      progress.add(partition -> TaskProgress(task.passed, task.maxima.toBytes))
+      metrics("numOutputRows") += task.passed
+      metrics("lateRows") += task.maxima.late
+      metrics("futureRows") += task.maxima.future
+    }
+    task
+  }
+}
+
+/** What a task has seen, on its way to the driver. Of two runs over a partition the one of fewer rows has stopped sooner.
+  *
+  * @param bytes of a [[HostMaxima]]
+  */
+private[watermark] final case class TaskProgress(rows: Long, bytes: Array[Byte])
+    extends PartitionValue[TaskProgress] {
+  override def max(other: TaskProgress): TaskProgress = if (other.rows > rows) other else this
+}
+
+/** One task, called for each row by generated code, or by [[HostProgressPartition]]. */
+private[watermark] final class HostProgressTask(future: FutureRule, lateThrough: Long) {
+  val maxima = new HostMaxima
+
+  /** Rows. */
+  var passed = 0L
+
+  private val furthest = future.limit
+
+  /** Any row, first. */
+  def pass(withoutTime: Boolean, eventTime: Long): Unit = {
+    passed += 1
+    if (eventTime <= lateThrough && !withoutTime) maxima.late += 1
+  }
+
+  /** A row of a host.
+    *
+    * @param host null if the row doesn't say
+    * @param time how far the host's log has been read, in microseconds
+    * @return whether the row is ahead of the clock
+    */
+  def read(host: UTF8String, time: Long): Boolean =
+    if (time > furthest) readFuture(host, time)
+    else {
+      if (host != null) maxima.see(host, time)
+      false
+    }
+
+  private def readFuture(host: UTF8String, time: Long): Boolean = {
+    if (host != null) {
+      future.action match {
+        case OnFuture.Clamp => maxima.see(host, future.limit)
+        case OnFuture.Divert =>
+        case OnFuture.Fail => throw Errors.watermarkFuture(host.toString, time, future.limit)
+      }
+      maxima.seeFuture(host)
+    }
+    true
+  }
+
+  /** A row with a stamp. A partition without a stamp yet is waited for.
+    *
+    * @param partition null if the row doesn't say
+    * @param low       of its stamp, [[HostTable.Never]] if it has none
+    * @param share     of its stamp, the whole if it has none
+    * @return whether the stamp is ahead of the clock
+    */
+  def stamp(partition: UTF8String, low: Long, share: Long): Boolean = {
+    if (partition != null && share < maxima.share) maxima.share = share
+    read(partition, low)
+  }
+}
+
+/** Where a row has what is noted of it.
+  *
+  * @param host      whose log the row is from; or the partition of a stamped topic
+  * @param time      how far that log has been read: the event time; or the low watermark of a stamp
+  * @param eventTime what is late or not
+  * @param share     the completeness of a stamp, in its units
+  */
+private[watermark] final case class ProgressColumns(host: Int, time: Int, eventTime: Int, share: Option[Int])
+
+/** One task without generated code. A function by inheritance: Spark need not look for closures in it.
+  *
+  * @param flagged whether a column says which rows are ahead of the clock
+  */
+private[watermark] final class HostProgressPartition(
+    tasks: HostProgressTasks,
+    in: ProgressColumns,
+    columns: Seq[Attribute],
+    flagged: Boolean
+) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val task = tasks.open(partition)
+    val mark = marker()
+    rows.map(row => mark(row, note(row, task)))
+  }
+
+  private def note(row: InternalRow, task: HostProgressTask): Boolean = {
+    val host = if (row.isNullAt(in.host)) null else row.getUTF8String(in.host)
+    def or(column: Int, none: Long): Long = if (row.isNullAt(column)) none else row.getLong(column)
+    task.pass(row.isNullAt(in.eventTime), or(in.eventTime, 0L))
+    in.share match {
+      case Some(share) =>
+        task.stamp(host, or(in.time, HostTable.Never), or(share, WatermarkStamp.WholeShare))
+      case None => !row.isNullAt(in.time) && task.read(host, row.getLong(in.time))
+    }
+  }
+
+  private def marker(): (InternalRow, Boolean) => InternalRow =
+    if (!flagged) (row, _) => row
+    else {
+      val toUnsafe = new UnsafeRows(columns)
+      val rows = new FlaggedRows(columns)
+      (row, isFuture) => rows(toUnsafe(row), isFuture)
+    }
+}

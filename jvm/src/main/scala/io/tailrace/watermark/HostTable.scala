@@ -1,0 +1,100 @@
+package io.tailrace.watermark
+
+import java.util.Arrays
+
+/** How far each host's log has been read: its greatest event time, in microseconds. Values only grow, so tables may be
+  * merged in any order and any number of times. For each host also how many of its rows were ahead of the clock.
+  *
+  * A hash table over plain arrays, for there may be a million hosts. Not for several threads.
+  */
+final class HostTable {
+  import HostTable._
+
+  private var used = 0
+  private var slots = emptySlots(16)
+  private var names = new Array[String](16)
+  private var times = new Array[Long](16)
+  private var futures = new Array[Long](16)
+
+  /** Hosts are numbered from 0 in the order in which they were added. */
+  def size: Int = used
+  def name(host: Int): String = names(host)
+
+  /** [[HostTable.Never]] if nothing of it has been read. */
+  def time(host: Int): Long = times(host)
+
+  /** Rows that were ahead of the clock by more than the limit. */
+  def future(host: Int): Long = futures(host)
+
+  /** @return the host's number, or -1 */
+  def find(name: String): Int = {
+    var slot = spread(name) & (slots.length - 1)
+    while (slots(slot) >= 0) {
+      if (names(slots(slot)) == name) return slots(slot)
+      slot = (slot + 1) & (slots.length - 1)
+    }
+    -1
+  }
+
+  /** @return the host's number, a new one if it has none */
+  def add(name: String): Int = {
+    val found = find(name)
+    if (found >= 0) found else append(name)
+  }
+
+  /** @return whether that is further than before */
+  def raise(host: Int, time: Long): Boolean = {
+    val further = time > times(host)
+    if (further) times(host) = time
+    further
+  }
+
+  def addFuture(host: Int, rows: Long): Unit = futures(host) += rows
+
+  /** What another table of the same rows knows. */
+  def raiseFuture(host: Int, rows: Long): Unit = futures(host) = Math.max(futures(host), rows)
+
+  private def append(name: String): Int = {
+    if (used == names.length) grow()
+    val host = used
+    names(host) = name
+    times(host) = Never
+    used += 1
+    link(host)
+    host
+  }
+
+  private def link(host: Int): Unit = {
+    var slot = spread(names(host)) & (slots.length - 1)
+    while (slots(slot) >= 0) slot = (slot + 1) & (slots.length - 1)
+    slots(slot) = host
+  }
+
+  private def grow(): Unit = {
+    val capacity = names.length * 2
+    names = Arrays.copyOf(names, capacity)
+    times = Arrays.copyOf(times, capacity)
+    futures = Arrays.copyOf(futures, capacity)
+    slots = emptySlots(capacity)
+    (0 until used).foreach(link)
+  }
+}
+
+object HostTable {
+
+  /** The time of a host of which nothing has been read: before all others. */
+  val Never: Long = Long.MinValue
+
+  /** Names of hosts differ in their last characters: spread over all bits. */
+  private def spread(name: String): Int = {
+    val mixed = name.hashCode * 0x9e3779b9
+    mixed ^ (mixed >>> 16)
+  }
+
+  /** Half of the slots stay free, so that a search ends soon. */
+  private def emptySlots(capacity: Int): Array[Int] = {
+    val slots = new Array[Int](capacity * 2)
+    Arrays.fill(slots, -1)
+    slots
+  }
+}

@@ -1,0 +1,131 @@
+package io.tailrace.watermark
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+/** What a server says of a sink: low watermarks in microseconds, none while nothing is known.
+  *
+  * @param input        of what the sink reads
+  * @param output       the sink's own, as the server knows it
+  * @param applications the least of all the application's sinks
+  */
+final case class SinkWord(input: Option[Long], output: Option[Long], applications: Option[Long])
+
+/** A closed window's report, for a server.
+  *
+  * @param missing hosts, and how far their logs have been read
+  */
+final case class ToldWindow(
+    start: Long,
+    end: Long,
+    expected: Long,
+    passed: Long,
+    missing: Seq[(String, Option[Long])],
+    lateRows: Long
+)
+
+/** Tells a watermark server how far a sink is, and asks it how far all are.
+  *
+  * @param reporter none before the sink's query runs: then nobody knows who reports, and nothing is
+  * @param folder   that the sink writes
+  */
+final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter], folder: String) {
+  import ServerConnection.isTime
+  import SinkClient._
+
+  private val connection = new ServerConnection(server)
+
+  /** @param low the sink's low watermark, in microseconds, [[HostTable.Never]] while there is none: the server hears then
+    *            that it is at the beginning, for a sink that doesn't say how far it is is as far as its upstreams
+    * @param upstreams the operators whose rows the sink writes
+    * @return none while the server is away
+    */
+  def report(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): Option[SinkWord] =
+    reporter().flatMap(by => attempt(exchange(by, low, upstreams, windows)))
+
+  private def exchange(
+      by: Reporter,
+      low: Long,
+      upstreams: Seq[String],
+      windows: Seq[ToldWindow]
+  ): SinkWord = {
+    val answer = by.report(connection, body(by, low, upstreams, windows))
+    val own = answer.path("operators").path(server.operator)
+    def time(node: JsonNode) =
+      // The beginning is where nobody is yet.
+      Option.when(node.isIntegralNumber && node.asLong > 0)(node.asLong)
+    SinkWord(
+      time(own.path("input_low_watermark")),
+      time(own.path("output_low_watermark")),
+      time(answer.path("global_low_watermark"))
+    )
+  }
+
+  private def body(
+      by: Reporter,
+      low: Long,
+      upstreams: Seq[String],
+      windows: Seq[ToldWindow]
+  ): ObjectNode = {
+    val root = by.newBody()
+    val operator = root.putArray("operators").addObject().put("operator", server.operator).put("kind", "sink")
+    val above = operator.putArray("upstreams")
+    upstreams.foreach(name => above.add(name))
+    operator.putArray("reads").add(WireName.encode(s"folder:$folder"))
+    operator.put("key_groups", 1).putObject("low_watermarks").put("0", ServerConnection.nearest(low))
+    val told = root.putArray("windows")
+    windows.filter(w => isTime(w.start) && isTime(w.end)).foreach { w =>
+      val one = told.addObject().put("operator", server.operator).put("start", w.start).put("end", w.end)
+      one.put("expected", w.expected).put("passed", w.passed).put("late_rows", w.lateRows)
+      val missing = one.putArray("missing")
+      w.missing.take(MostMissing).foreach { case (host, progress) =>
+        val entry = missing.addObject().put("host", WireName.encode(host))
+        progress.filter(isTime).fold(entry.putNull("progress"))(entry.put("progress", _))
+      }
+    }
+    root
+  }
+
+  /** The hosts of a source as the server knows them, from all queries: those that count.
+    *
+    * @param operator the source's name at the server
+    * @param through  who has been read so far has passed
+    * @return none while the server is away
+    */
+  def hosts(operator: String, source: ProgressSettings, through: Long): Option[SourceHosts] = attempt {
+    val topology = connection.read("").path("topology").elements.asScala
+    val known = topology.find(_.path("operator").asText == operator)
+    val expected = known.map(_.path("hosts").asLong).getOrElse(0L)
+    SourceHosts(source.name, source.completeness.toString, expected, behind(operator, through, 0))
+  }
+
+  private def behind(operator: String, through: Long, offset: Int): Seq[(String, Long)] = {
+    val name = ServerConnection.encoded(operator)
+    val page = connection.read(s"/hosts?operator=$name&limit=$PageLength&offset=$offset")
+    val hosts = page.path("hosts").elements.asScala.toSeq
+    val before = hosts.filter(h => h.path("progress").isNull || h.path("progress").asLong < through)
+    val counting = before.filterNot(h => NotCounting(h.path("state").asText)).map { h =>
+      val progress = h.path("progress")
+      WireName.decode(h.path("host").asText) -> (if (progress.isNull) HostTable.Never else progress.asLong)
+    }
+    // The slowest come first.
+    val isLast = before.size < PageLength || offset + PageLength > LastOffset
+    if (isLast) counting else counting ++ behind(operator, through, offset + PageLength)
+  }
+
+  private def attempt[T](request: => T): Option[T] =
+    connection.attempt("No window closes until it is back; rows go on landing")(request)
+}
+
+object SinkClient {
+
+  /** In one report. */
+  val MostWindows = 200
+
+  private val MostMissing = 1000
+  private val PageLength = 1000
+  private val LastOffset = 100000
+  private val NotCounting = Set("excluded", "idle", "not in roster")
+}

@@ -1,0 +1,226 @@
+package io.tailrace.watermark
+
+import java.util.Arrays
+
+import io.tailrace.driver.{Heard, Silence}
+
+/** The low watermark of one source: how far all of its hosts have been read, but for the share that may lag.
+  *
+  * {{{
+  *   completeness 75 %, so of four hosts one may lag
+  *   a 12:07   b 12:05   c 12:09   d 11:00   ->   12:05, the second smallest
+  *   a 12:07   b 12:05   c 12:09   d -       ->   12:05: a host of the roster that was never seen is before all others
+  *   a 12:07   b 12:05   c -       d -       ->   it stays where it is
+  * }}}
+  *
+  * It never goes back, whoever comes back late. Times are microseconds.
+  *
+  * @param roster    the hosts that count; none: all that have been seen
+  * @param idleAfterMs a host that has been silent for so long ([[Silence]]), since the query was started, doesn't count until
+  *                  it is back
+  */
+final class SourceProgress(
+    completeness: Completeness,
+    roster: Option[Seq[String]],
+    idleAfterMs: Option[Long]
+) {
+  private var hosts = new HostTable
+  roster.foreach(_.foreach(hosts.add))
+
+  def table: HostTable = hosts
+
+  // The hosts of the roster have the first numbers.
+  private val rosterSize = hosts.size
+  private val rostered = if (roster.isEmpty) Int.MaxValue else rosterSize
+  private var forgottenFuture = 0L
+
+  private val silence = idleAfterMs.map(new Silence(_))
+  private var marks = new Array[Long](0)
+  private var idle = new Array[Boolean](0)
+  private var lowWatermark = HostTable.Never
+
+  /** [[HostTable.Never]] until enough hosts have been seen. */
+  def low: Long = lowWatermark
+
+  /** What an earlier run, or a watermark server, knows: it can only be further. */
+  def restore(low: Long): Unit = lowWatermark = Math.max(lowWatermark, low)
+
+  private def counts(host: Int): Boolean = host < rostered && !idle(host)
+
+  /** Takes in what the tasks of a batch have seen.
+    *
+    * @param moving whether the low watermark is to follow; a server that knows more than this query may be the one who says
+    */
+  def advance(seen: HostTable, input: BatchInput, moving: Boolean = true): Advance = {
+    track()
+    val moved = new java.util.BitSet
+    val heard = new java.util.BitSet
+    (0 until seen.size).foreach { i =>
+      val host = table.add(seen.name(i))
+      track()
+      if (table.raise(host, seen.time(i)) || seen.future(i) > 0) moved.set(host)
+      table.addFuture(host, seen.future(i))
+      heard.set(host)
+    }
+    val (silent, back) = judgeSilence(heard, input)
+    if (moving) follow()
+    Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name))
+  }
+
+  /** Room for what is known of each host besides the table. */
+  private def track(): Unit = {
+    val known = marks.length
+    if (table.size > known) {
+      val capacity = Math.max(table.size, known * 2)
+      marks = Arrays.copyOf(marks, capacity)
+      Arrays.fill(marks, known, capacity, silence.fold(0L)(_.clockMs))
+      idle = Arrays.copyOf(idle, capacity)
+    }
+  }
+
+  private def judgeSilence(heard: java.util.BitSet, input: BatchInput): (Seq[Int], Seq[Int]) = silence match {
+    case None => (Nil, Nil)
+    case Some(rule) =>
+      val passed = rule.advance(input.askedMs, input.hasNew)
+      // Whose rows are unread nobody can say: it may be anybody's.
+      val unheard = if (input.hasUnread) Heard.Unknown else Heard.No
+      val changed = (0 until Math.min(table.size, rostered)).filter { host =>
+        marks(host) = rule.mark(marks(host), passed, if (heard.get(host)) Heard.Yes else unheard)
+        val silent = rule.isTooLong(marks(host))
+        val changes = silent != idle(host)
+        idle(host) = silent
+        changes
+      }
+      changed.partition(idle(_))
+  }
+
+  private def follow(): Unit = lowWatermark = Math.max(lowWatermark, computed)
+
+  /** What the hosts say as they stand, whatever was said before. */
+  def computed: Long = {
+    val times = countedTimes
+    if (times.length == 0) HostTable.Never else Smallest.at(times, completeness.allowed(times.length))
+  }
+
+  private def countedTimes: Array[Long] = {
+    val times = new Array[Long](Math.min(table.size, rostered))
+    var count = 0
+    times.indices.foreach { host =>
+      if (counts(host)) {
+        times(count) = table.time(host)
+        count += 1
+      }
+    }
+    Arrays.copyOf(times, count)
+  }
+
+  /** Rows ahead of the clock of hosts that have been forgotten. */
+  def futureOfForgotten: Long = forgottenFuture
+  def restoreFuture(rows: Long): Unit = forgottenFuture = Math.max(forgottenFuture, rows)
+
+  /** Forgets hosts that are gone: that no roster has, nobody waits for, and that are a week behind the low watermark. Hosts with
+    * names of pods would else fill the table. One that is back is as a new one, which it was as a silent one, too.
+    *
+    * It is done when they are an eighth of the table, for it makes the table anew.
+    *
+    * @param all whether somebody else decides who is waited for: a server, which has them itself
+    * @return the new number of each host, -1 for those that are gone; none: nothing has changed
+    */
+  def forget(all: Boolean): Option[Array[Int]] = {
+    track()
+    val before = Math.max(low, HostTable.Never + SourceProgress.GoneAfter) - SourceProgress.GoneAfter
+    val gone = (rosterSize until table.size).filter { host =>
+      table.time(host) < before && (all || host >= rostered || idle(host))
+    }
+    Option.when(gone.nonEmpty && gone.size >= table.size / 8) {
+      forgottenFuture += gone.map(table.future).sum
+      val isGone = new java.util.BitSet
+      gone.foreach(isGone.set)
+      val (old, oldMarks, oldIdle) = (hosts, marks, idle)
+      hosts = new HostTable
+      marks = new Array[Long](old.size)
+      idle = new Array[Boolean](old.size)
+      Array.tabulate(old.size) { host =>
+        if (isGone.get(host)) -1
+        else {
+          val number = copy(old, host)
+          marks(number) = oldMarks(host)
+          idle(number) = oldIdle(host)
+          number
+        }
+      }
+    }
+  }
+
+  private def copy(from: HostTable, host: Int): Int = {
+    val number = hosts.add(from.name(host))
+    hosts.raise(number, from.time(host)): Unit
+    hosts.raiseFuture(number, from.future(host))
+    number
+  }
+
+  /** How many hosts there are, silent ones too, and those that haven't passed a time, with how far they are. */
+  def behind(through: Long): (Int, Seq[(String, Long)]) = {
+    val all = 0 until Math.min(table.size, rostered)
+    (all.size, all.filter(table.time(_) < through).map(host => table.name(host) -> table.time(host)))
+  }
+
+  /** @param slowest how many of the hosts that are furthest behind to name */
+  def report(slowest: Int): ProgressReport = {
+    track()
+    val all = (0 until Math.min(table.size, rostered)).filter(counts)
+    val behind = new java.util.PriorityQueue[Int](Ordering.by((h: Int) => table.time(h)).reverse)
+    all.foreach { host =>
+      behind.add(host)
+      if (behind.size > slowest) behind.poll()
+    }
+    ProgressReport(
+      expected = all.size,
+      passed = if (low == HostTable.Never) 0 else all.count(table.time(_) >= low),
+      idle = Math.min(table.size, rostered) - all.size,
+      future = forgottenFuture + (0 until table.size).map(table.future).sum,
+      slowest = Iterator
+        .continually(behind.poll().asInstanceOf[Integer])
+        .takeWhile(_ != null)
+        .toSeq
+        .reverse
+        .map(host => table.name(host) -> table.time(host))
+    )
+  }
+}
+
+object SourceProgress {
+
+  /** So far behind, in microseconds, is who is gone: the server forgets after as long. */
+  val GoneAfter: Long = 7L * 24 * 3600 * 1000000
+}
+
+/** What a query has read when a batch ends.
+  *
+  * @param askedMs   when the batch's input was asked for, by a clock that doesn't jump
+  * @param hasNew    whether the batch has rows that are new to the query, of this source or another one
+  * @param hasUnread whether there were rows of this source that the batch leaves for later ones
+  */
+final case class BatchInput(askedMs: Long, hasNew: Boolean, hasUnread: Boolean)
+
+/** What a batch has changed.
+  *
+  * @param moved  numbers of the hosts whose entry has changed
+  * @param silent hosts that don't count any more, by name
+  * @param back   hosts that count again
+  */
+final case class Advance(moved: Array[Int], silent: Seq[String], back: Seq[String])
+
+/** @param expected hosts that count
+  * @param passed   those of them that have reached the low watermark
+  * @param idle     hosts that don't count, for their silence
+  * @param future   rows that were ahead of the clock
+  * @param slowest  hosts that are furthest behind, and their times, the last one first
+  */
+final case class ProgressReport(
+    expected: Int,
+    passed: Int,
+    idle: Int,
+    future: Long,
+    slowest: Seq[(String, Long)]
+)

@@ -1,0 +1,228 @@
+package io.tailrace.watermark
+
+import java.sql.Timestamp
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.types._
+
+import io.tailrace.driver.{PartitionAccumulator, Silence, SparkWatermark}
+
+/** The low watermark of one source in one run of a query, on the driver.
+  *
+  * {{{
+  *   collect(7) ── tasks of batch 7 ──> end(7): fold what they have seen, ask the server, write 7.delta ── commit log 7
+  * }}}
+  *
+  * Spark may ask for the end of a batch several times and gets the same answer.
+  *
+  * @param newAccumulator registered with Spark
+  * @param input          what the batch that ends has read, whose input was asked for then
+  * @param retain         batches that the query must be able to go back by
+  */
+private[watermark] final class SourceWatermark(
+    settings: ProgressSettings,
+    log: ProgressLog,
+    newAccumulator: () => PartitionAccumulator[TaskProgress],
+    input: Long => BatchInput,
+    retain: Int,
+    server: Option[ServerClient]
+) extends Logging {
+  import SourceWatermark._
+
+  private var progress: SourceProgress = _
+  private var lastWritten: Option[Long] = None
+  private var lowBefore = HostTable.Never
+  private var upstream = Completeness.Whole
+
+  private var batch = -1L
+  private var askedMs = 0L
+  private var collected = List.empty[PartitionAccumulator[TaskProgress]]
+  private var hasNoTasks = false
+  private var ended = -1L
+  private var lateRows = 0L
+
+  /** Readies for a batch: what it begins with is read from the checkpoint, if it isn't known. */
+  private def begin(next: Long): Unit = if (next != batch) {
+    if (progress == null) {
+      // A server hears of hosts from other queries too: who is silent it says.
+      val idleAfterMs = settings.idleAfterMs.filter(_ => server.isEmpty)
+      progress = new SourceProgress(settings.completeness, settings.roster, idleAfterMs)
+      log.load(next, progress.table).foreach { file =>
+        progress.restore(file.low)
+        lowBefore = file.lowBefore
+        upstream = file.upstream
+        progress.restoreFuture(file.forgottenFuture)
+        lastWritten = Some(next - 1)
+        file.roster.filter(_ != settings.rosterVersion).foreach(noteRoster)
+      }
+    }
+    batch = next
+    askedMs = Silence.nowMs
+    collected = Nil
+    hasNoTasks = false
+    // Before a row is out: the server refuses a query whose input another one reports as its own.
+    server.filter(!_.isKnown).foreach { client =>
+      client.report(progress.table, Array.empty, hasUnread = true): Unit
+    }
+  }
+
+  private def noteRoster(before: String): Unit = logWarning(
+    s"TAILRACE_WATERMARK_ROSTER_CHANGED: the watermark '${settings.name}' has another roster than before, " +
+      s"${settings.roster.fold("none")(r => s"of ${r.size} hosts")}: version ${settings.rosterVersion}, and it was $before"
+  )
+
+  /** What tasks of the batch give their tables to. A frame that is used twice in a query has two of them a batch. */
+  def collect(next: Long): PartitionAccumulator[TaskProgress] = synchronized {
+    begin(next)
+    val accumulator = newAccumulator()
+    collected ::= accumulator
+    accumulator
+  }
+
+  /** Takes note of the number of tasks that a batch has. */
+  def noteTasks(next: Long, tasks: Int): Unit = synchronized {
+    begin(next)
+    hasNoTasks ||= tasks == 0
+  }
+
+  /** Whether tasks of a batch have run, if it has any. Not all of them need have: a sink may take the first rows only. */
+  def hasRead(finished: Long): Boolean = synchronized {
+    batch == finished && (hasNoTasks || collected.exists(!_.isZero))
+  }
+
+  /** Rows of this time and before are late in the batch: what the batch before it could close is closed. In microseconds. */
+  def lateThrough(next: Long): Long = synchronized {
+    begin(next)
+    if (lowBefore == HostTable.Never) Long.MinValue
+    else Math.max(SparkWatermark.before(lowBefore) - settings.delayMs, Long.MinValue / 1000) * 1000
+  }
+
+  /** The low watermark after a batch, in microseconds: [[HostTable.Never]] while too few hosts have been seen. When it is
+    * given, it is in the checkpoint.
+    *
+    * @param operators what the query has made of its sources, for the server
+    */
+  def end(finished: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
+    synchronized {
+      begin(finished)
+      if (ended != finished) {
+        val seen = SeenByTask.inBatch(collected.map(_.value.values.map(p => HostMaxima.fromBytes(p.bytes))))
+        lateRows = seen.late
+        upstream = upstream.min(Completeness.ofUnits(seen.share))
+        val before = progress.low
+        val read = input(askedMs)
+        val advance = progress.advance(seen.table, read, moving = server.isEmpty)
+        server.zip(settings.server).foreach { case (client, at) =>
+          val input = Option.when(settings.isStamped)(progress.computed)
+          client
+            .report(progress.table, advance.moved, input, operators(at), read.hasUnread)
+            .foreach(progress.restore)
+        }
+        warn(advance)
+        val forgotten = progress.forget(all = server.isDefined)
+        forgotten.foreach(numbers => server.foreach(_.renumber(numbers)))
+        val file = ProgressFile(
+          -1,
+          progress.low,
+          before,
+          upstream,
+          Some(settings.rosterVersion),
+          progress.futureOfForgotten
+        )
+        // A delta can't take a host away.
+        val adding = if (forgotten.isDefined) None else lastWritten
+        log.write(finished, adding, file, progress.table, advance.moved, finished - retain)
+        lastWritten = Some(finished)
+        lowBefore = before
+        ended = finished
+      }
+      progress.low
+    }
+
+  /** With a server: how far all sinks of the application were before the batch, in microseconds; [[HostTable.Never]] while
+    * nobody knows.
+    */
+  def globalLow(next: Long): Option[Long] = synchronized {
+    begin(next)
+    server.map { client =>
+      // A start that has told nothing yet has heard nothing either. The source's own word is for the end of a batch.
+      if (client.global.isEmpty) client.report(progress.table, Array.empty, hasUnread = true): Unit
+      client.global.getOrElse(HostTable.Never)
+    }
+  }
+
+  /** Of the rows of a batch: what stamps have said of the upstream's data, and the share of hosts that this source asks for. */
+  def completeness(next: Long): Completeness = synchronized {
+    begin(next)
+    upstream.andThen(settings.completeness)
+  }
+
+  /** Whether what a server says of the source says it of all that this start of the query has read. */
+  def isKnownToServer: Boolean = server.exists(_.isKnown)
+
+  /** The low watermark now, in microseconds. */
+  def low: Long = synchronized(progress.low)
+
+  /** How many hosts there are, and those that haven't passed a time. */
+  def behind(through: Long): (Int, Seq[(String, Long)]) = synchronized(progress.behind(through))
+
+  private def warn(advance: Advance): Unit = {
+    if (advance.silent.nonEmpty) {
+      logWarning(
+        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${named(advance.silent)} for ${settings.idleAfterMs.get} ms: the " +
+          s"watermark '${settings.name}' doesn't wait for them until they are back"
+      )
+    }
+    if (advance.back.nonEmpty) {
+      logInfo(s"Rows of ${named(advance.back)} again: the watermark '${settings.name}' waits for them")
+    }
+  }
+
+  private def named(hosts: Seq[String]): String =
+    hosts.take(MostNamed).mkString(", ") +
+      (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
+
+  /** For the query's progress, after the end of a batch. */
+  def metrics: Row = synchronized {
+    val report = progress.report(Slowest)
+    new GenericRowWithSchema(
+      Array(
+        report.expected.toLong,
+        report.passed.toLong,
+        server.fold(report.idle)(_.idleHosts).toLong,
+        timestamp(progress.low),
+        lateRows,
+        report.future,
+        report.slowest.map { case (host, time) =>
+          new GenericRowWithSchema(Array(host, timestamp(time)), HostSchema)
+        }
+      ),
+      MetricsSchema
+    )
+  }
+
+  private def timestamp(micros: Long): Timestamp =
+    if (micros == HostTable.Never) null else DateTimeUtils.toJavaTimestamp(micros)
+}
+
+private[watermark] object SourceWatermark {
+
+  /** Hosts that are named in the query's progress. */
+  private val Slowest = 5
+
+  /** Hosts that are named in a warning. */
+  private val MostNamed = 20
+
+  private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)
+  private val MetricsSchema = new StructType()
+    .add("hosts", LongType)
+    .add("passed", LongType)
+    .add("idle", LongType)
+    .add("low_watermark", TimestampType)
+    .add("late_rows", LongType)
+    .add("future_rows", LongType)
+    .add("slowest", ArrayType(HostSchema))
+}

@@ -1,0 +1,60 @@
+package io.tailrace.watermark
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
+import java.util.HexFormat
+
+/** Names in reports to a watermark server, which takes 1 to 200 characters and no control characters, and refuses a report
+  * as a whole: one row with an odd host would keep all the others from the server for good.
+  *
+  * {{{
+  *   ""          %                                     "a\nb"    a%0Ab
+  *   "50%"       50%25                                 201 h's   183 of them, ~, 16 digits of the SHA-256 of the 201
+  * }}}
+  */
+private[tailrace] object WireName {
+
+  /** In code points, as the server counts them. */
+  val Longest = 200
+
+  private val Empty = "%"
+  private val Kept = 183
+  private val DigestBytes = 8
+
+  /** Whether the server takes the text as it is. */
+  def isName(text: String): Boolean = {
+    val points = text.codePoints.toArray
+    points.nonEmpty && points.length <= Longest &&
+    !points.exists(p => Character.isISOControl(p) || Character.getType(p) == Character.SURROGATE)
+  }
+
+  /** Of any text; two texts have two names. */
+  def encode(text: String): String =
+    if (text.isEmpty) Empty
+    else {
+      val plain = if (text.chars.anyMatch(c => isEscaped(c))) escape(text) else text
+      if (plain.length <= Longest || plain.codePointCount(0, plain.length) <= Longest) plain
+      else plain.substring(0, plain.offsetByCodePoints(0, Kept)) + "~" + digest(text, DigestBytes)
+    }
+
+  /** What a name was made of, but for the ends of long ones. */
+  def decode(name: String): String =
+    if (name == Empty) ""
+    else if (!name.contains('%')) name
+    else
+      try java.net.URLDecoder.decode(name.replace("+", "%2B"), UTF_8)
+      // A long name is cut anywhere.
+      catch { case _: IllegalArgumentException => name }
+
+  /** The first hexadecimal digits of a text's SHA-256. */
+  def digest(text: String, bytes: Int = DigestBytes): String =
+    HexFormat.of.formatHex(MessageDigest.getInstance("SHA-256").digest(text.getBytes(UTF_8)), 0, bytes)
+
+  private def isEscaped(char: Int): Boolean = char == '%' || Character.isISOControl(char)
+
+  private def escape(text: String): String =
+    text.flatMap { c =>
+      if (isEscaped(c.toInt)) c.toString.getBytes(UTF_8).map(b => f"%%${b & 0xff}%02X").mkString
+      else c.toString
+    }
+}

@@ -1,0 +1,162 @@
+package io.tailrace.windows
+
+import java.util.concurrent.TimeUnit
+
+import scala.collection.mutable
+
+import org.apache.spark.internal.Logging
+
+import io.tailrace.common.TailraceStateException
+import io.tailrace.watermark.{HostTable, Reporter, SinkClient, SinkWord, SourceHosts, ToldWindow}
+
+/** When windows close, and what is said of them then.
+  *
+  * Without a server, when this query's own low watermark has passed their end. With one, when the global low watermark of
+  * the application has, too: the sink tells the server how far it is, and is told how far all are. While the server is
+  * away no window closes.
+  *
+  * The sink's own low watermark is what its last batch has left. Of a query without state it may be further: its sources
+  * tell the server of rows that have landed only, so what the server says of them holds for the sink, whoever has moved
+  * it, as soon as the server knows this start's sources: before, it may speak of others of their names. What the server
+  * holds the sink's own to be counts as well: somebody may have advanced it by hand.
+  *
+  * @param reporter of the query that lands here, when it runs
+  */
+private[windows] final class WindowCloser(
+    folder: LandingFolder,
+    settings: LandingSettings,
+    reporter: () => Option[Reporter]
+) extends Logging {
+  private val client = settings.server.map { server =>
+    new SinkClient(server.settings, reporter, settings.path)
+  }
+  private var hasBegun = false
+  private var own = HostTable.Never
+  private var closing = HostTable.Never
+  private var progress: Option[QueryProgress] = None
+
+  // Reports that the server hasn't heard, by the start of their window; the last one of a window has all of it.
+  private val untold = mutable.LinkedHashMap.empty[Long, ToldWindow]
+  if (client.isDefined) tellOf(folder.latest)
+
+  /** The low watermark that closes windows, in microseconds. */
+  def closesAt: Option[Long] = synchronized(Option.when(closing != HostTable.Never)(closing))
+
+  private def upstreams: Seq[String] = {
+    val named = settings.server.toSeq.flatMap(_.upstreams)
+    if (settings.server.exists(_.isGiven)) named
+    else progress.map(_.upstreams).filter(_.nonEmpty).getOrElse(named)
+  }
+
+  /** @param batch that has landed
+    * @param after how far the query is with it
+    */
+  def afterBatch(batch: BatchFile, after: QueryProgress): Unit = synchronized {
+    own = Math.max(own, after.low)
+    progress = Some(after)
+    if (client.isDefined) tellOf(folder.lateIn(batch))
+    poll()
+  }
+
+  /** Whether there is no use in asking again before the next batch does: another query, or another start of this one, reports
+    * the sink or writes the folder.
+    */
+  def isRefused: Boolean = refused
+  @volatile private var refused = false
+
+  /** Before a start's first rows land, and those of a batch after a refusal: the server refuses who writes what another query
+    * writes.
+    */
+  def begin(): Unit = synchronized {
+    if (!hasBegun) client.foreach(server => hasBegun = server.report(own, upstreams, Nil).isDefined)
+    refused = false
+  }
+
+  /** Asks how far all are, and closes what that closes. */
+  def poll(): Unit = synchronized {
+    try ask()
+    catch {
+      case e: TailraceStateException =>
+        refused = true
+        hasBegun = false
+        throw e
+    }
+  }
+
+  private def ask(): Unit =
+    client match {
+      case None => closeThrough(own)
+      case Some(server) =>
+        val telling = untold.values.take(SinkClient.MostWindows).toSeq
+        server.report(own, upstreams, telling).foreach { word =>
+          telling.foreach(window => untold.remove(window.start))
+          own = Math.max(own, trusted(word))
+          word.applications.foreach(all => closeThrough(Math.min(own, all)))
+          if (untold.nonEmpty) flush(server)
+        }
+    }
+
+  /** What has just closed, at once, so that who looks at the server needn't wait for the next word. */
+  private def flush(server: SinkClient): Unit = {
+    val telling = untold.values.take(SinkClient.MostWindows).toSeq
+    if (server.report(own, upstreams, telling).isDefined)
+      telling.foreach(window => untold.remove(window.start))
+  }
+
+  private def trusted(word: SinkWord): Long = {
+    val ofSources = settings.server.exists(_.ofSources) &&
+      progress.exists(p => !p.hasState && p.sources.nonEmpty && p.sources.forall(_.isKnownToServer))
+    val input = if (ofSources) word.input.map(_ - settings.delay) else None
+    Math.max(input.getOrElse(HostTable.Never), word.output.getOrElse(HostTable.Never))
+  }
+
+  private def closeThrough(low: Long): Unit = {
+    closing = Math.max(closing, low)
+    if (low != HostTable.Never && folder.closes(low)) {
+      hosts(settings.windows.closedBy(low).getOrElse(Windows.Earliest)).foreach { behind =>
+        val reports = folder.close(low, _.map { case (start, rows) => report(start, rows, low, behind) })
+        if (client.isDefined) tellOf(reports.map(_ -> 0L))
+      }
+    }
+  }
+
+  /** Of each source how many hosts it has and which of them are before a time; none: it can't be told now. */
+  private def hosts(through: Long): Option[Seq[SourceHosts]] = {
+    val found = settings.sources.map { source =>
+      (client, source.server.filter(s => settings.server.exists(_.settings.isBeside(s)))) match {
+        case (Some(server), Some(at)) => server.hosts(at.operator, source, through)
+        case _ => progress.flatMap(_.hosts(source.name, through))
+      }
+    }
+    Option.when(found.forall(_.isDefined))(found.flatten)
+  }
+
+  private def report(start: Long, rows: Long, low: Long, sources: Seq[SourceHosts]): WindowReport = {
+    val end = settings.windows.end(start)
+    val behind = sources.flatMap(s => s.behind.filter(_._2 < end).map { case (host, at) => (s, host, at) })
+    val parts = sources.map { s =>
+      val roster = settings.sources.find(_.name == s.source).filter(_.roster.isDefined).map(_.rosterVersion)
+      SourcePart(s.source, s.completeness, s.expected, s.expected - behind.count(_._1 eq s), roster)
+    }
+    val missing = behind.sortBy { case (s, host, at) => (at, s.source, host) }.take(settings.missing).map {
+      case (s, host, at) => MissingHost(s.source, host, Option.when(at != HostTable.Never)(at))
+    }
+    WindowReport(
+      start,
+      end,
+      rows,
+      parts.map(_.expected).sum,
+      parts.map(_.passed).sum,
+      missing,
+      progress.fold(settings.completeness)(_.completeness).toString,
+      low,
+      TimeUnit.MILLISECONDS.toMicros(System.currentTimeMillis()),
+      parts
+    )
+  }
+
+  private def tellOf(reports: Seq[(WindowReport, Long)]): Unit = reports.foreach { case (r, late) =>
+    val missing = r.missing.map(host => host.host -> host.progress)
+    untold(r.start) = ToldWindow(r.start, r.end, r.expected, r.passed, missing, late)
+  }
+}

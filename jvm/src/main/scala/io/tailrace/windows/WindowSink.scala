@@ -1,0 +1,131 @@
+package io.tailrace.windows
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.classic.{DataFrame => ClassicFrame, SparkSession}
+import org.apache.spark.sql.execution.QueryExecution
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.streaming.Sink
+import org.apache.spark.sql.sources.StreamSinkProvider
+import org.apache.spark.sql.streaming.OutputMode
+import org.apache.spark.sql.tailrace.{FileJob, SparkPlans, StreamingBatch, StreamingSinks}
+import org.apache.spark.sql.{DataFrame, SQLContext}
+
+import io.tailrace.common.Errors
+import io.tailrace.driver.ReportingSink
+import io.tailrace.watermark.{Reporter, Reporters}
+
+/** Makes the sink of `tailrace.write_windows`: the format that its writer names. */
+final class WindowSinkProvider extends StreamSinkProvider {
+  override def createSink(
+      context: SQLContext,
+      parameters: Map[String, String],
+      partitionColumns: Seq[String],
+      outputMode: OutputMode
+  ): Sink = {
+    val settings = LandingSettings.of(parameters)
+    if (!SparkPlans.isAppend(outputMode))
+      throw Errors.watermarkOptionInvalid("outputMode", outputMode.toString, "append")
+    val session = context.sparkSession.asInstanceOf[SparkSession]
+    new WindowSink(session, settings, partitionColumns, parameters - LandingSettings.Key)
+  }
+}
+
+/** Lands the micro-batches of a query in a [[LandingFolder]].
+  *
+  * {{{
+  *   addBatch(7):  write into staging  ->  land: publish  ->  how far are the sources?  ->  close
+  * }}}
+  *
+  * Sources tell a watermark server of a batch's rows when that is asked, and not before: so rows that a source's low
+  * watermark is past are in their places.
+  *
+  * @param partitionColumns inside each window's directory, if the user wants some
+  * @param options          of Parquet
+  */
+final class WindowSink(
+    session: SparkSession,
+    settings: LandingSettings,
+    partitionColumns: Seq[String],
+    options: Map[String, String]
+) extends Sink
+    with ReportingSink {
+  private val hadoopConf = session.sessionState.newHadoopConf()
+  private val path = new Path(settings.path)
+  private val folder =
+    LandingFolders.open(path, settings, hadoopConf, () => StreamingSinks.isActive(session, this))
+  private val closer = new WindowCloser(folder, settings, () => reporter)
+  private val watch = new ClosingThread(path, closer, () => StreamingSinks.isActive(session, this))
+  if (settings.server.isDefined) watch.start()
+
+  private def reporter: Option[Reporter] = for {
+    server <- settings.server
+    (queryId, runId) <- StreamingSinks.run(session, this)
+  } yield Reporters.of(session, queryId, runId, server.settings)
+
+  override def reports: Boolean = settings.server.isDefined
+
+  override def addBatch(batchId: Long, data: DataFrame): Unit = {
+    val query = data.asInstanceOf[ClassicFrame].queryExecution
+    val batch = StreamingBatch.current(session)
+    folder.begin(batch.queryId, batchId)
+    closer.begin()
+    val offsets = StreamingSinks.offsets(session, batch.queryId, batchId)
+    val landed = folder.landed(batchId, offsets) match {
+      case Some(known) =>
+        // Its operators have to do their part again.
+        StreamingBatch.runThrough(session)
+        known
+      case None =>
+        val staging = folder.newStaging(batchId)
+        folder.land(batchId, offsets, staging, write(query, staging, batchId))
+    }
+    closer.afterBatch(landed, progressOf(query, batch))
+    tell(landed)
+  }
+
+  private def progressOf(query: QueryExecution, batch: StreamingBatch): QueryProgress =
+    QueryProgress.after(session, query.executedPlan, batch.watermarkMs, settings.server.map(_.settings))
+
+  private def write(query: QueryExecution, staging: Path, batchId: Long): Seq[StagedFile] = {
+    val output = query.analyzed.output
+    val committer = new StagedFiles(staging.toString, batchId)
+    val counter = new RowsPerFile
+    new FileJob(session, query.executedPlan, output, new ParquetFileFormat, options, hadoopConf)
+      .write(staging, output.last +: partitionColumns.map(named(output, _)), committer, counter)
+    val rows = counter.rows.map { case (file, count) => file.stripPrefix(s"$staging/") -> count }
+    committer.files.map { case (file, length) => staged(file, length, rows(file)) }
+  }
+
+  private def named(output: Seq[Attribute], column: String): Attribute =
+    output
+      .find(a => session.sessionState.conf.resolver(a.name, column))
+      .getOrElse(throw Errors.watermarkColumn("partitionBy", column, 0, output.map(_.name)))
+
+  /** Spark has put it into the directory of its window's number. */
+  private def staged(file: String, length: Long, rows: Long): StagedFile = {
+    val (directory, inside) = file.splitAt(file.indexOf('/'))
+    val value = directory.drop(directory.indexOf('=') + 1)
+    val start =
+      if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) None else Some(value.toLong)
+    StagedFile(file, start, inside.drop(1), length, rows)
+  }
+
+  private def tell(batch: BatchFile): Unit = {
+    val windows = folder.state
+    LandingFolders.tell(
+      path,
+      LandingNumbers(
+        batch.rows,
+        batch.lateRows,
+        batch.untimed,
+        windows.rows.size.toLong,
+        windows.through,
+        closer.closesAt
+      )
+    )
+  }
+
+  override def toString: String = s"WindowSink[$path]"
+}

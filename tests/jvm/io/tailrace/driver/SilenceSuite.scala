@@ -1,0 +1,110 @@
+package io.tailrace.driver
+
+import org.scalatest.funsuite.AnyFunSuite
+
+final class SilenceSuite extends AnyFunSuite {
+  private val second = 1000L
+
+  /** Two parts, of which `a` is the one that goes on. */
+  private final class Two(limitMs: Long) {
+    private var silence = new Silence(limitMs)
+    private var b = 0L
+
+    def batch(atMs: Long, a: Boolean = true, heard: Heard = Heard.No): Unit = {
+      val passed = silence.advance(atMs, a || heard == Heard.Yes)
+      b = silence.mark(b, passed, heard)
+    }
+    def silentMs: Long = silence.of(b)
+    def isTooLong: Boolean = silence.isTooLong(b)
+
+    def restart(): Unit = silence = new Silence(limitMs, silence.clockMs)
+  }
+
+  test("the example of the class") {
+    val two = new Two(80 * second)
+    val hours = 8 * 3600 * second
+    val seen = Seq(
+      (0L, true, Heard.Yes),
+      (5 * second, true, Heard.No),
+      (12 * second, false, Heard.No),
+      (hours, true, Heard.No),
+      (hours + 4 * second, true, Heard.Yes)
+    ).map { case (at, a, heard) =>
+      two.batch(at, a, heard)
+      two.silentMs / second
+    }
+    assert(seen == Seq(0, 5, 5, 15, 0))
+  }
+
+  test("while others go on, silence is the time that has passed") {
+    val two = new Two(60 * second)
+    two.batch(0, heard = Heard.Yes)
+    (1 to 59).foreach { i =>
+      two.batch(i * second)
+      assert(two.silentMs == i * second && !two.isTooLong)
+    }
+    two.batch(60 * second)
+    assert(two.isTooLong)
+    two.batch(61 * second, heard = Heard.Yes)
+    assert(two.silentMs == 0 && !two.isTooLong)
+  }
+
+  test(
+    "a quiet night is nobody's silence: who speaks a little later in the morning wasn't silent for too long"
+  ) {
+    val two = new Two(60 * second)
+    two.batch(0, heard = Heard.Yes)
+    (1 to 20).foreach(i => two.batch(i * second))
+    val morning = 30000 * second
+    // Batches without data, in between.
+    (1 to 100).foreach(i => two.batch(i * 300 * second, a = false))
+    two.batch(morning)
+    assert(two.silentMs <= 28 * second && !two.isTooLong)
+    two.batch(morning + 1, heard = Heard.Yes)
+    assert(two.silentMs == 0)
+  }
+
+  test("a part that is dead is told, however seldom others give something") {
+    val two = new Two(60 * second)
+    two.batch(0, heard = Heard.Yes)
+    (1 to 7).foreach { i =>
+      two.batch(i * 3600 * second)
+      assert(!two.isTooLong)
+    }
+    two.batch(8 * 3600 * second)
+    assert(two.isTooLong)
+  }
+
+  test("the time in which the query is down isn't silence, and a start doesn't forget what was") {
+    val two = new Two(60 * second)
+    two.batch(0, heard = Heard.Yes)
+    (1 to 30).foreach(i => two.batch(i * second))
+    two.restart()
+    // Another process: its clock may be anything.
+    two.batch(-5000 * second)
+    assert(two.silentMs == 30 * second)
+    (1 to 30).foreach(i => two.batch((-5000 + i) * second))
+    assert(two.isTooLong)
+  }
+
+  test("a clock that goes back counts nothing") {
+    val two = new Two(60 * second)
+    two.batch(1000 * second, heard = Heard.Yes)
+    two.batch(10 * second)
+    assert(two.silentMs == 0)
+    two.batch(11 * second)
+    assert(two.silentMs == second)
+  }
+
+  test("what is unread isn't silent, and nobody counts what can't be known") {
+    val two = new Two(60 * second)
+    two.batch(0, heard = Heard.Yes)
+    (1 to 5).foreach(i => two.batch(i * second))
+    (6 to 500).foreach(i => two.batch(i * second, heard = Heard.Unknown))
+    assert(two.silentMs == 5 * second)
+    two.batch(501 * second)
+    assert(two.silentMs == 6 * second)
+    two.batch(502 * second, heard = Heard.Yes)
+    assert(two.silentMs == 0)
+  }
+}

@@ -1,0 +1,136 @@
+package io.tailrace.label
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions._
+
+import io.tailrace.api.Tailrace
+import io.tailrace.testkit.StreamHarness.{join, options}
+import io.tailrace.testkit.Times.seconds
+import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
+
+/** The join ahead of and behind other stateful operators of one query: the watermark that it passes on loses no row, and
+  * their state goes to Spark's provider.
+  */
+class ChainedJoinSuite extends SparkSuite {
+  private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
+  private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
+
+  private def counted(joined: DataFrame): DataFrame =
+    joined
+      .groupBy(window(col("t"), "10 seconds"))
+      .agg(count("*").as("n"))
+      .select(col("window.start").as("t"), col("n"))
+
+  private def counts(rows: Seq[Seq[org.apache.spark.sql.Row]]): Map[java.sql.Timestamp, Long] =
+    rows.flatten.map(r => r.getTimestamp(0) -> r.getLong(1)).toMap
+
+  // Rows come out of the join 30 seconds behind the watermark.
+  private def throughAggregation(o: JoinOptions): Unit = withDirectory { d =>
+    val h = new StreamHarness(spark, d)((l, r) => counted(join(o)(l, r))).start()
+    val out = (0 to 10).flatMap { i =>
+      if (i == 6) h.restart()
+      val rows =
+        h.rows(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0, i, if (o.how == "left") "other" else "k")))
+      // A window comes out when the join can no longer give a row of it.
+      val done = counts(rows)
+      done.keys.foreach(start => assert(i * 10 >= (start.getTime - seconds(0).getTime) / 1000 + 10 + 30))
+      done
+    }
+    // One left row a window; as pairs, each with the right row of its time and the three after it.
+    val perRow = if (o.how == "left") 1L else 4L
+    // The watermark has come to 100, so what comes out of the join is after 70.
+    assert(out.toMap == (0 to 6).map(w => seconds(w * 10.0) -> perRow).toMap && out.size == 7)
+    assert(h.dropped == 0)
+  }
+
+  test("a windowed aggregation behind a left join") {
+    throughAggregation(options("30 seconds"))
+  }
+
+  test("a windowed aggregation behind an inner join") {
+    throughAggregation(options("30 seconds").copy(how = "inner"))
+  }
+
+  test("a windowed aggregation behind an inner join that looks back") {
+    withDirectory { d =>
+      // The right row comes first and waits for the left one; the pair has the time of the later.
+      val o = options("0 seconds").copy(how = "inner", before = "30 seconds")
+      val query = (l: DataFrame, r: DataFrame) =>
+        join(o)(l, r)
+          .groupBy(window(col("rt"), "10 seconds"))
+          .agg(count("*").as("n"))
+          .select(col("window.start").as("t"), col("n"))
+      val h = new StreamHarness(spark, d)(query).start()
+      val out = (0 to 8).flatMap(i => counts(h.rows(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0, i)))))
+      // A right row pairs with the left one of its time and the three after it.
+      assert(out.toMap == (0 to 4).map(w => seconds(w * 10.0) -> 4L).toMap && out.size == 5)
+      assert(h.dropped == 0)
+    }
+  }
+
+  test("a join behind a join") {
+    withDirectory { d =>
+      val query = (l: DataFrame, r: DataFrame) => {
+        val first = join(options("10 seconds"))(l, r)
+        // The outcome of the first join is the left side of a second one with later labels.
+        Tailrace.join(
+          first,
+          r.select(col("k").as("k2"), col("rt").as("later"), col("rid").as("rid2"))
+            .withWatermark("later", "0 seconds"),
+          Seq("k" -> "k2"),
+          JoinOptions(leftTime = "t", rightTime = "later", after = "20 seconds", into = "after20")
+        )
+      }
+      val h = new StreamHarness(spark, d)(query).start()
+      (0 to 8).foreach { i =>
+        if (i == 4) h.restart()
+        h.step(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0 + 1, i)))
+      }
+      // Watermark 80: the first join gives rows up to 70 and passes on 70, so the second gives rows up to 50.
+      val rows = h.allRows.map { r =>
+        r.getAs[Int]("id") -> ((
+          r.getSeq[org.apache.spark.sql.Row](r.fieldIndex("labels")).map(_.getAs[Int]("rid")),
+          r.getSeq[org.apache.spark.sql.Row](r.fieldIndex("after20")).map(_.getAs[Int]("rid2"))
+        ))
+      }
+      assert(rows.toMap == (0 to 5).map(i => i -> ((Seq(i), Seq(i, i + 1)))).toMap)
+      assert(rows.size == 6)
+    }
+  }
+
+  test("Spark's dedup and aggregation around the join, through restarts") {
+    withDirectory { d =>
+      val query = (l: DataFrame, r: DataFrame) =>
+        counted(
+          Tailrace.join(
+            l.withWatermark("t", "0 seconds").dropDuplicatesWithinWatermark("id"),
+            r.withWatermark("rt", "0 seconds"),
+            Seq("k" -> "k"),
+            options("10 seconds")
+          )
+        )
+      val h = new StreamHarness(spark, d)(query).start()
+      val out = (0 to 6).flatMap { i =>
+        if (i == 4) h.restart()
+        val row = served(i * 10.0 + 1, i)
+        counts(h.rows(Seq(row, row), Seq(engaged(i * 10.0 + 1, i))))
+      }
+      assert(out.toMap == (0 to 4).map(w => seconds(w * 10.0) -> 1L).toMap && out.size == 5)
+      val operators = h.reports.last.map(_.operatorName).toSet
+      assert(operators == Set("dedupeWithinWatermark", "tailraceLabelJoin", "stateStoreSave"))
+      // Only the join's state is Tailrace's.
+      val files = java.nio.file.Files.walk(d.toPath.resolve("state"))
+      val byOperator =
+        try
+          files.iterator.asScala.toSeq
+            .map(d.toPath.resolve("state").relativize(_).toString)
+            .filter(_.endsWith(".manifest"))
+            .map(_.takeWhile(_ != '/'))
+            .toSet
+        finally files.close()
+      assert(byOperator.size == 1)
+    }
+  }
+}

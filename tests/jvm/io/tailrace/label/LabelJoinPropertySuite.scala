@@ -1,0 +1,173 @@
+package io.tailrace.label
+
+import org.scalacheck.Gen
+import org.scalatest.Assertion
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+import io.tailrace.api.Tailrace
+import io.tailrace.common.TailraceConf
+import io.tailrace.testkit.{Emitted, Engaged, JoinOracle, Served, SparkSuite, StreamHarness, Times}
+
+/** The join against the oracle: random orders, lags, batch cuts, windows and restarts, batch by batch. */
+class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
+  import LabelJoinPropertySuite._
+
+  private def optionsOf(s: Scenario): JoinOptions = JoinOptions(
+    leftTime = "t",
+    rightTime = "rt",
+    after = s"${s.after} microseconds",
+    before = s"${s.before} microseconds",
+    how = if (s.grouped) "left" else "inner",
+    matching = s.matching,
+    maxMatches = s.maxMatches,
+    late = if (s.emitLate) "emit" else "drop"
+  )
+
+  private def oracleOf(s: Scenario, delays: (Long, Long)): JoinOracle =
+    new JoinOracle(s.before, s.after, s.grouped, s.matching, s.maxMatches, s.emitLate, delays)
+
+  private def streamed(s: Scenario): Assertion =
+    withDirectory { directory =>
+      withConf(
+        "spark.sql.shuffle.partitions" -> s.partitions,
+        TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
+        TailraceConf.CompactionRuns.key -> s.compactionRuns,
+        TailraceConf.JoinStrategy.key -> s.strategy,
+        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> s.formatVersion
+      ) {
+        val (left, right) = s.delays
+        val h = new StreamHarness(spark, directory)(
+          StreamHarness.join(optionsOf(s), s"$left milliseconds", s"$right milliseconds")
+        ).start()
+        val oracle = oracleOf(s, s.delays)
+        s.batches.zipWithIndex.foreach { case ((served, engaged), i) =>
+          if (s.restarts(i)) {
+            h.restart()
+            oracle.restart()
+          }
+          assert(h.step(served, engaged) == oracle.step(served, engaged), s"after batch $i of the input")
+        }
+        succeed
+      }
+    }
+
+  test("batch by batch as the oracle says: left") {
+    forAll(scenarios(grouped = true), minSuccessful(12))(streamed)
+  }
+
+  test("batch by batch as the oracle says: inner") {
+    forAll(scenarios(grouped = false), minSuccessful(4))(streamed)
+  }
+
+  test("batch frames give what a stream gives that drops nothing") {
+    import spark.implicits._
+    forAll(scenarios(grouped = true), Gen.oneOf(true, false), minSuccessful(20)) { (scenario, grouped) =>
+      // As inner, a scenario has no policy.
+      val s = if (grouped) scenario else scenario.copy(grouped = false, matching = "all", maxMatches = None)
+      val (served, engaged) = (s.batches.flatMap(_._1), s.batches.flatMap(_._2))
+      val year = 366L * 24 * 3600 * 1000
+      val oracle = oracleOf(s, (year, year))
+      val ends = Times.seconds(4.0 * 366 * 24 * 3600)
+      val expected =
+        (oracle.step(served, engaged) ++ oracle.step(
+          Seq(Served("end", ends, -1)),
+          Seq(Engaged("nobody", ends, -2))
+        ))
+      withConf("spark.sql.shuffle.partitions" -> s.partitions) {
+        val out = Tailrace.join(served.toDF(), engaged.toDF(), Seq("k" -> "k"), optionsOf(s)).collect()
+        assert(Emitted.sorted(out.map(Emitted.of)) == Emitted.sorted(expected.flatten))
+      }
+    }
+  }
+}
+
+object LabelJoinPropertySuite {
+
+  /** @param before,after window, microseconds
+    * @param delays        of the watermarks, milliseconds
+    * @param restarts      before which batches of the input the query is stopped and started
+    */
+  final case class Scenario(
+      grouped: Boolean,
+      before: Long,
+      after: Long,
+      delays: (Long, Long),
+      matching: String,
+      maxMatches: Option[Int],
+      emitLate: Boolean,
+      partitions: Int,
+      bufferBytes: Int,
+      compactionRuns: Int,
+      strategy: String,
+      formatVersion: Int,
+      batches: Seq[(Seq[Served], Seq[Engaged])],
+      restarts: Set[Int]
+  )
+
+  // "" is the least key: it sorts where the null ones do.
+  private val key = Gen.frequency(
+    4 -> Gen.oneOf("a", "b", "a longer key than a prefix", "a longer key than a prefix!"),
+    1 -> Gen.const(""),
+    1 -> Gen.const(null: String)
+  )
+
+  /** Few different times, so that ends of windows are met, and some apart by a microsecond. */
+  private def time(around: Int): Gen[java.sql.Timestamp] = for {
+    second <- Gen.choose(around - 12, around + 12)
+    micro <- Gen.frequency(6 -> 0L, 1 -> 1L, 1 -> -1L, 1 -> 500L)
+    isNull <- Gen.frequency(40 -> false, 1 -> true)
+  } yield if (isNull) null else Times.micros(second * 1000000L + micro)
+
+  private def rows[T](around: Int)(make: (String, java.sql.Timestamp, Int) => T): Gen[Seq[T]] = for {
+    n <- Gen.frequency(1 -> Gen.const(0), 6 -> Gen.choose(1, 12))
+    some <- Gen.listOfN(n, Gen.zip(key, time(around), Gen.choose(0, 1000)))
+    repeated <- Gen.frequency(4 -> 0, 1 -> 1)
+  } yield (some ++ some.take(repeated)).map(make.tupled)
+
+  private val batch: Int => Gen[(Seq[Served], Seq[Engaged])] = i => {
+    val around = 10 * i
+    for {
+      served <- rows(around)(Served.apply)
+      lag <- Gen.oneOf(0, 0, 15)
+      engaged <- rows(around - lag)(Engaged.apply)
+    } yield
+      if (served.isEmpty && engaged.isEmpty) (Seq(Served("a", Times.seconds(around.toDouble), i)), engaged)
+      else (served, engaged)
+  }
+
+  private val length = Gen.oneOf(0L, 1L, 4000000L, 9999999L, 10000000L, 45000000L)
+
+  def scenarios(grouped: Boolean): Gen[Scenario] = for {
+    before <- length
+    after <- length
+    delays <- Gen.zip(Gen.oneOf(0L, 3000L, 20000L), Gen.oneOf(0L, 3000L, 20000L))
+    matching <- if (grouped) Gen.oneOf("all", "all", "first", "last", "nearest") else Gen.const("all")
+    maxMatches <- if (grouped) Gen.oneOf(None, None, Some(1), Some(3)) else Gen.const(None)
+    emitLate <- Gen.oneOf(true, false)
+    partitions <- Gen.oneOf(1, 2, 2, 7)
+    bufferBytes <- Gen.oneOf(1, 1000, 1 << 20)
+    compactionRuns <- Gen.oneOf(2, 3, 32)
+    strategy <- Gen.oneOf("lazy", "eager")
+    formatVersion <- Gen.oneOf(1, 1, 2)
+    count <- Gen.choose(3, 5)
+    batches <- Gen.sequence[Seq[(Seq[Served], Seq[Engaged])], (Seq[Served], Seq[Engaged])](
+      (0 until count).map(batch)
+    )
+    restarts <- Gen.someOf(1 until count)
+  } yield Scenario(
+    grouped,
+    before,
+    after,
+    delays,
+    matching,
+    maxMatches,
+    emitLate,
+    partitions,
+    bufferBytes,
+    compactionRuns,
+    strategy,
+    formatVersion,
+    batches,
+    restarts.take(1).toSet
+  )
+}

@@ -1,0 +1,92 @@
+package io.tailrace.label
+
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.tailrace.SparkPlans
+
+import io.tailrace.api.Tailrace
+import io.tailrace.testkit.StreamHarness.{join, options}
+import io.tailrace.testkit.Times.seconds
+import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
+
+class LabelJoinStrategySuite extends SparkSuite {
+  import spark.implicits._
+
+  test("a stream runs the stateful operator, and explain shows it with its settings") {
+    withDirectory { d =>
+      val h = new StreamHarness(spark, d)(
+        join(options("10 seconds").copy(before = "1 second", matching = "nearest"))
+      )
+      h.start().step(Seq(Served("k", seconds(1), 1)), Seq(Engaged("k", seconds(1), 1)))
+      val out = new java.io.ByteArrayOutputStream
+      Console.withOut(out)(h.streaming.explain())
+      val line = out.toString.linesIterator.find(_.contains("TailraceLabelJoin")).get
+      Seq("how=left, before=1 s, after=10 s, match=nearest, late=drop", "strategy=lazy (at expiry)")
+        .foreach { part =>
+          assert(line.contains(part))
+        }
+    }
+  }
+
+  test("batch frames run without state") {
+    val asked = options("1 second").copy(maxMatches = Some(3), late = "emit")
+    val frame =
+      Tailrace.join(Seq.empty[Served].toDF(), Seq.empty[Engaged].toDF(), Seq("k" -> "k"), asked)
+    val plan = frame.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.sparkPlan
+    assert(plan.collect { case e: LabelJoinBatchExec => e }.size == 1)
+    assert(plan.collect { case e: LabelJoinExec => e }.isEmpty)
+    val line = plan.toString.linesIterator.find(_.contains("TailraceLabelJoinBatch")).get
+    // Spark marks a node that misses input.
+    assert(line.contains("after=1 s, match=all, max_matches=3, late=emit") && !line.contains("!"))
+  }
+
+  test("the optimizer prunes no column that only the group holds") {
+    val frame = Tailrace
+      .join(
+        Seq(Served("k", seconds(1), 1)).toDF(),
+        Seq(Engaged("k", seconds(2), 2)).toDF(),
+        Seq("k" -> "k"),
+        options("5 seconds")
+      )
+      .selectExpr("labels[0].rid")
+    assert(frame.collect().map(_.getInt(0)).toSeq == Seq(2))
+  }
+
+  test("a batch join is planned with several partitions, with empty sides, and behind a union of itself") {
+    val l = Seq(Served("k", seconds(1), 1)).toDF()
+    val r = Seq(Engaged("k", seconds(2), 2)).toDF()
+    def of(left: org.apache.spark.sql.DataFrame, right: org.apache.spark.sql.DataFrame) =
+      Tailrace.join(left, right, Seq("k" -> "k"), options("5 seconds")).collect().map(Emitted.of).toSeq
+    val matched = Emitted("k", Some(1), Seq(2))
+    assert(of(l.repartition(5), r.repartition(3)) == Seq(matched))
+    assert(of(l, r.limit(0)) == Seq(matched.copy(labels = Nil)))
+    assert(of(l.limit(0), r) == Nil)
+    val joined = Tailrace.join(l, r, Seq("k" -> "k"), options("5 seconds"))
+    assert(joined.union(joined).collect().map(Emitted.of).toSeq == Seq(matched, matched))
+  }
+
+  test(
+    "the watermark that is passed on stays behind all that may come out, rounded up, and never wraps round"
+  ) {
+    def passedOn(how: String, before: String, after: String): Option[Long] = {
+      val joined = join(options(after).copy(how = how, before = before))(
+        MemoryStream[Served](spark).toDF(),
+        MemoryStream[Engaged](spark).toDF()
+      )
+      val node = SparkPlans.analyzed(joined).collectFirst { case j: LabelJoin => j }.get
+      LabelJoinStrategy(node).head
+        .asInstanceOf[LabelJoinExec]
+        .produceOutputWatermark(100000)
+    }
+    assert(passedOn("left", "60 seconds", "30 seconds").contains(70000))
+    assert(passedOn("left", "0 seconds", "1 microsecond").contains(99999))
+    assert(passedOn("inner", "60 seconds", "30 seconds").contains(40000))
+    assert(passedOn("inner", "0 seconds", "30 seconds").contains(70000))
+    assert(passedOn("left", "0 seconds", "200 seconds").contains(0))
+    assert(passedOn("left", "0 seconds", s"${Long.MaxValue} microseconds").contains(0))
+  }
+
+  test("no other plan is touched") {
+    val plan = SparkPlans.analyzed(Seq(1).toDF())
+    assert(LabelJoinStrategy(plan) == Nil)
+  }
+}

@@ -1,0 +1,150 @@
+package io.tailrace.sync
+
+import java.util.concurrent.atomic.AtomicBoolean
+
+import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
+
+import io.tailrace.api.Tailrace
+import io.tailrace.common.TailraceAnalysisException
+import io.tailrace.testkit.{FakeRecord, FakeTopics, SparkSuite, TempDirectory, Warnings}
+
+/** `max_pending`: while a partition stalls, the others are not read beyond it. */
+final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
+  private val options =
+    SyncOptions("at", "at", window = "1 hour", syncDelay = "1 second", maxPending = Some(20))
+
+  private def rows(seconds: Range): Seq[FakeRecord] =
+    seconds.map(s => FakeRecord(s"k$s", s * 1000000L, s.toLong))
+
+  private def join(left: FakeTopics, right: FakeTopics, more: SyncOptions = options): DataFrame =
+    Tailrace.syncJoin(left.frame(spark), right.frame(spark), Seq("k" -> "k"), more)
+
+  private def start(frame: DataFrame): StreamingQuery =
+    frame
+      .select("id", "id_right")
+      .writeStream
+      .format("memory")
+      .queryName("pending")
+      .option("checkpointLocation", s"$directory/checkpoint")
+      .start()
+
+  private def observed(query: StreamingQuery): Row =
+    query.lastProgress.observedMetrics.get("tailrace.sync_join")
+
+  private def read(query: StreamingQuery): Long =
+    query.lastProgress.sources
+      .flatMap(s => "[0-9]+(?=[,}])".r.findAllIn(s.endOffset).map(_.toLong))
+      .sum
+
+  test("what is held stays bounded, the partition that is waited for is read, and in the end all comes out") {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    bids.add("bids", 0, rows(0 until 5): _*)
+    impressions.add("impressions", 0, rows(0 until 5): _*)
+    impressions.add("impressions", 1, FakeRecord("other", 0, -1))
+    val query = start(join(bids, impressions))
+    try {
+      query.processAllAvailable()
+      (1 to 12).foreach { i =>
+        val more = rows(i * 5 until i * 5 + 5)
+        bids.add("bids", 0, more: _*)
+        impressions.add("impressions", 0, more: _*)
+        query.processAllAvailable()
+      }
+      val held = observed(query)
+      // Above twenty no batch of five is read any more.
+      assert(held.getAs[Long]("held_left") <= 25 && held.getAs[Long]("held_right") <= 26, held)
+      assert(read(query) < 2 * 65 + 1)
+      assert(spark.table("pending").count() == 0)
+      // The one that is waited for isn't held back, however much is held.
+      impressions.add("impressions", 1, FakeRecord("another", 1000L * 1000000, -2))
+      val deadline = System.nanoTime + 60L * 1000000000
+      while (spark.table("pending").count() < 63 && System.nanoTime < deadline) query.processAllAvailable()
+      // Up to a second before the last row of partition 0.
+      val out = spark.table("pending").collect().map(r => (r.getLong(0), r.getAs[Any](1))).toSet
+      assert(out == (0L until 63L).map(n => (n, n)).toSet)
+      assert(read(query) == 2 * 65 + 2)
+    } finally query.stop()
+  }
+
+  test("a partition that stalls while all others are held back is left out all the same") {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    impressions.add("impressions", 1, FakeRecord("other", 0, -1))
+    bids.add("bids", 0, rows(0 until 30): _*)
+    impressions.add("impressions", 0, rows(0 until 30): _*)
+    val excluding = options.copy(onStall = "exclude", stallAfter = Some("2 seconds"))
+    val query = start(join(bids, impressions, excluding))
+    try {
+      query.processAllAvailable()
+      assert(spark.table("pending").count() == 0)
+      bids.add("bids", 0, rows(30 until 60): _*)
+      impressions.add("impressions", 0, rows(30 until 60): _*)
+      // No row comes that would make a batch.
+      val deadline = System.nanoTime + 60L * 1000000000
+      while (spark.table("pending").count() < 58 && System.nanoTime < deadline) Thread.sleep(100)
+      assert(spark.table("pending").count() == 58)
+    } finally query.stop()
+  }
+
+  test("a run that ends by itself reads all there is, however much it holds, and says once what it leaves") {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    bids.add("bids", 0, rows(0 until 60): _*)
+    impressions.add("impressions", 0, rows(0 until 60): _*)
+    impressions.add("impressions", 1, FakeRecord("other", 0, -1))
+    Seq(bids, impressions).foreach(_.mostPerBatch = 25)
+    val told = Warnings.of(classOf[SyncJoinExec].getName) {
+      val query = join(bids, impressions)
+        .select("id", "id_right")
+        .writeStream
+        .format("noop")
+        .trigger(Trigger.AvailableNow())
+        .option("checkpointLocation", s"$directory/checkpoint")
+        .start()
+      query.awaitTermination()
+      assert(read(query) == 2 * 60 + 1)
+      assert(observed(query).getAs[Long]("held_left") == 60)
+    }
+    assert(told.count(_.startsWith("TAILRACE_SYNC_HELD")) == 1 && told.last.contains("60 left rows"))
+  }
+
+  test("a batch that was not committed is run again in the next start, whose sources nobody has asked yet") {
+    Seq(Trigger.ProcessingTime(0), Trigger.AvailableNow()).zipWithIndex.foreach { case (trigger, i) =>
+      val (bids, impressions) = (new FakeTopics(s"bids-$i"), new FakeTopics(s"impressions-$i"))
+      bids.add("bids", 0, rows(0 until 10): _*)
+      impressions.add("impressions", 0, rows(0 until 10): _*)
+      impressions.add("impressions", 1, rows(0 until 10): _*)
+      val failing = new AtomicBoolean(true)
+      def begin(): StreamingQuery = join(bids, impressions)
+        .select("id", "id_right")
+        .writeStream
+        .trigger(trigger)
+        .option("checkpointLocation", s"$directory/again-$i")
+        .foreachBatch { (batch: Dataset[Row], _: Long) =>
+          batch.collect(): Unit
+          if (failing.getAndSet(false)) throw new IllegalStateException("as the test wants it")
+        }
+        .start()
+      assert(intercept[Exception](begin().processAllAvailable()).getMessage.contains("as the test wants it"))
+      val query = begin()
+      try {
+        query.processAllAvailable()
+        assert(read(query) == 30)
+        assert(observed(query).getAs[Long]("held_left") == 2)
+      } finally query.stop()
+    }
+  }
+
+  test("sources whose partitions can't be held back are refused by name") {
+    val bids = new FakeTopics("bids")
+    bids.add("bids", 0, rows(0 until 1): _*)
+    def refused(left: DataFrame, changed: SyncOptions): Unit = {
+      val error = intercept[TailraceAnalysisException] {
+        Tailrace.syncJoin(left, bids.frame(spark), Seq("k" -> "k"), changed)
+      }
+      assert(error.getCondition == "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED"): Unit
+    }
+    val files = spark.readStream.schema("k string, at timestamp, partition int").parquet(directory.getPath)
+    refused(files, options)
+    refused(bids.frame(spark), options.copy(leftPartition = Seq("id")))
+  }
+}

@@ -1,0 +1,183 @@
+package io.tailrace.watermark
+
+import java.io.File
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{DataFrame, Row}
+
+import io.tailrace.api.Tailrace
+import io.tailrace.label.JoinOptions
+import io.tailrace.recursion.RecursionOptions
+import io.tailrace.testkit.LoggedStream.{at, logged}
+import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
+
+import com.fasterxml.jackson.databind.JsonNode
+
+/** Outside of the suite, which can't be sent to a task. */
+private object QueryTopologySuite {
+  def micros(second: Double): Long = at(second).getTime * 1000
+}
+
+/** What a watermark server hears of a query beyond its sources. */
+final class QueryTopologySuite extends SparkSuite {
+  import QueryTopologySuite._
+
+  private def withServer(body: (WatermarkServerStub, File) => Unit): Unit = withDirectory { directory =>
+    val server = new WatermarkServerStub().start()
+    try body(server, directory)
+    finally server.close()
+  }
+
+  private def source(server: WatermarkServerStub, name: String) = WatermarkOptions(
+    completeness = "100%",
+    hosts = Some(Seq("a", "b")),
+    server = Some(server.url),
+    app = Some("my app"),
+    operator = name,
+    name = name
+  )
+
+  private def logs(in: DataFrame, options: WatermarkOptions): DataFrame =
+    Tailrace.accurateWatermark(in, "at", "host", options)
+
+  /** Of the last report that tells of it. */
+  private def operator(server: WatermarkServerStub, name: String): JsonNode =
+    server.reports
+      .flatMap(_.get("operators").elements.asScala)
+      .filter(_.get("operator").asText == name)
+      .last
+
+  private def lows(operator: JsonNode): Seq[Long] =
+    operator.get("low_watermarks").properties.asScala.map(_.getValue.asLong).toSeq.sorted
+
+  private def upstreams(operator: JsonNode): Set[String] =
+    operator.get("upstreams").elements.asScala.map(_.asText).toSet
+
+  test("the join holds its oldest left row back, an aggregation and the sink what Spark's propagation says") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+        val clicks = logs(in.head, source(server, "clicks"))
+        val views = logs(in(1), source(server, "views")).toDF("rhost", "rat", "id")
+        Tailrace
+          .join(
+            clicks,
+            views,
+            Seq("id" -> "id"),
+            JoinOptions(leftTime = "at", rightTime = "rat", after = "5 seconds")
+          )
+          .groupBy(window(col("at"), "10 seconds"))
+          .count()
+          .select("window.start", "count")
+      }).start()
+      val join = "clicks/tailraceLabelJoin-1"
+      val aggregation = "clicks/stateStoreSave-0"
+      // Of one key, and so near that the state knows the older one's time alone.
+      val early = Seq(Logged("a", at(1), 7), Logged("a", at(1.5), 7))
+      val both = Seq(early ++ logged("b" -> 20, "a" -> 20), logged("a" -> 20, "b" -> 20))
+      assert(stream.add(both: _*) == Nil)
+      // No low watermark yet: what holds nothing can't say how far it is.
+      assert(lows(operator(server, join)).forall(_ == 0))
+      server.low = Some(micros(3))
+      stream.add(logged("a" -> 21), logged("a" -> 21))
+      assert(lows(operator(server, join)).head == micros(1))
+      assert(lows(operator(server, join)).forall(_ <= micros(3)))
+      assert(upstreams(operator(server, join)) == Set("clicks", "views"))
+      Seq(join, aggregation).foreach { name =>
+        val told = operator(server, name)
+        assert(told.get("key_groups").asInt == told.get("low_watermarks").size, name)
+      }
+      server.low = Some(micros(6.2))
+      stream.add(logged("a" -> 22), logged("a" -> 22))
+      // The row at 1 has come out, the other one waits until 6.5.
+      val waiting = lows(operator(server, join)).head
+      assert(waiting > micros(1.199) && waiting <= micros(1.5))
+      server.low = Some(micros(9))
+      stream.add(logged("a" -> 23), logged("a" -> 23))
+      assert(lows(operator(server, join)).head == micros(8.999) + 1)
+      assert(upstreams(operator(server, aggregation)) == Set(join))
+      // A window's rows wait in it until the join can't bring more.
+      assert(lows(operator(server, aggregation)).forall(_ <= micros(4)))
+      val sink = operator(server, "clicks/sink")
+      assert(sink.get("kind").asText == "sink" && upstreams(sink) == Set(aggregation) && lows(sink).isEmpty)
+      val tellers =
+        server.reports.filter(_.get("operators").size > 1).map(_.at("/operators/0/operator").asText)
+      assert(tellers.toSet == Set("clicks"), "one of the sources tells of the query")
+    }
+  }
+
+  test("a recursion holds its oldest row in flight back") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val options = RecursionOptions(mode = "feedback")
+        Tailrace.recursively(logs(in.head, source(server, "logs")), options) { rows =>
+          rows.filter("id < 3").select(col("host"), col("at"), (col("id") + 1).as("id"))
+        }
+      }).start()
+      server.low = Some(micros(20))
+      // Of the first row come three more, a batch each; of the others nothing.
+      stream.add(Seq(Logged("a", at(5), 0), Logged("a", at(20), 9), Logged("b", at(20), 9)))
+      assert(stream.all.map(_.getLong(2)) == Seq(1, 2, 3))
+      val name = "logs/tailraceRecursion-recursion"
+      assert(upstreams(operator(server, name)) == Set("logs"))
+      assert(upstreams(operator(server, "logs/sink")) == Set(name))
+      val told = server.reports
+        .flatMap(_.get("operators").elements.asScala)
+        .filter(_.get("operator").asText == name)
+        .map(lows(_).head)
+      // Three batches with a row in flight, and one that finds that none is left.
+      assert(told.size >= 4 && told.take(3).forall(_ <= micros(5)))
+      stream.add(logged("a" -> 30, "b" -> 30))
+      assert(lows(operator(server, name)).head > micros(5))
+    }
+  }
+
+  test("a source of stamps tells how far they are, and a sink without state reads from it") {
+    withServer { (server, directory) =>
+      val stamp = udf((id: Long) => WatermarkStamp.encode(micros(id.toDouble), WatermarkStamp.WholeShare))
+      val stream = new LoggedStream(spark, directory)({ in =>
+        val topic = in.head.withColumn("topic", lit("t")).withColumn("w", stamp(col("id")))
+        val options = source(server, "topic").copy(hosts = None)
+        Tailrace.stampedWatermark(topic, "at", "w", Seq("topic", "host"), options)
+      }).start()
+      stream.add(Seq(Logged("0", at(9), 7), Logged("1", at(8), 6)))
+      val topic = operator(server, "topic")
+      assert(topic.get("input_low_watermark").asLong == micros(6))
+      assert(server.progress(server.reports.last) == Map("t-0" -> micros(7), "t-1" -> micros(6)))
+      assert(upstreams(operator(server, "topic/sink")) == Set("topic"))
+    }
+  }
+
+  test("a stamp is no further than the sinks of all queries, also of the first batch after a start") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory)({ in =>
+        Tailrace
+          .stampWatermark(logs(in.head, source(server, "source")))
+          .select(call_function("parse_watermark_stamp", col("watermark")).getField("low_watermark"))
+      }).start()
+      server.low = Some(micros(20))
+      assert(stream.add(logged("a" -> 30)) == Seq(Row(null)))
+      assert(stream.add(logged("a" -> 31)) == Seq(Row(null)), "nobody knows of the sinks")
+      server.globalLow = Some(micros(5))
+      stream.add(logged("a" -> 32))
+      assert(stream.add(logged("a" -> 33)) == Seq(Row(at(5))))
+      server.globalLow = Some(micros(50))
+      stream.restart()
+      assert(stream.add(logged("a" -> 34)) == Seq(Row(at(19.999001))))
+    }
+  }
+
+  test("of other applications' sources nothing is told") {
+    withServer { (server, directory) =>
+      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+        val mine = logs(in.head, source(server, "mine")).select("at", "id")
+        val other = logs(in(1), source(server, "alone").copy(server = None, app = None)).select("at", "id")
+        mine.union(other)
+      }).start()
+      stream.add(logged("a" -> 1), logged("a" -> 1))
+      assert(upstreams(operator(server, "mine/sink")) == Set("mine"))
+      assert(server.reports.forall(_.at("/operators/0/operator").asText == "mine"))
+    }
+  }
+}

@@ -1,0 +1,278 @@
+package io.tailrace.watermark
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+import io.tailrace.common.{OnFuture, TailraceStateException}
+import io.tailrace.testkit.{Warnings, WatermarkServerStub}
+
+final class ServerClientSuite extends AnyFunSuite {
+  private val patient = timeout(Span(20, Seconds))
+  private val often = interval(Span(100, Millis))
+
+  private def client(
+      server: WatermarkServerStub,
+      token: Option[String] = None,
+      roster: Option[Seq[String]] = None,
+      idleAfterMs: Option[Long] = None
+  ) = {
+    val settings = ProgressSettings(
+      "watermark",
+      Completeness.parse("99.9%").get,
+      0,
+      roster,
+      idleAfterMs,
+      None,
+      OnFuture.Clamp,
+      Some(ServerSettings(server.url, "my app", "clicks", token))
+    )
+    val reporter = new Reporter(settings.server.get, "query-1", "run-1", () => true)
+    new ServerClient(
+      settings.server.get,
+      settings,
+      reporter,
+      () => QueryReads(Seq("file:/logs", "odd\n"), Nil)
+    )
+  }
+
+  private def withServer(body: WatermarkServerStub => Unit): Unit = {
+    val server = new WatermarkServerStub().start()
+    try body(server)
+    finally server.close()
+  }
+
+  private def table(hosts: (String, Long)*): HostTable = {
+    val made = new HostTable
+    hosts.foreach { case (name, time) => made.raise(made.add(name), time) }
+    made
+  }
+
+  test("the whole table and the roster first, then what has moved") {
+    withServer { server =>
+      val told = client(server, roster = Some(Seq("a", "b", "c")))
+      val hosts = table("a" -> 10, "b" -> 20, "c" -> HostTable.Never)
+      assert(told.report(hosts, Array(1)).isEmpty)
+      server.low = Some(15)
+      hosts.raise(0, 30)
+      assert(told.report(hosts, Array(0)).contains(15))
+      assert(told.report(hosts, Array()).contains(15))
+      assert(
+        server.reports.map(server.progress) == Seq(Map("a" -> 10L, "b" -> 20L), Map("a" -> 30L), Map.empty)
+      )
+      val operator = server.reports.head.at("/operators/0")
+      assert(operator.get("operator").asText == "clicks" && operator.get("kind").asText == "source")
+      assert(operator.get("completeness").asText == "0.999" && operator.get("upstreams").isEmpty)
+      assert(operator.get("roster").elements.asScala.map(_.asText).toSeq == Seq("a", "b", "c"))
+      assert(server.reports.forall(_.get("client").asText == "query-1"))
+      assert(server.reports.forall(_.get("run").asText == "run-1"))
+      val reads = server.reports.map(_.at("/operators/0/reads").elements.asScala.map(_.asText).toSeq)
+      assert(reads.distinct == Seq(Seq("file:/logs", "odd%0A")))
+      assert(server.reports.tail.forall(!_.at("/operators/0").has("roster")))
+      server.needRoster = true
+      told.report(hosts, Array())
+      told.report(hosts, Array())
+      assert(server.reports.last.at("/operators/0").has("roster"))
+      assert(server.progress(server.reports.last) == Map("a" -> 30L, "b" -> 20L), "it has lost the hosts too")
+      val versions = server.reports.map(_.at("/operators/0/roster_version").asText)
+      // The first digits of `printf 'a\nb\nc' | sha256sum`.
+      assert(versions.distinct == Seq("ea7fb08b7a2dc461"))
+      client(server, roster = Some(Seq("c", "a", "b"))).report(hosts, Array())
+      assert(server.reports.last.at("/operators/0/roster_version").asText == versions.head)
+    }
+  }
+
+  test("away: no word, quickly; and when it is back all that has moved meanwhile") {
+    withServer { server =>
+      val told = client(server)
+      val hosts = table("a" -> 10, "b" -> 20, "c" -> 30)
+      server.low = Some(10)
+      assert(told.report(hosts, Array(0, 1, 2)).contains(10))
+      server.close()
+      val started = System.nanoTime()
+      hosts.raise(2, 40)
+      assert(told.report(hosts, Array(2)).isEmpty)
+      (1 to 50).foreach { i =>
+        hosts.raise(i % 2, 100L + i)
+        assert(told.report(hosts, Array(i % 2)).isEmpty)
+      }
+      assert(System.nanoTime() - started < 5e9)
+      server.start()
+      eventually(patient, often)(assert(told.report(hosts, Array()).contains(10)))
+      assert(server.progress(server.reports(1)) == Map("a" -> 150L, "b" -> 149L, "c" -> 40L))
+    }
+  }
+
+  test("a server that is slow, or refuses, is away") {
+    withServer { server =>
+      server.delayMs = 6000
+      val started = System.nanoTime()
+      assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
+      assert(System.nanoTime() - started < 4e9)
+      server.delayMs = 0
+      server.low = Some(1)
+      server.status = 422
+      val told = client(server)
+      assert(told.report(table("a" -> 1), Array(0)).isEmpty)
+      server.status = 200
+      eventually(patient, often)(assert(told.report(table("a" -> 1), Array()).contains(1)))
+      assert(server.progress(server.reports.last) == Map("a" -> 1L))
+    }
+  }
+
+  test("a server that stops in the middle of its answer is away, too") {
+    withServer { server =>
+      server.stopsHalfway = true
+      val started = System.nanoTime()
+      val asked = scala.concurrent.Future(client(server).report(table("a" -> 1), Array(0)))(
+        scala.concurrent.ExecutionContext.global
+      )
+      assert(scala.concurrent.Await.result(asked, scala.concurrent.duration.Duration(10, "s")).isEmpty)
+      assert(System.nanoTime() - started < 5e9)
+    }
+  }
+
+  test(
+    "names of hosts that no server takes are encoded; times before 1970 and after 2255 are at those ends"
+  ) {
+    withServer { server =>
+      val long = "h" * 201
+      val hosts = table("" -> 1, "a\nb" -> 2, "50%" -> 3, long -> 4, "old" -> -5, "odd" -> Long.MaxValue)
+      client(server, roster = Some(Seq("", "c\u0000"))).report(hosts, Array())
+      val told = server.progress(server.reports.head)
+      assert(told.keySet.forall(name => name.length <= 200 && name.nonEmpty && !name.exists(_.isControl)))
+      assert(Seq("%", "a%0Ab", "50%25", "old", "odd").map(told) == Seq(1, 2, 3, 0, (1L << 53) - 1))
+      assert(told.keySet.exists(name => name.startsWith("h" * 183 + "~") && name.length == 200))
+      val roster = server.reports.head.at("/operators/0/roster").elements.asScala.map(_.asText).toSeq
+      assert(roster == Seq("%", "c%00"))
+    }
+  }
+
+  test("somebody else reports the operator: an error by name, and not a server that is away") {
+    withServer { server =>
+      Seq("TAILRACE_WATERMARK_REPORTER_CONFLICT", "TAILRACE_WATERMARK_RUN_REPLACED").foreach { code =>
+        server.conflict = Some(code)
+        val refused = intercept[TailraceStateException](client(server).report(table("a" -> 1), Array(0)))
+        assert(refused.getCondition == code && refused.getMessage.contains("it is the other's"))
+      }
+      server.conflict = Some("another")
+      assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
+    }
+  }
+
+  test("a limit that a report exceeds is named once, however often the server is asked again") {
+    withServer { server =>
+      server.conflict = Some("")
+      val told = client(server)
+      val warnings = Warnings.of(classOf[ServerConnection].getName) {
+        eventually(patient, often) {
+          assert(told.report(table("a" -> 1), Array(0)).isEmpty)
+          assert(server.refused >= 2)
+        }
+      }
+      assert(warnings.size == 1, warnings)
+      assert(warnings.head.startsWith("TAILRACE_WATERMARK_REPORT_REFUSED: "))
+      assert(
+        warnings.head.contains("'clicks' of 'my app'") && warnings.head.contains(": it is the other's. ")
+      )
+      // Taken, and refused again later: that is news.
+      server.conflict = None
+      server.low = Some(1)
+      eventually(patient, often)(assert(told.report(table("a" -> 1), Array()).contains(1)))
+      server.conflict = Some("")
+      val again = Warnings.of(classOf[ServerConnection].getName) {
+        assert(told.report(table("a" -> 2), Array(0)).isEmpty)
+      }
+      assert(again.size == 1)
+    }
+  }
+
+  test("a server that has heard of some of the hosts doesn't decide yet") {
+    withServer { server =>
+      server.low = Some(5)
+      val many = new HostTable
+      (0 until 120000).foreach(i => many.raise(many.add(s"h$i"), i + 1L))
+      assert(client(server).report(many, Array()).contains(5))
+      val sizes = server.reports.map(server.progress(_).size)
+      assert(sizes == Seq(50000, 50000, 20000))
+      // It decides when it has the roster: not before it has all hosts.
+      assert(server.reports.map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
+      assert(server.reports.map(_.at("/operators/0/roster_version").asText).distinct.size == 1)
+      val long = new HostTable
+      (0 until 12000).foreach(i => long.raise(long.add(s"$i-" + "ö" * 400), 1L))
+      client(server).report(long, Array())
+      assert(server.reports.drop(3).map(server.progress(_).size).sum == 12000)
+      assert(server.reports.drop(3).forall(_.toString.getBytes("UTF-8").length < 8000000))
+    }
+  }
+
+  test(
+    "a server that has lost its store is told of all hosts before it gets the roster, while it asks for it"
+  ) {
+    withServer { server =>
+      val many = new HostTable
+      (0 until 60000).foreach(i => many.raise(many.add(s"h$i"), i + 1L))
+      val told = client(server, roster = Some(Seq("h0", "h59999")))
+      server.low = Some(5)
+      server.needsUntilTold = true
+      assert(told.report(many, Array()).contains(5))
+      assert(server.reports.map(server.progress(_).size) == Seq(50000, 10000))
+      assert(server.reports.map(_.at("/operators/0").has("roster")) == Seq(false, true))
+      assert(told.isKnown)
+      // Lost while it was told: it is told of all when it is back.
+      val again = client(server, roster = Some(Seq("h0", "h59999")))
+      server.forgetRoster()
+      server.failAfter(1)
+      assert(again.report(many, Array()).isEmpty && !again.isKnown)
+      eventually(patient, often)(assert(again.report(many, Array()).contains(5)))
+      assert(server.reports.drop(2).map(server.progress(_).size) == Seq(50000, 50000, 10000))
+      assert(server.reports.drop(2).map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
+      // Lost: the next request meets it, and the one after that tells all.
+      server.forgetRoster()
+      told.report(many, Array(3)): Unit
+      told.report(many, Array()): Unit
+      assert(server.reports.drop(5).map(server.progress(_).size) == Seq(1, 50000, 10000))
+      assert(server.reports.drop(5).map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
+    }
+  }
+
+  test(
+    "a reporter that says nothing else says that it lives, and when its query ends, that; each new warning once"
+  ) {
+    withServer { server =>
+      val settings = ServerSettings(server.url, "my app", "clicks", None)
+      @volatile var runs = true
+      server.warnings = Seq("look here")
+      Reporter.remember(new Reporter(settings, "query-1", "run-1", () => runs, restMs = 300)).start()
+      eventually(patient, often)(assert(server.others.size >= 2))
+      assert(server.others.forall(r => r.get("run").asText == "run-1" && !r.has("leaving")))
+      runs = false
+      eventually(patient, often)(assert(server.others.last.path("leaving").asBoolean))
+      assert(server.others.count(_.has("leaving")) == 1)
+    }
+  }
+
+  test("silence is for the server to judge") {
+    withServer { server =>
+      val told = client(server, idleAfterMs = Some(5))
+      server.idleHosts = Seq("b", "c")
+      told.report(table("a" -> 1), Array(0))
+      assert(server.reports.head.at("/operators/0/idle_after").asLong == 5000)
+      assert(told.idleHosts == 2)
+      server.idleHosts = Nil
+      told.report(table("a" -> 1), Array(0))
+      assert(told.idleHosts == 0)
+    }
+  }
+
+  test("the token is shown") {
+    withServer { server =>
+      server.token = "secret"
+      server.low = Some(7)
+      assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
+      assert(client(server, Some("secret")).report(table("a" -> 1), Array(0)).contains(7))
+    }
+  }
+}

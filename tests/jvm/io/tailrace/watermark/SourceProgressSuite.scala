@@ -1,0 +1,185 @@
+package io.tailrace.watermark
+
+import org.scalacheck.Gen
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
+
+final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
+  override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
+    PropertyCheckConfiguration(minSuccessful = 200)
+
+  private def share(text: String): Completeness = Completeness.parse(text).get
+
+  private def seen(times: (String, Long)*): HostTable = {
+    val table = new HostTable
+    times.foreach { case (name, time) => table.raise(table.add(name), time) }
+    table
+  }
+
+  private def read(askedMs: Long, hasNew: Boolean = true): BatchInput =
+    BatchInput(askedMs, hasNew, hasUnread = false)
+
+  private def source(
+      completeness: String = "100%",
+      roster: Option[Seq[String]] = None,
+      idleAfterMs: Option[Long] = None
+  ): SourceProgress = new SourceProgress(share(completeness), roster, idleAfterMs)
+
+  test("the example of the header") {
+    val progress = source("75%", Some(Seq("a", "b", "c", "d")))
+    progress.advance(seen("a" -> 1207, "b" -> 1205), read(0))
+    assert(progress.low == HostTable.Never)
+    progress.advance(seen("c" -> 1209), read(0))
+    assert(progress.low == 1205)
+    progress.advance(seen("d" -> 1100), read(0))
+    assert(progress.low == 1205)
+  }
+
+  private val steps: Gen[List[(String, Long)]] =
+    Gen.listOf(for { h <- Gen.choose(0, 30); t <- Gen.choose(-50L, 1000L) } yield h.toString -> t)
+
+  test("it is the (allowed + 1)-th smallest of the hosts, and never goes back") {
+    forAll(
+      steps,
+      Gen.oneOf("100%", "99.9%", "90%", "50%", "1%"),
+      Gen.oneOf(Gen.const(None), Gen.some(Gen.choose(1, 40)))
+    ) { (input, completeness, rosterSize) =>
+      val roster = rosterSize.map(n => (0 until n).map(_.toString))
+      val progress = source(completeness, roster)
+      var known = roster.fold(Map.empty[String, Long])(_.map(_ -> HostTable.Never).toMap)
+      var expected = HostTable.Never
+      input.grouped(3).foreach { batch =>
+        progress.advance(seen(batch: _*), read(0))
+        batch.filter(s => roster.forall(_.contains(s._1))).foreach { case (name, time) =>
+          known += name -> Math.max(time, known.getOrElse(name, HostTable.Never))
+        }
+        if (known.nonEmpty) {
+          val rank = share(completeness).allowed(known.size)
+          expected = Math.max(expected, known.values.toSeq.sorted.apply(rank))
+        }
+        assert(progress.low == expected)
+      }
+    }
+  }
+
+  test("reports may come in any order and any number of times") {
+    forAll(steps, Gen.choose(0, 1000)) { (input, seed) =>
+      val once = source("90%")
+      once.advance(seen(input: _*), read(0))
+      val again = source("90%")
+      val shuffled = new scala.util.Random(seed).shuffle(input ++ input)
+      again.advance(seen(shuffled: _*), read(0))
+      assert(again.low == once.low)
+    }
+  }
+
+  test("a silent host stops counting, by name, and counts again when it is back") {
+    val progress = source(roster = Some(Seq("a", "b")), idleAfterMs = Some(80))
+    progress.advance(seen("a" -> 10), read(0))
+    (1 to 7).foreach(i => assert(progress.advance(seen("a" -> 10), read(i * 10L)).silent == Nil))
+    assert(progress.low == HostTable.Never)
+    val advance = progress.advance(seen("a" -> 20), read(80))
+    assert(advance.silent == Seq("b") && progress.low == 20)
+    assert(progress.advance(seen("a" -> 30), read(90)).silent == Nil)
+    assert(progress.low == 30)
+    assert(progress.report(5).expected == 1 && progress.report(5).idle == 1)
+    val back = progress.advance(seen("b" -> 5, "a" -> 40), read(95))
+    assert(back.back == Seq("b") && progress.low == 30)
+    progress.advance(seen("b" -> 35), read(100))
+    assert(progress.low == 35)
+  }
+
+  test("when nobody is heard of any more, nobody is silent: however long, and whatever the clock does") {
+    val progress = source(idleAfterMs = Some(80))
+    progress.advance(seen("a" -> 10, "b" -> 5), read(0))
+    (1 to 100).foreach { i =>
+      assert(progress.advance(seen(), read(i * 1000L, hasNew = false)).silent == Nil)
+    }
+    // The night is over, and a is the first to speak.
+    assert(progress.advance(seen("a" -> 20), read(200000)).silent == Nil)
+    assert(progress.low == 5)
+  }
+
+  test("while rows are unread nobody is silent whose they may be") {
+    val progress = source(idleAfterMs = Some(80))
+    progress.advance(seen("a" -> 10, "b" -> 5), read(0))
+    (1 to 50).foreach { i =>
+      val backlog = BatchInput(i * 10L, hasNew = true, hasUnread = true)
+      assert(progress.advance(seen("a" -> (10L + i)), backlog).silent == Nil)
+    }
+    assert(progress.low == 5)
+    val silent = (51 to 60).flatMap(i => progress.advance(seen("a" -> (10L + i)), read(i * 10L)).silent)
+    assert(silent == Seq("b"))
+  }
+
+  test("rows of another source count as somebody's") {
+    val progress = source(roster = Some(Seq("a")), idleAfterMs = Some(80))
+    val silent = (0 to 10).flatMap(i => progress.advance(seen(), read(i * 10L)).silent)
+    assert(silent == Seq("a"))
+  }
+
+  private val week = SourceProgress.GoneAfter
+
+  private def names(of: HostTable): Set[String] = (0 until of.size).map(of.name).toSet
+
+  test(
+    "hosts that are gone are forgotten: silent, in no roster, and a week behind; their rows ahead of the clock are not"
+  ) {
+    val progress = source(idleAfterMs = Some(80))
+    val pods = seen((1 to 20).map(i => s"pod-$i" -> (if (i > 15) week else 5L)) :+ ("a" -> week): _*)
+    pods.addFuture(0, 3)
+    progress.advance(pods, read(0))
+    assert(progress.forget(all = false).isEmpty, "nobody is silent")
+    (1 to 10).foreach(i => progress.advance(seen("a" -> (week + i)), read(i * 10L)))
+    assert(progress.low == week + 10)
+    val numbers = progress.forget(all = false).get
+    assert(names(progress.table) == (16 to 20).map(i => s"pod-$i").toSet + "a")
+    assert(numbers.count(_ < 0) == 15 && progress.table.name(numbers(20)) == "a")
+    assert(progress.report(1).idle == 5 && progress.report(1).future == 3 && progress.futureOfForgotten == 3)
+    assert(progress.forget(all = false).isEmpty)
+    // As a new one: it counts, and the watermark stays.
+    progress.advance(seen("pod-1" -> 7, "a" -> (week + 20)), read(110))
+    assert(progress.report(1).slowest == Seq("pod-1" -> 7) && progress.low == week + 10)
+  }
+
+  test("who is in the roster is never forgotten, others are, with a server too") {
+    val progress = source(roster = Some(Seq("a", "b")), completeness = "50%")
+    progress.advance(seen("a" -> 2 * week, "old" -> 1, "new" -> 2 * week), read(0))
+    assert(progress.low == 2 * week)
+    assert(progress.forget(all = false).isDefined)
+    assert(names(progress.table) == Set("a", "b", "new"))
+    val served = source()
+    served.advance(seen("a" -> 2 * week, "b" -> 1, "c" -> 2), read(0), moving = false)
+    assert(served.forget(all = true).isEmpty, "there is no watermark")
+    served.restore(2 * week)
+    assert(served.forget(all = true).isDefined && names(served.table) == Set("a"))
+  }
+
+  test("the report: who counts, who has passed, who is last") {
+    val progress = source("60%", Some((1 to 5).map(i => s"h$i")))
+    progress.advance(seen("h1" -> 50, "h2" -> 40, "h3" -> 30, "h4" -> 20, "other" -> 1), read(0))
+    assert(progress.low == 30)
+    val report = progress.report(3)
+    assert(report.expected == 5 && report.passed == 3)
+    assert(report.slowest == Seq("h5" -> HostTable.Never, "h4" -> 20, "h3" -> 30))
+    assert(source().report(3) == ProgressReport(0, 0, 0, 0, Nil))
+  }
+
+  test("a million hosts") {
+    val table = new HostTable
+    (0 until 1000000).foreach(i => table.raise(table.add(s"log-$i.dc1"), i.toLong))
+    assert(table.size == 1000000 && table.time(table.find("log-777777.dc1")) == 777777)
+    assert(table.find("log-1000000.dc1") == -1)
+    val progress = source("99.9%")
+    progress.advance(table, read(0))
+    assert(progress.low == 1000)
+    assert(progress.report(2).slowest == Seq("log-0.dc1" -> 0, "log-1.dc1" -> 1))
+  }
+
+  test("the k-th smallest of any numbers") {
+    forAll(Gen.nonEmptyListOf(Gen.choose(-20L, 20L)), Gen.choose(0, 1000)) { (numbers, pick) =>
+      val rank = pick % numbers.size
+      assert(Smallest.at(numbers.toArray, rank) == numbers.sorted.apply(rank))
+    }
+  }
+}

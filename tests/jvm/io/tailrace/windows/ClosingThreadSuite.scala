@@ -1,0 +1,53 @@
+package io.tailrace.windows
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+import io.tailrace.common.{OnFuture, TailraceStateException}
+import io.tailrace.testkit.{TempDirectory, WatermarkServerStub}
+import io.tailrace.watermark.{Completeness, ProgressSettings, Reporter, ServerSettings}
+
+final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
+  private val patient = timeout(Span(20, Seconds))
+  private val often = interval(Span(50, Millis))
+
+  test("a server that refuses the query is asked once, and again by the next batch, before its rows land") {
+    val server = new WatermarkServerStub().start()
+    @volatile var runs = true
+    try {
+      val at = ServerSettings(server.url, "my app", "windows", None)
+      val path = new Path(directory.toURI)
+      val settings = LandingSettings(
+        path.toString,
+        Windows(10, 0),
+        "w",
+        10,
+        Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, OnFuture.Clamp, None)),
+        Some(SinkServer(at, Seq("clicks"), ofSources = true, isGiven = false))
+      )
+      val folder = LandingFolders.open(path, settings, new Configuration, () => false)
+      val reporter = new Reporter(at, "query-1", "run-1", () => runs)
+      val closer = new WindowCloser(folder, settings, () => Some(reporter))
+      folder.begin("query-1", 0)
+      closer.begin()
+      new ClosingThread(path, closer, () => runs, everyMs = 50).start()
+      eventually(patient, often)(assert(server.reports.size > 3))
+      server.conflict = Some("TAILRACE_WATERMARK_RUN_REPLACED")
+      eventually(patient, often)(assert(server.refused == 1))
+      Thread.sleep(1000)
+      assert(server.refused == 1)
+      val error = intercept[TailraceStateException](closer.begin())
+      assert(error.getCondition == "TAILRACE_WATERMARK_RUN_REPLACED" && server.refused == 2)
+      server.conflict = None
+      closer.begin()
+      val told = server.reports.size
+      eventually(patient, often)(assert(server.reports.size > told + 3))
+    } finally {
+      runs = false
+      server.close()
+    }
+  }
+}

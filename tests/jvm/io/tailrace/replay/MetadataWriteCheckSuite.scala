@@ -132,6 +132,23 @@ final class MetadataWriteCheckSuite extends SparkSuite {
     start(own.select(key(), $"word"))
   }
 
+  test("each branch of a union below the metadata is looked at") {
+    def other(partition: Column) = input.withColumn("partition", partition)
+    refused("SHARED", keyed(input.union(input)))
+    refused("SHARED", keyed(input.where("partition = 0").union(input.where("partition = 1"))))
+    refused("ORDER", keyed(input.union(other($"partition" + 100).repartition(4))))
+    refused(
+      "SHARED",
+      keyed(input.union(other($"partition" + 100).withColumn("value", explode(array($"value")))))
+    )
+    start(keyed(input.union(other($"partition" + 100))))
+    start(keyed(input.union(other($"partition" + 100).repartition(3, $"partition"))))
+    val named = (name: Long) => input.withColumn("producer", lit(name))
+    val byColumn = call_function("stream_metadata", $"producer", $"partition", $"offset").as("key")
+    start(named(1).union(named(2)).select(byColumn, $"value"))
+    refused("SHARED", named(1).union(named(1)).select(byColumn, $"value"))
+  }
+
   test("a merge beyond a micro-batch is refused") {
     val merged = keyed().groupBy("partition").agg(call_function("merge_stream_metadata", $"key").as("key"))
     refused("MERGE", merged, "update")

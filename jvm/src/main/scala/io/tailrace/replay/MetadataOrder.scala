@@ -16,8 +16,12 @@ private[replay] final class MetadataOrder(origin: MetadataOrigin) {
   /** What says which source partition a row is of. */
   val partition: AttributeSet = {
     val topics = origin.below.lastOption.toSeq.flatMap(_.output.filter(_.name == "topic"))
-    val made = MetadataOrigin.resolved(origin.metadata.partition, origin.input)
-    AttributeSet(made.references ++ topics)
+    // Above a union by its columns, below it by the branch's.
+    val made = Seq(
+      MetadataOrigin.resolved(origin.metadata.partition, origin.input),
+      origin.resolved(origin.metadata.partition)
+    )
+    AttributeSet(made.flatMap(_.references) ++ topics)
   }
 
   /** @return what brings them out of order, in a user's words */

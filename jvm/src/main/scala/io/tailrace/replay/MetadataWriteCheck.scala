@@ -1,7 +1,7 @@
 package io.tailrace.replay
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, ExprId, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Generate, LogicalPlan, Union}
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.tailrace.SparkPlans
@@ -23,7 +23,7 @@ private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
 
   private def of(write: WriteToStreamStatement, origins: Seq[MetadataOrigin]): Seq[Throwable] = {
     val query = write.inputQuery
-    merges(query) ++ unions(query) ++ origins.flatMap { origin =>
+    merges(query) ++ unions(query) ++ branches(origins) ++ origins.flatMap { origin =>
       val order = new MetadataOrder(origin)
       order.broken.map(MetadataErrors.order).toSeq ++ shared(origin) ++
         (if (KafkaRead.isKafka(write.sink)) spread(query, order) else Nil)
@@ -46,6 +46,35 @@ private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
         MetadataErrors.shared("two branches of a union have the same producer id", "stream")
     }
 
+  /** Two branches of a union below the node that makes the metadata. */
+  private def branches(origins: Seq[MetadataOrigin]): Seq[Throwable] =
+    origins
+      .groupBy(origin => (origin.metadata, origin.input))
+      .values
+      .flatMap(_.combinations(2))
+      .collect {
+        case Seq(one, other) if names(one) == names(other) && !readOtherTopics(one, other) =>
+          MetadataErrors.shared("two branches of a union have the same producer id", "stream")
+      }
+      .toSeq
+
+  /** What tells an origin's records apart from those of others, but for the offset: columns by their names. */
+  private def names(origin: MetadataOrigin): Seq[String] =
+    Seq(origin.metadata.producerId, origin.metadata.partition).map { expression =>
+      origin
+        .resolved(expression)
+        .transform { case a: Attribute => AttributeReference(a.name, a.dataType)(ExprId(0)) }
+        .canonicalized
+        .sql
+    }
+
+  private def readOtherTopics(one: MetadataOrigin, other: MetadataOrigin): Boolean =
+    Seq(one, other).forall(namesTopic) && (Seq(one, other).map(_.below.last) match {
+      case Seq(KafkaRead(a), KafkaRead(b)) =>
+        (for { of <- a.topics; others <- b.topics } yield of.intersect(others).isEmpty).getOrElse(false)
+      case _ => false
+    })
+
   private def pid(origin: MetadataOrigin): Expression =
     MetadataOrigin.resolved(origin.metadata.producerId, origin.input).canonicalized
 
@@ -67,7 +96,7 @@ private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
 
   private def namesTopic(origin: MetadataOrigin): Boolean =
     Seq(origin.metadata.producerId, origin.metadata.partition)
-      .flatMap(MetadataOrigin.resolved(_, origin.input).references)
+      .flatMap(origin.resolved(_).references)
       .exists(_.name == "topic")
 
   /** Whether the sink is told a partition, the same for all rows of a source partition. */

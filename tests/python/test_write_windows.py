@@ -19,11 +19,12 @@ import tailrace
 from watermark_servers import running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from watermark_servers import ServerProcess
 
@@ -308,6 +309,26 @@ def test_a_query_stays_with_its_folder_wherever_that_is(spark: SparkSession, tmp
     logs.land()
     assert (logs.marker(10) or {}).get("rows") == 2
     assert logs.rows(name(10)) == 2
+
+
+def test_the_rows_go_to_no_other_sink(spark: SparkSession, tmp_path: Path) -> None:
+    logs = Logs(spark, tmp_path)
+
+    def started(change: Callable[[DataStreamWriter], DataStreamWriter], path: str | None = None) -> None:
+        writer = tailrace.write_windows(logs.waiting(), str(logs.out), "at", window="10 seconds")
+        change(writer).option("checkpointLocation", str(tmp_path / "other")).start(path)
+
+    for change, path in (
+        (lambda w: w.format("parquet"), str(tmp_path / "elsewhere")),
+        (lambda w: w.format("noop"), None),
+        (lambda w: w.foreachBatch(lambda _frame, _batch: None), None),
+        (lambda w: w, str(tmp_path / "elsewhere")),
+        (lambda w: w.option("path", str(tmp_path / "elsewhere")), None),
+    ):
+        with pytest.raises(Exception, match="TAILRACE_WATERMARK_WINDOWS_SINK"):
+            started(change, path)
+    assert not list(tmp_path.glob("elsewhere/*.parquet"))
+    started(lambda w: w, str(logs.out))
 
 
 def test_a_time_that_no_watermark_is_on_is_refused(spark: SparkSession, tmp_path: Path) -> None:

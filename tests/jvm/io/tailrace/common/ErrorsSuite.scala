@@ -115,6 +115,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_COLUMN_TYPE" -> Errors.watermarkColumnType("host", "C", "INT", "STRING"),
     "TAILRACE_WATERMARK_FUTURE" -> Errors.watermarkFuture("H", 1, 0),
     "TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING" -> WatermarkErrors.futureLimitMissing("fail"),
+    "TAILRACE_WATERMARK_WINDOWS_SINK" -> WatermarkErrors.windowsSink("F", "S"),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
     "TAILRACE_WATERMARK_NAME_EXISTS" -> WatermarkErrors.nameExists("N"),
     "TAILRACE_WATERMARK_OPERATOR_EXISTS" -> WatermarkErrors.operatorExists("O", "A"),

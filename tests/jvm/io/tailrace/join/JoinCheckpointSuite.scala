@@ -52,8 +52,8 @@ class JoinCheckpointSuite extends SparkSuite {
 
   test("another window is refused, with old and new") {
     checkIncompatible(query(window.copy(after = "11 seconds", before = "1 second"))(sameLeft))(
-      "`after` was '10000000 microseconds' and is now '11000000 microseconds'",
-      "`before` was '0 microseconds' and is now '1000000 microseconds'"
+      "`after` was '10 s' and is now '11 s'",
+      "`before` was '0 s' and is now '1 s'"
     )
   }
 

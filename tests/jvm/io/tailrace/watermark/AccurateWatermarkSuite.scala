@@ -9,6 +9,7 @@ import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace
+import io.tailrace.common.TailraceConf
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
 
@@ -139,7 +140,11 @@ final class AccurateWatermarkSuite extends SparkSuite {
       java.nio.file.Files.delete(newest.toPath)
       stream.start()
       intercept[Exception](stream.streaming.processAllAvailable())
-      assert(failureOf(stream.streaming)._1 == "TAILRACE_STATE_FILE_MISSING")
+      assert(failureOf(stream.streaming)._1 == "TAILRACE_WATERMARK_PROGRESS_MISSING")
+      withConf(TailraceConf.WatermarkBeginAnew.key -> true) {
+        stream.start()
+        stream.add(logged("a" -> 4, "b" -> 4))
+      }
     }
   }
 

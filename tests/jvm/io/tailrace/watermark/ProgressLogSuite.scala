@@ -46,10 +46,23 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     assert(log(beginsAnew = true).load(7, new HostTable).isEmpty)
   }
 
-  test("that a source may begin anew doesn't hide that one of its files is gone") {
-    val writer = log
-    writer.write(0, None, state(1), table("a" -> 1), Array(0), 0)
-    refused("TAILRACE_STATE_FILE_MISSING")(log(beginsAnew = true).load(2, new HostTable))
+  test(
+    "a source of which a file is gone begins anew if the user says so, and goes on from what it writes then"
+  ) {
+    log.write(0, None, state(1), table("a" -> 1), Array(0), 0)
+    refused("TAILRACE_WATERMARK_PROGRESS_MISSING")(loaded(2))
+    val anew = log(beginsAnew = true)
+    assert(anew.load(2, new HostTable).isEmpty)
+    anew.write(2, None, state(1), table("b" -> 5), Array(0), 0)
+    assert(loaded(3)._2 == Map("b" -> (5L, 0L)))
+  }
+
+  test("that a source may begin anew doesn't hide that one of its files is damaged") {
+    log.write(0, None, state(1), table("a" -> 1), Array(0), 0)
+    val file = new File(directory, "0.snapshot").toPath
+    val bytes = Files.readAllBytes(file)
+    Files.write(file, bytes.take(bytes.length / 2))
+    refused("TAILRACE_STATE_FILE_CORRUPT")(log(beginsAnew = true).load(1, new HostTable))
   }
 
   test("a file of another batch isn't believed, whatever lies in its place") {
@@ -135,10 +148,10 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
       refused("TAILRACE_STATE_FILE_CORRUPT")(loaded(2))
     }
     Files.delete(snapshot)
-    refused("TAILRACE_STATE_FILE_MISSING")(loaded(2))
+    refused("TAILRACE_WATERMARK_PROGRESS_MISSING")(loaded(2))
     Files.write(snapshot, bytes)
     Files.delete(new File(directory, "1.delta").toPath)
-    refused("TAILRACE_STATE_FILE_MISSING")(loaded(2))
+    refused("TAILRACE_WATERMARK_PROGRESS_MISSING")(loaded(2))
   }
 
   private val hosts = {

@@ -29,4 +29,21 @@ private[tailrace] object Durations {
       val days = Math.multiplyExact(interval.days.toLong, DateTimeConstants.MICROS_PER_DAY)
       if (interval.months != 0) None else Some(Math.addExact(days, interval.microseconds))
     } catch { case NonFatal(_) => None }
+
+  private val Units = Seq(
+    "d" -> 86400L * 1000 * 1000,
+    "h" -> 3600L * 1000 * 1000,
+    "min" -> 60L * 1000 * 1000,
+    "s" -> 1000L * 1000,
+    "ms" -> 1000L,
+    "us" -> 1L
+  )
+
+  /** Microseconds as people write them: 1 h 30 min. */
+  def text(micros: Long): String = {
+    val (_, parts) = Units.foldLeft((micros, Vector.empty[String])) { case ((rest, parts), (unit, length)) =>
+      (rest % length, if (rest < length) parts else parts :+ s"${rest / length} $unit")
+    }
+    if (parts.isEmpty) "0 s" else parts.mkString(" ")
+  }
 }

@@ -12,7 +12,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
-import io.tailrace.common.Errors
+import io.tailrace.common.{Durations, Errors}
 
 /** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
   * at every start. The layout is in `jvm/docs/formats.md`.
@@ -23,6 +23,7 @@ final case class JoinCheckpoint(format: Int, settings: Map[String, String])
 
 object JoinCheckpoint {
   private val Format = 1
+  private val Micros = """(\d+) microseconds""".r
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
   /** @param directory of the operator in the checkpoint */
@@ -65,10 +66,16 @@ object JoinCheckpoint {
       val names = before.settings.keySet ++ now.settings.keySet -- unknown
       val changes = names.toSeq.sorted.flatMap { name =>
         val (was, is) = (before.settings.getOrElse(name, "unset"), now.settings.getOrElse(name, "unset"))
-        if (was == is) None else Some(s"`$name` was '$was' and is now '$is'")
+        if (was == is) None else Some(s"`$name` was '${shown(was)}' and is now '${shown(is)}'")
       }
       if (changes.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, changes)
     }
+  }
+
+  /** Durations are kept in microseconds, which nobody reads. */
+  private def shown(setting: String): String = setting match {
+    case Micros(count) if count.length < 19 => Durations.text(count.toLong)
+    case other => other
   }
 
   private def write(files: CheckpointFileManager, path: Path, content: JoinCheckpoint): Unit =

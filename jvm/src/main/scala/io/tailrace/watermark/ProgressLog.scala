@@ -19,7 +19,7 @@ import io.tailrace.common.Errors
   * The driver writes a batch's file when its tasks have ended, before Spark's commit log says that the batch is done. A
   * batch that runs again begins with the file of the one before it, and replaces its own.
   *
-  * @param beginsAnew whether a source that has no files in a query that has run begins with nothing, as one that is new there
+  * @param beginsAnew whether a source whose files are missing in a query that has run begins with nothing, as one that is new there
   */
 final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._
@@ -29,42 +29,45 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
 
   /** Reads what `batch` begins with into a table.
     *
-    * @return none if the source is new in the query
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED,
-    *                                                   TAILRACE_WATERMARK_PROGRESS_MISSING if there are none at all
+    * @return none if the source is new in the query, or begins anew
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED,
+    *                                                   TAILRACE_WATERMARK_PROGRESS_MISSING if there is no file, or not all
     */
   def load(batch: Long, into: HostTable): Option[ProgressFile] = {
     val (earlier, abandoned) = names().partition(_._1 < batch)
     // An attempt at the batch that died may have left the other kind of file.
     abandoned.values.foreach(name => files.delete(new Path(directory, name)))
-    if (earlier.isEmpty) {
-      if (batch > 0) {
-        if (!beginsAnew) throw WatermarkErrors.progressMissing(directory.toString, batch)
-        logWarning(
-          s"TAILRACE_WATERMARK_BEGINS: no progress of hosts in $directory before batch $batch: it counts from here"
-        )
+    if (earlier.isEmpty && batch == 0) None
+    else
+      chain(earlier, batch - 1) match {
+        case Right(parts) =>
+          sinceSnapshot = parts.size - 1
+          // The newest first: its hosts are the further ones, and those of the others can only be behind.
+          parts.reverse.foreach(_.decode(into))
+          Some(parts.head.decode(new HostTable))
+        case Left(missing) =>
+          val place = if (earlier.isEmpty) directory.toString else missing
+          if (!beginsAnew) throw WatermarkErrors.progressMissing(place, batch)
+          logWarning(
+            s"TAILRACE_WATERMARK_BEGINS: the progress of hosts before batch $batch is missing at $place: it counts from here"
+          )
+          None
       }
-      None
-    } else {
-      val parts = chain(earlier, batch - 1)
-      sinceSnapshot = parts.size - 1
-      // The newest first: its hosts are the further ones, and those of the others can only be behind.
-      parts.reverse.foreach(_.decode(into))
-      Some(parts.head.decode(new HostTable))
-    }
   }
 
-  /** The files from a batch back to the snapshot that they add to. */
-  private def chain(known: Map[Long, String], batch: Long): Seq[Part] = {
+  /** The files from a batch back to the snapshot that they add to, or the one that is missing. */
+  private def chain(known: Map[Long, String], batch: Long): Either[String, Seq[Part]] = {
     val file = new Path(directory, known.getOrElse(batch, s"$batch$Delta"))
-    val bytes =
-      try DurableFile.read(files, file)
-      catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, batch + 1, e) }
-    val own = Part(file.toString, place(batch), bytes)
-    val previous = own.decode(new HostTable).previous
-    if (previous < 0) Seq(own)
-    else if (previous < batch) own +: chain(known, previous)
-    else throw Errors.stateFileCorrupt(file.toString, s"it adds to the later batch $previous")
+    val read =
+      try Right(DurableFile.read(files, file))
+      catch { case _: FileNotFoundException => Left(file.toString) }
+    read.flatMap { bytes =>
+      val own = Part(file.toString, place(batch), bytes)
+      val previous = own.decode(new HostTable).previous
+      if (previous < 0) Right(Seq(own))
+      else if (previous < batch) chain(known, previous).map(own +: _)
+      else throw Errors.stateFileCorrupt(file.toString, s"it adds to the later batch $previous")
+    }
   }
 
   /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later.

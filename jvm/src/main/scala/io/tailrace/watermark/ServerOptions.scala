@@ -43,7 +43,7 @@ private[tailrace] final case class ServerOptions(
     val parsed =
       try new URI(url)
       catch { case _: URISyntaxException => new URI("") }
-    val shown = if (url.contains('@')) "not shown here" else url
+    val shown = if (url.exists("@?#".contains(_))) "not shown here" else url
     val isAddress = Seq("http", "https").contains(parsed.getScheme) && parsed.getHost != null &&
       parsed.getUserInfo == null && Seq("", "/").contains(parsed.getRawPath) && parsed.getRawQuery == null &&
       parsed.getRawFragment == null && (parsed.getPort == -1 || parsed.getPort > 0 && parsed.getPort < 65536)

@@ -5,7 +5,9 @@ import io.tailrace.common.Errors.{refuse, stateError}
 /** The errors of watermarks that run, of what they keep, and of what a server says, as [[Errors]] has the others'. */
 object WatermarkErrors {
 
-  /** @param batch that needs it */
+  /** @param directory or the file of it that is missing
+    * @param batch     that needs it
+    */
   def progressMissing(directory: String, batch: Long): Throwable =
     stateError(
       "TAILRACE_WATERMARK_PROGRESS_MISSING",
@@ -67,4 +69,8 @@ object WatermarkErrors {
     )
 
   def nameExists(name: String): Throwable = refuse("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> name)
+
+  /** @param sink that the query would write to */
+  def windowsSink(folder: String, sink: String): Throwable =
+    refuse("TAILRACE_WATERMARK_WINDOWS_SINK", "folder" -> folder, "sink" -> sink)
 }

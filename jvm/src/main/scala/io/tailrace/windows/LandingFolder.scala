@@ -8,7 +8,7 @@ import scala.collection.immutable.TreeMap
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Durations, Errors}
 import io.tailrace.watermark.WatermarkErrors
 
 /** A file that a task has written.
@@ -96,7 +96,8 @@ final class LandingFolder private[windows] (
   private def checkSettings(folder: FolderFile): Unit = {
     val wanted = settingsOf(folder.queryId, folder.since)
     if (!folder.hasWindowsOf(wanted)) {
-      def told(f: FolderFile) = s"windows of ${f.width} microseconds from ${f.offset}, named ${f.into}"
+      def told(f: FolderFile) =
+        s"windows of ${Durations.text(f.width)} from ${Durations.text(f.offset)} on, named ${f.into}"
       throw Errors.windowsFolder(path.toString, s"it has ${told(folder)}, and not ${told(wanted)}")
     }
   }

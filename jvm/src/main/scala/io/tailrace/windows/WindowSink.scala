@@ -14,7 +14,7 @@ import org.apache.spark.sql.{DataFrame, SQLContext}
 
 import io.tailrace.common.Errors
 import io.tailrace.driver.ReportingSink
-import io.tailrace.watermark.{Reporter, Reporters}
+import io.tailrace.watermark.{Reporter, Reporters, WatermarkErrors}
 
 /** Makes the sink of `tailrace.write_windows`: the format that its writer names. */
 final class WindowSinkProvider extends StreamSinkProvider {
@@ -28,6 +28,11 @@ final class WindowSinkProvider extends StreamSinkProvider {
     if (!SparkPlans.isAppend(outputMode))
       throw Errors.watermarkOptionInvalid("outputMode", outputMode.toString, "append")
     val session = context.sparkSession.asInstanceOf[SparkSession]
+    parameters.get("path").foreach { path =>
+      val wanted = new Path(path)
+      val qualified = wanted.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(wanted)
+      if (qualified != new Path(settings.path)) throw WatermarkErrors.windowsSink(settings.path, path)
+    }
     new WindowSink(session, settings, partitionColumns, parameters - LandingSettings.Key)
   }
 }

@@ -8,6 +8,7 @@ val tailraceVersion = {
 }
 
 ThisBuild / organization := "io.tailrace"
+ThisBuild / licenses := Seq(License.Apache2)
 ThisBuild / version := tailraceVersion
 ThisBuild / scalaVersion := Versions.scala
 ThisBuild / scalacOptions ++= Seq(

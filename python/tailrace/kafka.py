@@ -105,7 +105,7 @@ class KafkaBroker:
             values: one of each record; a text is written as UTF-8, None as Kafka's null.
             keys: one for each value; without them records have none.
             partitions: one for each value, or one for all; None leaves it to Kafka's producer: by the key, or
-                spread over the topic's partitions.
+                without keys a partition at a time, which may be one for all records of a call.
             headers: names and values for each value.
 
         Raises:

@@ -73,7 +73,9 @@ def recursively(
     `max_depth`, `max_rows` and `on_limit` may be changed when a query is started again: the new values
     hold for rows that are on their way, too. `path_columns` and `on_cycle`, and `max_depth` or
     `depth_column` where there was neither, change what a row on its way consists of: while there are such
-    rows the query ends with TAILRACE_RECURSION_SCHEMA_CHANGED.
+    rows the query ends with TAILRACE_RECURSION_SCHEMA_CHANGED. If `op` has a join of streams or another
+    operator with state, its rows in the state count too, and Spark is the first to refuse them
+    (STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE): start with a new checkpoint.
 
     Random functions in `op` (`rand`, `uuid`, `shuffle`, `sample`) give other values at each hop, in each
     micro-batch, and in a batch that runs again after a failure, as everywhere in Spark's streams; in a batch
@@ -82,10 +84,10 @@ def recursively(
     takes a micro-batch: `where(rand() < fraction)` isn't.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with another
-    `name`: that name): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a limit, `cycles`,
-    and `hops`: `hop`, `rows` and `ms` of each, the first hundred. In the mode "feedback" `ms` is the time of
-    the longest task as a whole, and all rows are of hop 1 unless `max_depth` or `depth_column` has them
-    counted.
+    `name`: `"tailrace.<name>"`): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a
+    limit, `cycles`, and `hops`: `hop`, `rows` and `ms` of each, the first hundred. In the mode "feedback"
+    `ms` is the time of the longest task as a whole, and all rows are of hop 1 unless `max_depth` or
+    `depth_column` has them counted.
 
     Args:
         frame: a stream; or a batch frame, if `op` has no state.

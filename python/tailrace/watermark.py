@@ -93,7 +93,8 @@ def accurate_watermark(
         name: of the source in the checkpoint, never to be changed; two accurate watermarks of one query need
             two names. The query's progress has the numbers of the source under it, in `observedMetrics`:
             `hosts` that count, `passed`, `idle`, `low_watermark`, `late_rows` of the last micro-batch,
-            `future_rows`, and the `slowest` hosts.
+            which were behind the watermark that its operators drop late rows by, the one before the
+            batch; `future_rows` since the query began; and the `slowest` hosts.
 
     Returns:
         A frame with the same columns, and `future` if rows are diverted.

@@ -37,7 +37,7 @@ SCHEDULES = int(os.environ.get("TAILRACE_SCHEDULES", "700"))
 SEED = int(os.environ.get("TAILRACE_SEED", "1"))
 HOSTS = ["h0", "h1", "h2"]
 PARTS = ["kafka:k/t/0", "kafka:k/t/1", "kafka:k/t/2", "kafka:k/t"]
-LIMITS = Limits()
+LIMITS = Limits(apps=max(1_000, SCHEDULES))
 JUMPS = [n * SECOND for n in (-3_600, -90, 0, 90, 3_600)]
 
 

@@ -30,8 +30,8 @@ final class MarkTable(val disorder: Int) {
   private var used = 0
   private var slots = emptySlots(capacity)
   private var pids = new Array[Long](capacity)
-  private var partitions = new Array[Int](capacity)
-  private var homeNumbers = new Array[Int](capacity)
+  // The source's partition, and the home: who looks an origin up has read both.
+  private var places = new Array[Long](capacity)
   private var marks = new Array[Long](capacity)
   private var gapCounts = new Array[Long](capacity)
   private var seenMs = new Array[Long](capacity)
@@ -41,14 +41,14 @@ final class MarkTable(val disorder: Int) {
   /** Entries are numbered from 0 in the order in which they were added. */
   def size: Int = used
   def pid(entry: Int): Long = pids(entry)
-  def partition(entry: Int): Int = partitions(entry)
+  def partition(entry: Int): Int = (places(entry) >>> 32).toInt
 
   /** The partitions that the records of this table's origins are read from. */
   private[replay] var homes: Homes = new Homes
 
   /** Which of [[homes]] an origin's records are read from, or [[Homes.Unknown]]. */
-  private[replay] def home(entry: Int): Int = homeNumbers(entry)
-  private[replay] def setHome(entry: Int, home: Int): Unit = homeNumbers(entry) = home
+  private[replay] def home(entry: Int): Int = places(entry).toInt
+  private[replay] def setHome(entry: Int, home: Int): Unit = places(entry) = place(partition(entry), home)
 
   /** The greatest offset that has passed. */
   def mark(entry: Int): Long = marks(entry)
@@ -186,8 +186,7 @@ final class MarkTable(val disorder: Int) {
         slotOf(pid, partition)
       }
     pids(entry) = pid
-    partitions(entry) = partition
-    homeNumbers(entry) = Homes.Unknown
+    places(entry) = place(partition, Homes.Unknown)
     slots(free) = entry
     used += 1
     entry
@@ -213,8 +212,7 @@ final class MarkTable(val disorder: Int) {
     same.used = used
     same.slots = slots.clone()
     same.pids = pids.clone()
-    same.partitions = partitions.clone()
-    same.homeNumbers = homeNumbers.clone()
+    same.places = places.clone()
     same.homes = homes.copy()
     same.marks = marks.clone()
     same.gapCounts = gapCounts.clone()
@@ -233,13 +231,12 @@ final class MarkTable(val disorder: Int) {
   }
 
   private def isOf(entry: Int, pid: Long, partition: Int): Boolean =
-    pids(entry) == pid && partitions(entry) == partition
+    pids(entry) == pid && this.partition(entry) == partition
 
   private def grow(): Unit = {
     capacity *= 2
     pids = Arrays.copyOf(pids, capacity)
-    partitions = Arrays.copyOf(partitions, capacity)
-    homeNumbers = Arrays.copyOf(homeNumbers, capacity)
+    places = Arrays.copyOf(places, capacity)
     marks = Arrays.copyOf(marks, capacity)
     gapCounts = Arrays.copyOf(gapCounts, capacity)
     seenMs = Arrays.copyOf(seenMs, capacity)
@@ -247,7 +244,7 @@ final class MarkTable(val disorder: Int) {
     slots = emptySlots(capacity)
     var entry = 0
     while (entry < used) {
-      slots(slotOf(pids(entry), partitions(entry))) = entry
+      slots(slotOf(pids(entry), partition(entry))) = entry
       entry += 1
     }
   }
@@ -257,6 +254,8 @@ object MarkTable {
 
   /** One entry of so many has to be forgotten before the table is made anew without them. */
   private val LeastForgotten = 8
+
+  private def place(partition: Int, home: Int): Long = (partition.toLong << 32) | (home & 0xffffffffL)
 
   /** Longs that hold the window of one entry. */
   def wordsFor(disorder: Int): Int = (disorder + 63) / 64

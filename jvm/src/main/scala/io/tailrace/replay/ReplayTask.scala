@@ -1,5 +1,7 @@
 package io.tailrace.replay
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** Judges the records of one task, in their order: against the marks that the batch begins with, and against those that
@@ -21,6 +23,9 @@ final class ReplayTask(
   val moved = new MarkTable(base.disorder)
   private val claims = new TaskClaims(moved, ask)
 
+  // Of the entries of `moved`, as far as they had any when the batch began.
+  private var gapsBefore = Array.emptyLongArray
+
   private var home = Homes.Unknown
   private var homeInBase = Homes.Unknown
 
@@ -37,11 +42,13 @@ final class ReplayTask(
   private var lastEntry = -1
 
   def counts: ReplayCounts = {
-    val gaps = (0 until moved.size).iterator.map { entry =>
-      val before = known(moved.pid(entry), moved.partition(entry))
-      moved.gaps(entry) - (if (before >= 0) base.gaps(before) else 0L)
+    var total = 0L
+    var entry = 0
+    while (entry < moved.size) {
+      val before = if (entry < gapsBefore.length) gapsBefore(entry) else 0L
+      total = ReplayCounts.saturated(total, moved.gaps(entry) - before)
+      entry += 1
     }
-    val total = gaps.foldLeft(0L)(ReplayCounts.saturated)
     ReplayCounts(passed, replays, unprotected, reader.doubtful, total, returned, 0, mostGaps)
   }
 
@@ -127,6 +134,10 @@ final class ReplayTask(
       movedOrigins += 1
     }
     lastEntry = moved.append(base, before)
+    if (base.gaps(before) != 0) {
+      if (lastEntry >= gapsBefore.length) gapsBefore = Arrays.copyOf(gapsBefore, lastEntry * 2 + 16)
+      gapsBefore(lastEntry) = base.gaps(before)
+    }
     settle(isHome)
   }
 

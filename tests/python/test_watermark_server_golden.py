@@ -1,0 +1,87 @@
+"""A server goes on from the database that a release has left, to the state that it has without an upgrade.
+
+Before a release:
+
+    cd tests/python && python test_watermark_server_golden.py ../golden/watermark-server/RELEASE.sql
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from watermark_ledgers import MINUTE, Ledgers, decide, state, tell
+from watermark_servers import SECOND, T, sink, source
+
+if TYPE_CHECKING:
+    from tailrace.server.answers import AppState
+    from tailrace.server.ledger import Ledger
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "watermark-server"
+
+
+def before(ledgers: Ledgers, ledger: Ledger) -> None:
+    """What the release was told: it can't change any more."""
+    hosts = {f"host-{i}": T + i * SECOND for i in range(5)}
+    tell(
+        ledger,
+        "one",
+        source(hosts, roster=[*hosts, "late", "lost"], completeness="0.8", reads=["topic:clicks"]),
+    )
+    tell(ledger, "one", sink({"0": T, "1": T + SECOND}, key_groups=2))
+    tell(ledger, "two", source({"b-1": T + MINUTE}, name="views", idle_after=MINUTE, reads=["topic:views"]))
+    ledgers.clock.wait(10 * SECOND)
+    tell(ledger, "two", source({"b-1": T + 2 * MINUTE, "b-2": T}, name="views", idle_after=MINUTE))
+    tell(ledger, "gone", sink({"0": T + MINUTE}, name="old", upstreams=["views"]), leaving=True)
+    decide(ledger, "exclude", host="lost")
+    decide(ledger, "advance", operator="views", to=T + 30 * SECOND, confirm=True)
+
+
+def after(ledgers: Ledgers, ledger: Ledger) -> AppState:
+    """What it is told after the upgrade."""
+    ledgers.clock.wait(SECOND)
+    tell(ledger, "one", source({"late": T + SECOND, "host-0": T + MINUTE}, completeness="0.8"))
+    tell(ledger, "one", sink({"0": T + 3 * SECOND}, key_groups=2))
+    tell(ledger, "two", source({"b-2": T + MINUTE}, name="views", idle_after=MINUTE), run="2")
+    decide(ledger, "include", host="lost")
+    return state(ledger)
+
+
+@pytest.mark.parametrize("release", sorted(GOLDEN.glob("*.sql")), ids=lambda file: str(file.stem))
+def test_a_database_of_a_release_is_gone_on_from(release: Path, tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "old.db")
+    connection.executescript(release.read_text())
+    connection.close()
+    with Ledgers(f"sqlite:///{tmp_path / 'old.db'}") as upgraded, Ledgers(_at(tmp_path)) as fresh:
+        upgraded.clock.wait(10 * SECOND)
+        found = after(upgraded, upgraded.make())
+        ledger = fresh.make()
+        before(fresh, ledger)
+        expected = after(fresh, ledger)
+    assert found.model_dump() == expected.model_dump()
+    assert expected.global_low_watermark is not None
+
+
+def test_a_release_has_left_one() -> None:
+    assert list(GOLDEN.glob("*.sql"))
+
+
+def _at(directory: Path) -> str:
+    return f"sqlite:///{directory / 'w.db'}"
+
+
+def make(release: Path) -> None:
+    """Leaves the database of this release, as statements."""
+    with tempfile.TemporaryDirectory() as name, Ledgers(_at(Path(name))) as ledgers:
+        before(ledgers, ledgers.make())
+        with sqlite3.connect(Path(name) / "w.db") as connection:
+            release.write_text("\n".join(connection.iterdump()) + "\n")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))

@@ -54,6 +54,13 @@ trait WriteCheck {
   def apply(write: WriteToStreamStatement): Unit
 }
 
+object WriteCheck {
+
+  /** Refuses two operators of one name: they would write into one directory of the checkpoint. */
+  def unique(names: Seq[String])(refusal: String => Throwable): Unit =
+    names.diff(names.distinct).headOption.foreach(name => throw refusal(name))
+}
+
 /** @param operator as the user knows it
   * @param reason   why it is in the way
   */

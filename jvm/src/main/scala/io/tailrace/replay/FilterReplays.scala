@@ -37,7 +37,7 @@ object FilterReplays {
   private object NamesCheck extends WriteCheck {
     override def apply(write: WriteToStreamStatement): Unit = {
       val names = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
-      names.diff(names.distinct).headOption.foreach(name => throw ReplayErrors.nameExists(name))
+      WriteCheck.unique(names)(ReplayErrors.nameExists)
     }
   }
 }

@@ -59,7 +59,7 @@ object SyncJoin {
   private object NamesCheck extends WriteCheck {
     override def apply(write: WriteToStreamStatement): Unit = {
       val names = write.inputQuery.collect { case join: SyncJoin => join.settings.name }
-      names.diff(names.distinct).headOption.foreach(name => throw SyncErrors.nameExists(name))
+      WriteCheck.unique(names)(SyncErrors.nameExists)
     }
   }
 

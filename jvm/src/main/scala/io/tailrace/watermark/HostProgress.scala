@@ -54,8 +54,7 @@ object HostProgress {
       // A frame that is used twice is one source.
       val sources =
         write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings }.distinctBy(_._1)
-      val names = sources.map(_._2.name)
-      names.diff(names.distinct).headOption.foreach(name => throw WatermarkErrors.nameExists(name))
+      WriteCheck.unique(sources.map(_._2.name))(WatermarkErrors.nameExists)
       val reporting = sources.flatMap(_._2.server)
       reporting.zipWithIndex.foreach { case (one, i) =>
         if (reporting.take(i).exists(other => other.isBeside(one) && other.operator == one.operator))

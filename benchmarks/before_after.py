@@ -3,10 +3,11 @@
     git worktree add ../before COMMIT    # and build its jar into its python/tailrace/jars
     python benchmarks/before_after.py --before ../before --commit COMMIT --runs 9
 
-Runs both at the same time, each in a fresh JVM bound to a core of its own, over the same data and with this
-checkout's scripts: only the package and its jar differ. So a machine that is slow for a while is slow for
-both; the cores change hands from pair to pair. Above 1 this checkout is faster. Prints the table and writes
-it to benchmarks/results/NAME.txt.
+Runs both at the same time, each in a fresh JVM bound to a core of its own, over the same data. Each checkout
+runs its own benchmarks/before_after.py, because names in the API may differ: where the earlier commit lacks a
+workload, give it the newest benchmarks/ that still calls its API. A machine that is slow for a while is slow
+for both; the cores change hands from pair to pair. Above 1 this checkout is faster. Prints the table and
+writes it to benchmarks/results/NAME.txt.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import forest
 import report
 import session
 import sync_streams
@@ -35,15 +37,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _HERE = Path(__file__).parent
-_WORKLOADS = ("join", "replays", "replays-100000-producers", "watermark", "sync-join")
+_JOINS = {
+    "join": Workload(left=2_600_000, slices=20),
+    "join-200-slices": Workload(left=2_600_000, slices=200),
+}
+_WORKLOADS = (*_JOINS, "replays", "replays-100000-producers", "watermark", "sync-join", "recursion")
 _RECORDS = 5_000_000
-_JOIN = Workload(left=2_600_000, slices=20)
 
 
 def _write(workload: str, data: Path, sides: Mapping[str, Path], stack: ExitStack) -> str:
     """Makes the data of a workload, and says where they are."""
-    if workload == "join":
-        prepare(_JOIN, data)
+    if workload in _JOINS:
+        prepare(_JOINS[workload], data)
+        return str(data)
+    if workload == "recursion":
+        data.mkdir()
+        forest.make(data, 1_000_000, 100_000)
         return str(data)
     if workload == "watermark":
         session.launch(str(_HERE / "watermark" / "overhead.py"), ["--write", "--data", str(data)])
@@ -73,8 +82,8 @@ def _environment(checkout: Path) -> dict[str, str]:
 
 def run_once(workload: str, data: str, scratch: Path, side: str) -> dict[str, Any]:
     """One run, with the package that this process imports."""
-    if workload == "join":
-        streams = prepare(_JOIN, Path(data))
+    if workload in _JOINS:
+        streams = prepare(_JOINS[workload], Path(data))
         spec = RunSpec(
             engine="tailrace",
             data=str(streams.path),
@@ -91,6 +100,11 @@ def run_once(workload: str, data: str, scratch: Path, side: str) -> dict[str, An
     step = ["--once", "tailrace"]
     if workload == "watermark":
         script, more = _HERE / "watermark" / "overhead.py", ["--data", data, "--checkpoint", str(scratch)]
+    elif workload == "recursion":
+        scratch.mkdir()
+        for part in ("nodes", "parents"):
+            (scratch / part).symlink_to(Path(data) / part)
+        script, more = _HERE / "recursion.py", ["--root", str(scratch)]
     elif workload == "sync-join":
         scratch.mkdir()
         script, more = _HERE / "sync_join.py", ["--data", data, "--scratch", str(scratch)]
@@ -115,7 +129,7 @@ def _start(
     name, checkout = side
     step = ["--once", workload, "--data", data, "--scratch", str(scratch), "--core", str(core)]
     return subprocess.Popen(
-        [sys.executable, __file__, *step, "--side", name],
+        [sys.executable, str(checkout / "benchmarks" / "before_after.py"), *step, "--side", name],
         env=_environment(checkout),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -31,6 +31,7 @@ import kafka_streams
 import report
 import session
 import tailrace
+from measure import Jvm
 from tailrace.kafka import connector_jars, run_kafka
 
 if TYPE_CHECKING:
@@ -110,19 +111,20 @@ def _as_batch(spark: SparkSession, root: Path, **_: str) -> None:
     counts.write.format("noop").mode("overwrite").save()
 
 
-def run_once(engine: str, root: Path, **options: str) -> float:
-    """Counts once, with one engine; returns seconds."""
+def run_once(engine: str, root: Path, **options: str) -> dict[str, float]:
+    """Counts once, with one engine; returns seconds, and seconds of CPU where the engine is Spark."""
     if engine == "kafka-streams":
-        return kafka_streams.run(root, **options)
+        return {"seconds": kafka_streams.run(root, **options)}
     spark = _session()
+    jvm = Jvm.of_this_process()
     run: Callable[..., None] = {"tailrace": _with_tailrace, "kafka-loop": _with_topic, "batch": _as_batch}[
         engine
     ]
-    started = time.monotonic()
+    cpu, started = jvm.cpu_seconds(), time.monotonic()
     run(spark, root, **options)
-    seconds = time.monotonic() - started
+    found = {"seconds": time.monotonic() - started, "cpu_seconds": jvm.cpu_seconds() - cpu}
     spark.stop()
-    return seconds
+    return found
 
 
 def run_loops(depth: int, root: Path) -> dict[str, float]:
@@ -200,7 +202,7 @@ def _compare(a: argparse.Namespace) -> int:
                 total = forest.make(Path(scratch), a.nodes, a.batch)
                 broker.create_topic("updates", 2)
                 more = ["--servers", broker.servers, "--total", str(total)]
-                found = session.launch(__file__, ["--once", engine, "--root", scratch, *more])
+                found = session.launch(__file__, ["--once", engine, "--root", scratch, *more])["seconds"]
                 seconds[engine].append(found)
                 print(f"run {n + 1} of {engine}: {found:.1f} s for {total} counts", flush=True)
     with tempfile.TemporaryDirectory() as scratch:

@@ -4,6 +4,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.api.Tailrace
+import io.tailrace.join.StoredJoinExec
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
@@ -33,7 +34,7 @@ class LabelJoinStrategySuite extends SparkSuite {
       Tailrace.join(Seq.empty[Served].toDF(), Seq.empty[Engaged].toDF(), Seq("k" -> "k"), asked)
     val plan = frame.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.sparkPlan
     assert(plan.collect { case e: LabelJoinBatchExec => e }.size == 1)
-    assert(plan.collect { case e: LabelJoinExec => e }.isEmpty)
+    assert(plan.collect { case e: StoredJoinExec => e }.isEmpty)
     val line = plan.toString.linesIterator.find(_.contains("TailraceLabelJoinBatch")).get
     // Spark marks a node that misses input.
     assert(line.contains("after=1 s, match=all, max_matches=3, late=emit") && !line.contains("!"))
@@ -74,7 +75,7 @@ class LabelJoinStrategySuite extends SparkSuite {
       )
       val node = SparkPlans.analyzed(joined).collectFirst { case j: LabelJoin => j }.get
       LabelJoinStrategy(node).head
-        .asInstanceOf[LabelJoinExec]
+        .asInstanceOf[StoredJoinExec]
         .produceOutputWatermark(100000)
     }
     assert(passedOn("left", "60 seconds", "30 seconds").contains(70000))

@@ -4,7 +4,7 @@ import scala.util.Random
 
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.tailrace.TaskMemory
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -54,7 +54,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture {
       val watermark = if (isLast) data.end + settings.window.after + 1 else JoinWindow.NoWatermark
       val manager = memory()
       val store = open(provider, batch.toLong)
-      val task = taskOf(contextOf(data, settings, store, manager, watermark, metrics))
+      val task = taskOf(data, settings, store, manager, watermark, metrics)
       try {
         task.output(data.leftRows(part(data.lefts)), data.rightRows(part(data.rights))).foreach(oracle.take)
         task.expire()
@@ -228,7 +228,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture {
       data.rightRows(sorted(data.rights, data.right)).map(toRight(_): InternalRow),
       new RowMemory(manager)
     )
-    try merge.foreach(row => oracle.take(row.asInstanceOf[UnsafeRow]))
+    try merge.foreach(oracle.take)
     finally merge.close()
     assert(manager.getMemoryConsumptionForThisTask == 0, "bytes of task memory are still taken")
     val differences = oracle.differences

@@ -69,12 +69,13 @@ final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture {
       val watermark = if (batch < batches && random.nextInt(4) == 0) JoinWindow.NoWatermark else highest
       val manager = TaskMemory.create(memory)
       val store = open(provider, batch.toLong)
-      val task = taskOf(contextOf(data, settings, store, manager, watermark, metrics, bufferBytes))
+      val task = taskOf(data, settings, store, manager, watermark, metrics, bufferBytes)
       try {
         val (left, right) = if (batch < batches) (lefts(batch), rights(batch)) else (Nil, Nil)
         task.output(data.leftRows(left), data.rightRows(right)).foreach { row =>
           oracle.take(row)
-          out += Arrays.copyOf(row.asInstanceOf[UnsafeRow].getBytes, row.getSizeInBytes).toSeq
+          val bytes = row.asInstanceOf[UnsafeRow]
+          out += Arrays.copyOf(bytes.getBytes, bytes.getSizeInBytes).toSeq
         }
         task.expire()
         task.close()

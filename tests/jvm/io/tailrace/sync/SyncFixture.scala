@@ -1,7 +1,7 @@
 package io.tailrace.sync
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.tailrace.TaskMemory
 import org.apache.spark.sql.types.{IntegerType, StringType, TimestampType}
@@ -40,7 +40,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
   def row(r: SyncRow): InternalRow =
     InternalRow(r.key.map(UTF8String.fromString).orNull, r.time.map(Long.box).orNull, r.id)
 
-  def out(row: UnsafeRow): SyncOut = {
+  def out(row: InternalRow): SyncOut = {
     def unlessNull[T](i: Int)(value: => T): Option[T] = if (row.isNullAt(i)) None else Some(value)
     SyncOut(
       unlessNull(0)(row.getUTF8String(0).toString),
@@ -118,7 +118,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
           Done(
             taken,
             metrics.view.mapValues(_.value).toMap,
-            SyncJoinPartition.heldIn(store),
+            SyncJoinTasks.heldIn(store),
             found,
             store.files
           )

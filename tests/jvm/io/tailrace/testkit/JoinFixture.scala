@@ -6,22 +6,15 @@ import scala.util.Random
 
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.util.CollectionAccumulator
 import org.scalatest.Suite
 
-import io.tailrace.join.{JoinColumns, JoinMetrics, StoredJoinTask}
-import io.tailrace.label.{
-  EagerJoinTask,
-  JoinSettings,
-  JoinTaskContext,
-  JoinWindow,
-  LazyJoinTask,
-  MatchStrategy,
-  PairedJoinTask
-}
+import io.tailrace.join.{JoinColumns, JoinMetrics, StoredJoinContext, StoredJoinTask}
+import io.tailrace.label.{JoinSettings, JoinWindow, LabelJoinTasks, LabelJoinTimes}
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 
 /** Tasks of the label join on stores of a test, without a query, over rows that are made as they are read. */
@@ -51,7 +44,7 @@ trait JoinFixture extends StoreFixture { self: Suite =>
       .map(n => n -> SQLMetrics.createMetric(LocalSpark.session.sparkContext, n))
       .toMap
 
-  def contextOf(
+  def taskOf(
       data: JoinData,
       settings: JoinSettings,
       store: TailraceStateStore,
@@ -59,26 +52,11 @@ trait JoinFixture extends StoreFixture { self: Suite =>
       watermark: Long,
       metrics: Map[String, SQLMetric],
       bufferBytes: Long = 64L << 20
-  ): JoinTaskContext =
-    JoinTaskContext(
-      columnsOf(settings),
-      settings,
-      store,
-      new RowMemory(manager),
-      watermark,
-      JoinWindow.NoWatermark,
-      bufferBytes,
-      Math.max(1L, data.span / 4),
-      metrics
-    )
-
-  def taskOf(context: JoinTaskContext): StoredJoinTask =
-    if (!context.settings.isGrouped) new PairedJoinTask(context)
-    else
-      context.settings.strategy match {
-        case MatchStrategy.Lazy => new LazyJoinTask(context)
-        case MatchStrategy.Eager => new EagerJoinTask(context)
-      }
+  ): StoredJoinTask = {
+    val times = LabelJoinTimes(watermark, JoinWindow.NoWatermark, Math.max(1L, data.span / 4))
+    val context = StoredJoinContext(columnsOf(settings), store, new RowMemory(manager), bufferBytes, metrics)
+    new LabelJoinTasks(times, settings, new CollectionAccumulator).task(context)
+  }
 }
 
 /** The rows of both sides of a join, each made from its number.
@@ -190,7 +168,7 @@ final class JoinDataOracle(data: JoinData, settings: JoinSettings) {
   }
 
   /** Takes a row of the output. */
-  def take(row: UnsafeRow): Unit = {
+  def take(row: InternalRow): Unit = {
     rows += 1
     val id = row.getInt(2)
     if (settings.isGrouped) {

@@ -7,9 +7,9 @@ import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, St
 
 import io.tailrace.common.Errors
 import io.tailrace.join.JoinCheckpoint
-import io.tailrace.label.LabelJoinExec
+import io.tailrace.label.StoredLabelJoin
 import io.tailrace.state.CheckpointFiles
-import io.tailrace.sync.SyncJoinExec
+import io.tailrace.sync.StoredSyncJoin
 
 /** Looks into a query's checkpoint from outside, while the query runs or not: manifests tell all, so no run is read. */
 final class CheckpointInspection(checkpoint: String, conf: Configuration) {
@@ -71,7 +71,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 }
 
 object CheckpointInspection {
-  private val joins = Set(LabelJoinExec.OperatorName, SyncJoinExec.OperatorName)
+  private val joins = Set(StoredLabelJoin.OperatorName, StoredSyncJoin.OperatorName)
 
   /** "3 to 5, 8": numbers in ascending order, in few words. */
   private[inspect] def ranges(numbers: Seq[Long]): String = {

@@ -38,6 +38,9 @@ final case class JoinColumns(
       BoundReference(ordinal(a, right), dataType, a.nullable)
     })
 
+  /** The part of an operator's line in `explain` that names the key columns. */
+  def keysText: String = s"keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}]"
+
   val leftSchema: StructType = JoinColumns.schema(left)
   val payloadSchema: StructType = JoinColumns.schema(payload)
 }

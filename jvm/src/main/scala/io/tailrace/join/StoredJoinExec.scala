@@ -18,16 +18,20 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
 
+import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{HeldWork, TellsDriver}
 import io.tailrace.state.BufferedRows
 
-/** A streaming join whose state is in [[io.tailrace.state.TailraceStateStore]], as Spark plans and runs it.
+/** The operator of any streaming join of ours, as Spark plans and runs it. [[StoredJoin]] says what one kind of join does.
   *
   * It extends Spark's own stream-stream join for one reason: the rules that hand state information and watermarks to an
-  * operator know concrete classes only, and call `copy` on them. Everything that Spark then asks of it is overridden,
-  * here or by the join itself.
+  * operator know concrete classes only, and call `copy` on them. Everything that Spark then asks of it is overridden.
+  *
+  * @param join          the kind of join
+  * @param parentContext the context that the parent's constructor sees. Parameters are set before it runs, so it broadcasts
+  *                      nothing (see [[UnstartedContext]]).
   */
-abstract class StoredJoinExec(
+final class StoredJoinExec(
     leftKeys: Seq[Expression],
     rightKeys: Seq[Expression],
     joinType: JoinType,
@@ -40,6 +44,10 @@ abstract class StoredJoinExec(
     left: SparkPlan,
     right: SparkPlan,
     outputMode: Option[OutputMode]
+)(
+    val join: StoredJoin,
+    override val output: Seq[Attribute],
+    @transient private[this] var parentContext: Option[SparkContext]
 ) extends StreamingSymmetricHashJoinExec(
       leftKeys,
       rightKeys,
@@ -56,49 +64,52 @@ abstract class StoredJoinExec(
     )
     with HeldWork
     with TellsDriver {
+  parentContext = None
 
-  /** The columns that come out. */
-  def joinOutput: Seq[Attribute]
+  override protected def sparkContext: SparkContext = parentContext.getOrElse(super.sparkContext)
 
-  /** What its rows in the state mean, by the name that a user knows it under: a checkpoint is bound to it. */
-  protected def boundSettings: Map[String, String]
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(join, output, StoredJoinExec.forParent)
 
-  /** Those that checkpoints don't name which an earlier version has begun. */
-  protected def settingsAddedLater: Map[String, String] = Map.empty
+  override def copy(
+      leftKeys: Seq[Expression],
+      rightKeys: Seq[Expression],
+      joinType: JoinType,
+      condition: JoinConditionSplitPredicates,
+      stateInfo: Option[StatefulOperatorStateInfo],
+      eventTimeWatermarkForLateEvents: Option[Long],
+      eventTimeWatermarkForEviction: Option[Long],
+      stateWatermarkPredicates: JoinStateWatermarkPredicates,
+      stateFormatVersion: Int,
+      left: SparkPlan,
+      right: SparkPlan,
+      outputMode: Option[OutputMode]
+  ): StreamingSymmetricHashJoinExec =
+    new StoredJoinExec(
+      leftKeys,
+      rightKeys,
+      joinType,
+      condition,
+      stateInfo,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      stateWatermarkPredicates,
+      stateFormatVersion,
+      left,
+      right,
+      outputMode
+    )(join, output, StoredJoinExec.forParent)
 
-  /** The join's own metrics. */
-  protected def ownMetrics: Map[String, SQLMetric]
+  @transient private lazy val batch: StoredJoinBatch = join.inBatch(this)
 
-  /** What runs on each partition of a micro-batch. */
-  protected def partitions(state: StoredJoinState): StoredJoinPartition
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = batch.needsAnother(newInputWatermark)
+  override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
+    batch.outputWatermark(inputWatermarkMs)
+  override def hasTold: Boolean = batch.hasTold
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = batch.oldestWaiting
 
-  // False while the parent's constructor runs.
-  private val constructed = true
-
-  /** The parent's constructor would broadcast what nobody reads. */
-  override protected def sparkContext: SparkContext =
-    if (constructed) session.sparkContext else UnstartedContext.get
-
-  override protected def withNewChildrenInternal(
-      newLeft: SparkPlan,
-      newRight: SparkPlan
-  ): StreamingSymmetricHashJoinExec = copy(
-    leftKeys,
-    rightKeys,
-    joinType,
-    condition,
-    stateInfo,
-    eventTimeWatermarkForLateEvents,
-    eventTimeWatermarkForEviction,
-    stateWatermarkPredicates,
-    stateFormatVersion,
-    newLeft,
-    newRight,
-    outputMode
-  )
-
-  // Null while the parent's constructor runs, which asks for it.
-  override def output: Seq[Attribute] = if (joinOutput == null) left.output else joinOutput
+  override def nodeName: String = join.nodeName
+  override def shortName: String = join.operatorName
+  override def simpleString(maxFields: Int): String = join.explain(join.columns.keysText)
 
   override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
   override def operatorStateMetadataVersion: Int = 1
@@ -114,7 +125,7 @@ abstract class StoredJoinExec(
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
     val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
-    JoinCheckpoint.check(directory, hadoopConf, batchId, boundSettings, settingsAddedLater)
+    JoinCheckpoint.check(directory, hadoopConf, batchId, join.boundSettings, join.settingsAddedLater)
     val schema = StateStoreColFamilySchema(
       StateStore.DEFAULT_COL_FAMILY_NAME,
       0,
@@ -154,7 +165,7 @@ abstract class StoredJoinExec(
     "numStateStoreInstances" -> SQLMetrics.createMetric(sparkContext, "number of state store instances")
   ) ++ joinMetrics
 
-  private lazy val joinMetrics: Map[String, SQLMetric] = ownMetrics
+  private lazy val joinMetrics: Map[String, SQLMetric] = join.createMetrics(sparkContext)
 
   override def getProgress(): StateOperatorProgress =
     SparkPlans.stateOperatorProgress(
@@ -166,13 +177,16 @@ abstract class StoredJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     metrics // made on the driver, before the tasks refer to them
-    val run = partitions(
+    val partition = new StoredJoinPartition(
+      join.columns,
+      batch.tasks,
       StoredJoinState(
         getStateInfo,
         new StateStoreConf(conf),
         SparkPlans.broadcastHadoopConf(session),
         metrics,
-        if (conf.stateStoreCheckpointFormatVersion >= 2) Some(checkpointInfoAccumulator) else None
+        if (conf.stateStoreCheckpointFormatVersion >= 2) Some(checkpointInfoAccumulator) else None,
+        TailraceConf.BatchBufferBytes.read(setting)
       )
     )
     left
@@ -182,8 +196,37 @@ abstract class StoredJoinExec(
         getStateInfo,
         stateStoreNames,
         SparkPlans.stateStoreCoordinator(session)
-      )(run)
+      )(partition)
   }
 
-  protected final def setting(key: String): Option[String] = SparkPlans.setting(session, key)
+  /** A setting of the session, as [[TailraceConf]] reads it. */
+  def setting(key: String): Option[String] = SparkPlans.setting(session, key)
+}
+
+object StoredJoinExec {
+  private def forParent: Option[SparkContext] = Some(UnstartedContext.get)
+
+  /** @param output the columns that come out
+    * @param left   the plan of the left side, with the event time of the join as its only one
+    */
+  def apply(
+      join: StoredJoin,
+      output: Seq[Attribute],
+      left: SparkPlan,
+      right: SparkPlan
+  ): StoredJoinExec =
+    new StoredJoinExec(
+      join.columns.leftKeys,
+      join.columns.rightKeys,
+      join.joinType,
+      JoinConditionSplitPredicates(None, None, None, None),
+      None,
+      None,
+      None,
+      JoinStateWatermarkPredicates(),
+      2,
+      OneEventTimeExec.side(left, join.columns.leftTime),
+      OneEventTimeExec.side(right, join.columns.rightTime),
+      None
+    )(join, output, forParent)
 }

@@ -5,7 +5,6 @@ import java.util.concurrent.TimeUnit.NANOSECONDS
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful.{
   StatefulOpStateStoreCheckpointInfo,
@@ -16,54 +15,30 @@ import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 
 import io.tailrace.common.Errors
-import io.tailrace.state.{BufferedRows, RowMemory, StoreKind, TailraceStateStore}
+import io.tailrace.state.{BufferedRows, RowMemory, TailraceStateStore}
 
-/** Where the tasks of a batch find their state, and what they report to: the same for all joins that keep rows. */
+/** Where the tasks of a micro-batch find their state, and what they report to.
+  *
+  * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
+  */
 final case class StoredJoinState(
     info: StatefulOperatorStateInfo,
     storeConf: StateStoreConf,
     hadoopConf: Broadcast[SerializableConfiguration],
     metrics: Map[String, SQLMetric],
-    checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]
+    checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]],
+    bufferBytes: Long
 )
 
-/** Take all of `output`, which reads both inputs first, then `expire`; `close` whatever happens. */
-trait StoredJoinTask extends AutoCloseable {
-
-  /** All that comes out in this batch; each row is valid until the next one. */
-  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow]
-
-  /** Rows that went into the state. */
-  def rowsKept: Long
-
-  /** Nanoseconds spent on reading the inputs and writing them into the state. */
-  def updateNanos: Long
-
-  /** Nanoseconds spent on finding what leaves the state and its matches, while `output` was taken. */
-  def expiryNanos: Long
-
-  /** Removes what has left. @return rows removed */
-  def expire(): Long
-}
-
-/** The join of one partition in one micro-batch, on an executor: opens the store, runs the task, commits, reports.
+/** The join of one partition in one micro-batch, on an executor: it opens the store, runs the task, commits and reports.
   *
   * A function by inheritance: Spark would take a lambda for a closure to be cleaned, and read the byte code of the
   * operator around it with each batch.
   */
-abstract class StoredJoinPartition(state: StoredJoinState)
+final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, state: StoredJoinState)
     extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
   import state.{info, metrics, storeConf}
-
-  protected def task(store: TailraceStateStore, memory: RowMemory): StoredJoinTask
-
-  /** After the commit: what the operator wants to know of the partition. */
-  protected def report(store: TailraceStateStore): Unit
-
-  protected def leftKinds: Seq[StoreKind]
-  protected def rightKind: StoreKind
-  protected def joinedKind: StoreKind
 
   override def apply(
       partition: Int,
@@ -75,13 +50,13 @@ abstract class StoredJoinPartition(state: StoredJoinState)
     // First in, last out: the store goes after the join that reads from it.
     context.addTaskCompletionListener[Unit](_ => store.abort())
     val memory = new RowMemory(SparkState.taskMemoryManager(context))
-    val join = task(store, memory)
+    val join = tasks.task(StoredJoinContext(columns, store, memory, state.bufferBytes, metrics))
     context.addTaskCompletionListener[Unit](_ => join.close())
 
     var outputRows = 0L
     val rows = join.output(left, right).map { row =>
       outputRows += 1
-      row: InternalRow
+      row
     }
     SparkState.onCompletion(rows) {
       metrics("numOutputRows") += outputRows
@@ -122,12 +97,12 @@ abstract class StoredJoinPartition(state: StoredJoinState)
     metrics("numTotalStateRows") += now.numKeys
     metrics(JoinMetrics.StateFileBytes) += now.memoryUsedBytes
     metrics("numStateStoreInstances") += 1
-    report(store)
+    tasks.report(store, metrics)
     metrics(JoinMetrics.StateFiles) += store.files
     metrics(JoinMetrics.LostVersions) += store.lostVersions
-    metrics(JoinMetrics.LeftStoreBytes) += leftKinds.map(store.bytesOf).sum
-    metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(rightKind)
-    metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(joinedKind)
+    metrics(JoinMetrics.LeftStoreBytes) += tasks.leftKinds.map(store.bytesOf).sum
+    metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(tasks.rightKind)
+    metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(tasks.joinedKind)
     state.checkpointIds.foreach { ids =>
       val info = store.getStateStoreCheckpointInfo()
       ids.add(

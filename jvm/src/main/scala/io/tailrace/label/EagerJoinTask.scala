@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
-import io.tailrace.join.JoinMetrics
+import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
 
 /** Eager matching of a grouped join: a match is found when the later of its rows arrives, and kept under its left row
@@ -28,9 +28,11 @@ import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, Sorte
   * With before = 0, after = 30 minutes and the watermark at 12:35: right rows up to 12:35 are gone, matched or not; lazy
   * matching keeps them until 13:05. Left rows up to 12:05 come out, with what was found by then.
   */
-final class EagerJoinTask(context: JoinTaskContext) extends JoinTask(context) {
+final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
+    extends JoinTask(context, settings, times) {
   import StoreKind._
   import context._
+  import times._
 
   private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
   private val earlierKeys = store.sectionsOf(LeftKeySorted)

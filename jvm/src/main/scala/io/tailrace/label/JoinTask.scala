@@ -2,40 +2,21 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.metric.SQLMetric
 
-import io.tailrace.join.{JoinColumns, StoredJoinTask}
-import io.tailrace.state.{RowBuffer, RowMemory, TailraceStateStore}
-
-/** What one task of a join does with one micro-batch, up to the commit, which is its caller's.
-  *
-  * @param watermark           for eviction, in microseconds
-  * @param lateWatermark       for late rows, in microseconds: the one before
-  * @param bufferBytes         see `spark.tailrace.state.batchBufferBytes`
-  * @param bucketWidth         in microseconds
-  */
-final case class JoinTaskContext(
-    columns: JoinColumns,
-    settings: JoinSettings,
-    store: TailraceStateStore,
-    memory: RowMemory,
-    watermark: Long,
-    lateWatermark: Long,
-    bufferBytes: Long,
-    bucketWidth: Long,
-    metric: String => SQLMetric
-)
+import io.tailrace.join.{StoredJoinContext, StoredJoinTask}
+import io.tailrace.state.RowBuffer
 
 /** A task of the label join. */
-abstract class JoinTask(context: JoinTaskContext) extends StoredJoinTask {
+abstract class JoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
+    extends StoredJoinTask {
   import context._
 
   private val input =
-    new JoinInput(columns, settings, store, memory, lateWatermark, bufferBytes, metric, () => flush())
+    new JoinInput(columns, settings, store, memory, times.lateWatermark, bufferBytes, metric, () => flush())
   protected val window: JoinWindow = settings.window
   private var flushNanos = 0L
 
-  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow] =
+  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
     input.readLeft(left) ++ input.readRight(right) ++ {
       val started = System.nanoTime
       flush()

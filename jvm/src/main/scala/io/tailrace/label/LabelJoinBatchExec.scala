@@ -32,7 +32,7 @@ case class LabelJoinBatchExec(
   override def producedAttributes: AttributeSet = AttributeSet(joinOutput) -- left.outputSet
   override def nodeName: String = "TailraceLabelJoinBatch"
   override def simpleString(maxFields: Int): String =
-    s"$nodeName keys=[${columns.leftKeys.mkString(", ")}] = [${columns.rightKeys.mkString(", ")}], ${settings.text}"
+    s"$nodeName ${columns.keysText}, ${settings.text}"
   override def outputPartitioning: Partitioning = left.outputPartitioning
 
   override def requiredChildDistribution: Seq[Distribution] =

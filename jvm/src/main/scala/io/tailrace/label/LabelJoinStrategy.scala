@@ -4,20 +4,16 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.join.OneEventTimeExec
+import io.tailrace.join.StoredJoinExec
 
 /** Logical to physical, and nothing else. Keeps no state: a stream under AQE plans the same node again and again. */
 object LabelJoinStrategy extends SparkStrategy {
   override def apply(plan: org.apache.spark.sql.catalyst.plans.logical.LogicalPlan): Seq[SparkPlan] =
     plan match {
       case join: LabelJoin if join.isStreaming =>
-        LabelJoinExec(
-          join.columns,
-          join.settings.copy(strategy = strategy(join.settings)),
-          join.output,
-          OneEventTimeExec.side(planLater(join.left), join.leftTime),
-          OneEventTimeExec.side(planLater(join.right), join.rightTime)
-        ) :: Nil
+        val settings = join.settings.copy(strategy = strategy(join.settings))
+        val stored = StoredLabelJoin(join.columns, settings)
+        StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right)) :: Nil
       case join: LabelJoin =>
         LabelJoinBatchExec(
           join.columns,

@@ -5,7 +5,7 @@ import scala.annotation.tailrec
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
-import io.tailrace.join.JoinMetrics
+import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
 
 /** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in time order, sorted by
@@ -23,8 +23,10 @@ import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKin
   * With after = 30 minutes and a watermark that goes from 12:20 to 12:35, left rows after 11:50 and up to 12:05 come
   * out; right rows of 12:05 are still needed, for a left row of 12:06.
   */
-final class LazyJoinTask(context: JoinTaskContext) extends JoinTask(context) {
+final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
+    extends JoinTask(context, settings, times) {
   import context._
+  import times._
 
   private val leftKind = StoreKind.LeftTimeSorted
 

@@ -4,7 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.join.JoinMetrics
+import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
 /** Matching on arrival: a pair comes out in the batch that brings the later of its two rows. Both sides are key-sorted.
@@ -17,8 +17,10 @@ import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
   * which is each pair once. A row stays until the watermark says that no partner can come: a left row of 12:00 with
   * after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00.
   */
-final class PairedJoinTask(context: JoinTaskContext) extends JoinTask(context) {
+final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
+    extends JoinTask(context, settings, times) {
   import context._
+  import times._
 
   private val leftKind = StoreKind.LeftKeySorted
   private val rightKind = StoreKind.RightKeySorted

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-import io.tailrace.join.{JoinColumns, OneEventTime, OneEventTimeExec}
+import io.tailrace.join.{JoinColumns, OneEventTime, StoredJoinExec}
 import io.tailrace.plan.{Obstacle, StreamJoin, WriteCheck}
 
 /** `tailrace.sync_join` as the user wrote it, resolved: above a [[SyncProgress]] on each side.
@@ -76,13 +76,8 @@ object SyncJoin {
 object SyncJoinStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case join: SyncJoin =>
-      SyncJoinExec(
-        join.columns,
-        join.settings,
-        join.output,
-        OneEventTimeExec.side(planLater(join.left), join.leftTime),
-        OneEventTimeExec.side(planLater(join.right), join.rightTime)
-      ) :: Nil
+      val stored = StoredSyncJoin(join.columns, join.settings)
+      StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right)) :: Nil
     case _ => Nil
   }
 }

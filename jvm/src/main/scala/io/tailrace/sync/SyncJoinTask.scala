@@ -98,8 +98,8 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private var sorting = 0L
   private var writing = 0L
 
-  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[UnsafeRow] =
-    Iterator.empty[UnsafeRow] ++ { carry(); input.readLeft(left) } ++ input.readRight(right) ++ {
+  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
+    Iterator.empty[InternalRow] ++ { carry(); input.readLeft(left) } ++ input.readRight(right) ++ {
       begin()
       new Decided
     } ++ unjoined

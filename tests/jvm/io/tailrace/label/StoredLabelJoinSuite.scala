@@ -6,7 +6,7 @@ import io.tailrace.testkit.Times.{micros, seconds}
 import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
 
 /** What comes out and when, on small streams written out by hand. */
-class LabelJoinExecSuite extends SparkSuite {
+class StoredLabelJoinSuite extends SparkSuite {
   private def harness(o: JoinOptions, delay: String = "0 seconds")(body: StreamHarness => Unit): Unit =
     withDirectory(d => body(new StreamHarness(spark, d)(join(o, delay, delay)).start()))
 

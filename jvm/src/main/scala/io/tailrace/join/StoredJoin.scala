@@ -1,0 +1,110 @@
+package io.tailrace.join
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.plans.JoinType
+import org.apache.spark.sql.execution.metric.SQLMetric
+
+import io.tailrace.state.{RowMemory, StoreKind, TailraceStateStore}
+
+/** One kind of streaming join: what it is called, what its state means, and what it does in a micro-batch.
+  * [[StoredJoinExec]] is the operator around it, the same for all kinds.
+  */
+trait StoredJoin {
+
+  /** The operator's name in `explain` and in Spark's UI. */
+  def nodeName: String
+
+  /** The operator's name in the query's progress and in the checkpoint's metadata. It never changes. */
+  def operatorName: String
+  def columns: JoinColumns
+
+  /** As Spark's own joins name it: rows of which side come out without a partner. */
+  def joinType: JoinType
+
+  /** The operator's line in `explain`.
+    *
+    * @param keys the part of it that names the key columns
+    */
+  def explain(keys: String): String
+
+  /** The settings that decide what rows in the state mean, by the names that a user knows. A checkpoint is bound to them. */
+  def boundSettings: Map[String, String]
+
+  /** Further ones, which checkpoints of earlier versions don't name. */
+  def settingsAddedLater: Map[String, String] = Map.empty
+
+  /** The metrics that only this kind of join has. */
+  def createMetrics(context: SparkContext): Map[String, SQLMetric]
+
+  /** @param exec the operator, planned for the micro-batch */
+  def inBatch(exec: StoredJoinExec): StoredJoinBatch
+}
+
+/** The driver's part of a join in one micro-batch. */
+trait StoredJoinBatch {
+
+  /** The executors' part. Spark asks for it once, before the tasks run. */
+  def tasks: StoredJoinTasks
+
+  /** Whether the next micro-batch is worth running even if it has no data.
+    *
+    * @param watermarkMs of the next micro-batch
+    */
+  def needsAnother(watermarkMs: Long): Boolean
+
+  /** The watermark of the rows that come out: no later row is behind it. */
+  def outputWatermark(inputWatermarkMs: Long): Option[Long]
+
+  /** See [[io.tailrace.driver.TellsDriver]]. */
+  def hasTold: Boolean
+
+  /** See [[io.tailrace.driver.HeldWork]]. */
+  def oldestWaiting: Option[Map[Int, Option[Long]]]
+}
+
+/** The executors' part of a join in one micro-batch. It is sent to them with the tasks. */
+trait StoredJoinTasks extends Serializable {
+  def task(context: StoredJoinContext): StoredJoinTask
+
+  /** Runs after the commit. */
+  def report(store: TailraceStateStore, metric: String => SQLMetric): Unit
+
+  /** The stores whose bytes count as those of left rows, of right rows and of matches. */
+  def leftKinds: Seq[StoreKind]
+  def rightKind: StoreKind
+  def joinedKind: StoreKind
+}
+
+/** What the task of any join works with.
+  *
+  * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
+  */
+final case class StoredJoinContext(
+    columns: JoinColumns,
+    store: TailraceStateStore,
+    memory: RowMemory,
+    bufferBytes: Long,
+    metric: String => SQLMetric
+)
+
+/** A join of one partition in one micro-batch, up to the commit. Take all of `output`, which reads both inputs first, then
+  * call `expire`; call `close` whatever happens.
+  */
+trait StoredJoinTask extends AutoCloseable {
+
+  /** All rows that come out in this micro-batch. Each is valid until the next one. */
+  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow]
+
+  /** How many rows went into the state. */
+  def rowsKept: Long
+
+  /** Nanoseconds spent on reading the inputs and writing them into the state. */
+  def updateNanos: Long
+
+  /** Nanoseconds spent on finding the rows that leave the state and their matches, while `output` was taken. */
+  def expiryNanos: Long
+
+  /** Removes the rows that have left. @return how many */
+  def expire(): Long
+}

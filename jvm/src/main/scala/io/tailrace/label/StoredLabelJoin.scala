@@ -1,0 +1,148 @@
+package io.tailrace.label
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.util.CollectionAccumulator
+
+import io.tailrace.common.TailraceConf
+import io.tailrace.join._
+import io.tailrace.state.{StoreKind, TailraceStateStore}
+
+/** The label join of streams. Per partition and micro-batch:
+  *
+  * {{{
+  *   left child ──┐ shuffled by key                 ┌─> rows that come out
+  *                ├──> JoinTask ── TailraceStateStore┤
+  *   right child ─┘ shuffled by key                 └─> commit: next version of the partition's state
+  * }}}
+  *
+  * An example, after = 30 minutes, watermark delay 5 minutes:
+  *
+  * {{{
+  *   batch 1   left (A, 12:00), right (A, 12:10)     watermark 12:05   nothing comes out
+  *   batch 2   right (A, 12:25), left (B, 12:36)     watermark 12:31   (A, [12:10, 12:25]) comes out: 12:30 is passed
+  *   batch 3   right (A, 12:31)                      late: at the watermark; counted
+  * }}}
+  */
+final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) extends StoredJoin {
+  override def nodeName: String = "TailraceLabelJoin"
+  override def operatorName: String = StoredLabelJoin.OperatorName
+  override def joinType: JoinType = if (settings.isGrouped) LeftOuter else Inner
+  override def explain(keys: String): String =
+    s"$nodeName $keys, ${settings.text}, strategy=${settings.strategy.name} (${settings.strategy.moment})"
+
+  override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
+    "how" -> settings.output.name,
+    TailraceConf.JoinStrategy.key -> settings.strategy.name,
+    "before" -> s"${settings.window.before} microseconds",
+    "after" -> s"${settings.window.after} microseconds"
+  )
+
+  override def createMetrics(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context)
+  override def inBatch(exec: StoredJoinExec): StoredJoinBatch = new LabelJoinBatch(settings, exec)
+}
+
+object StoredLabelJoin {
+  val OperatorName = "tailraceLabelJoin"
+}
+
+/** The event time of the oldest left row that has not come out of a partition after a micro-batch, in microseconds. None
+  * if none waits there.
+  */
+private[label] final case class PartitionWaiting(partition: Int, oldest: Option[Long])
+
+private final class LabelJoinBatch(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinBatch {
+  import settings.window
+
+  // Filled by the tasks. Pairs come out at once, so that no row waits.
+  private lazy val waiting = {
+    val accumulator = new CollectionAccumulator[PartitionWaiting]
+    exec.session.sparkContext.register(accumulator)
+    accumulator
+  }
+
+  private def waitingNow: Map[Int, Option[Long]] =
+    waiting.value.asScala.map(one => one.partition -> one.oldest).toMap
+
+  override def hasTold: Boolean = !settings.isGrouped || waitingNow.size == exec.getStateInfo.numPartitions
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waitingNow)
+
+  /** Rows may have expired whenever the watermark has moved. */
+  override def needsAnother(watermarkMs: Long): Boolean =
+    exec.eventTimeWatermarkForEviction.exists(watermarkMs > _)
+
+  /** No row that comes out later is older than this: it may have waited for its partner or for the end of its window. */
+  override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
+    val wait = if (settings.isGrouped) window.after else window.longestWait
+    val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
+    Some(Math.max(0L, inputWatermarkMs - waitMs))
+  }
+
+  override def tasks: StoredJoinTasks =
+    new LabelJoinTasks(
+      LabelJoinTimes(
+        micros(exec.eventTimeWatermarkForEviction),
+        micros(exec.eventTimeWatermarkForLateEvents),
+        bucketWidth
+      ),
+      settings,
+      waiting
+    )
+
+  private def bucketWidth: Long = {
+    val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
+    Math.max(LabelJoinBatch.LeastBucketWidth, (window.before + window.after) / buckets)
+  }
+
+  // Spark's watermark begins at the epoch, which means that there is none yet.
+  private def micros(watermarkMs: Option[Long]): Long =
+    watermarkMs.filter(_ > 0).fold(JoinWindow.NoWatermark)(_ * 1000)
+}
+
+private object LabelJoinBatch {
+
+  /** One second, in microseconds: narrower buckets would be more sections than they save. */
+  private val LeastBucketWidth = 1000L * 1000
+}
+
+/** The times of a micro-batch, in microseconds.
+  *
+  * @param watermark     left rows expire by it
+  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
+  * @param bucketWidth   of a section of a run
+  */
+final case class LabelJoinTimes(watermark: Long, lateWatermark: Long, bucketWidth: Long)
+
+private[tailrace] final class LabelJoinTasks(
+    times: LabelJoinTimes,
+    settings: JoinSettings,
+    waiting: CollectionAccumulator[PartitionWaiting]
+) extends StoredJoinTasks {
+  override def task(context: StoredJoinContext): StoredJoinTask =
+    if (!settings.isGrouped) new PairedJoinTask(context, settings, times)
+    else {
+      settings.strategy match {
+        case MatchStrategy.Lazy => new LazyJoinTask(context, settings, times)
+        case MatchStrategy.Eager => new EagerJoinTask(context, settings, times)
+      }
+    }
+
+  override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
+  override def rightKind: StoreKind = StoreKind.RightKeySorted
+  override def joinedKind: StoreKind = StoreKind.JoinedIndicator
+
+  override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit =
+    if (settings.isGrouped) waiting.add(PartitionWaiting(store.id.partitionId, oldestWaiting(store)))
+
+  /** The state knows the oldest row of each section. Its rows up to the expiry may have come out. */
+  private def oldestWaiting(store: TailraceStateStore): Option[Long] =
+    store
+      .sectionsOf(StoreKind.LeftTimeSorted)
+      .map(_.section)
+      .filter(_.liveRows > 0)
+      .map(section => Math.max(section.minTime, settings.window.leftExpiry(times.watermark) + 1))
+      .minOption
+}

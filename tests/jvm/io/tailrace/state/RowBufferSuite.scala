@@ -1,10 +1,12 @@
 package io.tailrace.state
 
+import org.apache.spark.sql.tailrace.TaskMemory
 import org.apache.spark.unsafe.Platform
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
+import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.testkit.{RowFixture, TestRow}
 
 final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPropertyChecks {
@@ -39,6 +41,17 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     buffer.clear()
     buffer.prepare()
     assert(usedMemory == taken)
+  }
+
+  test("a row for which Spark has no memory is tried once more if room was made, and fails otherwise") {
+    val memory = new RowMemory(TaskMemory.create(RowMemory.BlockBytes + (128L << 10)))
+    val rows = (0 until 3).map(i => TestRow(TestRow.key(s"k$i"), i.toLong, i.toLong, Vector.fill(150 << 10)(1)))
+    var asked = 0
+    lazy val buffer: RowBuffer = new RowBuffer(memory, () => { asked += 1; buffer.release(); asked < 2 })
+    rows.take(2).foreach(_.appendTo(buffer))
+    assert(asked == 1 && contents(buffer) == Seq(rows(1)))
+    intercept[RowMemoryExhausted](rows(2).appendTo(buffer))
+    assert(asked == 2 && buffer.isEmpty)
   }
 
   test("a value larger than a block, between small ones") {

@@ -1,16 +1,14 @@
 package io.tailrace.common
 
-import org.apache.spark.sql.catalyst.InternalRow
-
-/** Rows of a task that come out of steps, each of which gives one or none. */
-abstract class StepwiseRows extends Iterator[InternalRow] {
-  private var waiting: InternalRow = _
+/** Rows that come out of steps, each of which gives one row or none. */
+abstract class StepwiseRows[R >: Null <: AnyRef] extends Iterator[R] {
+  private var waiting: R = _
   private var ended = false
 
-  /** The next row that comes out; null: this step gives none. */
-  protected def step(): InternalRow
+  /** The row of the next step; null if the step gives none. */
+  protected def step(): R
 
-  /** No step is left. */
+  /** No step follows. */
   protected final def end(): Unit = ended = true
   protected final def hasEnded: Boolean = ended
 
@@ -19,7 +17,7 @@ abstract class StepwiseRows extends Iterator[InternalRow] {
     waiting != null
   }
 
-  override final def next(): InternalRow = {
+  override final def next(): R = {
     if (!hasNext) throw new NoSuchElementException("no more rows")
     val row = waiting
     waiting = null

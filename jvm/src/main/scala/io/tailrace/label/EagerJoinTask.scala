@@ -39,8 +39,8 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   private val earlierRight = store.sectionsOf(RightKeySorted)
   private val newKeys = new ArrayBuffer[LiveSection]
   private val newRight = new ArrayBuffer[LiveSection]
-  private val found = new RowBuffer(memory)
-  private val findings = new FlushingRows(found, bufferBytes, () => flushFound(), () => makeRoom())
+  private val findings = new FlushingRows(memory, bufferBytes, () => flushFound(), () => makeRoom())
+  private val found = findings.rows
   private val joinedRow = new JoinedRow
   private val current = new RowBuffer(memory)
   private val group = new Candidates(memory)

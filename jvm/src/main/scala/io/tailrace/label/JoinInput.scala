@@ -27,10 +27,10 @@ final class JoinInput(
     flush: () => Unit
 ) extends RowReader
     with AutoCloseable {
-  val left = new RowBuffer(memory)
-  val right = new RowBuffer(memory)
-  private val lefts = new FlushingRows(left, bufferBytes, flush, () => makeRoom())
-  private val rights = new FlushingRows(right, bufferBytes, flush, () => makeRoom())
+  private val lefts = new FlushingRows(memory, bufferBytes, flush, () => makeRoom())
+  private val rights = new FlushingRows(memory, bufferBytes, flush, () => makeRoom())
+  val left: RowBuffer = lefts.rows
+  val right: RowBuffer = rights.rows
   private val alone = new LoneRows(columns, settings)
   private var kept = 0L
 

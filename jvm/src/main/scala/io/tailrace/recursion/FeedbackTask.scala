@@ -75,7 +75,7 @@ private[recursion] final class FedBackRows(
     columns: RoundColumns,
     times: EventTimes,
     rows: Iterator[InternalRow]
-) extends StepwiseRows {
+) extends StepwiseRows[InternalRow] {
   private val judge = new RowJudge(rules.settings)
   private val toUnsafe = rules.toUnsafe()
   private val sample = rules.sample()

@@ -27,7 +27,7 @@ private[recursion] final class Generations(
     reads: Int,
     rules: FixpointRules,
     context: TaskContext
-) extends StepwiseRows {
+) extends StepwiseRows[InternalRow] {
   private val judge = new RowJudge(rules.settings)
   private val toUnsafe = rules.toUnsafe()
   private val withDepth = rules.withDepth()

@@ -76,7 +76,7 @@ private[replay] final class ReplayPartition(
     val toUnsafe = new UnsafeRows(columns.all)
     val mark = marker()
 
-    new StepwiseRows {
+    new StepwiseRows[InternalRow] {
       override protected def step(): InternalRow =
         if (rows.hasNext) {
           val row = toUnsafe(rows.next())

@@ -6,51 +6,48 @@ import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What the state reader sees: each buffered row once, with its store, event time and sequence number. Marks are no rows:
-  * the rows that they are about are left out.
+import io.tailrace.common.StepwiseRows
+
+/** The rows that Spark's state reader sees: each buffered row once, with its store, event time and sequence number. It sees
+  * no marks, and no row that a mark says has left.
   */
 private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrough: Long)
-    extends Iterator[UnsafeRowPair]
+    extends StepwiseRows[UnsafeRowPair]
     with AutoCloseable {
   private val pending = sections.iterator.filter(_.section.kind.hasRows)
   private lazy val joined = JoinedMarks.of(sections)
-  private var current: Option[(RunCursor, StoreKind)] = None
+  private var cursor: Option[RunCursor] = None
+  private var kind: StoreKind = _
   private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
   private val valueRow = UnsafeProjection.create(BufferedRows.ValueSchema)
-  private val pair = new UnsafeRowPair
 
-  private def advance(): Boolean = {
-    skipJoined()
-    while (current.forall(!_._1.isValid)) {
+  override protected def step(): UnsafeRowPair = cursor match {
+    case Some(at) if at.isValid =>
+      val hasLeft = kind == StoreKind.HeldRight && joined.contains(at.seq)
+      val row = if (hasLeft) null else rowAt(at)
+      at.next()
+      row
+    case _ =>
       close()
-      if (!pending.hasNext) return false
-      val live = pending.next()
-      val cursor = live.cursor()
-      current = Some(cursor -> live.section.kind)
-      cursor.firstAfter(expiredThrough)
-      skipJoined()
-    }
-    true
+      if (pending.hasNext) open(pending.next()) else end()
+      null
   }
 
-  private def skipJoined(): Unit = current.foreach { case (cursor, kind) =>
-    if (kind == StoreKind.HeldRight) while (cursor.isValid && joined.contains(cursor.seq)) cursor.next()
+  private def open(live: LiveSection): Unit = {
+    val opened = live.cursor()
+    cursor = Some(opened)
+    kind = live.section.kind
+    opened.firstAfter(expiredThrough)
   }
 
-  override def hasNext: Boolean = advance()
-
-  override def next(): UnsafeRowPair = {
-    if (!advance()) throw new NoSuchElementException("no more rows")
-    val (cursor, kind) = current.get
-    val row = InternalRow(UTF8String.fromString(kind.name), cursor.time, cursor.seq, cursor.keyBytes)
-    pair.withRows(keyRow(row).copy(), valueRow(InternalRow(cursor.valueBytes)).copy())
-    cursor.next()
-    pair
+  private def rowAt(at: RunCursor): UnsafeRowPair = {
+    val key = InternalRow(UTF8String.fromString(kind.name), at.time, at.seq, at.keyBytes)
+    new UnsafeRowPair(keyRow(key).copy(), valueRow(InternalRow(at.valueBytes)).copy())
   }
 
   override def close(): Unit = {
-    current.foreach(_._1.close())
-    current = None
+    cursor.foreach(_.close())
+    cursor = None
   }
 }
 

@@ -1,6 +1,6 @@
 package io.tailrace.state
 
-import java.util.PriorityQueue
+import java.util.Comparator
 
 /** Merges several runs into one, so that many small batches leave few files to open, to name and to merge with:
   *
@@ -48,23 +48,14 @@ object Compaction {
       expiredThrough: Long,
       writer: RunWriter
   ): Unit = {
-    val cursors = parts.map(_.cursor())
-    try {
-      val queue = new PriorityQueue[RunCursor](
-        cursors.size,
-        (a: RunCursor, b: RunCursor) => if (kind.timeSorted) byTimeSeqAndKey(a, b) else byKeyTimeAndSeq(a, b)
-      )
-      cursors.foreach { cursor =>
-        cursor.firstAfter(expiredThrough)
-        if (cursor.isValid) queue.add(cursor)
+    val order: Comparator[RunCursor] = if (kind.timeSorted) byTimeSeqAndKey(_, _) else byKeyTimeAndSeq(_, _)
+    val rows = new MergedSections(parts, order, expiredThrough)
+    try
+      while (!rows.isEmpty) {
+        writer.append(rows.head.base, rows.head.at)
+        rows.drop()
       }
-      while (!queue.isEmpty) {
-        val cursor = queue.poll()
-        writer.append(cursor.base, cursor.at)
-        cursor.next()
-        if (cursor.isValid) queue.add(cursor)
-      }
-    } finally cursors.foreach(_.close())
+    finally rows.close()
   }
 
   private def byTimeSeqAndKey(a: RunCursor, b: RunCursor): Int = {

@@ -14,8 +14,12 @@ import io.tailrace.common.RowMemoryExhausted
   * [[RowSort]] run over without touching a row.
   *
   * Rows are numbered from 0 in the order of `append`. Keys may be empty: those rows match nothing.
+  *
+  * @param makeRoom called when Spark has no more memory for a row, which is tried once more if it returns true: gives memory
+  *                 back, that of these rows (which it writes out, so that they are gone from here) and of others.
+  *                 Returns whether there was any
   */
-final class RowBuffer(memory: RowMemory) extends AutoCloseable {
+final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) extends AutoCloseable {
   private val blocks = new ArrayBuffer[MemoryBlock]
   private var bases = new Array[AnyRef](4)
   private var blockUsed = 0L
@@ -138,8 +142,7 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   }
 
   private def reserve(length: Long): Long = {
-    if (count == times.length) growIndex()
-    if (blockUsed + length > blockSize) newBlock(length)
+    if (count == times.length || blockUsed + length > blockSize) growOrMakeRoom(length)
     val to = blocks(blocks.size - 1).getBaseOffset + blockUsed
     blockUsed += length
     rowBytes += length
@@ -254,6 +257,15 @@ final class RowBuffer(memory: RowMemory) extends AutoCloseable {
   private def dropLastBlock(): Unit = {
     bases(blocks.size - 1) = null
     memory.release(blocks.remove(blocks.size - 1))
+  }
+
+  private def growOrMakeRoom(length: Long): Unit =
+    try grow(length)
+    catch { case _: RowMemoryExhausted if makeRoom() => grow(length) }
+
+  private def grow(length: Long): Unit = {
+    if (count == times.length) growIndex()
+    if (blockUsed + length > blockSize) newBlock(length)
   }
 
   private def newBlock(needed: Long): Unit = {

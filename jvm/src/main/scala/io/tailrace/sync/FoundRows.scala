@@ -29,8 +29,8 @@ private[sync] final class FoundRows(
   private val first = new RowBuffer(memory).prepare()
   private var found = 0L
 
-  private val rest = new RowBuffer(memory)
-  private val others = new FlushingRows(rest, bufferBytes, () => spill(), () => makeRoom())
+  private val others = new FlushingRows(memory, bufferBytes, () => spill(), () => makeRoom())
+  private val rest = others.rows
   private val parts = new ArrayBuffer[ScratchRun]
   // Where the reading of the others is: in memory, then in the files.
   private var position = -1

@@ -39,9 +39,9 @@ private[sync] final class HeldRight(
   private val sections = new ArrayBuffer[Held]
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
 
-  private val marks = new RowBuffer(rowMemory).prepare()
-  private val moreMarks =
-    new FlushingRows(marks, bufferBytes, () => writeMarks(), () => !marks.isEmpty && { writeMarks(); true })
+  private val gathered =
+    new FlushingRows(rowMemory, bufferBytes, () => writeMarks(), () => !marks.isEmpty && { writeMarks(); true })
+  private val marks: RowBuffer = gathered.rows.prepare()
   private var taken = 0L
 
   /** Whether the index had to be made from the state. */
@@ -145,7 +145,7 @@ private[sync] final class HeldRight(
   }
 
   private def mark(version: Long, seq: Long): Unit =
-    moreMarks.append(HeldRight.Nothing, 0, version, seq, HeldRight.Nothing, 0L, 0)
+    gathered.append(HeldRight.Nothing, 0, version, seq, HeldRight.Nothing, 0L, 0)
 
   private def writeMarks(): Unit = {
     store.addSorted(Seq(SortedRows.all(StoreKind.JoinedRight, marks, 1)))

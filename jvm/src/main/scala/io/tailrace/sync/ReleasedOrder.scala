@@ -1,6 +1,6 @@
 package io.tailrace.sync
 
-import io.tailrace.state.{IndexSort, RowBuffer, RowLayout, RowSort}
+import io.tailrace.state.{IndexSort, RowBuffer, RowLayout, RowSort, RunCursor}
 
 /** The order in which rows are released: by key and time, and of one key and time by their bytes, so that it isn't chance
   * which one gets the match. Rows with one key and time are few where ids are unique; where they aren't (a key that is
@@ -27,4 +27,18 @@ private[sync] class ReleasedOrder(rows: RowBuffer) extends IndexSort {
   /** Whether the keys of two rows do. */
   final def differs(a: Int, b: Int): Boolean =
     rows.keyPrefix(a) != rows.keyPrefix(b) || (!rows.prefixesAreKeys && rows.compareKeys(a, b) != 0)
+}
+
+private object ReleasedOrder {
+
+  /** The same order for rows in files. Rows of equal bytes are told apart by their numbers. */
+  def compare(a: RunCursor, b: RunCursor): Int = {
+    val byKey = a.compareKey(b.base, b.at)
+    if (byKey != 0) byKey
+    else if (a.time != b.time) java.lang.Long.compare(a.time, b.time)
+    else {
+      val byValue = RowLayout.compareValues(a.base, a.at, b.base, b.at)
+      if (byValue != 0) byValue else java.lang.Long.compare(a.seq, b.seq)
+    }
+  }
 }

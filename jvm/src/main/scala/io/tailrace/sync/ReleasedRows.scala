@@ -1,15 +1,13 @@
 package io.tailrace.sync
 
-import java.util.PriorityQueue
-
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.state.{
   FlushingRows,
+  MergedSections,
   RowBuffer,
-  RowLayout,
   RowMemory,
   RunCursor,
   ScratchRun,
@@ -27,29 +25,17 @@ private[sync] final class ReleasedRows(
     bufferBytes: Long,
     makeRoom: () => Boolean
 ) extends AutoCloseable {
-  private val rows = new RowBuffer(memory)
-  private val gathered = new FlushingRows(rows, bufferBytes, () => spill(), makeRoom)
+  private val gathered = new FlushingRows(memory, bufferBytes, () => spill(), makeRoom)
+  private val rows = gathered.rows
   private val parts = new ArrayBuffer[ScratchRun]
 
+  // Where the reading is: in memory, or in the files.
   private val byBytes = new ReleasedOrder(rows)
   private var order = new Array[Int](0)
   private var position = -1
-
-  private val cursors = new ArrayBuffer[RunCursor]
-  private val queue = new PriorityQueue[RunCursor](
-    11,
-    (a: RunCursor, b: RunCursor) => {
-      val byKey = a.compareKey(b.base, b.at)
-      if (byKey != 0) byKey
-      else if (a.time != b.time) java.lang.Long.compare(a.time, b.time)
-      else {
-        val byValue = RowLayout.compareValues(a.base, a.at, b.base, b.at)
-        if (byValue != 0) byValue else java.lang.Long.compare(a.seq, b.seq)
-      }
-    }
-  )
-  private val lastKey = new RowBuffer(memory).prepare()
+  private var merged: Option[MergedSections] = None
   private var current: RunCursor = _
+  private val lastKey = new RowBuffer(memory).prepare()
 
   private var first = false
 
@@ -80,36 +66,31 @@ private[sync] final class ReleasedRows(
 
   /** Begins to hand the rows out. */
   def start(): Unit =
-    if (parts.isEmpty) {
-      order = byBytes.sorted
-    } else {
+    if (parts.isEmpty) order = byBytes.sorted
+    else {
       spill()
-      parts.flatMap(_.sections).foreach { live =>
-        val cursor = live.cursor()
-        cursors += cursor
-        cursor.first()
-        if (cursor.isValid) queue.add(cursor)
-      }
+      merged = Some(
+        new MergedSections(parts.flatMap(_.sections).toSeq, ReleasedOrder.compare(_, _), from = Long.MinValue)
+      )
     }
 
   /** Goes on to the next row. @return false if there is none */
-  def next(): Boolean =
-    if (cursors.nonEmpty) nextMerged()
-    else {
+  def next(): Boolean = merged match {
+    case Some(files) => nextMerged(files)
+    case None =>
       position += 1
       if (position < order.length)
         first = position == 0 || byBytes.differs(order(position - 1), order(position))
       position < order.length
-    }
+  }
 
-  private def nextMerged(): Boolean = {
+  private def nextMerged(files: MergedSections): Boolean = {
     if (current != null) {
       lastKey.clear()
       lastKey.appendKey(current.base, current.at)
-      current.next()
-      if (current.isValid) queue.add(current)
+      files.drop()
     }
-    current = queue.poll()
+    current = if (files.isEmpty) null else files.head
     first = current != null && (lastKey.isEmpty || current.compareKey(lastKey.base(0), lastKey.at(0)) != 0)
     current != null
   }
@@ -123,8 +104,7 @@ private[sync] final class ReleasedRows(
   def keyPrefix: Long = if (current != null) current.keyPrefix else rows.keyPrefix(order(position))
 
   override def close(): Unit = {
-    cursors.foreach(_.close())
-    cursors.clear()
+    merged.foreach(_.close())
     parts.foreach(_.close())
     parts.clear()
     rows.close()

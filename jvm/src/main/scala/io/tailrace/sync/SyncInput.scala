@@ -31,11 +31,12 @@ private[sync] final class SyncInput(
 ) extends RowReader
     with AutoCloseable {
 
+  private val lefts = new FlushingRows(memory, bufferBytes, flush, () => makeRoom())
+  private val rights = new FlushingRows(memory, bufferBytes, flush, () => makeRoom())
+
   /** Left rows that wait. */
-  val left = new RowBuffer(memory)
-  val right = new RowBuffer(memory)
-  private val lefts = new FlushingRows(left, bufferBytes, flush, () => makeRoom())
-  private val rights = new FlushingRows(right, bufferBytes, flush, () => makeRoom())
+  val left: RowBuffer = lefts.rows
+  val right: RowBuffer = rights.rows
 
   def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = {
     val keys = columns.leftKeyEncoder()

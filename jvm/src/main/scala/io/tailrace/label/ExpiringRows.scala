@@ -11,7 +11,7 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
     store
       .sectionsOf(kind)
       .filter(live => live.section.minTime <= through && live.section.maxTime > from),
-    (a, b) => a.compareTimeAndSeq(b.time, b.seq),
+    kind.order,
     from,
     through
   )

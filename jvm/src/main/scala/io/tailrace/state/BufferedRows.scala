@@ -1,5 +1,7 @@
 package io.tailrace.state
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
@@ -9,22 +11,21 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.tailrace.common.StepwiseRows
 
 /** The rows that Spark's state reader sees: each buffered row once, with its store, event time and sequence number. It sees
-  * no marks, and no row that a mark says has left.
+  * no marks, and no rows that are marked as gone.
   */
 private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrough: Long)
     extends StepwiseRows[UnsafeRowPair]
     with AutoCloseable {
   private val pending = sections.iterator.filter(_.section.kind.hasRows)
-  private lazy val joined = JoinedMarks.of(sections)
   private var cursor: Option[RunCursor] = None
   private var kind: StoreKind = _
+  private var gone = GoneRows.none
   private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
   private val valueRow = UnsafeProjection.create(BufferedRows.ValueSchema)
 
   override protected def step(): UnsafeRowPair = cursor match {
     case Some(at) if at.isValid =>
-      val hasLeft = kind == StoreKind.HeldRight && joined.contains(at.seq)
-      val row = if (hasLeft) null else rowAt(at)
+      val row = if (gone.contains(at.seq)) null else rowAt(at)
       at.next()
       row
     case _ =>
@@ -36,7 +37,10 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
   private def open(live: LiveSection): Unit = {
     val opened = live.cursor()
     cursor = Some(opened)
-    kind = live.section.kind
+    if (kind != live.section.kind) {
+      kind = live.section.kind
+      gone = GoneRows.of(sections, kind)
+    }
     opened.firstAfter(expiredThrough)
   }
 
@@ -68,4 +72,30 @@ object BufferedRows {
 
   /** @note `row` is a row in Spark's binary row format */
   val ValueSchema: StructType = new StructType().add("row", BinaryType, nullable = false)
+}
+
+/** The rows of a store that are marked as gone, by sequence number: their sections are still there. */
+final class GoneRows private (sorted: Array[Long]) {
+  def contains(seq: Long): Boolean = Arrays.binarySearch(sorted, seq) >= 0
+}
+
+object GoneRows {
+  private[state] val none = new GoneRows(Array.empty)
+
+  /** @param sections all of a version
+    * @param kind     the store
+    */
+  def of(sections: Seq[LiveSection], kind: StoreKind): GoneRows = {
+    val marks = sections.filter(_.section.kind.marks.contains(kind))
+    val seqs = new Array[Long](Math.toIntExact(marks.map(_.section.rows).sum))
+    var count = 0
+    marks.foreach { live =>
+      live.foreachRow { cursor =>
+        seqs(count) = cursor.seq
+        count += 1
+      }
+    }
+    Arrays.sort(seqs)
+    new GoneRows(seqs)
+  }
 }

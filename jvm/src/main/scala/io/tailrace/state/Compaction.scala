@@ -1,7 +1,5 @@
 package io.tailrace.state
 
-import java.util.Comparator
-
 /** Merges several runs into one, so that many small batches leave few files to open, to name and to merge with:
   *
   * {{{
@@ -15,8 +13,8 @@ import java.util.Comparator
   */
 object Compaction {
 
-  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are none. The runs of
-    * a synced join are never due: it has its own way with them.
+  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are none. Runs with a
+    * store that isn't compacted are never due: their operator has its own way with them.
     */
   def due(runs: Seq[Run], fanIn: Int): Seq[Run] = if (!runs.forall(_.sections.forall(_.kind.compacts))) Nil
   else {
@@ -48,24 +46,13 @@ object Compaction {
       expiredThrough: Long,
       writer: RunWriter
   ): Unit = {
-    val order: Comparator[RunCursor] = if (kind.timeSorted) byTimeSeqAndKey(_, _) else byKeyTimeAndSeq(_, _)
-    val rows = new MergedSections(parts, order, expiredThrough)
+    val rows = new MergedSections(parts, kind.order, expiredThrough)
     try
       while (!rows.isEmpty) {
         writer.append(rows.head.base, rows.head.at)
         rows.drop()
       }
     finally rows.close()
-  }
-
-  private def byTimeSeqAndKey(a: RunCursor, b: RunCursor): Int = {
-    val byTime = a.compareTimeAndSeq(b.time, b.seq)
-    if (byTime != 0) byTime else a.compareKey(b.base, b.at)
-  }
-
-  private def byKeyTimeAndSeq(a: RunCursor, b: RunCursor): Int = {
-    val byKey = a.compareKey(b.base, b.at)
-    if (byKey != 0) byKey else a.compareTimeAndSeq(b.time, b.seq)
   }
 }
 

@@ -15,7 +15,7 @@ import com.fasterxml.jackson.core.JsonFactory
 /** A stretch of one run that belongs to one store and one time bucket. Times are microseconds since the epoch.
   *
   * @param expiredRows rows that no longer count, because their result has come out; a time-sorted store has some, and
-  *                    held-right (another key-sorted one is dropped whole)
+  *                    a key-sorted one whose rows leave one by one
   * @param bytes       keys and values before compression
   */
 final case class Section(
@@ -42,7 +42,8 @@ final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Sec
 /** One version of a partition's state: everything that is needed to load it, and nothing else. The runs are the log.
   *
   * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
-  * @param rightExpiredThrough rows of held-right up to this time have left
+  * @param rightExpiredThrough see [[TailraceStateStore.operatorTime]]; by the name that the synced join has for it, the only
+  *                            operator that keeps one
   */
 final case class Manifest(
     version: Long,

@@ -35,14 +35,7 @@ object SortedRows {
   def all(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long, rowsPerBucket: Int = 1): SortedRows = {
     val width =
       if (rows.isEmpty) leastBucketWidth else bucketWidthFor(rows, null, leastBucketWidth, rowsPerBucket)
-    val order = kind match {
-      case StoreKind.LeftTimeSorted => RowSort.byTime(rows) // their sequence numbers go up as they come
-      case StoreKind.HeldLeft => RowSort.byTimeAndSeq(rows)
-      case StoreKind.JoinedIndicator | StoreKind.JoinedRight => RowSort.byTimeSeqAndKey(rows)
-      case StoreKind.LeftKeySorted | StoreKind.RightKeySorted => RowSort.byBucketAndKey(rows, width)
-      case StoreKind.HeldRight => RowSort.thenByBucket(rows, RowSort.byKeyTimeAndSeq(rows), width)
-    }
-    new SortedRows(kind, rows, order, width)
+    new SortedRows(kind, rows, kind.order.sort(rows, width), width)
   }
 
   /** The rows of a buffer that `chosen` accepts by their number. */

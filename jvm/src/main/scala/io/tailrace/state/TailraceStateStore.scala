@@ -33,7 +33,7 @@ final class TailraceStateStore private[state] (
   private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))
   private val newRuns = new ArrayBuffer[NewRun]
   private var expired = base.manifest.expiredThrough
-  private var rightExpired = base.manifest.rightExpiredThrough
+  private var ownTime = base.manifest.rightExpiredThrough
   private var toKeep: Option[AnyRef] = None
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
@@ -50,8 +50,8 @@ final class TailraceStateStore private[state] (
   /** Results of left rows up to this time (microseconds, included) have come out. */
   def expiredThrough: Long = expired
 
-  /** Rows of held-right up to this time (microseconds, included) have left. */
-  def rightExpiredThrough: Long = rightExpired
+  /** A time that the operator keeps with the version; the engine does nothing with it. Least at first. */
+  def operatorTime: Long = ownTime
 
   /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
   def newSeq(): Long = {
@@ -148,10 +148,9 @@ final class TailraceStateStore private[state] (
     sections = sections.filterNot(_.local eq run)
   }
 
-  /** Says that rows of held-right up to `through` have left. */
-  def markRightExpired(through: Long): Unit = {
+  def setOperatorTime(time: Long): Unit = {
     requireUpdating()
-    rightExpired = Math.max(rightExpired, through)
+    ownTime = time
   }
 
   /** What the operator has kept in memory beside the base version; for one taker, who may change it. */
@@ -177,7 +176,7 @@ final class TailraceStateStore private[state] (
         version + 1,
         expired,
         runs.map { case (local, run) => run.copy(sections = alive(local)) },
-        rightExpired
+        ownTime
       )
     val id = owner.newCheckpointId()
     owner.stateLog.writeManifest(manifest, id)

@@ -192,7 +192,7 @@ private[sync] final class HeldRight(
 
   /** Those that have rows which expire now. What has expired in earlier batches has left; this one may have written some. */
   private def reached(through: Long): Seq[Held] = {
-    val isLater = through > store.rightExpiredThrough
+    val isLater = through > store.operatorTime
     all.filter(h => h.live.section.minTime <= through && (isLater || h.version > store.version)).toSeq
   }
 

@@ -2,7 +2,7 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
-import io.tailrace.state.{JoinedMarks, LiveSection, StoreKind, TailraceStateStore}
+import io.tailrace.state.{GoneRows, LiveSection, StoreKind, TailraceStateStore}
 
 /** What is kept in memory of a version's right rows, from batch to batch: their index, and the sections' numbers in it, by
   * run and bucket. All of it can be made again from the state.
@@ -20,12 +20,12 @@ private[sync] object RightMemory {
   /** Reads all right rows of a version. */
   def read(store: TailraceStateStore, hash: KeyHash): RightMemory = {
     val memory = new RightMemory
-    val joined = JoinedMarks.of(store.sectionsOf(StoreKind.JoinedRight))
+    val gone = GoneRows.of(store.sectionsOf(StoreKind.JoinedRight), StoreKind.HeldRight)
     store.sectionsOf(StoreKind.HeldRight).foreach { live =>
       val number = memory.index.newSection()
       memory.numbers(key(live)) = number
       live.foreachRow { cursor =>
-        if (!joined.contains(cursor.seq)) {
+        if (!gone.contains(cursor.seq)) {
           memory.index.insert(hash.of(cursor.base, cursor.at), number, cursor.seq)
         }
       }

@@ -189,7 +189,7 @@ private[sync] object SyncJoinTasks {
       rows(StoreKind.HeldLeft),
       rows(StoreKind.HeldRight),
       oldest(StoreKind.HeldLeft, store.expiredThrough),
-      oldest(StoreKind.HeldRight, store.rightExpiredThrough)
+      oldest(StoreKind.HeldRight, store.operatorTime)
     )
   }
 }

@@ -66,7 +66,7 @@ private[sync] final case class SyncLayout(
 private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJoinTask {
   import context._
 
-  private val expiredBefore = store.rightExpiredThrough
+  private val expiredBefore = store.operatorTime
   private val through = Math.max(store.expiredThrough, SyncRules.releasedThrough(times))
   private val expiry = Math.max(expiredBefore, SyncRules.rightExpiry(times, settings))
 
@@ -289,7 +289,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
       SortedRows.ofSorted(StoreKind.HeldRight, input.right, rest, layout.bucketWidth, layout.rowsPerBucket)
     write(right, Seq(heldRight.marksLeft))
     writing += System.nanoTime - started
-    store.markRightExpired(expiry)
+    store.setOperatorTime(expiry)
     heldRight.settle()
     metric(SyncMetrics.CarriedRows) += carried
     metric(SyncMetrics.IndexBytes) += heldRight.indexBytes

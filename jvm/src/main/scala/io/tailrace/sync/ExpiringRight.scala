@@ -1,8 +1,9 @@
 package io.tailrace.sync
 
+import io.tailrace.common.StepwiseRows
 import io.tailrace.state.{LiveSection, RunCursor}
 
-/** The right rows of some sections that nobody has joined, up to a time, one after the other.
+/** The right rows of some sections that nobody has joined, up to a time. Each is where the cursor is, until the next step.
   *
   * @param sections with their numbers in the index
   */
@@ -11,40 +12,39 @@ private[sync] final class ExpiringRight(
     through: Long,
     index: RightIndex,
     hash: KeyHash
-) extends AutoCloseable {
+) extends StepwiseRows[RunCursor]
+    with AutoCloseable {
   private val pending = sections.iterator
-  private var current: RunCursor = _
+  private var cursor: Option[RunCursor] = None
   private var number = 0
+  private var isPassed = false
 
-  /** Goes on to the next row. @return false if there is none */
-  def next(): Boolean = {
-    if (current != null) current.next()
-    while (!isLive) {
-      if (current != null && current.isValid) current.next()
-      else if (!open()) return false
-    }
-    true
+  override protected def step(): RunCursor = cursor match {
+    case Some(at) if at.isValid && !isPassed =>
+      isPassed = true
+      if (isLive(at)) at else null
+    case Some(at) if at.isValid =>
+      isPassed = false
+      at.next()
+      null
+    case _ =>
+      close()
+      if (pending.hasNext) open(pending.next()) else end()
+      null
   }
 
-  private def isLive: Boolean = current != null && current.isValid && current.time <= through &&
-    index.contains(hash.of(current.base, current.at), number, current.seq)
+  private def isLive(row: RunCursor): Boolean =
+    row.time <= through && index.contains(hash.of(row.base, row.at), number, row.seq)
 
-  private def open(): Boolean = {
-    close()
-    pending.hasNext && {
-      val (live, section) = pending.next()
-      number = section
-      current = live.cursor()
-      current.first()
-      true
-    }
+  private def open(section: (LiveSection, Int)): Unit = {
+    val opened = section._1.cursor()
+    cursor = Some(opened)
+    number = section._2
+    opened.first()
   }
 
-  /** Where the row is. */
-  def cursor: RunCursor = current
-
-  override def close(): Unit = if (current != null) {
-    current.close()
-    current = null
+  override def close(): Unit = {
+    cursor.foreach(_.close())
+    cursor = None
   }
 }

@@ -1,6 +1,6 @@
 package io.tailrace.sync
 
-import scala.collection.mutable.ArrayBuffer
+import scala.collection.mutable
 
 import io.tailrace.state.{
   FlushingRows,
@@ -35,14 +35,15 @@ private[sync] final class HeldRight(
   private val memory: RightMemory = kept.getOrElse(RightMemory.read(store, hash))
   private val index = memory.index
 
-  // By number.
-  private val sections = new ArrayBuffer[Held]
+  // By their numbers in the index.
+  private val sections = mutable.LongMap.empty[Held]
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
 
   private val gathered =
     new FlushingRows(rowMemory, bufferBytes, () => writeMarks(), () => !marks.isEmpty && { writeMarks(); true })
   private val marks: RowBuffer = gathered.rows.prepare()
   private var taken = 0L
+  private var unjoined: Option[ExpiringRight] = None
 
   /** Whether the index had to be made from the state. */
   def wasRead: Boolean = kept.isEmpty
@@ -52,13 +53,9 @@ private[sync] final class HeldRight(
   /** Rows that have left the state in this batch. */
   def rowsGone: Long = taken
 
-  private def enter(live: LiveSection, number: Int): Held = {
-    while (sections.size <= number) sections += null
-    sections(number) = new Held(live, number)
-    sections(number)
-  }
+  private def enter(live: LiveSection, number: Int): Unit = sections(number.toLong) = new Held(live, number)
 
-  private def all: Iterator[Held] = sections.iterator.filter(_ != null)
+  private def all: Seq[Held] = sections.values.toSeq.sortBy(_.number)
 
   /** Takes rows in that have been written.
     *
@@ -90,7 +87,7 @@ private[sync] final class HeldRight(
     val code = hash.of(base, at)
     var entry = index.first(code)
     while (entry >= 0) {
-      val held = sections(index.section(entry))
+      val held = sections(index.section(entry).toLong)
       val cursor = held.to(base, at)
       while (cursor.isValid && cursor.compareKey(base, at) == 0) {
         if (index.has(entry, cursor.seq)) {
@@ -111,7 +108,7 @@ private[sync] final class HeldRight(
     val code = hash.of(base, at)
     var entry = index.first(code)
     while (entry >= 0) {
-      val held = sections(index.section(entry))
+      val held = sections(index.section(entry).toLong)
       val cursor = held.live.cursor()
       try {
         cursor.seekKey(base, at)
@@ -135,7 +132,7 @@ private[sync] final class HeldRight(
   def takeRow(base: AnyRef, at: Long, section: Int): Unit = {
     val seq = RowLayout.seq(base, at)
     index.remove(hash.of(base, at), section, seq)
-    left(sections(section), seq)
+    left(sections(section.toLong), seq)
   }
 
   private def left(held: Held, seq: Long): Unit = {
@@ -157,7 +154,7 @@ private[sync] final class HeldRight(
     * @param keep takes the row that the cursor is at
     */
   def carry(run: LocalRun, keep: RunCursor => Unit): Unit = {
-    all.filter(_.live.local eq run).toSeq.foreach { held =>
+    all.filter(_.live.local eq run).foreach { held =>
       readLive(held)(keep)
       drop(held)
     }
@@ -175,14 +172,15 @@ private[sync] final class HeldRight(
     held.close()
     index.dropSection(held.number)
     memory.numbers -= RightMemory.key(held.live)
-    sections(held.number) = null
+    sections -= held.number.toLong
   }
 
   /** No more keys come. */
-  def endTaking(): Unit = all.foreach(_.close())
+  def endTaking(): Unit = sections.values.foreach(_.close())
 
   /** Has the rows up to `through` leave: sections as a whole where all of their rows do, else row by row. @return how many */
   def expire(through: Long): Long = {
+    unjoined.foreach(_.close())
     val (whole, parts) = reached(through).partition(_.live.section.maxTime <= through)
     val rows = whole.map(_.rows).sum
     whole.foreach(drop)
@@ -193,7 +191,7 @@ private[sync] final class HeldRight(
   /** Those that have rows which expire now. What has expired in earlier batches has left; this one may have written some. */
   private def reached(through: Long): Seq[Held] = {
     val isLater = through > store.operatorTime
-    all.filter(h => h.live.section.minTime <= through && (isLater || h.version > store.version)).toSeq
+    all.filter(h => h.live.section.minTime <= through && (isLater || h.version > store.version))
   }
 
   private def expireSome(held: Held, through: Long): Long = {
@@ -208,8 +206,11 @@ private[sync] final class HeldRight(
   }
 
   /** Hands the rows out that `expire` will forget. */
-  def expiring(through: Long): ExpiringRight =
-    new ExpiringRight(reached(through).map(h => h.live -> h.number), through, index, hash)
+  def expiring(through: Long): Iterator[RunCursor] = {
+    val rows = new ExpiringRight(reached(through).map(h => h.live -> h.number), through, index, hash)
+    unjoined = Some(rows)
+    rows
+  }
 
   /** The marks that are still about something, sorted, to be written with the batch's run. */
   def marksLeft: SortedRows = {
@@ -218,13 +219,13 @@ private[sync] final class HeldRight(
     SortedRows.some(StoreKind.JoinedRight, marks, 1, row => versions(marks.time(row)))
   }
 
-  private def forgetEmpty(): Unit = all.filter(_.rows == 0).toSeq.foreach(drop)
+  private def forgetEmpty(): Unit = all.filter(_.rows == 0).foreach(drop)
 
   /** Tells the store what is left of its sections, and keeps the index for the next batch. */
   def settle(): Unit = {
     store.settle(
       StoreKind.HeldRight,
-      live => memory.numbers.get(RightMemory.key(live)).fold(live.section.rows)(sections(_).gone)
+      live => memory.numbers.get(RightMemory.key(live)).fold(live.section.rows)(number => sections(number.toLong).gone)
     )
     val versions = all.map(_.version).toSet
     store.settle(
@@ -238,6 +239,7 @@ private[sync] final class HeldRight(
 
   override def close(): Unit = {
     endTaking()
+    unjoined.foreach(_.close())
     marks.close()
   }
 }

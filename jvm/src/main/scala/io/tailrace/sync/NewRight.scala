@@ -8,10 +8,16 @@ import io.tailrace.state.{RowBuffer, RowLayout, RowSort}
   * it carries forward. Sorted by key once, for the matching and for the run that those which are left go into.
   */
 private[sync] final class NewRight(rows: RowBuffer) {
-  private val order = RowSort.byKeyTimeAndSeq(rows)
-  private val gone = new Array[Boolean](order.length) // by row number
+  private var order = new Array[Int](0)
+  private var gone = new Array[Boolean](0) // by row number
   private var position = 0
   private var keyStart = 0
+
+  /** All are in the buffer. */
+  def start(): Unit = {
+    order = RowSort.byKeyTimeAndSeq(rows)
+    gone = new Array[Boolean](order.length)
+  }
 
   /** Has the rows of a key that the first left row of it joins taken. Keys must come in ascending order.
     *

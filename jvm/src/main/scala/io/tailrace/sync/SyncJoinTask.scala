@@ -7,7 +7,6 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import io.tailrace.join.{JoinColumns, StoredJoinTask}
 import io.tailrace.state.{
   RowBuffer,
-  RowLayout,
   RowMemory,
   RunCursor,
   SortedRows,
@@ -66,9 +65,8 @@ private[sync] final case class SyncLayout(
 private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJoinTask {
   import context._
 
-  private val expiredBefore = store.operatorTime
   private val through = Math.max(store.expiredThrough, SyncRules.releasedThrough(times))
-  private val expiry = Math.max(expiredBefore, SyncRules.rightExpiry(times, settings))
+  private val expiry = Math.max(store.operatorTime, SyncRules.rightExpiry(times, settings))
 
   private lazy val writer = new SyncWriter(columns, settings)
   private val released = new ReleasedRows(store, memory, bufferBytes, () => input.makeRoom())
@@ -87,45 +85,47 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     )
   private val heldLeft = new HeldLeft(store, through)
   private val heldRight = new HeldRight(store, hash, memory, bufferBytes)
-  private val found =
-    new FoundRows(store, memory, keepsAll = settings.duplicates == Duplicates.Divert, bufferBytes)
-  private val spare = new SpareRight(memory, bufferBytes)
+  private val newRight = new NewRight(input.right)
+  private val right = new RightRows(
+    settings,
+    newRight,
+    heldRight,
+    new FoundRows(store, memory, keepsAll = settings.duplicates == Duplicates.Divert, bufferBytes),
+    new SpareRight(memory, bufferBytes)
+  )
 
-  private var newRight: NewRight = _
-  private var expiring: Option[ExpiringRight] = None
   private var kept = 0L
   private var carried = 0L
   private var sorting = 0L
   private var writing = 0L
 
-  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
-    Iterator.empty[InternalRow] ++ { carry(); input.readLeft(left) } ++ input.readRight(right) ++ {
-      begin()
-      new Decided
-    } ++ unjoined
+  /** A phase begins when the one before has given all of its rows. */
+  override def output(leftRows: Iterator[InternalRow], rightRows: Iterator[InternalRow]): Iterator[InternalRow] =
+    Iterator[() => Iterator[InternalRow]](
+      () => carryForward(),
+      () => input.readLeft(leftRows),
+      () => input.readRight(rightRows),
+      () => decide(),
+      () => unjoinedInMemory(),
+      () => unjoinedInState()
+    ).flatMap(phase => phase())
 
   override def rowsKept: Long = kept
   override def updateNanos: Long = input.readNanos + writing
   override def expiryNanos: Long = sorting
 
-  /** Has what is left of some runs written again with this batch. */
-  private def carry(): Unit = {
+  /** Phase 1: has what is left of some runs written again with this batch. Gives no rows. */
+  private def carryForward(): Iterator[UnsafeRow] = {
     val chosen = CarriedRuns.choose(shares, layout.mostRuns)
     if (chosen.nonEmpty) {
       val runs = StoreKind.all.flatMap(store.sectionsOf(_)).map(_.local).distinct.filter(r => chosen(r.name))
       runs.foreach { run =>
-        heldLeft.carry(run, releaseRow, row => carryRow(input.left, row))
-        heldRight.carry(run, row => carryRow(input.right, row))
+        heldLeft.carry(run, release, row => carry(input.left, row))
+        heldRight.carry(run, row => carry(input.right, row))
         store.dropRun(run)
       }
     }
-  }
-
-  private def releaseRow(row: RunCursor): Unit = released.append(row.base, row.at)
-
-  private def carryRow(to: RowBuffer, row: RunCursor): Unit = {
-    input.carry(to, row.base, row.at)
-    carried += 1
+    Iterator.empty
   }
 
   private def shares: Seq[CarriedRuns.Share] =
@@ -134,27 +134,22 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
       CarriedRuns.Share(name, rows.map(_.rows).sum, rows.map(_.liveRows).sum, marks.map(_.rows).sum)
     }
 
-  /** Writes rows into the state before all are read. */
-  private def flush(): Unit = {
-    write(SortedRows.all(StoreKind.HeldRight, input.right, layout.bucketWidth, layout.rowsPerBucket), Nil)
-    input.left.clear()
-    input.right.clear()
+  private def carry(to: RowBuffer, row: RunCursor): Unit = {
+    input.carry(to, row.base, row.at)
+    carried += 1
   }
 
-  private def write(right: SortedRows, more: Seq[SortedRows]): Unit = {
-    val left = SortedRows.all(StoreKind.HeldLeft, input.left, layout.bucketWidth, layout.rowsPerBucket)
-    kept += left.order.length + right.order.length
-    heldRight.add(right, store.addSorted(Seq(left, right) ++ more))
-  }
+  private def release(row: RunCursor): Unit = released.append(row.base, row.at)
 
-  /** All is read: gathers the left rows that are decided now. */
-  private def begin(): Unit = {
+  /** Phase 4, when all is read: gives the left rows that are released. */
+  private def decide(): Iterator[UnsafeRow] = {
     val started = System.nanoTime
-    heldLeft.release(releaseRow)
+    heldLeft.release(release)
     leaveRoom()
     released.start()
-    newRight = new NewRight(input.right)
+    newRight.start()
     sorting = System.nanoTime - started
+    new DecidedRows(columns, settings, released, right, writer, metric)
   }
 
   /** What is in memory stays there until the left rows are decided, which needs memory, too. */
@@ -163,131 +158,32 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     if (held > SyncJoinTask.AlwaysHeld && memory.available(held) < held) input.makeRoom(): Unit
   }
 
-  /** The left rows that are released, each with what becomes of it. */
-  private final class Decided extends Iterator[UnsafeRow] {
-    private val range = new JoinRange(settings)
-    private val leftRow = new UnsafeRow(columns.left.size)
-    private val rightRow = new UnsafeRow(columns.payload.size)
-    private var out: UnsafeRow = _
-    private var more = true
-    // Of the rows that were found, others are still to be diverted.
-    private var diverting = false
-    private var matched = 0L
-    private var unmatched = 0L
-    private var duplicateLeft = 0L
-    private var duplicateRight = 0L
-    private var tooFar = 0L
-
-    override def hasNext: Boolean = {
-      if (out == null && more) advance()
-      out != null
-    }
-
-    override def next(): UnsafeRow = {
-      if (!hasNext) throw new NoSuchElementException("no more left rows")
-      val row = out
-      out = null
-      row
-    }
-
-    private def advance(): Unit = {
-      while (out == null && more) {
-        if (diverting) divert()
-        else if (released.next()) decide()
-        else end()
-      }
-    }
-
-    private def decide(): Unit = {
-      val (base, at) = (released.base, released.at)
-      leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
-      find(base, at)
-      if (found.count > 0) {
-        matched += 1
-        duplicateRight += found.count - 1
-        out = writer.joined(leftRow, pointTo(rightRow, found.joinedBase, found.joinedAt))
-      } else if (released.isFirst) {
-        unmatched += 1
-        if (spare.hasSeen) tooFar += 1
-        out = writer.leftAlone(leftRow, duplicate = false)
-      } else {
-        duplicateLeft += 1
-        if (settings.duplicates != Duplicates.Drop)
-          out = writer.leftAlone(leftRow, duplicate = settings.duplicates == Duplicates.Divert)
-      }
-      diverting = settings.duplicates == Duplicates.Divert && found.count > 1
-    }
-
-    /** The right rows that the left row joins. Those of its key are read once, for the first left row of the key. */
-    private def find(base: AnyRef, at: Long): Unit = {
-      range.around(RowLayout.time(base, at))
-      found.clear()
-      if (released.isFirst) {
-        spare.clear()
-        newRight.take(released.keyPrefix, base, at, range, found, spare)
-        heldRight.take(base, at, range, found, spare)
-      } else if (spare.isOverflown) {
-        newRight.takeAgain(range, found)
-        heldRight.takeAgain(base, at, range, found)
-      } else if (!spare.isEmpty) spare.take(range, found, newRight, heldRight)
-    }
-
-    private def divert(): Unit = {
-      diverting = found.nextOther()
-      if (diverting) out = rightAlone(found.otherBase, found.otherAt, rightRow, duplicate = true)
-    }
-
-    private def end(): Unit = {
-      more = false
-      heldRight.endTaking()
-      metric(SyncMetrics.Matched) += matched
-      metric(SyncMetrics.UnmatchedLeft) += unmatched
-      metric(SyncMetrics.DuplicateLeft) += duplicateLeft
-      metric(SyncMetrics.DuplicateRight) += duplicateRight
-      metric(SyncMetrics.TooFar) += tooFar
-    }
-  }
-
-  private def pointTo(row: UnsafeRow, base: AnyRef, at: Long): UnsafeRow = {
-    row.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
-    row
-  }
-
-  private def rightAlone(base: AnyRef, at: Long, row: UnsafeRow, duplicate: Boolean): UnsafeRow =
-    writer.rightAlone(base, at, pointTo(row, base, at), duplicate)
-
-  /** Of the right rows in memory, those that nobody has joined and that expire. When the left rows are decided. */
-  private lazy val expiredInMemory = newRight.rest(expiry, after = false)
-
-  /** The right rows that nobody has joined, where they come out. */
-  private def unjoined: Iterator[UnsafeRow] =
+  /** Phases 5 and 6: give the right rows that nobody has joined and that expire, where they are to come out. */
+  private def unjoinedInMemory(): Iterator[UnsafeRow] =
     if (!settings.emitUnmatchedRight) Iterator.empty
-    else {
-      val row = new UnsafeRow(columns.payload.size)
-      lazy val old = {
-        val rows = heldRight.expiring(expiry)
-        expiring = Some(rows)
-        rows
+    else
+      newRight.rest(expiry, after = false).iterator.map { row =>
+        writer.rightAlone(input.right.base(row), input.right.at(row), duplicate = false)
       }
-      Iterator.empty[UnsafeRow] ++
-        expiredInMemory.iterator.map { i =>
-          rightAlone(input.right.base(i), input.right.at(i), row, duplicate = false)
-        } ++
-        Iterator.continually(old.next()).takeWhile(identity).map { _ =>
-          rightAlone(old.cursor.base, old.cursor.at, row, duplicate = false)
-        }
-    }
+
+  private def unjoinedInState(): Iterator[UnsafeRow] =
+    if (!settings.emitUnmatchedRight) Iterator.empty
+    else heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false))
 
   /** Removes what has expired, and writes what is left of the batch. */
   override def expire(): Long = {
-    expiring.foreach(_.close())
-    val old = heldRight.expire(expiry)
-    metric(SyncMetrics.UnmatchedRight) += old + expiredInMemory.length
+    val inState = heldRight.expire(expiry)
+    metric(SyncMetrics.UnmatchedRight) += inState + newRight.rest(expiry, after = false).length
     val started = System.nanoTime
     val rest = newRight.rest(expiry, after = true)
-    val right =
-      SortedRows.ofSorted(StoreKind.HeldRight, input.right, rest, layout.bucketWidth, layout.rowsPerBucket)
-    write(right, Seq(heldRight.marksLeft))
+    val rows = SortedRows.ofSorted(
+      StoreKind.HeldRight,
+      input.right,
+      rest,
+      layout.bucketWidth,
+      layout.rowsPerBucket
+    )
+    write(rows, Seq(heldRight.marksLeft))
     writing += System.nanoTime - started
     store.setOperatorTime(expiry)
     heldRight.settle()
@@ -297,12 +193,22 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     heldLeft.settle() + heldRight.rowsGone
   }
 
+  /** Writes rows into the state before all are read. */
+  private def flush(): Unit = {
+    write(SortedRows.all(StoreKind.HeldRight, input.right, layout.bucketWidth, layout.rowsPerBucket), Nil)
+    input.left.clear()
+    input.right.clear()
+  }
+
+  private def write(rightRows: SortedRows, more: Seq[SortedRows]): Unit = {
+    val leftRows = SortedRows.all(StoreKind.HeldLeft, input.left, layout.bucketWidth, layout.rowsPerBucket)
+    kept += leftRows.order.length + rightRows.order.length
+    heldRight.add(rightRows, store.addSorted(Seq(leftRows, rightRows) ++ more))
+  }
+
   override def close(): Unit = {
-    expiring.foreach(_.close())
-    heldRight.close()
+    right.close()
     released.close()
-    found.close()
-    spare.close()
     input.close()
   }
 }

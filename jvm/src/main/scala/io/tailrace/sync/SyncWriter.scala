@@ -18,6 +18,7 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
   private lazy val marker = new FlaggedRows(columns.left ++ columns.payload)
   private lazy val futureMarker = new FlaggedRows(columns.left ++ columns.payload ++ columns.added.init)
   private val noRight = nulls(columns.payload)
+  private val rightRow = new UnsafeRow(columns.payload.size)
 
   private def nulls(attributes: Seq[Attribute]): UnsafeRow =
     UnsafeProjection.create(attributes.map(a => Literal(null, a.dataType)))(InternalRow.empty).copy()
@@ -27,7 +28,9 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
     if (!marksFuture) flagged else futureMarker(flagged, future)
   }
 
-  def joined(left: UnsafeRow, right: UnsafeRow): UnsafeRow = mark(joiner.join(left, right), false)
+  /** @param base the right row in the bytes of [[io.tailrace.state.RowLayout]] */
+  def joined(left: UnsafeRow, base: AnyRef, at: Long): UnsafeRow =
+    mark(joiner.join(left, valueOf(base, at)), false)
 
   def leftAlone(left: UnsafeRow, duplicate: Boolean): UnsafeRow = mark(joiner.join(left, noRight), duplicate)
 
@@ -45,9 +48,12 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
     if (key >= 0) BoundReference(key, a.dataType, nullable = false) else Literal(null, a.dataType)
   })
 
-  /** @param base the right row in the bytes of [[io.tailrace.state.RowLayout]]
-    * @param right its value
-    */
-  def rightAlone(base: AnyRef, at: Long, right: UnsafeRow, duplicate: Boolean): UnsafeRow =
-    mark(joiner.join(keyOrNulls(decoder.decode(RowLayout.keyBytes(base, at))), right), duplicate)
+  /** @param base the right row in the bytes of [[io.tailrace.state.RowLayout]] */
+  def rightAlone(base: AnyRef, at: Long, duplicate: Boolean): UnsafeRow =
+    mark(joiner.join(keyOrNulls(decoder.decode(RowLayout.keyBytes(base, at))), valueOf(base, at)), duplicate)
+
+  private def valueOf(base: AnyRef, at: Long): UnsafeRow = {
+    rightRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
+    rightRow
+  }
 }

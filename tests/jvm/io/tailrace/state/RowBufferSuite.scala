@@ -45,7 +45,8 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
 
   test("a row for which Spark has no memory is tried once more if room was made, and fails otherwise") {
     val memory = new RowMemory(TaskMemory.create(RowMemory.BlockBytes + (128L << 10)))
-    val rows = (0 until 3).map(i => TestRow(TestRow.key(s"k$i"), i.toLong, i.toLong, Vector.fill(150 << 10)(1)))
+    val rows =
+      (0 until 3).map(i => TestRow(TestRow.key(s"k$i"), i.toLong, i.toLong, Vector.fill(150 << 10)(1)))
     var asked = 0
     lazy val buffer: RowBuffer = new RowBuffer(memory, () => { asked += 1; buffer.release(); asked < 2 })
     rows.take(2).foreach(_.appendTo(buffer))

@@ -40,7 +40,12 @@ private[sync] final class HeldRight(
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
 
   private val gathered =
-    new FlushingRows(rowMemory, bufferBytes, () => writeMarks(), () => !marks.isEmpty && { writeMarks(); true })
+    new FlushingRows(
+      rowMemory,
+      bufferBytes,
+      () => writeMarks(),
+      () => !marks.isEmpty && { writeMarks(); true }
+    )
   private val marks: RowBuffer = gathered.rows.prepare()
   private var taken = 0L
   private var unjoined: Option[ExpiringRight] = None
@@ -225,7 +230,10 @@ private[sync] final class HeldRight(
   def settle(): Unit = {
     store.settle(
       StoreKind.HeldRight,
-      live => memory.numbers.get(RightMemory.key(live)).fold(live.section.rows)(number => sections(number.toLong).gone)
+      live =>
+        memory.numbers
+          .get(RightMemory.key(live))
+          .fold(live.section.rows)(number => sections(number.toLong).gone)
     )
     val versions = all.map(_.version).toSet
     store.settle(

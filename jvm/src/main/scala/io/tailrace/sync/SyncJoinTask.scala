@@ -5,14 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.join.{JoinColumns, StoredJoinTask}
-import io.tailrace.state.{
-  RowBuffer,
-  RowMemory,
-  RunCursor,
-  SortedRows,
-  StoreKind,
-  TailraceStateStore
-}
+import io.tailrace.state.{RowBuffer, RowMemory, RunCursor, SortedRows, StoreKind, TailraceStateStore}
 
 /** What a task of a synced join works with in one micro-batch.
   *
@@ -100,7 +93,10 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private var writing = 0L
 
   /** A phase begins when the one before has given all of its rows. */
-  override def output(leftRows: Iterator[InternalRow], rightRows: Iterator[InternalRow]): Iterator[InternalRow] =
+  override def output(
+      leftRows: Iterator[InternalRow],
+      rightRows: Iterator[InternalRow]
+  ): Iterator[InternalRow] =
     Iterator[() => Iterator[InternalRow]](
       () => carryForward(),
       () => input.readLeft(leftRows),

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tailrace.options import Mode
+
 _ENGINES = ("tailrace", "kafka-loop", "kafka-streams", "batch")
 _ON_KAFKA = ("kafka-loop", "kafka-streams")
 
@@ -131,7 +133,8 @@ def run_loops(depth: int, root: Path) -> dict[str, float]:
     """Milliseconds of a hop: of a chain in one micro-batch, and by the feedback log."""
     spark = _session()
     found = {}
-    for mode, hops in (("fixpoint", depth), ("feedback", 20)):
+    ways: tuple[tuple[Mode, int], ...] = (("fixpoint", depth), ("feedback", 20))
+    for mode, hops in ways:
         for attempt in ("cold", "warm"):
             source = root / f"{mode}-{attempt}"
             source.mkdir()

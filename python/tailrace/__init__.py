@@ -23,6 +23,7 @@ from tailrace.errors import (
     TailraceWatermarkError,
 )
 from tailrace.join import join
+from tailrace.options import Reason
 from tailrace.recursion import recursively
 from tailrace.replay import (
     filter_replays,
@@ -37,6 +38,7 @@ from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_wate
 from tailrace.windows import window_report, write_windows
 
 __all__ = [
+    "Reason",
     "TailraceError",
     "TailraceJoinError",
     "TailraceMemoryError",

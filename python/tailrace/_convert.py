@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Column
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from tailrace import _jvm
 from tailrace.errors import TailraceSessionError
 
-Duration: TypeAlias = str | timedelta
-Key: TypeAlias = str | tuple[str, str]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tailrace.options import ColumnOrName, Duration, Key, Share
 
 
 def duration(value: Duration, argument: str) -> str:
@@ -34,15 +40,20 @@ def duration(value: Duration, argument: str) -> str:
     )
 
 
+def durations(**values: Duration | None) -> dict[str, str]:
+    """Those of the durations that are given, each under the name of its argument."""
+    return {name: duration(value, name) for name, value in values.items() if value is not None}
+
+
 def text(value: str, argument: str) -> str:
     """The value itself, once it is known to be a string.
 
     Args:
-        value: a column's name or an option.
+        value: an option.
         argument: the name of the public argument, for the error.
 
     Raises:
-        TypeError: it isn't a string, for instance a Column.
+        TypeError: it isn't a string.
     """
     if not isinstance(value, str):
         raise TypeError(f"`{argument}` is a string, not {type(value).__name__}.")
@@ -50,65 +61,8 @@ def text(value: str, argument: str) -> str:
 
 
 def texts(**values: str | None) -> dict[str, str]:
-    """Those of the values that are given, once they are known to be strings.
-
-    Args:
-        values: each under the name of its public argument, which is that of its option too.
-
-    Raises:
-        TypeError: one is neither a string nor None.
-    """
+    """Those of the strings that are given, each under the name of its argument."""
     return {name: text(value, name) for name, value in values.items() if value is not None}
-
-
-def names(columns: str | Sequence[str] | None, argument: str) -> list[str]:
-    """Names as a list. A text isn't a list of its letters: each would be a name that nobody has.
-
-    Args:
-        columns: names of columns or of what else, or one alone without its list, or None for none.
-        argument: the name of the public argument, for the error.
-
-    Raises:
-        TypeError: one isn't a string, for instance a Column.
-    """
-    if columns is None:
-        return []
-    if isinstance(columns, str):
-        return [columns]
-    # A Column can be iterated over, and says something else then.
-    if not isinstance(columns, Collection):
-        raise TypeError(f"`{argument}` is a name or a list of names, not {type(columns).__name__}.")
-    for column in columns:
-        if not isinstance(column, str):
-            raise TypeError(f"`{argument}` has a {type(column).__name__} among its names, which are strings.")
-    return list(columns)
-
-
-def keys(on: str | Sequence[Key]) -> tuple[list[str], list[str]]:
-    """The key columns as two lists of the same length: names on the left side, names on the right side.
-
-    Args:
-        on: names of columns that both sides have, or pairs (left name, right name), mixed at will; one name
-            alone may stand without its list.
-
-    Raises:
-        TypeError: an entry is neither a name nor a pair of names, for instance a Column.
-    """
-    if not isinstance(on, str | Sequence):
-        raise TypeError(
-            f"`on` is a list of column names, or of (left, right) pairs, not {type(on).__name__}."
-        )
-    pairs = [_pair(key) for key in ([on] if isinstance(on, str) else on)]
-    return [left for left, _ in pairs], [right for _, right in pairs]
-
-
-def _pair(key: object) -> tuple[str, str]:
-    match key:
-        case str():
-            return key, key
-        case (str() as left, str() as right):
-            return left, right
-    raise TypeError(f"A key in `on` is a column name or a (left, right) pair of names, not {key!r}.")
 
 
 def count(value: int, argument: str) -> str:
@@ -126,22 +80,136 @@ def count(value: int, argument: str) -> str:
     return str(value)
 
 
+def counts(**values: int | None) -> dict[str, str]:
+    """Those of the whole numbers that are given, each under the name of its argument."""
+    return {name: count(value, name) for name, value in values.items() if value is not None}
+
+
+def share(value: Share, argument: str) -> str:
+    """A share as text. A number is taken by its shortest decimal digits, which are those that the user wrote.
+
+    Args:
+        value: "99.9%", "0.999", or a number.
+        argument: the name of the public argument, for the error.
+
+    Raises:
+        TypeError: it is neither a string nor a number; a bool is no number.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return format(Decimal(str(value)), "f")
+    raise TypeError(
+        f'`{argument}` is a share: a string such as "99.9%", or a number such as 0.999, '
+        f"not {type(value).__name__}."
+    )
+
+
+def names(values: str | Sequence[str] | None, argument: str) -> list[str]:
+    """Names as a list. One string isn't a list of its letters: each would be a name that nobody has.
+
+    Args:
+        values: names, or one alone without its list, or None for none.
+        argument: the name of the public argument, for the error.
+
+    Raises:
+        TypeError: one isn't a string.
+    """
+    found = _several(values, argument)
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"`{argument}` has a {type(name).__name__} among its names, which are strings.")
+    return [str(name) for name in found]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Finds the names of columns that an argument gives by name or as Columns.
+
+    Attributes:
+        call: the function, as users write it: "tailrace.join".
+        frame: the DataFrame that has the columns.
+    """
+
+    call: str
+    frame: DataFrame
+
+    def name(self, value: ColumnOrName, argument: str) -> str:
+        """The name of one column.
+
+        Raises:
+            TailraceError: the Column isn't a column of the DataFrame, for instance an expression.
+            TypeError: it is neither a name nor a Column.
+        """
+        if isinstance(value, str):
+            return value
+        if isinstance(value, Column):
+            return _jvm.column_name(self.call, argument, self.frame, value)
+        raise TypeError(f"`{argument}` is the name of a column or a Column, not {type(value).__name__}.")
+
+    def names(self, values: ColumnOrName | Sequence[ColumnOrName] | None, argument: str) -> list[str]:
+        """The names of several columns, or of one alone without its list; None is none."""
+        found: list[Any] = _several(values, argument)
+        return [self.name(value, argument) for value in found]
+
+    def given(self, **values: ColumnOrName | None) -> dict[str, str]:
+        """The names of those columns that are given, each under the name of its argument."""
+        return {argument: self.name(v, argument) for argument, v in values.items() if v is not None}
+
+
+def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tuple[list[str], list[str]]:
+    """The key columns as two lists of the same length: names on the left side, names on the right side.
+
+    Args:
+        on: columns that both sides have, or pairs (left column, right column), mixed at will; one column
+            alone may stand without its list.
+        left: the left side.
+        right: the right side.
+
+    Raises:
+        TypeError: an entry is neither a column nor a pair of columns.
+    """
+    if not isinstance(on, str | Column | Sequence):
+        raise TypeError(f"`on` is a list of columns, or of (left, right) pairs, not {type(on).__name__}.")
+    pairs = [_pair(key) for key in ([on] if isinstance(on, str | Column) else on)]
+    return [left.name(one, "on") for one, _ in pairs], [right.name(other, "on") for _, other in pairs]
+
+
 def frame(value: object, argument: str) -> None:
-    """Checks that a value is a frame of a classic session.
+    """Checks that a value is a DataFrame of a classic session.
 
     Args:
         value: what the user gave.
         argument: the name of the public argument, for the error.
 
     Raises:
-        TailraceSessionError: it is a frame of a Spark Connect session.
-        TypeError: it is no frame.
+        TailraceSessionError: it is a DataFrame of a Spark Connect session.
+        TypeError: it is no DataFrame.
     """
     if isinstance(value, ClassicDataFrame):
         return
     if type(value).__module__.startswith("pyspark.sql.connect"):
         raise TailraceSessionError(
-            f"The {argument} frame belongs to a Spark Connect session, over which Tailrace doesn't run: "
+            f"`{argument}` is a DataFrame of a Spark Connect session, over which Tailrace doesn't run: "
             "build a classic session with tailrace.configure(SparkSession.builder.master(...)).getOrCreate()."
         )
     raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {type(value).__name__}.")
+
+
+def _several(values: object, argument: str) -> list[object]:
+    if values is None:
+        return []
+    if isinstance(values, str | Column):
+        return [values]
+    if not isinstance(values, Collection) or isinstance(values, Mapping):
+        raise TypeError(f"`{argument}` is a name or a list of names, not {type(values).__name__}.")
+    return list(values)
+
+
+def _pair(key: object) -> tuple[ColumnOrName, ColumnOrName]:
+    match key:
+        case str() | Column():
+            return key, key
+        case (str() | Column() as left, str() | Column() as right):
+            return left, right
+    raise TypeError(f"A key in `on` is a column or a (left, right) pair of columns, not {key!r}.")

@@ -14,16 +14,16 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from tailrace import _convert
 from tailrace._versions import check_versions
 from tailrace.errors import TailraceSessionError, from_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # All that a call of Spark's can end with: pyspark's own exceptions, and py4j's for what pyspark doesn't
@@ -83,180 +83,69 @@ def check_session(session: SparkSession) -> None:
     _call(entry.checkSession, session._jsparkSession)
 
 
-def join(
-    left: DataFrame,
-    right: DataFrame,
-    on_left: Sequence[str],
-    on_right: Sequence[str],
-    options: Mapping[str, str],
-) -> DataFrame:
-    """Plans a join on the JVM.
+def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame:
+    """Plans a DataFrame on the JVM.
 
     Args:
-        left: a classic frame.
-        right: a classic frame of the same session.
-        on_left: key columns of the left side.
-        on_right: key columns of the right side, in the same order.
-        options: by the JVM's names: leftTime, rightTime, before, after, how, into, match, maxMatches, late.
+        method: of the entry point, `io.tailrace.api.PythonApi`.
+        of: the first argument, in whose session the DataFrame is.
+        arguments: the others: DataFrames, strings, lists and dictionaries of strings, None.
 
     Raises:
-        TailraceError: the JVM refuses it; see `tailrace.join`.
+        TailraceError: the JVM refuses it.
     """
-    return _planned(left, "join", left, right, on_left, on_right, options)
+    session = _session(of)
+    return ClassicDataFrame(_ask(session, method, of, *arguments), session)
 
 
-def sync_join(
-    sides: tuple[DataFrame, DataFrame],
-    on: tuple[Sequence[str], Sequence[str]],
-    partitions: tuple[Sequence[str], Sequence[str]],
-    options: Mapping[str, str],
-) -> DataFrame:
-    """Plans a synced join on the JVM.
+def writer(frame: DataFrame, *arguments: object) -> DataStreamWriter:
+    """Plans the landing of windows on the JVM: `PythonApi.writeWindows`.
 
     Args:
-        sides: left and right, classic frames of the same session.
-        on: key columns of both sides, in the same order.
-        partitions: the columns that name a row's partition, of both sides; none: Kafka's.
-        options: by the JVM's names: leftTime, rightTime, window, syncDelay, onStall, duplicates,
-            unmatchedRight, suffix, name; stallAfter and maxPending if given.
+        frame: a classic DataFrame.
+        arguments: the others of the method.
 
     Raises:
-        TailraceError: the JVM refuses it; see `tailrace.sync_join`.
+        TailraceError: the JVM refuses it.
     """
-    return _planned(sides[0], "syncJoin", *sides, *on, *partitions, options)
-
-
-def filter_replays(
-    frame: DataFrame, metadata: Sequence[str], order: Sequence[str], options: Mapping[str, str]
-) -> DataFrame:
-    """Plans a replay filter on the JVM.
-
-    Args:
-        frame: a classic frame.
-        metadata: one column, or three: producer id, partition, offset.
-        order: the columns that records are judged by.
-        options: by the JVM's names: disorder, onReplay, name; forgetAfter and eventTime if given.
-
-    Raises:
-        TailraceError: the JVM refuses it; see `tailrace.filter_replays`.
-    """
-    return _planned(frame, "filterReplays", frame, metadata, order, options)
-
-
-def accurate_watermark(
-    frame: DataFrame, columns: tuple[str, str], hosts: Sequence[str] | None, options: Mapping[str, str]
-) -> DataFrame:
-    """Plans an accurate watermark on the JVM.
-
-    Args:
-        frame: a classic frame.
-        columns: event time and host.
-        hosts: the roster; None for the hosts that have been seen.
-        options: by the JVM's names: completeness, idleAfter, futureLimit, onFuture, delay, server, app,
-            operator, token, name.
-
-    Raises:
-        TailraceError: the JVM refuses it; see `tailrace.accurate_watermark`.
-    """
-    return _planned(frame, "accurateWatermark", frame, *columns, hosts, options)
-
-
-def stamp_watermark(frame: DataFrame, into: str) -> DataFrame:
-    """Plans a stamp on the JVM.
-
-    Args:
-        frame: a classic frame.
-        into: the column.
-
-    Raises:
-        TailraceError: the JVM refuses it; see `tailrace.stamp_watermark`.
-    """
-    return _planned(frame, "stampWatermark", frame, into)
-
-
-def stamped_watermark(
-    frame: DataFrame,
-    columns: tuple[str, str],
-    partition: Sequence[str],
-    partitions: Sequence[str] | None,
-    options: Mapping[str, str],
-) -> DataFrame:
-    """Plans a watermark of stamps on the JVM.
-
-    Args:
-        frame: a classic frame.
-        columns: event time and stamp.
-        partition: the columns that name a record's partition.
-        partitions: the roster; None for the partitions that have been seen.
-        options: by the JVM's names: completeness, delay, name.
-
-    Raises:
-        TailraceError: the JVM refuses it; see `tailrace.stamped_watermark`.
-    """
-    return _planned(frame, "stampedWatermark", frame, *columns, partition, partitions, options)
-
-
-def write_windows(
-    frame: DataFrame, path: str, event_time: str, upstreams: Sequence[str] | None, options: Mapping[str, str]
-) -> DataStreamWriter:
-    """Plans the landing of windows on the JVM.
-
-    Args:
-        frame: a classic frame.
-        path: the folder.
-        event_time: the column.
-        upstreams: operators at the server; None for the query's sources.
-        options: by the JVM's names: window, offset, into, missing, server, app, operator, token.
-
-    Raises:
-        TailraceError: the JVM refuses it; see `tailrace.write_windows`.
-    """
-    check_session(frame.sparkSession)
-    planned = _call(_entry().writeWindows, *map(_java, (frame, path, event_time, upstreams, options)))
-    # A writer of the frame, but for what it writes to.
+    planned = _ask(_session(frame), "writeWindows", frame, *arguments)
+    # A writer of the DataFrame, but for what it writes to.
     writer = frame.writeStream
     writer._jwrite = planned
     return writer
 
 
-def window_report(session: SparkSession, path: str) -> DataFrame:
-    """Reads completeness reports on the JVM.
+def recursion(frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments: object) -> DataFrame:
+    """Plans a recursion on the JVM: `PythonApi.beginRecursion`. Calls `op` on the way.
 
     Args:
-        session: a classic session.
-        path: the folder.
+        frame: a classic DataFrame.
+        op: from a DataFrame to a classic DataFrame.
+        arguments: the others of the method.
 
     Raises:
-        TailraceError: the JVM refuses it; see `tailrace.window_report`.
+        TailraceError: the JVM refuses it.
     """
-    check_session(session)
-    return ClassicDataFrame(_call(_entry().windowReport, session._jsparkSession, path), session)
+    session = _session(frame)
+    begun = _ask(session, "beginRecursion", frame, *arguments)
+    result = op(ClassicDataFrame(_call(begun.argument), session))
+    return ClassicDataFrame(_call(begun.result, _java(result)), session)
 
 
-def recursively(
-    frame: DataFrame,
-    op: Callable[[DataFrame], DataFrame],
-    path_columns: Sequence[str],
-    options: Mapping[str, str],
-) -> DataFrame:
-    """Plans a recursion on the JVM; calls `op` on the way.
+def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> str:
+    """The name of a column that was given as a Column.
 
     Args:
-        frame: a classic frame.
-        op: from a frame to one.
-        path_columns: the columns that a row is known by; none: paths are not kept.
-        options: by the JVM's names: onLimit, onCycle, mode, name; maxDepth, maxRows and depthColumn if given.
+        call: the function, as users write it: "tailrace.join".
+        argument: which gave it.
+        frame: the classic DataFrame that has it.
+        column: a Column, which may be qualified: `frame["user_id"]`.
 
     Raises:
-        TailraceError: the JVM refuses it; see `tailrace.recursively`.
-        TypeError: `op` gives no frame.
+        TailraceError: it isn't a column of the DataFrame, for instance an expression.
     """
-    session = frame.sparkSession
-    check_session(session)
-    call = _call(_entry().beginRecursion, *map(_java, (frame, path_columns, options)))
-    result = op(ClassicDataFrame(_call(call.argument), session))
-    _convert.frame(result, "result of op")
-    return ClassicDataFrame(_call(call.result, result._jdf), session)
+    name: str = _ask(_session(frame), "columnName", call, argument, frame, column)
+    return name
 
 
 def _view() -> Any:
@@ -285,19 +174,26 @@ def missing_jar() -> str:
     )
 
 
-def _planned(frame: DataFrame, method: str, *arguments: object) -> DataFrame:
-    """A frame of the session of another one, planned by a method of the entry point."""
-    session = frame.sparkSession
+def _session(of: DataFrame | SparkSession) -> SparkSession:
+    return of if isinstance(of, SparkSession) else of.sparkSession
+
+
+def _ask(session: SparkSession, method: str, *arguments: object) -> Any:
+    """What a method of the entry point gives, once the session is known to have all that Tailrace needs."""
     check_session(session)
-    return ClassicDataFrame(_call(getattr(_entry(), method), *map(_java, arguments)), session)
+    return _call(getattr(_entry(), method), *map(_java, arguments))
 
 
 def _java(value: object) -> Any:
-    """Frames, lists and dictionaries as the JVM has them; texts and None are the same there."""
+    """An argument as the JVM has it; strings and None are the same there."""
     gateway: Any = SparkContext._gateway
     match value:
         case ClassicDataFrame():
             return value._jdf
+        case SparkSession():
+            return value._jsparkSession
+        case ClassicColumn():
+            return value._jc
         case Mapping():
             return MapConverter().convert(dict(value), gateway._gateway_client)
         case str() | None:

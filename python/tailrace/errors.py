@@ -74,7 +74,7 @@ class TailraceReplayError(TailraceError):
 
 
 class TailraceWatermarkError(TailraceError):
-    """A watermark that can't be planned, or a row far ahead of the clock (`TAILRACE_WATERMARK_*`)."""
+    """A watermark that can't be planned, or a row too far ahead (`TAILRACE_{WATERMARK,WINDOWS}_*`)."""
 
 
 class TailraceRecursionError(TailraceError):
@@ -108,11 +108,26 @@ _BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
     ("TAILRACE_METADATA_", TailraceReplayError),
     ("TAILRACE_REPLAY_", TailraceReplayError),
     ("TAILRACE_WATERMARK_", TailraceWatermarkError),
+    ("TAILRACE_WINDOWS_", TailraceWatermarkError),
     ("TAILRACE_RECURSION_", TailraceRecursionError),
     ("TAILRACE_STATE_", TailraceStateError),
     ("TAILRACE_CHECKPOINT_", TailraceStateError),
     ("TAILRACE_SERVER_", TailraceServerError),
 )
+
+
+# The errors that any call may refuse its arguments with: which exception they are depends on the call.
+_OF_ANY_CALL = ("TAILRACE_OPTION_", "TAILRACE_COLUMN_", "TAILRACE_NAME_")
+_BY_CALL: Mapping[str, type[TailraceError]] = {
+    "tailrace.join": TailraceJoinError,
+    "tailrace.sync_join": TailraceJoinError,
+    "tailrace.filter_replays": TailraceReplayError,
+    "tailrace.accurate_watermark": TailraceWatermarkError,
+    "tailrace.stamped_watermark": TailraceWatermarkError,
+    "tailrace.stamp_watermark": TailraceWatermarkError,
+    "tailrace.write_windows": TailraceWatermarkError,
+    "tailrace.recursively": TailraceRecursionError,
+}
 
 
 def from_condition(
@@ -126,7 +141,12 @@ def from_condition(
         message: the text for the user.
         parameters: what the text was filled with.
     """
-    kind = next((kind for prefix, kind in _BY_PREFIX if condition.startswith(prefix)), TailraceError)
+    if condition.startswith(_OF_ANY_CALL):
+        # The text names the call, too, where the parameters are lost.
+        call = (parameters or {}).get("call") or next((c for c in _BY_CALL if f"{c} " in message), "")
+        kind = _BY_CALL.get(call, TailraceError)
+    else:
+        kind = next((kind for prefix, kind in _BY_PREFIX if condition.startswith(prefix)), TailraceError)
     return kind(message, condition=condition, parameters=parameters)
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from tailrace.options import ColumnOrName, Mode, OnCycle, OnLimit
+
 
 def recursively(
     frame: DataFrame,
@@ -18,11 +20,11 @@ def recursively(
     *,
     max_depth: int | None = None,
     max_rows: int | None = None,
-    on_limit: str = "error",
+    on_limit: OnLimit = "fail",
     depth_column: str | None = None,
-    path_columns: str | Sequence[str] | None = None,
-    on_cycle: str = "error",
-    mode: str = "auto",
+    path_columns: ColumnOrName | Sequence[ColumnOrName] | None = None,
+    on_cycle: OnCycle = "fail",
+    mode: Mode = "auto",
     name: str = "recursion",
 ) -> DataFrame:
     """All that comes of a frame by an operation whose results are its argument again.
@@ -98,22 +100,22 @@ def recursively(
             goes on for long is warned of in the log, TAILRACE_RECURSION_LONG.
         max_rows: how many rows a task may give in a micro-batch; where `op` exchanges rows, all tasks. None:
             any number. There is no limit of the time that a micro-batch takes.
-        on_limit: "error" ends the query, and names some of the rows; "stop" lets nothing beyond the limit
+        on_limit: "fail" ends the query, and names some of the rows; "drop" lets nothing beyond the limit
             come out, and counts what is stopped.
         depth_column: a column to be added, int: the hop at which a row came out, from 1 on.
         path_columns: the columns that a row is known by, of types that can be compared; null is equal to
             null. A column `path` is added: an array of what the rows
             were known by that it has come of, the frame's row first and itself last; of structs where there
             are several columns. Cycles are found: a row that is in its own path.
-        on_cycle: with `path_columns`, what is done about a row that closes a cycle. "error" ends the query
-            and names the path; "stop" leaves the row out; "divert" lets it come out with true in a column
-            `cycle` boolean, which is added. It doesn't go round again.
+        on_cycle: with `path_columns`, what is done about a row that closes a cycle. "fail" ends the query
+            and names the path; "drop" leaves the row out; "mark" lets it come out marked "cycle" in a
+            column `_mark` string, which is added. It doesn't go round again.
         mode: "auto", or one of the two to insist on it: then an `op` that can't go round that way is refused.
         name: of the recursion in the checkpoint and in the progress, never to be changed. Two recursions of
             one query need two names. A checkpoint of others is refused when the query starts.
 
     Returns:
-        A frame with the columns of `frame`, then `depth_column`, `path` and `cycle` as asked for.
+        A frame with the columns of `frame`, then `depth_column`, `path` and `_mark` as asked for.
 
     Raises:
         TailraceRecursionError: `op` can't end, is the identity, doesn't use its argument, gives other
@@ -122,16 +124,14 @@ def recursively(
         TypeError: an argument, or what `op` returns, is of a wrong Python type.
     """
     _convert.frame(frame, "frame")
-    options = {
-        "onLimit": _convert.text(on_limit, "on_limit"),
-        "onCycle": _convert.text(on_cycle, "on_cycle"),
-        "mode": _convert.text(mode, "mode"),
-        "name": _convert.text(name, "name"),
-    }
-    if max_depth is not None:
-        options["maxDepth"] = _convert.count(max_depth, "max_depth")
-    if max_rows is not None:
-        options["maxRows"] = _convert.count(max_rows, "max_rows")
-    if depth_column is not None:
-        options["depthColumn"] = _convert.text(depth_column, "depth_column")
-    return _jvm.recursively(frame, op, _convert.names(path_columns, "path_columns"), options)
+    columns = _convert.Columns("tailrace.recursively", frame)
+    options = _convert.texts(
+        on_limit=on_limit, depth_column=depth_column, on_cycle=on_cycle, mode=mode, name=name
+    ) | _convert.counts(max_depth=max_depth, max_rows=max_rows)
+
+    def checked(argument: DataFrame) -> DataFrame:
+        result = op(argument)
+        _convert.frame(result, "result of op")
+        return result
+
+    return _jvm.recursion(frame, checked, columns.names(path_columns, "path_columns"), options)

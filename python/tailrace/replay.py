@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-ColumnOrName = Column | str
+    from tailrace.options import ColumnOrName, Duration, OnReplay
 
 
 def filter_replays(
     frame: DataFrame,
     *,
-    key: str = "key",
-    pid: str | None = None,
-    partition: str | None = None,
-    offset: str | None = None,
-    order: str | Sequence[str] = ("topic", "partition", "offset"),
+    key: ColumnOrName = "key",
+    pid: ColumnOrName | None = None,
+    partition: ColumnOrName | None = None,
+    offset: ColumnOrName | None = None,
+    order: ColumnOrName | Sequence[ColumnOrName] = ("topic", "partition", "offset"),
     disorder: int = 0,
-    on_replay: str = "drop",
-    forget_after: _convert.Duration | None = None,
-    event_time: str | None = None,
+    on_replay: OnReplay = "drop",
+    forget_after: Duration | None = None,
+    event_time: ColumnOrName | None = None,
     name: str = "replays",
 ) -> DataFrame:
     """The records of a frame without those that were written again.
@@ -71,8 +71,8 @@ def filter_replays(
             All records of one producer and source partition have to be in one of these partitions.
         disorder: how far below the greatest offset, in offsets, a record may come and still be told from its
             replay: 0 for a source that is read in order. At most 4096; it costs a bit for each mark.
-        on_replay: "drop" them, or "divert" them: they come out too, with `replay` boolean after the frame's
-            columns, true for replays.
+        on_replay: "drop" them, or "mark" them: they come out too, marked "replay" in a column `_mark`
+            string after the frame's columns.
         forget_after: a duration: an origin without a record for longer than this loses its mark, so that the
             table doesn't grow for ever. A warning names it (TAILRACE_REPLAY_FORGOTTEN), `forgotten` counts
             it, and `returned` counts it when it comes back: its first record passes unjudged then. Longer
@@ -82,7 +82,7 @@ def filter_replays(
         name: of the filter in the checkpoint; never to be changed. Two filters of one query need two names.
 
     Returns:
-        A frame with the same columns, and `replay` if they are diverted. It can be written in any output
+        A frame with the same columns, and `_mark` if they come out marked. It can be written in any output
         mode; the sink must take all rows of a batch (no `limit` in foreachBatch).
 
     Raises:
@@ -92,25 +92,23 @@ def filter_replays(
         TypeError: an argument of a wrong Python type, or some of `pid`, `partition` and `offset` alone.
     """
     _convert.frame(frame, "frame")
+    columns = _convert.Columns("tailrace.filter_replays", frame)
     named = {"pid": pid, "partition": partition, "offset": offset}
-    given = _convert.texts(**named)
+    given = columns.given(**named)
     missing = [f"`{argument}`" for argument in named if argument not in given]
     if given and missing:
         verb = "is" if len(missing) == 1 else "are"
         raise TypeError(
             f"`pid`, `partition` and `offset` go together: {' and '.join(missing)} {verb} missing."
         )
-    metadata = list(given.values()) or [_convert.text(key, "key")]
-    options = {
-        "disorder": _convert.count(disorder, "disorder"),
-        "onReplay": _convert.text(on_replay, "on_replay"),
-        "name": _convert.text(name, "name"),
-    }
-    if forget_after is not None:
-        options["forgetAfter"] = _convert.duration(forget_after, "forget_after")
-    if event_time is not None:
-        options["eventTime"] = _convert.text(event_time, "event_time")
-    return _jvm.filter_replays(frame, metadata, _convert.names(order, "order"), options)
+    metadata = list(given.values()) or [columns.name(key, "key")]
+    options = (
+        _convert.texts(on_replay=on_replay, name=name)
+        | _convert.counts(disorder=disorder)
+        | _convert.durations(forget_after=forget_after)
+        | columns.given(event_time=event_time)
+    )
+    return _jvm.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
 
 
 def producer_id(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tailrace import _convert, _jvm
 
@@ -11,27 +11,35 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace._convert import Duration, Key
+    from tailrace.options import (
+        ColumnOrName,
+        Duration,
+        Key,
+        OnDuplicate,
+        OnFuture,
+        OnStall,
+        OnUnmatchedRight,
+    )
 
 
 def sync_join(
     left: DataFrame,
     right: DataFrame,
     *,
-    on: str | Sequence[Key],
-    left_time: str,
-    right_time: str,
+    on: ColumnOrName | Sequence[Key],
+    left_time: ColumnOrName,
+    right_time: ColumnOrName,
     window: Duration,
     sync_delay: Duration,
-    left_partition: str | Sequence[str] | None = None,
-    right_partition: str | Sequence[str] | None = None,
-    on_stall: Literal["pause", "exclude", "fail"] = "pause",
-    left_on_stall: Literal["pause", "exclude", "fail"] | None = None,
+    left_partition: ColumnOrName | Sequence[ColumnOrName] | None = None,
+    right_partition: ColumnOrName | Sequence[ColumnOrName] | None = None,
+    on_stall: OnStall = "pause",
+    on_left_stall: OnStall | None = None,
     stall_after: Duration | None = None,
     future_limit: Duration | None = None,
-    on_future: Literal["clamp", "divert", "fail"] = "clamp",
-    duplicates: Literal["emit", "drop", "divert"] = "emit",
-    unmatched_right: Literal["drop", "emit"] = "drop",
+    on_future: OnFuture = "clamp",
+    on_duplicate: OnDuplicate = "emit",
+    on_unmatched_right: OnUnmatchedRight = "drop",
     max_pending: int | None = None,
     suffix: str = "_right",
     name: str = "sync_join",
@@ -69,12 +77,12 @@ def sync_join(
     Args:
         left: a stream of the rows that are made first, for instance bids.
         right: a stream of the same classic session, for instance impressions.
-        on: the key columns: names that both sides have, or pairs (left name, right name). Any orderable
-            type but strings with a collation; the same on both sides, or two integer or decimal
-            types, or float and double, which are compared in the wider one. A row without a key matches
-            nothing.
-        left_time: name of the left side's event time, a timestamp (with or without a time zone).
-        right_time: name of the right side's event time, of the same type.
+        on: the key columns: columns that both sides have, or pairs (left, right), each by name or as a Column
+            such as left["bid_id"]. Any orderable type but strings with a collation; the same on both sides,
+            or two integer or decimal types, or float and double, which are compared in the wider one. A row
+            without a key matches nothing.
+        left_time: column of the left side's event time, a timestamp (with or without a time zone).
+        right_time: column of the right side's event time, of the same type.
         window: how far apart in event time two rows may be that match. A string as Spark reads durations
             ("10 minutes"; no months or years) or a `timedelta`; zero or more.
         sync_delay: how far the right stream has to be past a left row before that is released, and so how
@@ -88,7 +96,7 @@ def sync_join(
             "exclude": it doesn't count until it is back at the sync time; rows of it behind that are late. If
             that becomes of all partitions of a side, the join goes on with the other side's time. "fail": the
             query stops with its name.
-        left_on_stall: the same for left partitions, which right rows wait for. None: as `on_stall`.
+        on_left_stall: the same for left partitions, which right rows wait for. None: as `on_stall`.
         stall_after: after how long; needed for "exclude" and "fail", and to go on without a partition whose
             records are all filtered before the join. None: a minute, for a warning. Time in
             which the query is down or nobody gives anything doesn't count: a micro-batch counts an eighth of
@@ -96,26 +104,27 @@ def sync_join(
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
             is.
         on_future: what is done about rows further ahead. "clamp": their partition is as far as the limit, and
-            the rows wait for their time. "divert": they don't move their partition, and come out as they are
-            read, without a match, marked true in a column `future` boolean that is added. "fail": the query
+            the rows wait for their time. "mark": they don't move their partition, and come out as they are
+            read, without a match, marked "future" in a column `_mark`. "fail": the query
             fails.
-        duplicates: what becomes of further rows of a key. A left row takes all right rows that it may join;
-            the first by event time is the match, the others are duplicates. Of left rows the earlier one is
-            served first; a further one that finds nothing is a duplicate if it is released in the same
-            micro-batch: that depends on how the streams are read, so that "drop" and "divert" do too, and
-            "emit" doesn't, unless left rows of one key come out of order or from several partitions. "emit":
-            left ones come out without a match, right ones are dropped; "drop": both are dropped; "divert":
-            both come out, marked. They are always counted.
-        unmatched_right: what becomes of right rows that nobody has joined: "drop" counts them, "emit" lets
-            them come out with nulls in the left columns but the keys.
+        on_duplicate: what is done with further rows of a key. A left row takes all right rows that it may
+            join; the first by event time is the match, the others are duplicates. Of left rows the earlier
+            one is served first; a further one that finds nothing is a duplicate if it is released in the same
+            micro-batch. That depends on how the streams are read, so "drop" and "mark" do, too. "emit"
+            doesn't, unless left rows of one key come out of order or from several partitions. "emit": left
+            duplicates come out without a match, right ones are dropped. "drop": both are dropped. "mark":
+            both come out, marked "duplicate" in a column `_mark`. They are always counted.
+        on_unmatched_right: what is done with right rows that nobody has joined. "drop" counts them, "emit"
+            lets them come out with nulls in the left columns but the keys.
         max_pending: rows held of a side, above which its partitions that are ahead aren't read any more;
             for Kafka. A run with `availableNow` reads all there is, however much it holds. None: any number.
         suffix: what is put behind the name of a right column that the left side has too.
         name: of the join in the checkpoint and in the query's progress; never change it.
 
     Returns:
-        A stream: the left columns; the right columns but the keys, null where unmatched; `_duplicate` boolean
-        if duplicates are diverted; `future` boolean if rows ahead of the clock are. Output mode: append.
+        A stream: the left columns; the right columns but the keys, null where unmatched; then `_mark`
+        string, null on ordinary rows, if duplicates or rows ahead of the clock come out marked. Output mode:
+        append.
 
     Raises:
         TailraceJoinError: the join can't be planned: a batch frame, a column that is unknown, ambiguous, of a
@@ -131,32 +140,26 @@ def sync_join(
     """
     _convert.frame(left, "left")
     _convert.frame(right, "right")
-    options = {
-        "leftTime": _convert.text(left_time, "left_time"),
-        "rightTime": _convert.text(right_time, "right_time"),
-        "window": _convert.duration(window, "window"),
-        "syncDelay": _convert.duration(sync_delay, "sync_delay"),
-        "onStall": _convert.text(on_stall, "on_stall"),
-        "onFuture": _convert.text(on_future, "on_future"),
-        "duplicates": _convert.text(duplicates, "duplicates"),
-        "unmatchedRight": _convert.text(unmatched_right, "unmatched_right"),
-        "suffix": _convert.text(suffix, "suffix"),
-        "name": _convert.text(name, "name"),
-    }
-    if stall_after is not None:
-        options["stallAfter"] = _convert.duration(stall_after, "stall_after")
-    if left_on_stall is not None:
-        options["leftOnStall"] = _convert.text(left_on_stall, "left_on_stall")
-    if future_limit is not None:
-        options["futureLimit"] = _convert.duration(future_limit, "future_limit")
-    if max_pending is not None:
-        options["maxPending"] = _convert.count(max_pending, "max_pending")
-    return _jvm.sync_join(
-        (left, right),
-        _convert.keys(on),
-        (
-            _convert.names(left_partition, "left_partition"),
-            _convert.names(right_partition, "right_partition"),
-        ),
-        options,
+    lefts = _convert.Columns("tailrace.sync_join", left)
+    rights = _convert.Columns("tailrace.sync_join", right)
+    on_left, on_right = _convert.keys(on, lefts, rights)
+    options = (
+        lefts.given(left_time=left_time)
+        | rights.given(right_time=right_time)
+        | _convert.durations(
+            window=window, sync_delay=sync_delay, stall_after=stall_after, future_limit=future_limit
+        )
+        | _convert.texts(
+            on_stall=on_stall,
+            on_left_stall=on_left_stall,
+            on_future=on_future,
+            on_duplicate=on_duplicate,
+            on_unmatched_right=on_unmatched_right,
+            suffix=suffix,
+            name=name,
+        )
+        | _convert.counts(max_pending=max_pending)
     )
+    left_origin = lefts.names(left_partition, "left_partition")
+    right_origin = rights.names(right_partition, "right_partition")
+    return _jvm.plan("syncJoin", left, right, on_left, on_right, left_origin, right_origin, options)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tailrace._convert import Duration
+    from tailrace.options import ColumnOrName, Duration, OnFuture, Share
 
     Hosts: TypeAlias = Sequence[str] | str | os.PathLike[str] | DataFrame
 
@@ -28,14 +28,14 @@ _STAMP = "__tailrace_stamp"
 
 def accurate_watermark(
     frame: DataFrame,
-    event_time: str,
+    event_time: ColumnOrName,
     *,
-    host: str,
-    completeness: str = "99.9%",
+    host: ColumnOrName,
+    completeness: Share = "99.9%",
     hosts: Hosts | None = None,
     idle_after: Duration | None = None,
     future_limit: Duration | None = None,
-    on_future: str = "clamp",
+    on_future: OnFuture = "clamp",
     delay: Duration = "0 seconds",
     server: str | None = None,
     app: str | None = None,
@@ -60,7 +60,7 @@ def accurate_watermark(
         frame: a stream. A batch frame comes back as it is, as from `withWatermark`.
         event_time: the timestamp column.
         host: the string column that says where a row was logged. Rows without a host don't count.
-        completeness: the share of the hosts that must have passed: "99.9%", or "0.999".
+        completeness: the share of the hosts that must have passed: "99.9%", "0.999", or the number 0.999.
         hosts: the roster, which is who counts, whether rows of theirs have been seen or not: names; the path
             of a text file with one name a line (a `pathlib.Path`, or a string with a slash in it); a frame,
             or the name of a table, whose first column is names. It is read now, once. None: those hosts count
@@ -76,8 +76,8 @@ def accurate_watermark(
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
             is.
         on_future: with `future_limit`, what is done about rows further ahead. "clamp": they come out as they
-            are, and their host is as far as the limit. "divert": they come out marked true in a column
-            `future` boolean that is added, and don't move their host. "fail": the query fails.
+            are, and their host is as far as the limit. "mark": they come out marked "future" in a column
+            `_mark` string that is added, and don't move their host. "fail": the query fails.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
         server: a watermark server, "http://host:port", that hears of hosts from several queries; its word
             counts. It hears of the query's operators with state and of its sink too, under names that begin
@@ -97,7 +97,7 @@ def accurate_watermark(
             batch; `future_rows` since the query began; and the `slowest` hosts.
 
     Returns:
-        A frame with the same columns, and `future` if rows are diverted.
+        A frame with the same columns, and `_mark` if rows are marked.
 
     Raises:
         TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or isn't there, or
@@ -106,18 +106,13 @@ def accurate_watermark(
         TypeError: an argument of a wrong Python type.
     """
     _convert.frame(frame, "frame")
-    options = {
-        "completeness": _convert.text(completeness, "completeness"),
-        "onFuture": _convert.text(on_future, "on_future"),
-        "delay": _convert.duration(delay, "delay"),
-        "name": _convert.text(name, "name"),
-    }
-    durations = {"idleAfter": (idle_after, "idle_after"), "futureLimit": (future_limit, "future_limit")}
-    options |= {key: _convert.duration(v, n) for key, (v, n) in durations.items() if v is not None}
-    options |= _convert.texts(server=server, app=app, operator=operator, token=token)
+    options = _options(
+        completeness, delay, idle_after=idle_after, future_limit=future_limit
+    ) | _convert.texts(on_future=on_future, server=server, app=app, operator=operator, token=token, name=name)
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
-    columns = (_convert.text(event_time, "event_time"), _convert.text(host, "host"))
-    return _jvm.accurate_watermark(frame, columns, roster, options)
+    columns = _convert.Columns("tailrace.accurate_watermark", frame)
+    time, origin = columns.name(event_time, "event_time"), columns.name(host, "host")
+    return _jvm.plan("accurateWatermark", frame, time, origin, roster, options)
 
 
 def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool = False) -> DataFrame:
@@ -146,7 +141,7 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
         TypeError: an argument of a wrong Python type.
     """
     _convert.frame(frame, "frame")
-    stamped = _jvm.stamp_watermark(frame, _convert.text(into, "into"))
+    stamped = _jvm.plan("stampWatermark", frame, _convert.text(into, "into"))
     if not headers:
         return stamped
     header = F.array(F.struct(F.lit(into).alias("key"), F.col(into).alias("value")))
@@ -157,14 +152,14 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
 
 def stamped_watermark(
     frame: DataFrame,
-    event_time: str,
+    event_time: ColumnOrName,
     *,
-    stamp: str = "watermark",
-    partition: str | Sequence[str] = ("topic", "partition"),
+    stamp: ColumnOrName = "watermark",
+    partition: ColumnOrName | Sequence[ColumnOrName] = ("topic", "partition"),
     partitions: str | Sequence[str] | None = None,
-    completeness: str = "100%",
+    completeness: Share = "100%",
     future_limit: Duration | None = None,
-    on_future: str = "clamp",
+    on_future: OnFuture = "clamp",
     delay: Duration = "0 seconds",
     server: str | None = None,
     app: str | None = None,
@@ -203,7 +198,7 @@ def stamped_watermark(
         name: as there.
 
     Returns:
-        A frame with the same columns, and `future` if records are diverted.
+        A frame with the same columns, and `_mark` if records are marked.
 
     Raises:
         TailraceWatermarkError: a column is unknown or of a wrong type, or an option makes no sense.
@@ -211,23 +206,23 @@ def stamped_watermark(
         TypeError: an argument of a wrong Python type.
     """
     _convert.frame(frame, "frame")
-    options = {
-        "completeness": _convert.text(completeness, "completeness"),
-        "onFuture": _convert.text(on_future, "on_future"),
-        "delay": _convert.duration(delay, "delay"),
-        "name": _convert.text(name, "name"),
-    }
-    if future_limit is not None:
-        options["futureLimit"] = _convert.duration(future_limit, "future_limit")
-    options |= _convert.texts(server=server, app=app, operator=operator, token=token)
+    options = _options(completeness, delay, future_limit=future_limit) | _convert.texts(
+        on_future=on_future, server=server, app=app, operator=operator, token=token, name=name
+    )
     roster = None if partitions is None else _convert.names(partitions, "partitions")
-    columns = (_convert.text(event_time, "event_time"), _convert.text(stamp, "stamp"))
-    origin = _convert.names(partition, "partition")
-    if stamp not in frame.columns or not isinstance(frame.schema[stamp].dataType, ArrayType):
-        return _jvm.stamped_watermark(frame, columns, origin, roster, options)
-    last = F.expr(f"try_element_at(filter(`{stamp}`, h -> h.key = '{_HEADER}'), -1).value")
+    columns = _convert.Columns("tailrace.stamped_watermark", frame)
+    time, stamps = columns.name(event_time, "event_time"), columns.name(stamp, "stamp")
+    origin = columns.names(partition, "partition")
+    if stamps not in frame.columns or not isinstance(frame.schema[stamps].dataType, ArrayType):
+        return _jvm.plan("stampedWatermark", frame, time, stamps, origin, roster, options)
+    last = F.expr(f"try_element_at(filter(`{stamps}`, h -> h.key = '{_HEADER}'), -1).value")
     taken = frame.withColumn(_STAMP, last)
-    return _jvm.stamped_watermark(taken, (columns[0], _STAMP), origin, roster, options).drop(_STAMP)
+    return _jvm.plan("stampedWatermark", taken, time, _STAMP, origin, roster, options).drop(_STAMP)
+
+
+def _options(completeness: Share, delay: Duration, **durations: Duration | None) -> dict[str, str]:
+    share = {"completeness": _convert.share(completeness, "completeness")}
+    return share | _convert.durations(delay=delay, **durations)
 
 
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:

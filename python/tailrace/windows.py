@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from tailrace._convert import Duration
+    from tailrace.options import ColumnOrName, Duration
 
 
 def write_windows(
     frame: DataFrame,
     path: str | os.PathLike[str],
-    event_time: str,
+    event_time: ColumnOrName,
     *,
     window: Duration = "1 hour",
     offset: Duration = "0 seconds",
@@ -89,16 +89,14 @@ def write_windows(
         TypeError: an argument of a wrong Python type.
     """
     _convert.frame(frame, "frame")
-    options = {
-        "window": _convert.duration(window, "window"),
-        "offset": _convert.duration(offset, "offset"),
-        "into": _convert.text(into, "into"),
-        "missing": _convert.count(missing, "missing"),
-    }
-    options |= _convert.texts(server=server, app=app, operator=operator, token=token)
+    options = (
+        _convert.durations(window=window, offset=offset)
+        | _convert.texts(into=into, server=server, app=app, operator=operator, token=token)
+        | _convert.counts(missing=missing)
+    )
     named = None if upstreams is None else _convert.names(upstreams, "upstreams")
-    time = _convert.text(event_time, "event_time")
-    return _jvm.write_windows(frame, os.fspath(path), time, named, options)
+    time = _convert.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
+    return _jvm.writer(frame, os.fspath(path), time, named, options)
 
 
 def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
@@ -128,4 +126,4 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
         TailraceWatermarkError: there is no such folder.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
     """
-    return _jvm.window_report(spark, os.fspath(path))
+    return _jvm.plan("windowReport", spark, os.fspath(path))

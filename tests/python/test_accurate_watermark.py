@@ -128,9 +128,9 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
     with pytest.raises(tailrace.TailraceWatermarkError, match="event_time") as unknown:
         tailrace.accurate_watermark(frame, "when", host="host")
-    assert unknown.value.condition == "TAILRACE_WATERMARK_COLUMN"
+    assert unknown.value.condition == "TAILRACE_COLUMN_NOT_FOUND"
     assert unknown.value.parameters["column"] == "when"
-    with pytest.raises(tailrace.TailraceWatermarkError, match="TAILRACE_WATERMARK_ROSTER_EMPTY"):
+    with pytest.raises(tailrace.TailraceWatermarkError, match="TAILRACE_OPTION_INVALID"):
         tailrace.accurate_watermark(frame, "at", host="host", hosts=[])
     with pytest.raises(tailrace.TailraceWatermarkError, match="completeness"):
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
@@ -145,7 +145,13 @@ def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
         with pytest.raises(tailrace.TailraceWatermarkError, match="http://host:port") as refused:
             tailrace.accurate_watermark(frame, "at", host="host", server=url, app="clicks")
         assert "secret" not in str(refused.value)
-    for given in ({"operator": ""}, {"operator": "a\nb"}, {"operator": "o" * 300}, {"token": "secret\n"}):
+    wrong: list[dict[str, Any]] = [
+        {"operator": ""},
+        {"operator": "a\nb"},
+        {"operator": "o" * 300},
+        {"token": "secret\n"},
+    ]
+    for given in wrong:
         with pytest.raises(tailrace.TailraceWatermarkError, match=next(iter(given))) as refused:
             tailrace.accurate_watermark(
                 frame, "at", host="host", server="http://127.0.0.1:7171", app="clicks", **given
@@ -185,11 +191,11 @@ def test_what_would_be_ignored_is_refused(spark: SparkSession) -> None:
         return {error.condition for error in found}
 
     for options in ({"app": "clicks"}, {"token": "secret"}):
-        assert refused(**options) == {"TAILRACE_WATERMARK_SERVER_MISSING"}
-    for action in ("divert", "fail"):
-        assert refused(on_future=action) == {"TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING"}
-    assert refused(server="http://127.0.0.1:7171") == {"TAILRACE_WATERMARK_APP_MISSING"}
-    with pytest.raises(tailrace.TailraceWatermarkError, match=r'has to be "99\.9%"'):
+        assert refused(**options) == {"TAILRACE_OPTION_NEEDS"}
+    for action in ("mark", "fail"):
+        assert refused(on_future=action) == {"TAILRACE_OPTION_NEEDS"}
+    assert refused(server="http://127.0.0.1:7171") == {"TAILRACE_OPTION_NEEDS"}
+    with pytest.raises(tailrace.TailraceWatermarkError, match=r"has to be '99\.9%'"):
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
 
 

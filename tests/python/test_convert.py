@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from itertools import repeat
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,9 @@ from tailrace.kafka import _records
 
 # What a caller without a type checker may pass.
 WrongType: TypeAlias = Any
+
+# Names need no DataFrame.
+SIDE = _convert.Columns("tailrace.join", cast("Any", None))
 
 
 def test_a_duration_string_is_left_to_spark() -> None:
@@ -59,13 +63,13 @@ def test_a_duration_without_a_unit_is_refused(value: WrongType) -> None:
     ],
 )
 def test_keys_become_two_lists(on: WrongType, expected: tuple[list[str], list[str]]) -> None:
-    assert _convert.keys(on) == expected
+    assert _convert.keys(on, SIDE, SIDE) == expected
 
 
 @pytest.mark.parametrize("on", [1, None, [1], [("a",)], [("a", "b", "c")], [("a", 1)], [None]])
 def test_keys_of_another_type_are_refused(on: WrongType) -> None:
     with pytest.raises(TypeError, match=r"`on`"):
-        _convert.keys(on)
+        _convert.keys(on, SIDE, SIDE)
 
 
 def test_a_name_is_a_string() -> None:
@@ -73,6 +77,27 @@ def test_a_name_is_a_string() -> None:
     not_a_name: Any = object()
     with pytest.raises(TypeError, match=r"`left_time` is a string, not object"):
         _convert.text(not_a_name, "left_time")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("99.9%", "99.9%"),
+        (0.999, "0.999"),
+        (1, "1"),
+        (1e-05, "0.00001"),
+        (Decimal("0.9990"), "0.9990"),
+        (0.1 + 0.2, "0.30000000000000004"),
+    ],
+)
+def test_a_share_that_is_a_number_is_taken_by_its_digits(value: float, expected: str) -> None:
+    assert _convert.share(value, "completeness") == expected
+
+
+@pytest.mark.parametrize("value", [True, None, b"1"])
+def test_a_share_of_another_type_is_refused(value: WrongType) -> None:
+    with pytest.raises(TypeError, match=r"`completeness` is a share"):
+        _convert.share(value, "completeness")
 
 
 def test_a_count_is_a_whole_number() -> None:
@@ -87,21 +112,25 @@ def test_a_count_of_another_type_is_refused(value: WrongType) -> None:
 
 def test_one_name_alone_isnt_taken_for_its_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a sink waits for the operators "s", "o", "u", ... for ever, and says nothing."""
-    given: list[object] = []
+    given: dict[str, Any] = {}
+
+    def plan(method: str, _frame: object, *arguments: object) -> None:
+        given[method] = arguments
+
     monkeypatch.setattr(_convert, "frame", lambda *_: None)
-    monkeypatch.setattr(_jvm, "write_windows", lambda _f, _p, _t, upstreams, _o: given.append(upstreams))
-    monkeypatch.setattr(
-        _jvm, "stamped_watermark", lambda _f, _c, origin, roster, _o: given.extend([origin, roster])
-    )
-    monkeypatch.setattr(_jvm, "filter_replays", lambda _f, _m, order, _o: given.append(order))
+    monkeypatch.setattr(_jvm, "writer", lambda _frame, *arguments: plan("writeWindows", _frame, *arguments))
+    monkeypatch.setattr(_jvm, "plan", plan)
     frame: Any = SimpleNamespace(columns=[])
     tailrace.write_windows(frame, "/data", "ts", upstreams="source")
+    assert given["writeWindows"][2] == ["source"]
     tailrace.stamped_watermark(frame, "ts", partition="shard", partitions="t-0")
+    assert given["stampedWatermark"][2:4] == (["shard"], ["t-0"])
     tailrace.filter_replays(frame, order="offset")
-    assert given == [["source"], ["shard"], ["t-0"], ["offset"]]
+    assert given["filterReplays"][1] == ["offset"]
     tailrace.write_windows(frame, "/data", "ts")
+    assert given["writeWindows"][2] is None
     tailrace.stamped_watermark(frame, "ts", partitions=["t-0", "t-1"])
-    assert given[4:] == [None, ["topic", "partition"], ["t-0", "t-1"]]
+    assert given["stampedWatermark"][2:4] == (["topic", "partition"], ["t-0", "t-1"])
 
 
 @pytest.mark.parametrize("argument", ["values", "keys"])

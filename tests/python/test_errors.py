@@ -113,7 +113,7 @@ def test_a_refusal_of_the_jvm_is_one_short_exception(spark: SparkSession) -> Non
     with pytest.raises(TailraceJoinError) as refusal:
         tailrace.join(frame, frame, on="item", left_time="at", right_time="at", after="1 minute")
     error = refusal.value
-    assert error.condition == "TAILRACE_JOIN_COLUMN_NOT_FOUND"
+    assert error.condition == "TAILRACE_COLUMN_NOT_FOUND"
     assert error.parameters["column"] == "item"
     shown = "".join(traceback.format_exception(error))
     assert "py4j" not in shown.lower()

@@ -55,8 +55,8 @@ def test_a_batch_frame_and_three_columns(spark: SparkSession) -> None:
     flat = frame.selectExpr(
         "topic", "partition", "offset", "m.pid", "m.partition AS p", "m.offset AS o", "value"
     )
-    marked = tailrace.filter_replays(flat, pid="pid", partition="p", offset="o", on_replay="divert")
-    assert [r.replay for r in marked.orderBy("offset").collect()] == [False, False, True, True, False]
+    marked = tailrace.filter_replays(flat, pid="pid", partition="p", offset="o", on_replay="mark")
+    assert [r["_mark"] for r in marked.orderBy("offset").collect()] == [None, None, "replay", "replay", None]
 
 
 def test_another_order_and_disorder(spark: SparkSession) -> None:
@@ -70,13 +70,13 @@ def test_another_order_and_disorder(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("options", "condition"),
     [
-        ({"key": "nokey"}, "TAILRACE_REPLAY_COLUMN"),
-        ({"key": "value"}, "TAILRACE_REPLAY_COLUMN_TYPE"),
-        ({"on_replay": "keep"}, "TAILRACE_REPLAY_OPTION_INVALID"),
-        ({"disorder": -1}, "TAILRACE_REPLAY_OPTION_INVALID"),
-        ({"name": "a b"}, "TAILRACE_REPLAY_OPTION_INVALID"),
-        ({"forget_after": "soon"}, "TAILRACE_REPLAY_OPTION_INVALID"),
-        ({"forget_after": "1 day", "event_time": "offset"}, "TAILRACE_REPLAY_COLUMN_TYPE"),
+        ({"key": "nokey"}, "TAILRACE_COLUMN_NOT_FOUND"),
+        ({"key": "value"}, "TAILRACE_COLUMN_TYPE"),
+        ({"on_replay": "keep"}, "TAILRACE_OPTION_INVALID"),
+        ({"disorder": -1}, "TAILRACE_OPTION_INVALID"),
+        ({"name": "a b"}, "TAILRACE_OPTION_INVALID"),
+        ({"forget_after": "soon"}, "TAILRACE_OPTION_INVALID"),
+        ({"forget_after": "1 day", "event_time": "offset"}, "TAILRACE_COLUMN_TYPE"),
     ],
 )
 def test_what_is_wrong_is_said_by_name(spark: SparkSession, options: dict[str, Any], condition: str) -> None:
@@ -111,7 +111,7 @@ def test_wrong_types(spark: SparkSession) -> None:
         tailrace.filter_replays(frame, pid="pid")
     with pytest.raises(TypeError, match="go together: `offset` is missing"):
         tailrace.filter_replays(frame, pid="pid", partition="partition")
-    with pytest.raises(TypeError, match="`offset` is a string, not int"):
+    with pytest.raises(TypeError, match="`offset` is the name of a column or a Column, not int"):
         tailrace.filter_replays(frame, pid="pid", partition="partition", offset=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="frame"):
         tailrace.filter_replays("frame")  # type: ignore[arg-type]

@@ -50,19 +50,19 @@ def test_a_batch_frame_with_a_stream(streams: Streams) -> None:
 @pytest.mark.parametrize(
     ("options", "condition", "names"),
     [
-        ({"on": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND", "nope"),
-        ({"left_time": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND", "nope"),
+        ({"on": "nope"}, "TAILRACE_COLUMN_NOT_FOUND", "nope"),
+        ({"left_time": "nope"}, "TAILRACE_COLUMN_NOT_FOUND", "nope"),
         ({"on": []}, "TAILRACE_JOIN_KEYS_MISSING", None),
         ({"on": [("key", "r_note")]}, "TAILRACE_JOIN_KEY_TYPES_DIFFER", "r_note"),
-        ({"left_time": "l_id"}, "TAILRACE_JOIN_TIME_TYPE", "l_id"),
-        ({"after": "-5 minutes"}, "TAILRACE_JOIN_DURATION_NEGATIVE", "after"),
-        ({"before": "soon"}, "TAILRACE_JOIN_DURATION_INVALID", "before"),
-        ({"after": "1 month"}, "TAILRACE_JOIN_DURATION_INVALID", "after"),
-        ({"into": "l_note"}, "TAILRACE_JOIN_COLUMN_EXISTS", "l_note"),
-        ({"how": "outer"}, "TAILRACE_JOIN_OPTION_INVALID", "how"),
-        ({"match": "best"}, "TAILRACE_JOIN_OPTION_INVALID", "match"),
-        ({"max_matches": 10**12}, "TAILRACE_JOIN_OPTION_INVALID", "a whole number of at most 2147483647"),
-        ({"late": "keep"}, "TAILRACE_JOIN_OPTION_INVALID", "late"),
+        ({"left_time": "l_id"}, "TAILRACE_COLUMN_TYPE", "l_id"),
+        ({"after": "-5 minutes"}, "TAILRACE_OPTION_INVALID", "after"),
+        ({"before": "soon"}, "TAILRACE_OPTION_INVALID", "before"),
+        ({"after": "1 month"}, "TAILRACE_OPTION_INVALID", "after"),
+        ({"into": "l_note"}, "TAILRACE_COLUMN_EXISTS", "l_note"),
+        ({"how": "outer"}, "TAILRACE_OPTION_INVALID", "how"),
+        ({"match": "best"}, "TAILRACE_OPTION_INVALID", "match"),
+        ({"max_matches": 10**12}, "TAILRACE_OPTION_INVALID", "a whole number of at most 2147483647"),
+        ({"on_late": "keep"}, "TAILRACE_OPTION_INVALID", "on_late"),
         ({"how": "inner", "match": "first"}, "TAILRACE_JOIN_OPTION_CONFLICT", "match"),
         ({"how": "inner", "into": "clicks"}, "TAILRACE_JOIN_OPTION_CONFLICT", "into"),
     ],
@@ -74,12 +74,12 @@ def test_arguments(streams: Streams, options: dict[str, Any], condition: str, na
 
 def test_an_ambiguous_column(streams: Streams) -> None:
     left = streams.frame("left")
-    refused(left.select("*", left["key"]), streams.frame("right"), "TAILRACE_JOIN_COLUMN_AMBIGUOUS")
+    refused(left.select("*", left["key"]), streams.frame("right"), "TAILRACE_COLUMN_AMBIGUOUS")
 
 
 def test_pairs_refuse_two_columns_of_one_name(streams: Streams) -> None:
     right = streams.frame("right").withColumnRenamed("r_note", "l_note")
-    refused(streams.frame("left"), right, "TAILRACE_JOIN_COLUMN_EXISTS", how="inner")
+    refused(streams.frame("left"), right, "TAILRACE_COLUMN_EXISTS", how="inner")
 
 
 @pytest.mark.parametrize(

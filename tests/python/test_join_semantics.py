@@ -152,29 +152,30 @@ def test_late_rows_are_counted_per_side(streams: Streams) -> None:
 
 
 def test_late_rows_come_out_marked_when_asked_for(streams: Streams) -> None:
-    with streams.query(streams.join(late="emit")) as query:
+    with streams.query(streams.join(on_late="mark")) as query:
         streams.add([Row(1, 1, 100, "on time")], [Row(11, 1, 100)])
         query.run()
         streams.add([Row(2, 1, 80, "late")], [Row(12, 1, 81)])
         query.run()
-        late = {r["l_id"]: r for r in query.rows() if r["_late"]}
+        late = {r["l_id"]: r for r in query.rows() if r["_mark"]}
+        assert {r["_mark"] for r in late.values()} == {"late_left", "late_right"}
         assert (late[2]["l_note"], late[2]["labels"]) == ("late", [])
         assert [late[None][c] for c in ("key", "l_ts", "l_note")] == [1, None, None]
         assert [(m["r_id"], second(m["r_ts"])) for m in late[None]["labels"]] == [(12, 81)]
         streams.add([END], [END])
         query.run()
-        assert groups(r for r in query.rows() if not r["_late"]) == [(1, [11])]
+        assert groups(r for r in query.rows() if r["_mark"] is None) == [(1, [11])]
 
 
 def test_late_pairs_have_nulls_on_the_other_side(streams: Streams) -> None:
-    with streams.query(streams.join(how="inner", late="emit")) as query:
+    with streams.query(streams.join(how="inner", on_late="mark")) as query:
         streams.add([Row(1, 1, 100)], [Row(11, 1, 100)])
         query.run()
         streams.add([Row(2, 1, 80)], [Row(12, 1, 81)])
         query.run()
-        rows = [(r["l_id"], r["key"], r["r_id"], r["_late"]) for r in query.rows()]
+        rows = [(r["l_id"], r["key"], r["r_id"], r["_mark"]) for r in query.rows()]
     assert sorted(rows, key=str) == sorted(
-        [(1, 1, 11, False), (2, 1, None, True), (None, 1, 12, True)], key=str
+        [(1, 1, 11, None), (2, 1, None, "late_left"), (None, 1, 12, "late_right")], key=str
     )
 
 

@@ -119,8 +119,8 @@ def test_another_max_depth_holds_for_rows_on_their_way_and_another_column_is_ref
     def out() -> list[int]:
         return sorted(r.node for r in trees.spark.read.parquet(str(trees.root / "out")).collect())
 
-    run(partial(tailrace.recursively, max_depth=2, on_limit="stop"), drained=False)
-    run(partial(tailrace.recursively, max_depth=4, on_limit="stop"), drained=True)
+    run(partial(tailrace.recursively, max_depth=2, on_limit="drop"), drained=False)
+    run(partial(tailrace.recursively, max_depth=4, on_limit="drop"), drained=True)
     assert out() == [5, 6, 7, 8]
 
     trees.add("nodes", [(3, 0)])
@@ -128,11 +128,11 @@ def test_another_max_depth_holds_for_rows_on_their_way_and_another_column_is_ref
     for others in (
         tailrace.recursively,
         partial(tailrace.recursively, max_depth=9, path_columns="node"),
-        partial(tailrace.recursively, path_columns="node", on_cycle="divert"),
+        partial(tailrace.recursively, path_columns="node", on_cycle="mark"),
     ):
         with pytest.raises(StreamingQueryException, match="TAILRACE_RECURSION_SCHEMA_CHANGED"):
             run(others, drained=True)
-    run(partial(tailrace.recursively, max_depth=1, on_limit="stop"), drained=True)
+    run(partial(tailrace.recursively, max_depth=1, on_limit="drop"), drained=True)
     assert out() == [2, 5, 6, 7, 8]
 
 
@@ -207,20 +207,20 @@ def test_the_last_batch_may_run_again(trees: Trees) -> None:
     assert run() == {7: []}
 
 
-def test_a_cycle_between_streams_is_diverted(trees: Trees) -> None:
+def test_a_cycle_between_streams_comes_out_marked(trees: Trees) -> None:
     trees.add("nodes", [(1, 2), (2, 3), (3, 1)])
     edges = trees.stream("nodes")
     round_trip = tailrace.recursively(
         trees.stream("nodes").where("node = 1").select("node"),
         lambda u: u.join(edges, "node").selectExpr("parent AS node"),
         path_columns="node",
-        on_cycle="divert",
+        on_cycle="mark",
     )
     rows = trees.run(round_trip)
     assert sorted(rows, key=lambda r: len(r[1])) == [
-        (2, [1, 2], False),
-        (3, [1, 2, 3], False),
-        (1, [1, 2, 3, 1], True),
+        (2, [1, 2], None),
+        (3, [1, 2, 3], None),
+        (1, [1, 2, 3, 1], "cycle"),
     ]
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tailrace.options import Mode
+
     Op = Callable[[DataFrame], DataFrame]
 
 
@@ -61,20 +63,20 @@ def test_path_columns_that_cant_be_compared(spark: SparkSession, column: str, sq
     start = spark.range(1).selectExpr("id AS node", f"{column} AS other")
     with pytest.raises(tailrace.TailraceRecursionError) as error:
         tailrace.recursively(start, lambda u: u.where("node < 3"), path_columns="other")
-    assert error.value.condition == "TAILRACE_RECURSION_COLUMN_TYPE"
-    assert error.value.parameters == {"column": "other", "type": sql}
+    assert error.value.condition == "TAILRACE_COLUMN_TYPE"
+    assert (error.value.parameters["column"], error.value.parameters["type"]) == ("other", sql)
 
 
-def test_path_columns_are_names(spark: SparkSession) -> None:
-    for columns in (F.col("node"), [F.col("node")], 1):
+def test_path_columns_of_a_wrong_type_are_refused(spark: SparkSession) -> None:
+    for columns in (1, [1]):
         with pytest.raises(TypeError, match="path_columns"):
             tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), path_columns=columns)  # type: ignore[arg-type]
 
 
 def test_cycles_are_of_use_with_a_path_only(spark: SparkSession) -> None:
     with pytest.raises(tailrace.TailraceRecursionError, match="path_columns") as error:
-        tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), on_cycle="stop")
-    assert error.value.condition == "TAILRACE_RECURSION_CYCLE_WITHOUT_PATH"
+        tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), on_cycle="drop")
+    assert error.value.condition == "TAILRACE_OPTION_NEEDS"
 
 
 @pytest.mark.parametrize("way", [lambda u: u, lambda u: u.repartition(2)], ids=["in its task", "exchanged"])
@@ -85,11 +87,11 @@ def test_a_null_key_closes_a_cycle(spark: SparkSession, way: Op) -> None:
     def op(u: DataFrame) -> DataFrame:
         return way(u).where("spark_partition_id() >= 0").selectExpr("IF(node = 0, 1L, null) AS node")
 
-    rows = tailrace.recursively(start, op, path_columns="node", on_cycle="divert", max_depth=5).collect()
-    assert [(r.path, r.cycle) for r in sorted(rows, key=lambda r: len(r.path))] == [
-        ([0, 1], False),
-        ([0, 1, None], False),
-        ([0, 1, None, None], True),
+    rows = tailrace.recursively(start, op, path_columns="node", on_cycle="mark", max_depth=5).collect()
+    assert [(r.path, r["_mark"]) for r in sorted(rows, key=lambda r: len(r.path))] == [
+        ([0, 1], None),
+        ([0, 1, None], None),
+        ([0, 1, None, None], "cycle"),
     ]
 
 
@@ -133,7 +135,7 @@ def test_a_checkpoint_of_another_recursion_is_refused_at_the_start(
 
 
 @pytest.mark.parametrize("mode", ["fixpoint", "feedback"])
-def test_what_is_counted_is_counted_once_a_batch(trees: Trees, mode: str) -> None:
+def test_what_is_counted_is_counted_once_a_batch(trees: Trees, mode: Mode) -> None:
     trees.add("nodes", [(3, n) for n in range(4)])
 
     def act(rows: DataFrame, _: int) -> None:

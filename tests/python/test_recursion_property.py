@@ -61,7 +61,7 @@ class Case:
 
     def recursion(self, rows: DataFrame, op: Any = None, **options: str) -> DataFrame:  # noqa: ANN401
         if self.has_path:
-            options |= {"path_columns": "node", "on_cycle": "stop"}
+            options |= {"path_columns": "node", "on_cycle": "drop"}
         return tailrace.recursively(self.start(rows), op or self.around, **options)  # type: ignore[arg-type]
 
     def check(self, rows: list[Any], way: str) -> None:

@@ -125,7 +125,7 @@ def test_each_micro_batch_draws_anew(trees: Trees) -> None:
 @both_ways
 def test_a_sample_is_another_one_at_each_hop(spark: SparkSession, way: Op) -> None:
     start = spark.range(0, 300, 1, 2).selectExpr("id AS node")
-    few: dict[str, Any] = {"depth_column": "hop", "max_depth": 3, "on_limit": "stop"}
+    few: dict[str, Any] = {"depth_column": "hop", "max_depth": 3, "on_limit": "drop"}
     thirds(tailrace.recursively(start, lambda u: way(u).sample(0.7), **few))
 
 

@@ -243,8 +243,8 @@ def test_limits(spark: SparkSession, way: Callable[[Op], Op]) -> None:
         rows(endless, max_rows=5)
     assert "max_rows=5" in many["text"]
     assert "hop 6" in many["text"]
-    assert rows(endless, max_depth=4, on_limit="stop") == [1, 2, 3, 4]
-    assert rows(endless, max_rows=5, on_limit="stop") == [1, 2, 3, 4, 5]
+    assert rows(endless, max_depth=4, on_limit="drop") == [1, 2, 3, 4]
+    assert rows(endless, max_rows=5, on_limit="drop") == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("way", [lambda op: op, exchanged], ids=["in its task", "exchanged"])
@@ -255,16 +255,16 @@ def test_cycles(spark: SparkSession, way: Callable[[Op], Op]) -> None:
     with failing("CYCLE") as cycle:
         tailrace.recursively(start, op, path_columns="node").collect()
     assert "[0, 1, 2, 0]" in cycle["text"]
-    stopped = tailrace.recursively(start, op, path_columns="node", on_cycle="stop")
+    stopped = tailrace.recursively(start, op, path_columns="node", on_cycle="drop")
     assert sorted(r.node for r in stopped.collect()) == [1, 2]
-    diverted = tailrace.recursively(start, op, path_columns="node", on_cycle="divert").collect()
-    assert sorted((r.node, r.cycle) for r in diverted) == [(0, True), (1, False), (2, False)]
+    marked = tailrace.recursively(start, op, path_columns="node", on_cycle="mark").collect()
+    assert sorted((r.node, r["_mark"]) for r in marked) == [(0, "cycle"), (1, None), (2, None)]
 
 
 def test_a_key_of_several_columns(spark: SparkSession) -> None:
     start = spark.range(1).selectExpr("'a' AS name", "id AS node")
     op: Op = lambda u: u.where(NO_END).selectExpr("name", "(node + 1) % 2 AS node")  # noqa: E731
-    rows = tailrace.recursively(start, op, path_columns=["name", "node"], on_cycle="divert").collect()
+    rows = tailrace.recursively(start, op, path_columns=["name", "node"], on_cycle="mark").collect()
     assert [[tuple(key) for key in r.path] for r in sorted(rows, key=lambda r: len(r.path))] == [
         [("a", 0), ("a", 1)],
         [("a", 0), ("a", 1), ("a", 0)],
@@ -334,7 +334,7 @@ def test_a_runaway_loop_ends_when_its_query_is_stopped(trees: Trees, op: Op, mod
 def test_recursions_of_one_query_need_names(stream: DataFrame, trees: Trees) -> None:
     op: Op = lambda u: u.where("node > 0").selectExpr("node - 1 AS node", "at")  # noqa: E731
     twice = tailrace.recursively(tailrace.recursively(stream, op), op)
-    with pytest.raises(Exception, match="TAILRACE_RECURSION_NAME_EXISTS"):
+    with pytest.raises(Exception, match="TAILRACE_NAME_EXISTS"):
         trees.start(twice)
 
 

@@ -76,24 +76,21 @@ def test_duplicates(streams: Synced) -> None:
     expected: dict[str, list[tuple[Any, ...]]] = {
         "emit": [(1, 0, 2), (1, 2, None), (2, 1, 4)],
         "drop": [(1, 0, 2), (2, 1, 4)],
-        "divert": [(1, 0, 2), (1, 2, None), (1, None, 3), (2, 1, 4)],
+        "mark": [(1, 0, 2), (1, 2, None), (1, None, 3), (2, 1, 4)],
     }
     streams.add(left, right)
-    for duplicates in ("emit", "drop", "divert"):
-        rows = expected[duplicates]
-        with streams.query(duplicates, duplicates=duplicates) as query:
-            assert new(query, Counter()) == sorted(rows, key=repr), duplicates
+    for policy, rows in expected.items():
+        with streams.query(policy, on_duplicate=policy) as query:
+            assert new(query, Counter()) == sorted(rows, key=repr), policy
             assert query.total("duplicateLeft") == query.total("duplicateRight") == 1
-            marked = [shown(r) for r in query.rows() if r.get("_duplicate")]
-            assert sorted(marked, key=repr) == (
-                [(1, 2, None), (1, None, 3)] if duplicates == "divert" else []
-            )
+            marked = [shown(r) for r in query.rows() if r.get("_mark") == "duplicate"]
+            assert sorted(marked, key=repr) == ([(1, 2, None), (1, None, 3)] if policy == "mark" else [])
 
 
 @pytest.mark.parametrize("emit", [False, True])
 def test_a_right_row_waits_for_the_slowest_left_partition(streams: Synced, emit: bool) -> None:
     seen: Counter[tuple[Any, ...]] = Counter()
-    options = {"unmatched_right": "emit"} if emit else {}
+    options = {"on_unmatched_right": "emit"} if emit else {}
     streams.add(left=[Row(80, 0, 0), Row(81, 1, 0)], right=[Row(7, 0, 3)])
     with streams.query(**options) as query:
         assert new(query, seen) == []
@@ -164,7 +161,7 @@ def test_numeric_keys_of_two_types(streams: Synced, types: str, unmatched: Liter
         streams.frame(side).withColumn("id", F.col("id").cast(to))
         for side, to in zip(("left", "right"), types.split(), strict=True)
     )
-    joined = streams.join(sides=(left, right), window="20 seconds", unmatched_right=unmatched)
+    joined = streams.join(sides=(left, right), window="20 seconds", on_unmatched_right=unmatched)
     # A right row that comes out alone may have a key that the left type has no room for.
     assert dict(joined.dtypes)["id"] == ("bigint" if unmatched == "emit" else dict(left.dtypes)["id"])
     large = 7 if types == "long int" else 2**40
@@ -186,22 +183,22 @@ def test_names_that_both_sides_have(streams: Synced) -> None:
     ("options", "condition"),
     [
         ({"on": []}, "TAILRACE_JOIN_KEYS_MISSING"),
-        ({"on": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND"),
-        ({"left_time": "id"}, "TAILRACE_JOIN_TIME_TYPE"),
-        ({"left_partition": "nope"}, "TAILRACE_JOIN_COLUMN_NOT_FOUND"),
-        ({"window": "soon"}, "TAILRACE_JOIN_DURATION_INVALID"),
-        ({"sync_delay": "-1 second"}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"on_stall": "hope"}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"on_stall": "exclude"}, "TAILRACE_SYNC_STALL_AFTER_MISSING"),
-        ({"left_on_stall": "fail"}, "TAILRACE_SYNC_STALL_AFTER_MISSING"),
-        ({"left_on_stall": "hope"}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"on_future": "divert"}, "TAILRACE_SYNC_FUTURE_LIMIT_MISSING"),
-        ({"on_future": "hope"}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"duplicates": "all"}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"unmatched_right": "divert"}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"max_pending": 0}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"name": "a/b"}, "TAILRACE_JOIN_OPTION_INVALID"),
-        ({"suffix": ""}, "TAILRACE_JOIN_OPTION_INVALID"),
+        ({"on": "nope"}, "TAILRACE_COLUMN_NOT_FOUND"),
+        ({"left_time": "id"}, "TAILRACE_COLUMN_TYPE"),
+        ({"left_partition": "nope"}, "TAILRACE_COLUMN_NOT_FOUND"),
+        ({"window": "soon"}, "TAILRACE_OPTION_INVALID"),
+        ({"sync_delay": "-1 second"}, "TAILRACE_OPTION_INVALID"),
+        ({"on_stall": "hope"}, "TAILRACE_OPTION_INVALID"),
+        ({"on_stall": "exclude"}, "TAILRACE_OPTION_NEEDS"),
+        ({"on_left_stall": "fail"}, "TAILRACE_OPTION_NEEDS"),
+        ({"on_left_stall": "hope"}, "TAILRACE_OPTION_INVALID"),
+        ({"on_future": "mark"}, "TAILRACE_OPTION_NEEDS"),
+        ({"on_future": "hope"}, "TAILRACE_OPTION_INVALID"),
+        ({"on_duplicate": "all"}, "TAILRACE_OPTION_INVALID"),
+        ({"on_unmatched_right": "mark"}, "TAILRACE_OPTION_INVALID"),
+        ({"max_pending": 0}, "TAILRACE_OPTION_INVALID"),
+        ({"name": "a/b"}, "TAILRACE_OPTION_INVALID"),
+        ({"suffix": ""}, "TAILRACE_OPTION_INVALID"),
     ],
 )
 def test_what_is_refused_at_once(streams: Synced, options: dict[str, Any], condition: str) -> None:
@@ -221,7 +218,7 @@ def test_batch_frames_and_clashing_names(streams: Synced) -> None:
     assert caught.value.condition == "TAILRACE_SYNC_NOT_STREAMING"
     with pytest.raises(tailrace.TailraceJoinError) as caught:
         tailrace.sync_join(left.selectExpr("*", "1 AS created_right"), left, **arguments)  # type: ignore[arg-type]
-    assert caught.value.condition == "TAILRACE_SYNC_SUFFIX"
+    assert caught.value.condition == "TAILRACE_COLUMN_EXISTS"
 
 
 def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
@@ -233,7 +230,7 @@ def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
     assert errors.from_spark(caught.value) is not None
     for other in (streams.join(), joined):
         both = joined.select("id").union(other.select("id"))
-        with pytest.raises(Exception, match=r"TAILRACE_SYNC_NAME_EXISTS.*one whose result is used twice"):
+        with pytest.raises(Exception, match=r"TAILRACE_NAME_EXISTS.*one result is used twice"):
             both.writeStream.format("noop").option("checkpointLocation", str(streams.root / "c")).start()
 
 
@@ -287,7 +284,7 @@ def test_any_rows_against_plain_reckoning(streams: Synced, seed: int) -> None:
     """Rows of any partition and order, restarts in between: what comes out, batch by batch."""
     rng = random.Random(seed)
     model, seen = Model(window=20, emit=True), Counter[tuple[Any, ...]]()
-    query = streams.query(window="20 seconds", unmatched_right="emit")
+    query = streams.query(window="20 seconds", on_unmatched_right="emit")
     clock = 0
     try:
         for step in range(14):
@@ -329,9 +326,9 @@ def test_rows_from_the_future(streams: Synced) -> None:
     right = [Row(1, 0, 1), Row(3, 1, far), Row(90, 0, 20), Row(91, 1, 2)]
     streams.add(left, right)
     options: dict[str, Any] = {"future_limit": "10000 days"}
-    with streams.query("divert", on_future="divert", **options) as query:
+    with streams.query("mark", on_future="mark", **options) as query:
         assert new(query, Counter()) == [(2, far, None), (3, None, far)]
-        assert all(row["future"] for row in query.rows())
+        assert all(row["_mark"] == "future" for row in query.rows())
         progress = query.query.lastProgress
         assert progress is not None
         assert progress.observedMetrics["tailrace.sync_join"].sync_time is not None

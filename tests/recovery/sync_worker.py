@@ -27,7 +27,7 @@ def main() -> None:
         right_time="created",
         window="20 seconds",
         sync_delay="4 seconds",
-        unmatched_right="emit",
+        on_unmatched_right="emit",
     )
     worker_session.run(worker_session.into_files(joined, root), root / "checkpoint")
 

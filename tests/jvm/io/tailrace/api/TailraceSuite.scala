@@ -78,14 +78,14 @@ class TailraceSuite extends SparkSuite {
 
   test("Python's entry gives the same") {
     val named = Map(
-      "leftTime" -> "t",
-      "rightTime" -> "rt",
+      "left_time" -> "t",
+      "right_time" -> "rt",
       "after" -> "10 seconds",
       "before" -> "0 seconds",
       "how" -> "left",
       "into" -> "labels",
       "match" -> "last",
-      "late" -> "drop"
+      "on_late" -> "drop"
     )
     def join(more: (String, String)*) = PythonApi.join(
       rows.toDF(),
@@ -101,13 +101,14 @@ class TailraceSuite extends SparkSuite {
         3 -> Seq(3)
       )
     )
-    assert(join("maxMatches" -> "1").columns.last == "labels_truncated")
+    assert(join("max_matches" -> "1").columns.last == "labels_truncated")
     checkRefused(
-      "TAILRACE_JOIN_OPTION_INVALID",
+      "TAILRACE_OPTION_INVALID",
+      "call" -> "tailrace.join",
       "argument" -> "max_matches",
       "value" -> "many",
       "allowed" -> s"a whole number of at most ${Int.MaxValue}"
-    )(join("maxMatches" -> "many"))
+    )(join("max_matches" -> "many"))
     assert(PythonApi.versions().keySet.asScala == Set("tailrace", "builtForSpark", "spark", "scala", "java"))
   }
 }

@@ -11,22 +11,27 @@ class DurationsSuite extends SparkSuite {
       "1 hour 500 milliseconds" -> 3600500L * 1000,
       "interval 2 days" -> 2L * 86400 * 1000 * 1000,
       "1 week -1 day" -> 6L * 86400 * 1000 * 1000
-    ).foreach { case (text, micros) => assert(Durations.parse("after", text) == micros, text) }
+    ).foreach { case (text, micros) => assert(Durations.read(text).contains(micros), text) }
   }
 
-  test("what isn't a duration, has no fixed length or is too long") {
-    Seq("", "soon", "5", "5 parsecs", "1 month", "2 years", "300000000000 days", null).foreach { text =>
-      checkRefused("TAILRACE_JOIN_DURATION_INVALID", "argument" -> "after", "value" -> text) {
-        Durations.parse("after", text)
-      }
-    }
+  test("what isn't a duration, has no fixed length or is too long is refused") {
+    Seq("", "soon", "5", "5 parsecs", "1 month", "2 years", "300000000000 days", null).foreach(refused(_))
   }
 
-  test("negative durations") {
-    Seq("-1 seconds", "-1 day 1 hour").foreach { text =>
-      checkRefused("TAILRACE_JOIN_DURATION_NEGATIVE", "argument" -> "before", "value" -> text) {
-        Durations.parse("before", text)
-      }
-    }
+  test("a duration below the least one is refused") {
+    Seq("-1 seconds", "-1 day 1 hour").foreach(refused(_))
+    refused("999 microseconds", least = 1000, "of 1 ms or more")
+    assert(arguments.millis("after", "1 millisecond") == 1)
   }
+
+  private val arguments = new Arguments("tailrace.join")
+
+  private def refused(text: String, least: Long = 0, bound: String = "of zero or more"): Unit =
+    checkRefused(
+      "TAILRACE_OPTION_INVALID",
+      "call" -> "tailrace.join",
+      "argument" -> "after",
+      "value" -> String.valueOf(text),
+      "allowed" -> s"a duration $bound, such as 30 minutes; months and years have no fixed length"
+    )(arguments.duration("after", text, least))
 }

@@ -11,6 +11,7 @@ import io.tailrace.recursion.RecursionErrors
 import io.tailrace.replay.{MetadataErrors, ReplayErrors}
 import io.tailrace.sync.SyncErrors
 import io.tailrace.watermark.WatermarkErrors
+import io.tailrace.windows.WindowErrors
 
 final class ErrorsSuite extends AnyFunSuite {
   private val cause = new RuntimeException("the cause")
@@ -19,23 +20,24 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
     "TAILRACE_SESSION_PROVIDER_MISSING" -> Errors.providerMissing("P"),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
-    "TAILRACE_JOIN_WATERMARK_MISSING" -> Errors.watermarkMissing("left", "C", Some("O")),
-    "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> Errors.mixedBatchAndStream("left", "right"),
-    "TAILRACE_JOIN_COLUMN_NOT_FOUND" -> Errors.columnNotFound("left", "on", "C", Seq("A", "B")),
-    "TAILRACE_JOIN_COLUMN_NESTED" -> JoinErrors.columnNested("left", "on", "S.C", "S"),
+    "TAILRACE_JOIN_WATERMARK_MISSING" -> JoinErrors.watermarkMissing("left", "C", Some("O")),
+    "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> JoinErrors.mixedBatchAndStream("left", "right"),
     "TAILRACE_JOIN_LABEL_EMPTY" -> JoinErrors.labelEmpty("I"),
-    "TAILRACE_JOIN_COLUMN_AMBIGUOUS" -> Errors.columnAmbiguous("left", "on", "C"),
-    "TAILRACE_JOIN_KEYS_MISSING" -> Errors.keysMissing(),
-    "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> Errors.keyTypesDiffer("L", "INT", "R", "STRING"),
-    "TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED" -> Errors.keyTypeUnsupported("C", "MAP"),
-    "TAILRACE_JOIN_KEY_COLLATED" -> Errors.keyCollated("C", "STRING COLLATE X"),
-    "TAILRACE_JOIN_TIME_TYPE" -> Errors.timeType("left", "C", "INT"),
-    "TAILRACE_JOIN_TIME_TYPES_DIFFER" -> Errors.timeTypesDiffer("L", "TIMESTAMP", "R", "TIMESTAMP_NTZ"),
-    "TAILRACE_JOIN_DURATION_INVALID" -> Errors.durationInvalid("before", "V"),
-    "TAILRACE_JOIN_DURATION_NEGATIVE" -> Errors.durationNegative("before", "V"),
-    "TAILRACE_JOIN_OPTION_INVALID" -> Errors.optionInvalid("how", "V", "A"),
-    "TAILRACE_JOIN_OPTION_CONFLICT" -> Errors.optionConflict("match", "V"),
-    "TAILRACE_JOIN_COLUMN_EXISTS" -> Errors.columnExists("C", "left", "Rename it."),
+    "TAILRACE_JOIN_KEYS_MISSING" -> JoinErrors.keysMissing(),
+    "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> JoinErrors.keyTypesDiffer("L", "INT", "R", "STRING"),
+    "TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED" -> JoinErrors.keyTypeUnsupported("C", "MAP"),
+    "TAILRACE_JOIN_KEY_COLLATED" -> JoinErrors.keyCollated("C", "STRING COLLATE X"),
+    "TAILRACE_JOIN_TIME_TYPES_DIFFER" -> JoinErrors.timeTypesDiffer("L", "TIMESTAMP", "R", "TIMESTAMP_NTZ"),
+    "TAILRACE_JOIN_OPTION_CONFLICT" -> JoinErrors.optionConflict("match", "V"),
+    "TAILRACE_OPTION_INVALID" -> Errors.optionInvalid("tailrace.join", "how", "V", "A"),
+    "TAILRACE_OPTION_NEEDS" -> Errors.optionNeeds("tailrace.join", "on_future", "V", "N"),
+    "TAILRACE_COLUMN_NOT_FOUND" -> Errors.columnNotFound("tailrace.join", "on", "C", "F", Seq("A", "B")),
+    "TAILRACE_COLUMN_AMBIGUOUS" -> Errors.columnAmbiguous("tailrace.join", "on", "C", "F"),
+    "TAILRACE_COLUMN_NESTED" -> Errors.columnNested("tailrace.join", "on", "S.C", "F", "S"),
+    "TAILRACE_COLUMN_EXPRESSION" -> Errors.columnExpression("tailrace.join", "on", "(a + 1)"),
+    "TAILRACE_COLUMN_TYPE" -> Errors.columnType("tailrace.join", "on", "C", "F", "INT", "STRING"),
+    "TAILRACE_COLUMN_EXISTS" -> Errors.columnExists("tailrace.join", "C", "F", "Rename it."),
+    "TAILRACE_NAME_EXISTS" -> Errors.nameExists("tailrace.join", "N"),
     "TAILRACE_OUTPUT_MODE_UNSUPPORTED" -> ModeErrors.output("O", "Update"),
     "TAILRACE_REAL_TIME_MODE_UNSUPPORTED" -> ModeErrors.realTime("O"),
     "TAILRACE_CONTINUOUS_MODE_UNSUPPORTED" -> ModeErrors.continuous("O"),
@@ -54,26 +56,19 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_METADATA_PARTITION" -> MetadataErrors.partition("R"),
     "TAILRACE_METADATA_SHARED" -> MetadataErrors.shared("R", "A"),
     "TAILRACE_METADATA_TOPIC_ANEW" -> MetadataErrors.topicAnew("T", "K", "F"),
-    "TAILRACE_METADATA_MIXED" -> Errors.metadataMixed("one", "two"),
+    "TAILRACE_METADATA_MIXED" -> MetadataErrors.mixed("one", "two"),
     "TAILRACE_RECURSION_ARGUMENT_OUTSIDE" -> RecursionErrors.argumentOutside(),
     "TAILRACE_RECURSION_ARGUMENT_UNUSED" -> RecursionErrors.argumentUnused("N"),
-    "TAILRACE_RECURSION_ASYNC_PROGRESS" -> RecursionErrors.asyncProgress("N"),
     "TAILRACE_RECURSION_CHECKPOINT" -> RecursionErrors.checkpoint("L", Seq("a"), Seq("b"), Seq("L/b")),
-    "TAILRACE_RECURSION_COLUMN" -> RecursionErrors.column("C", 0, Seq("A", "B")),
-    "TAILRACE_RECURSION_COLUMN_EXISTS" -> RecursionErrors.columnExists("C"),
-    "TAILRACE_RECURSION_COLUMN_TYPE" -> RecursionErrors.columnType("C", "T"),
     "TAILRACE_RECURSION_CYCLE" -> RecursionErrors.cycle("[1, 2, 1]"),
-    "TAILRACE_RECURSION_CYCLE_WITHOUT_PATH" -> RecursionErrors.cycleWithoutPath("stop"),
     "TAILRACE_RECURSION_ENDLESS" -> RecursionErrors.endless("N"),
     "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE" -> RecursionErrors.feedbackIncomplete("D", 7),
     "TAILRACE_RECURSION_HELD_BACK" -> RecursionErrors.heldBack("N", "O", "R"),
     "TAILRACE_RECURSION_IDENTITY" -> RecursionErrors.identity("N"),
     "TAILRACE_RECURSION_LATE" -> RecursionErrors.late("N", 7, 8, "a=1"),
     "TAILRACE_RECURSION_MODE" -> RecursionErrors.mode("N", "fixpoint", "R"),
-    "TAILRACE_RECURSION_NAME_EXISTS" -> RecursionErrors.nameExists("N"),
     "TAILRACE_RECURSION_NESTED" -> RecursionErrors.nested("N"),
     "TAILRACE_RECURSION_OPERATOR" -> RecursionErrors.operator("N", "O", "R"),
-    "TAILRACE_RECURSION_OPTION_INVALID" -> RecursionErrors.optionInvalid("max_depth", "V", "A"),
     "TAILRACE_RECURSION_REVISIONS" -> RecursionErrors.revisions("N", "update"),
     "TAILRACE_RECURSION_RUNAWAY" -> RecursionErrors.runaway("N", 9, "a=1"),
     "TAILRACE_RECURSION_SCHEMA" -> RecursionErrors.schema("N", Seq("a", "b")),
@@ -82,13 +77,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_RECURSION_TOO_MANY_ROWS" -> RecursionErrors.tooManyRows(9, 3, Seq("a=1")),
     "TAILRACE_RECURSION_UNTRACKED" -> RecursionErrors.untracked("N", "max_depth", "O"),
     "TAILRACE_RECURSION_WATERMARK_POLICY" -> RecursionErrors.watermarkPolicy("N"),
-    "TAILRACE_REPLAY_COLUMN" -> Errors.replayColumn("key", "C", 0, Seq("A", "B")),
-    "TAILRACE_REPLAY_COLUMN_EXISTS" -> Errors.replayColumnExists("C"),
-    "TAILRACE_REPLAY_COLUMN_TYPE" -> Errors.replayColumnType("key", "C", "INT", "BINARY"),
     "TAILRACE_REPLAY_MARKS_INCOMPLETE" -> ReplayErrors.marksIncomplete("D", 7, "N"),
     "TAILRACE_REPLAY_MARKS_MISSING" -> ReplayErrors.marksMissing("D", 7, "N"),
-    "TAILRACE_REPLAY_NAME_EXISTS" -> ReplayErrors.nameExists("N"),
-    "TAILRACE_REPLAY_OPTION_INVALID" -> Errors.replayOptionInvalid("disorder", "V", "A"),
     "TAILRACE_REPLAY_ORIGIN_MOVED" -> ReplayErrors.originMoved(5, 6, 7, 8, "A", "B"),
     "TAILRACE_REPLAY_ORIGIN_SPLIT" -> ReplayErrors.originSplit(5, 6, "A", "B"),
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", 7, cause),
@@ -98,43 +88,29 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_UNREADABLE" -> Errors.stateUnreadable("P", cause),
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put"),
     "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED" -> SyncErrors.maxPendingUnsupported("left", "files"),
-    "TAILRACE_SYNC_NAME_EXISTS" -> SyncErrors.nameExists("N"),
     "TAILRACE_SYNC_NOT_STREAMING" -> SyncErrors.notStreaming("left"),
-    "TAILRACE_SYNC_PARTITION_TYPE" -> SyncErrors.partitionType("left_partition", "C", "MAP"),
-    "TAILRACE_SYNC_STALL_AFTER_MISSING" -> SyncErrors.stallAfterMissing("on_stall", "exclude"),
     "TAILRACE_SYNC_PARTITION_MISSING" -> SyncErrors.partitionMissing("left", "left_partition", Seq("a")),
     "TAILRACE_SYNC_NAME_CHANGED" -> SyncErrors.nameChanged("clicks", Seq("views")),
     "TAILRACE_SYNC_FUTURE" -> SyncErrors.future("left", "clicks-1", 1L << 52, 1L << 51),
-    "TAILRACE_SYNC_FUTURE_LIMIT_MISSING" -> SyncErrors.futureLimitMissing("fail"),
     "TAILRACE_SYNC_TOPICS_MERGED" -> SyncErrors.topicsMerged("clicks", "left", Seq("a", "b")),
-    "TAILRACE_SYNC_SUFFIX" -> SyncErrors.suffix("C", "left"),
     "TAILRACE_SYNC_STALLED" -> SyncErrors.stalled("N", "left", "P", Some("T"), Some(7000), 9),
-    "TAILRACE_WATERMARK_APP_MISSING" -> WatermarkErrors.appMissing(),
-    "TAILRACE_WATERMARK_COLUMN" -> Errors.watermarkColumn("host", "C", 0, Seq("a", "b")),
-    "TAILRACE_WATERMARK_COLUMN_EXISTS" -> Errors.watermarkColumnExists("C"),
-    "TAILRACE_WATERMARK_COLUMN_TYPE" -> Errors.watermarkColumnType("host", "C", "INT", "STRING"),
-    "TAILRACE_WATERMARK_FUTURE" -> Errors.watermarkFuture("H", 1, 0),
-    "TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING" -> WatermarkErrors.futureLimitMissing("fail"),
-    "TAILRACE_WATERMARK_WINDOWS_SINK" -> WatermarkErrors.windowsSink("F", "S"),
+    "TAILRACE_WATERMARK_FUTURE" -> WatermarkErrors.future("H", 1, 0),
+    "TAILRACE_WINDOWS_SINK" -> WindowErrors.sink("F", "S"),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
-    "TAILRACE_WATERMARK_NAME_EXISTS" -> WatermarkErrors.nameExists("N"),
     "TAILRACE_WATERMARK_OPERATOR_EXISTS" -> WatermarkErrors.operatorExists("O", "A"),
-    "TAILRACE_WATERMARK_OPTION_INVALID" -> Errors.watermarkOptionInvalid("delay", "V", "A"),
     "TAILRACE_WATERMARK_REPORTER_CONFLICT" -> WatermarkErrors.reporterConflict("S", "A", "D"),
-    "TAILRACE_WATERMARK_ROSTER_EMPTY" -> Errors.watermarkRosterEmpty(),
     "TAILRACE_WATERMARK_RUN_REPLACED" -> WatermarkErrors.runReplaced("S", "A", "D"),
-    "TAILRACE_WATERMARK_SERVER_MISSING" -> WatermarkErrors.serverMissing("app"),
-    "TAILRACE_WATERMARK_STAMP_SOURCE" -> Errors.watermarkStampSource(),
-    "TAILRACE_WATERMARK_WINDOWS_BATCH" -> Errors.windowsBatch(),
-    "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING" -> Errors.windowsFileMissing("F", "T", 7),
-    "TAILRACE_WATERMARK_WINDOWS_FOLDER" -> Errors.windowsFolder("P", "R"),
-    "TAILRACE_WATERMARK_WINDOWS_LEFT" -> WatermarkErrors.windowsLeft("P", 6, 3),
-    "TAILRACE_WATERMARK_WINDOWS_NOT_FOUND" -> Errors.windowsNotFound("P"),
-    "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK" -> Errors.windowsRolledBack("P", 6, 7),
-    "TAILRACE_WATERMARK_WINDOWS_SERVER" -> WatermarkErrors.windowsServer("S", "A", Seq("N", "M")),
-    "TAILRACE_WATERMARK_WINDOWS_SOURCE" -> Errors.windowsSource(),
-    "TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS" -> Errors.windowsTwoWriters("P", cause),
-    "TAILRACE_WATERMARK_WINDOWS_WATERMARK_MISSING" -> WatermarkErrors.windowsWatermarkMissing("C", Some("D"))
+    "TAILRACE_WATERMARK_STAMP_SOURCE" -> WatermarkErrors.stampSource(),
+    "TAILRACE_WINDOWS_BATCH" -> WindowErrors.batch(),
+    "TAILRACE_WINDOWS_FILE_MISSING" -> WindowErrors.fileMissing("F", "T", 7),
+    "TAILRACE_WINDOWS_FOLDER" -> WindowErrors.folder("P", "R"),
+    "TAILRACE_WINDOWS_LEFT" -> WindowErrors.left("P", 6, 3),
+    "TAILRACE_WINDOWS_NOT_FOUND" -> WindowErrors.notFound("P"),
+    "TAILRACE_WINDOWS_ROLLED_BACK" -> WindowErrors.rolledBack("P", 6, 7),
+    "TAILRACE_WINDOWS_SERVER" -> WindowErrors.server("S", "A", Seq("N", "M")),
+    "TAILRACE_WINDOWS_SOURCE" -> WindowErrors.source(),
+    "TAILRACE_WINDOWS_TWO_WRITERS" -> WindowErrors.twoWriters("P", cause),
+    "TAILRACE_WINDOWS_WATERMARK_MISSING" -> WindowErrors.watermarkMissing("C", Some("D"))
   )
 
   // Those that only a running query meets.
@@ -145,7 +121,7 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED").map("TAILRACE_WATERMARK_" + _) ++
-      Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WATERMARK_WINDOWS_" + _) ++
+      Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "LATE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS")
         .map(
           "TAILRACE_RECURSION_" + _
@@ -174,7 +150,8 @@ final class ErrorsSuite extends AnyFunSuite {
       RecursionErrors,
       ReplayErrors,
       SyncErrors,
-      WatermarkErrors
+      WatermarkErrors,
+      WindowErrors
     )
       .flatMap(_.getClass.getDeclaredMethods)
       // What makes errors for the methods of all.
@@ -215,7 +192,7 @@ final class ErrorsSuite extends AnyFunSuite {
 
   test("a side without a watermark on its time column is told where its watermark is, if it has one") {
     def other(e: Throwable) = e.asInstanceOf[SparkThrowable].getMessageParameters.get("other")
-    assert(other(Errors.watermarkMissing("left", "t", None)).isEmpty)
-    assert(other(Errors.watermarkMissing("left", "t", Some("u"))).contains("`u`"))
+    assert(other(JoinErrors.watermarkMissing("left", "t", None)).isEmpty)
+    assert(other(JoinErrors.watermarkMissing("left", "t", Some("u"))).contains("`u`"))
   }
 }

@@ -80,7 +80,7 @@ class JoinCheckpointSuite extends SparkSuite {
   test("what doesn't touch the state may change") {
     withDirectory { d =>
       val h =
-        restarted(d, query(window.copy(matching = "first", maxMatches = Some(1), into = "labels"))(sameLeft))
+        restarted(d, query(window.copy(`match` = "first", maxMatches = Some(1), into = "labels"))(sameLeft))
       h.settle()
       h.step(Seq(Served("x", seconds(50), 5)), Seq(Engaged("x", seconds(50), 5)))
       assert(h.all.map(e => e.id -> e.labels) == Seq(Some(1) -> Seq(2), Some(3) -> Seq(4)))

@@ -10,6 +10,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Mark
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.RowMemory
 import io.tailrace.testkit.TestRow
@@ -60,9 +61,9 @@ final class GroupWriterSuite extends AnyFunSuite {
     val left = time +: attributes(random, leftCount - 1, "l")
     val payload = attributes(random, rightCount, "r")
     val element = StructType(payload.map(a => StructField(a.name, a.dataType)))
-    val flags = (if (settings.maxMatches.nonEmpty) 1 else 0) + (if (settings.emitLate) 1 else 0)
     val added = AttributeReference("labels", ArrayType(element, containsNull = false), nullable = false)() +:
-      (0 until flags).map(i => AttributeReference(s"f$i", BooleanType, nullable = false)())
+      (settings.maxMatches.map(_ => AttributeReference("f", BooleanType, nullable = false)()).toSeq ++
+        Option.when(settings.marksLate)(Mark.attribute()))
     val columns = JoinColumns(left, key +: payload, Seq(time), Seq(key), time, key, added)
     val toUnsafe = UnsafeProjection.create((left ++ added).map(_.dataType).toArray)
     val leftToUnsafe = UnsafeProjection.create(left.map(_.dataType).toArray)
@@ -87,7 +88,7 @@ final class GroupWriterSuite extends AnyFunSuite {
         val kept = settings.maxMatches.fold(count)(Math.min(_, count))
         val group = new GenericArrayData(elements.slice(before, before + kept).toArray[Any])
         val marks =
-          settings.maxMatches.map(_ => kept < count).toSeq ++ (if (settings.emitLate) Seq(false) else Nil)
+          settings.maxMatches.map(_ => kept < count).toSeq ++ Option.when[Any](settings.marksLate)(null)
         val expected = toUnsafe(InternalRow.fromSeq((leftValues :+ group) ++ marks))
         val leftRow = leftToUnsafe(InternalRow.fromSeq(leftValues))
         val found = writer.write(leftRow, 7L, candidates, before, count, count)
@@ -99,13 +100,13 @@ final class GroupWriterSuite extends AnyFunSuite {
   }
 
   private val plain =
-    JoinSettings(JoinWindow(0, 10), JoinOutput.Grouped, MatchPolicy.All, None, emitLate = false)
+    JoinSettings(JoinWindow(0, 10), JoinOutput.Grouped, MatchPolicy.All, None, marksLate = false)
 
   Seq(1, 5, 62, 63, 64, 65, 128).foreach { leftCount =>
     test(s"$leftCount left columns") {
       (1 to 20).foreach { seed =>
         val random = new Random(seed * 1000L + leftCount)
-        Seq(plain, plain.copy(maxMatches = Some(2)), plain.copy(maxMatches = Some(64), emitLate = true))
+        Seq(plain, plain.copy(maxMatches = Some(2)), plain.copy(maxMatches = Some(64), marksLate = true))
           .foreach(check(random, leftCount, 1 + random.nextInt(5), _))
       }
     }

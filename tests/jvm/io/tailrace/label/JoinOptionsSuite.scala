@@ -7,7 +7,8 @@ class JoinOptionsSuite extends SparkSuite {
 
   private def checkInvalid(argument: String, value: String, allowed: String)(o: JoinOptions): Unit =
     checkRefused(
-      "TAILRACE_JOIN_OPTION_INVALID",
+      "TAILRACE_OPTION_INVALID",
+      "call" -> "tailrace.join",
       "argument" -> argument,
       "value" -> value,
       "allowed" -> allowed
@@ -18,12 +19,12 @@ class JoinOptionsSuite extends SparkSuite {
   test("defaults: all matches, at expiry, no cap, late rows dropped") {
     assert(
       options.settings ==
-        JoinSettings(JoinWindow(0, 10000000), JoinOutput.Grouped, MatchPolicy.All, None, emitLate = false)
+        JoinSettings(JoinWindow(0, 10000000), JoinOutput.Grouped, MatchPolicy.All, None, marksLate = false)
     )
   }
 
   test("every value by its name") {
-    val o = options.copy(before = "1 second", matching = "nearest", maxMatches = Some(3), late = "emit")
+    val o = options.copy(before = "1 second", `match` = "nearest", maxMatches = Some(3), onLate = "mark")
     assert(
       o.settings ==
         JoinSettings(
@@ -31,33 +32,33 @@ class JoinOptionsSuite extends SparkSuite {
           JoinOutput.Grouped,
           MatchPolicy.Nearest,
           Some(3),
-          emitLate = true
+          marksLate = true
         )
     )
     assert(options.copy(how = "inner").settings.output == JoinOutput.Pairs)
   }
 
-  test("values that aren't allowed") {
-    checkInvalid("how", "outer", "\"left\" or \"inner\"")(options.copy(how = "outer"))
-    checkInvalid("match", "any", "\"all\" or \"first\" or \"last\" or \"nearest\"")(
-      options.copy(matching = "any")
-    )
-    checkInvalid("late", "keep", "\"drop\" or \"emit\"")(options.copy(late = "keep"))
-    checkInvalid("max_matches", "0", "one or more")(options.copy(maxMatches = Some(0)))
-    checkInvalid("into", "", "a column name")(options.copy(into = ""))
+  test("how is read as Spark reads the type of a join") {
+    Seq("left", "LEFT", "leftouter", "left_outer", "LeftOuter").foreach { how =>
+      assert(options.copy(how = how).settings.output == JoinOutput.Grouped, how)
+    }
+    assert(options.copy(how = "Inner").settings.output == JoinOutput.Pairs)
   }
 
-  test("the group can't be called what marks late rows, if they come out") {
-    checkInvalid("into", "_late", "another name: this is the column that marks late rows")(
-      options.copy(into = "_late", late = "emit")
+  test("values that aren't allowed are refused with the list of those that are") {
+    checkInvalid("how", "outer", "'left' or 'leftouter' or 'left_outer' or 'inner'")(
+      options.copy(how = "outer")
     )
-    assert(!options.copy(into = "_late").settings.emitLate)
+    checkInvalid("match", "any", "'all' or 'first' or 'last' or 'nearest'")(options.copy(`match` = "any"))
+    checkInvalid("on_late", "keep", "'drop' or 'mark'")(options.copy(onLate = "keep"))
+    checkInvalid("max_matches", "0", "a whole number of 1 or more")(options.copy(maxMatches = Some(0)))
+    checkInvalid("into", "empty", "the name of a column")(options.copy(into = ""))
   }
 
   test("what needs groups") {
     val inner = options.copy(how = "inner")
     checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "match", "value" -> "first") {
-      inner.copy(matching = "first").settings
+      inner.copy(`match` = "first").settings
     }
     checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "max_matches", "value" -> "2") {
       inner.copy(maxMatches = Some(2)).settings

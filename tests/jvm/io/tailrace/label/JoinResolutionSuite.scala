@@ -5,6 +5,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 
 import io.tailrace.api.Tailrace
+import io.tailrace.plan.Columns
 import io.tailrace.testkit.StreamHarness.options
 import io.tailrace.testkit.{Engaged, Served, SparkSuite, Times}
 
@@ -38,6 +39,19 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
+  private def of(side: String): Seq[(String, String)] =
+    Seq("call" -> "tailrace.join", "frame" -> s"the $side DataFrame")
+
+  private def wrongTime(side: String, column: String, dataType: String): Seq[(String, String)] = of(side) ++
+    Seq("argument" -> s"${side}_time", "column" -> column, "type" -> dataType, "expected" -> "TIMESTAMP")
+
+  private def duration(argument: String, value: String): Seq[(String, String)] = Seq(
+    "call" -> "tailrace.join",
+    "argument" -> argument,
+    "value" -> value,
+    "allowed" -> "a duration of zero or more, such as 30 minutes; months and years have no fixed length"
+  )
+
   test("a stream with a batch frame") {
     val condition = "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM"
     refused(condition, "stream" -> "left", "batch" -> "right")(
@@ -52,8 +66,8 @@ class JoinResolutionSuite extends SparkSuite {
 
   test("columns that aren't there") {
     def missing(side: String, argument: String, columns: String) =
-      Seq("side" -> side, "argument" -> argument, "column" -> "no", "columns" -> columns)
-    val condition = "TAILRACE_JOIN_COLUMN_NOT_FOUND"
+      of(side) ++ Seq("argument" -> argument, "column" -> "no", "columns" -> columns)
+    val condition = "TAILRACE_COLUMN_NOT_FOUND"
     refused(condition, missing("left", "on", "k, t, id"): _*)(left, right, Seq("no" -> "k"))
     refused(condition, missing("right", "on", "k, rt, rid"): _*)(left, right, Seq("k" -> "no"))
     refused(condition, missing("left", "left_time", "k, t, id"): _*)(
@@ -69,15 +83,13 @@ class JoinResolutionSuite extends SparkSuite {
   }
 
   test("columns that are there twice") {
-    refused("TAILRACE_JOIN_COLUMN_AMBIGUOUS", "side" -> "left", "argument" -> "on", "column" -> "k")(
+    refused("TAILRACE_COLUMN_AMBIGUOUS", of("left") ++ Seq("argument" -> "on", "column" -> "k"): _*)(
       left.select(col("*"), lit("x").as("K")),
       right
     )
     refused(
-      "TAILRACE_JOIN_COLUMN_AMBIGUOUS",
-      "side" -> "right",
-      "argument" -> "right_time",
-      "column" -> "rt"
+      "TAILRACE_COLUMN_AMBIGUOUS",
+      of("right") ++ Seq("argument" -> "right_time", "column" -> "rt"): _*
     )(
       left,
       right.select(col("*"), col("rt"))
@@ -155,7 +167,7 @@ class JoinResolutionSuite extends SparkSuite {
     def decimal(n: String) = new java.math.BigDecimal(n)
     assert(matches("decimal(5,1)", "bigint") == Seq(decimal("7.0") -> 1, decimal("8.0") -> 0))
     // A late right row's key has to have room.
-    assert(matches("int", "bigint", o.copy(late = "emit")) == Seq(7L -> 1, 8L -> 0))
+    assert(matches("int", "bigint", o.copy(onLate = "mark")) == Seq(7L -> 1, 8L -> 0))
     refused(
       "TAILRACE_JOIN_KEY_TYPES_DIFFER",
       "left" -> "id",
@@ -167,12 +179,8 @@ class JoinResolutionSuite extends SparkSuite {
 
   test("a field of a struct") {
     refused(
-      "TAILRACE_JOIN_COLUMN_NESTED",
-      "side" -> "left",
-      "argument" -> "on",
-      "column" -> "st.k",
-      "parent" -> "st",
-      "name" -> "st_k"
+      "TAILRACE_COLUMN_NESTED",
+      of("left") ++ Seq("argument" -> "on", "column" -> "st.k", "parent" -> "st", "name" -> "st_k"): _*
     )(left.withColumn("st", struct("k")), right, Seq("st.k" -> "k"))
   }
 
@@ -188,12 +196,12 @@ class JoinResolutionSuite extends SparkSuite {
   }
 
   test("time columns") {
-    refused("TAILRACE_JOIN_TIME_TYPE", "side" -> "left", "column" -> "id", "type" -> "INT")(
+    refused("TAILRACE_COLUMN_TYPE", wrongTime("left", "id", "INT"): _*)(
       left,
       right,
       options = o.copy(leftTime = "id")
     )
-    refused("TAILRACE_JOIN_TIME_TYPE", "side" -> "right", "column" -> "rt", "type" -> "DATE")(
+    refused("TAILRACE_COLUMN_TYPE", wrongTime("right", "rt", "DATE"): _*)(
       left,
       right.withColumn("rt", col("rt").cast("date"))
     )
@@ -212,19 +220,19 @@ class JoinResolutionSuite extends SparkSuite {
     val ntz = (f: DataFrame, time: String) => f.withColumn(time, col(time).cast("timestamp_ntz"))
     assert(Tailrace.join(ntz(left, "t"), ntz(right, "rt"), Seq("k" -> "k"), o).columns.length == 4)
     val marked = rightStream.withWatermark("rt", "1 second")
-    refused("TAILRACE_JOIN_TIME_TYPE", "side" -> "left", "column" -> "t", "type" -> "TIMESTAMP_NTZ")(
+    refused("TAILRACE_COLUMN_TYPE", wrongTime("left", "t", "TIMESTAMP_NTZ"): _*)(
       ntz(leftStream, "t"),
       ntz(marked, "rt")
     )
   }
 
   test("durations reach the caller by the name of their argument") {
-    refused("TAILRACE_JOIN_DURATION_NEGATIVE", "argument" -> "before", "value" -> "-1 second")(
+    refused("TAILRACE_OPTION_INVALID", duration("before", "-1 second"): _*)(
       left,
       right,
       options = o.copy(before = "-1 second")
     )
-    refused("TAILRACE_JOIN_DURATION_INVALID", "argument" -> "after", "value" -> "later")(
+    refused("TAILRACE_OPTION_INVALID", duration("after", "later"): _*)(
       left,
       right,
       options = o.copy(after = "later")
@@ -233,8 +241,8 @@ class JoinResolutionSuite extends SparkSuite {
 
   test("columns that the join adds and that are there already") {
     def exists(column: String, side: String, cure: String) =
-      Seq("column" -> column, "side" -> side, "cure" -> cure)
-    val condition = "TAILRACE_JOIN_COLUMN_EXISTS"
+      of(side) ++ Seq("column" -> column, "cure" -> cure)
+    val condition = "TAILRACE_COLUMN_EXISTS"
     refused(condition, exists("ID", "left", "Choose another name than 'ID' for `into`."): _*)(
       left,
       right,
@@ -248,21 +256,21 @@ class JoinResolutionSuite extends SparkSuite {
       right,
       options = o.copy(maxMatches = Some(1))
     )
-    def renamed(name: String) = s"Rename `$name` on one side with withColumnRenamed before the join."
-    refused(condition, exists("_late", "left", renamed("_late")): _*)(
-      left.withColumn("_late", lit(1)),
+    def renamed(name: String) = Columns.rename(name)
+    refused(condition, exists("_mark", "left", renamed("_mark")): _*)(
+      left.withColumn("_mark", lit(1)),
       right,
-      options = o.copy(late = "emit")
+      options = o.copy(onLate = "mark")
     )
     refused(condition, exists("id", "left", renamed("id")): _*)(
       left,
       right.withColumn("id", lit(1)),
       options = o.copy(how = "inner")
     )
-    refused(condition, exists("_late", "right", renamed("_late")): _*)(
+    refused(condition, exists("_mark", "right", renamed("_mark")): _*)(
       left,
-      right.withColumn("_late", lit(1)),
-      options = o.copy(how = "inner", late = "emit")
+      right.withColumn("_mark", lit(1)),
+      options = o.copy(how = "inner", onLate = "mark")
     )
   }
 }

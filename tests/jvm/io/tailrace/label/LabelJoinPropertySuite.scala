@@ -18,13 +18,13 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     after = s"${s.after} microseconds",
     before = s"${s.before} microseconds",
     how = if (s.grouped) "left" else "inner",
-    matching = s.matching,
+    `match` = s.matching,
     maxMatches = s.maxMatches,
-    late = if (s.emitLate) "emit" else "drop"
+    onLate = if (s.marksLate) "mark" else "drop"
   )
 
   private def oracleOf(s: Scenario, delays: (Long, Long)): JoinOracle =
-    new JoinOracle(s.before, s.after, s.grouped, s.matching, s.maxMatches, s.emitLate, delays)
+    new JoinOracle(s.before, s.after, s.grouped, s.matching, s.maxMatches, s.marksLate, delays)
 
   private def streamed(s: Scenario): Assertion =
     withDirectory { directory =>
@@ -94,7 +94,7 @@ object LabelJoinPropertySuite {
       delays: (Long, Long),
       matching: String,
       maxMatches: Option[Int],
-      emitLate: Boolean,
+      marksLate: Boolean,
       partitions: Int,
       bufferBytes: Int,
       compactionRuns: Int,
@@ -143,7 +143,7 @@ object LabelJoinPropertySuite {
     delays <- Gen.zip(Gen.oneOf(0L, 3000L, 20000L), Gen.oneOf(0L, 3000L, 20000L))
     matching <- if (grouped) Gen.oneOf("all", "all", "first", "last", "nearest") else Gen.const("all")
     maxMatches <- if (grouped) Gen.oneOf(None, None, Some(1), Some(3)) else Gen.const(None)
-    emitLate <- Gen.oneOf(true, false)
+    marksLate <- Gen.oneOf(true, false)
     partitions <- Gen.oneOf(1, 2, 2, 7)
     bufferBytes <- Gen.oneOf(1, 1000, 1 << 20)
     compactionRuns <- Gen.oneOf(2, 3, 32)
@@ -161,7 +161,7 @@ object LabelJoinPropertySuite {
     delays,
     matching,
     maxMatches,
-    emitLate,
+    marksLate,
     partitions,
     bufferBytes,
     compactionRuns,

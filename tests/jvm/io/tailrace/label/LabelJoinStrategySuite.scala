@@ -15,13 +15,13 @@ class LabelJoinStrategySuite extends SparkSuite {
   test("a stream runs the stateful operator, and explain shows it with its settings") {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(
-        join(options("10 seconds").copy(before = "1 second", matching = "nearest"))
+        join(options("10 seconds").copy(before = "1 second", `match` = "nearest"))
       )
       h.start().step(Seq(Served("k", seconds(1), 1)), Seq(Engaged("k", seconds(1), 1)))
       val out = new java.io.ByteArrayOutputStream
       Console.withOut(out)(h.streaming.explain())
       val line = out.toString.linesIterator.find(_.contains("TailraceLabelJoin")).get
-      Seq("how=left, before=1 s, after=10 s, match=nearest, late=drop", "strategy=lazy (at expiry)")
+      Seq("how=left, before=1 s, after=10 s, match=nearest, on_late=drop", "strategy=lazy (at expiry)")
         .foreach { part =>
           assert(line.contains(part))
         }
@@ -29,7 +29,7 @@ class LabelJoinStrategySuite extends SparkSuite {
   }
 
   test("batch frames run without state") {
-    val asked = options("1 second").copy(maxMatches = Some(3), late = "emit")
+    val asked = options("1 second").copy(maxMatches = Some(3), onLate = "mark")
     val frame =
       Tailrace.join(Seq.empty[Served].toDF(), Seq.empty[Engaged].toDF(), Seq("k" -> "k"), asked)
     val plan = frame.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.sparkPlan
@@ -37,7 +37,7 @@ class LabelJoinStrategySuite extends SparkSuite {
     assert(plan.collect { case e: StoredJoinExec => e }.isEmpty)
     val line = plan.toString.linesIterator.find(_.contains("TailraceLabelJoinBatch")).get
     // Spark marks a node that misses input.
-    assert(line.contains("after=1 s, match=all, max_matches=3, late=emit") && !line.contains("!"))
+    assert(line.contains("after=1 s, match=all, max_matches=3, on_late=mark") && !line.contains("!"))
   }
 
   test("the optimizer prunes no column that only the group holds") {

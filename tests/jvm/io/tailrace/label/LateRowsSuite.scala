@@ -52,15 +52,15 @@ class LateRowsSuite extends SparkSuite {
   }
 
   test(
-    "left, late = emit: rows of their own, a late left row with an empty group, a late right row with itself"
+    "left, on_late = mark: rows of their own, a late left row with an empty group, a late right row with itself"
   ) {
-    at100(options("10 seconds").copy(late = "emit", maxMatches = Some(5))) { h =>
+    at100(options("10 seconds").copy(onLate = "mark", maxMatches = Some(5))) { h =>
       val first = h.rows(late._1, late._2).head
       assert(
         first.map(Emitted.of).toSet == Set(
-          Emitted("k", Some(1), Nil, Some(false), Some(true)),
-          Emitted("k", Some(2), Nil, Some(false), Some(true)),
-          Emitted("k", None, Seq(3), Some(false), Some(true))
+          Emitted("k", Some(1), Nil, Some(false), Some("late_left")),
+          Emitted("k", Some(2), Nil, Some(false), Some("late_left")),
+          Emitted("k", None, Seq(3), Some(false), Some("late_right"))
         ) && first.size == 3
       )
       val right = first.find(_.isNullAt(2)).get
@@ -70,28 +70,28 @@ class LateRowsSuite extends SparkSuite {
     }
   }
 
-  test("inner, late = emit: rows of their own, nulls for the other side") {
-    at100(options("10 seconds").copy(how = "inner", late = "emit")) { h =>
+  test("inner, on_late = mark: rows of their own, nulls for the other side") {
+    at100(options("10 seconds").copy(how = "inner", onLate = "mark")) { h =>
       val out = h.rows(late._1 ++ inTime._1, late._2 ++ inTime._2.take(1)).head
       assert(
         out.map(Emitted.of).toSet == Set(
-          Emitted("k", Some(1), Nil, None, Some(true)),
-          Emitted("k", Some(2), Nil, None, Some(true)),
-          Emitted("k", None, Seq(3), None, Some(true)),
-          Emitted("k", Some(4), Seq(5), None, Some(false))
+          Emitted("k", Some(1), Nil, None, Some("late_left")),
+          Emitted("k", Some(2), Nil, None, Some("late_left")),
+          Emitted("k", None, Seq(3), None, Some("late_right")),
+          Emitted("k", Some(4), Seq(5))
         ) && out.size == 4
       )
     }
   }
 
   test("a right row with a null key isn't late: it is counted as what it is") {
-    at100(options("10 seconds").copy(late = "emit")) { h =>
+    at100(options("10 seconds").copy(onLate = "mark")) { h =>
       assert(h.step(Nil, Seq(engaged(1, 1, null))).flatten.isEmpty)
       assert(h.total(JoinMetrics.LateRightRows) == 0 && h.total(JoinMetrics.NullKeyRightRows) == 1)
     }
   }
 
-  test("the columns: group, then truncated with a cap, then late with emit") {
+  test("the columns: group, then truncated with a cap, then _mark where late rows come out") {
     import spark.implicits._
     val (l, r) = (Seq.empty[Served].toDF(), Seq.empty[Engaged].toDF())
     def schema(o: JoinOptions) = io.tailrace.api.Tailrace.join(l, r, Seq("k" -> "k"), o).schema
@@ -106,14 +106,14 @@ class LateRowsSuite extends SparkSuite {
     // A late right row has no left row.
     val noLeft = StructType(left.map(_.copy(nullable = true)))
     assert(
-      schema(o.copy(maxMatches = Some(1), late = "emit", into = "found")) ==
-        noLeft.add(group.copy(name = "found")).add(flag("found_truncated")).add(flag("_late"))
+      schema(o.copy(maxMatches = Some(1), onLate = "mark", into = "found")) ==
+        noLeft.add(group.copy(name = "found")).add(flag("found_truncated")).add("_mark", StringType)
     )
     val inner = o.copy(how = "inner")
     assert(schema(inner) == StructType(left ++ element))
     assert(
-      schema(inner.copy(late = "emit")) ==
-        StructType(noLeft ++ element.map(_.copy(nullable = true))).add(flag("_late"))
+      schema(inner.copy(onLate = "mark")) ==
+        StructType(noLeft ++ element.map(_.copy(nullable = true))).add("_mark", StringType)
     )
   }
 }

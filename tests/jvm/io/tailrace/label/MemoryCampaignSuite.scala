@@ -32,7 +32,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture {
       before: Long = 0,
       after: Long = 100 * second
   ): JoinSettings =
-    JoinSettings(JoinWindow(before, after), output, policy, maxMatches, emitLate = false, strategy)
+    JoinSettings(JoinWindow(before, after), output, policy, maxMatches, marksLate = false, strategy)
 
   /** @param batches how the rows are cut; all of them expire in the last one
     * @param memory  of each batch's task

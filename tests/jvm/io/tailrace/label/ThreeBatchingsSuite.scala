@@ -29,7 +29,7 @@ final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture {
       if (grouped) JoinOutput.Grouped else JoinOutput.Pairs,
       if (grouped) oneOf(MatchPolicy.values: _*) else MatchPolicy.All,
       if (grouped) oneOf(None, Some(1), Some(3)) else None,
-      emitLate = false,
+      marksLate = false,
       oneOf(MatchStrategy.values: _*)
     )
   }

@@ -32,7 +32,7 @@ class SelfJoinSuite extends SparkSuite {
   private lazy val operators: Seq[(String, DataFrame => DataFrame)] = Seq(
     "join" -> (f => Tailrace.join(f, renamed(f), Seq("k" -> "r_k"), window.copy(maxMatches = Some(2)))),
     "join, inner" -> (f =>
-      Tailrace.join(f, renamed(f), Seq("k" -> "r_k"), window.copy(how = "inner", late = "emit"))
+      Tailrace.join(f, renamed(f), Seq("k" -> "r_k"), window.copy(how = "inner", onLate = "mark"))
     ),
     "join of one frame" -> (f => {
       val once = Tailrace.join(f, renamed(f), Seq("k" -> "r_k"), window)
@@ -43,13 +43,13 @@ class SelfJoinSuite extends SparkSuite {
         window.copy(into = "again")
       )
     }),
-    "filter_replays" -> (f => Tailrace.filterReplays(withOrigin(f), Divert)),
+    "filter_replays" -> (f => Tailrace.filterReplays(withOrigin(f), Marking)),
     "accurate_watermark" -> (f =>
       Tailrace.accurateWatermark(
         f,
         "t",
         "kind",
-        WatermarkOptions(onFuture = "divert", futureLimit = Some("1 day"))
+        WatermarkOptions(onFuture = "mark", futureLimit = Some("1 day"))
       )
     ),
     "stamp_watermark" -> (f => Tailrace.stampWatermark(f, "stamp")),
@@ -142,7 +142,7 @@ class SelfJoinSuite extends SparkSuite {
 
   // Spark's join takes one event time a side, of its own pairs, too.
   test("a stream of pairs, joined with itself by Spark") {
-    val inner = window.copy(how = "inner", late = "emit")
+    val inner = window.copy(how = "inner", onLate = "mark")
     streamed(f => Tailrace.join(marked(f), renamed(marked(f)), Seq("k" -> "r_k"), inner).drop("r_t"))
   }
 
@@ -152,7 +152,7 @@ class SelfJoinSuite extends SparkSuite {
         f,
         "t",
         "kind",
-        WatermarkOptions(onFuture = "divert", futureLimit = Some("100000 days"))
+        WatermarkOptions(onFuture = "mark", futureLimit = Some("100000 days"))
       )
     )
   }
@@ -169,10 +169,10 @@ class SelfJoinSuite extends SparkSuite {
 }
 
 object SelfJoinSuite {
-  private val Divert = ReplayOptions(
+  private val Marking = ReplayOptions(
     metadata = Seq("pid", "part", "offset"),
     order = Seq("part", "offset"),
-    onReplay = "divert"
+    onReplay = "mark"
   )
 
   private def renamed(frame: DataFrame): DataFrame =

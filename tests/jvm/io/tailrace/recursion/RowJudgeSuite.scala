@@ -2,6 +2,8 @@ package io.tailrace.recursion
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Policy
+
 final class RowJudgeSuite extends AnyFunSuite {
   private val plain = RecursionSettings("r")
 
@@ -21,7 +23,7 @@ final class RowJudgeSuite extends AnyFunSuite {
   test(
     "without max_depth a guard ends what doesn't end, and on_limit, which is for the user's limits, doesn't hide it"
   ) {
-    Seq(OnLimit.Error, OnLimit.Stop).foreach { onLimit =>
+    Seq(Policy.Fail, Policy.Drop).foreach { onLimit =>
       val judge = new RowJudge(plain.copy(onLimit = onLimit))
       assert(judge.judge(RecursionSettings.Guard, closesCycle = false) == Verdict.GoesRound)
       assert(judge.judge(RecursionSettings.Guard + 1, closesCycle = false) == Verdict.Runaway)
@@ -32,7 +34,7 @@ final class RowJudgeSuite extends AnyFunSuite {
   }
 
   test("max_depth, stop: the last hop comes out, is counted, and doesn't go round") {
-    val judge = new RowJudge(plain.copy(maxDepth = Some(3), onLimit = OnLimit.Stop))
+    val judge = new RowJudge(plain.copy(maxDepth = Some(3), onLimit = Policy.Drop))
     assert(judge.judge(2, closesCycle = false) == Verdict.GoesRound)
     assert(judge.judge(3, closesCycle = false) == Verdict.Returned)
     assert((judge.returned, judge.stopped) == (2, 1))
@@ -42,7 +44,7 @@ final class RowJudgeSuite extends AnyFunSuite {
     val strict = new RowJudge(plain.copy(maxRows = Some(2)))
     assert(Seq.fill(3)(strict.judge(1, closesCycle = false)).last == Verdict.TooMany)
     assert(strict.returned == 2)
-    val lenient = new RowJudge(plain.copy(maxRows = Some(2), onLimit = OnLimit.Stop))
+    val lenient = new RowJudge(plain.copy(maxRows = Some(2), onLimit = Policy.Drop))
     assert(
       Seq.fill(4)(lenient.judge(1, closesCycle = false)) ==
         Seq(Verdict.GoesRound, Verdict.GoesRound, Verdict.Dropped, Verdict.Dropped)
@@ -52,15 +54,15 @@ final class RowJudgeSuite extends AnyFunSuite {
 
   test("a row that closes a cycle never goes round") {
     val verdicts = Map(
-      OnCycle.Error -> Verdict.Cycle,
-      OnCycle.Stop -> Verdict.Dropped,
-      OnCycle.Divert -> Verdict.Returned
+      Policy.Fail -> Verdict.Cycle,
+      Policy.Drop -> Verdict.Dropped,
+      Policy.Mark -> Verdict.Returned
     )
     verdicts.foreach { case (action, verdict) =>
       val judge = new RowJudge(plain.copy(onCycle = action))
       assert(judge.judge(1, closesCycle = true) == verdict)
       assert(judge.cycles == 1)
-      assert(judge.returned == (if (action == OnCycle.Divert) 1 else 0))
+      assert(judge.returned == (if (action == Policy.Mark) 1 else 0))
       assert(!verdict.isFedBack)
     }
   }

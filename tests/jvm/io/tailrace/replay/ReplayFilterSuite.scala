@@ -183,19 +183,19 @@ final class ReplayFilterSuite extends SparkSuite {
     }
   }
 
-  test("divert: replays come out, marked; three columns in place of the key") {
-    val columns = ReplayOptions(metadata = Seq("pid", "p", "o"), onReplay = "divert")
+  test("mark: replays come out, marked; three columns in place of the key") {
+    val columns = ReplayOptions(metadata = Seq("pid", "p", "o"), onReplay = "mark")
     val records = Seq((7L, 0, 1L), (7L, 0, 2L), (7L, 0, 1L), (7L, 1, 1L), (7L, 0, 3L)).zipWithIndex
       .map { case ((pid, p, o), i) => ("t", 0, i.toLong, pid, p, o) }
       .toDF("topic", "partition", "offset", "pid", "p", "o")
     val found = Tailrace.filterReplays(records, columns)
-    assert(found.columns.toSeq == records.columns.toSeq :+ "replay")
+    assert(found.columns.toSeq == records.columns.toSeq :+ "_mark")
     assert(
-      found.orderBy("offset").select("replay").as[Boolean].collect().toSeq == Seq(false, false, true, false,
-        false)
+      found.orderBy("offset").select("_mark").as[String].collect().toSeq ==
+        Seq(null, null, "replay", null, null)
     )
     val withNull = records.withColumn("o", org.apache.spark.sql.functions.when(col("offset") =!= 2, col("o")))
-    assert(Tailrace.filterReplays(withNull, columns).where("replay").isEmpty)
+    assert(Tailrace.filterReplays(withNull, columns).where("_mark IS NOT NULL").isEmpty)
   }
 
   test("a batch frame gives the rows of a stream, each time that it is run") {
@@ -203,7 +203,7 @@ final class ReplayFilterSuite extends SparkSuite {
     val frame = byKey(records.toDF())
     (1 to 2).foreach(_ => assert(frame.select("value").as[String].collect().toSet == firstOfEach(records)))
     assert(frame.count() == firstOfEach(records).size)
-    assert(Tailrace.filterReplays(records.toDF(), ReplayOptions(onReplay = "divert")).count() == records.size)
+    assert(Tailrace.filterReplays(records.toDF(), ReplayOptions(onReplay = "mark")).count() == records.size)
   }
 
   private def failsByName(pipeline: Pipeline, condition: String)(body: => Unit): Unit = {
@@ -420,16 +420,16 @@ final class ReplayFilterSuite extends SparkSuite {
     }
   }
 
-  test("divert in a stream: replays come out, marked, in the batch that they are in") {
+  test("mark in a stream: replays come out, marked, in the batch that they are in") {
     withDirectory { directory =>
       val filter: Filter = frame =>
         Tailrace
-          .filterReplays(frame, ReplayOptions(onReplay = "divert"))
-          .withColumn("value", org.apache.spark.sql.functions.concat(col("value"), lit(" "), col("replay")))
+          .filterReplays(frame, ReplayOptions(onReplay = "mark"))
+          .withColumn("value", org.apache.spark.sql.functions.concat_ws(" ", col("value"), col("_mark")))
       val pipeline = new Pipeline(directory, filter).start()
       pipeline.add(Seq(written(0, 0, 1, 0, 5), written(0, 1, 1, 0, 5)))
       pipeline.restart().add(Seq(written(0, 2, 1, 0, 5), written(0, 3, 1, 0, 6)))
-      assert(pipeline.values == Seq("1/0/5 false", "1/0/5 true", "1/0/5 true", "1/0/6 false"))
+      assert(pipeline.values == Seq("1/0/5", "1/0/5 replay", "1/0/5 replay", "1/0/6"))
       assert(pipeline.counts.getAs[Long]("replays") == 1)
     }
   }
@@ -539,7 +539,7 @@ final class ReplayFilterSuite extends SparkSuite {
     def twice(names: Seq[String]): Filter = frame =>
       names.map(n => Tailrace.filterReplays(frame, ReplayOptions(name = n)).select("value")).reduce(_ union _)
     withDirectory { directory =>
-      checkRefused("TAILRACE_REPLAY_NAME_EXISTS", "name" -> "a")(
+      checkRefused("TAILRACE_NAME_EXISTS", "call" -> "tailrace.filter_replays", "name" -> "a")(
         new Pipeline(directory, twice(Seq("a", "a"))).start()
       )
       val pipeline = new Pipeline(directory, twice(Seq("a", "b"))).start()
@@ -554,16 +554,16 @@ final class ReplayFilterSuite extends SparkSuite {
       intercept[io.tailrace.common.TailraceAnalysisException](
         Tailrace.filterReplays(of, options)
       ).getCondition
-    assert(condition(ReplayOptions(metadata = Seq("nokey"))) == "TAILRACE_REPLAY_COLUMN")
-    assert(condition(ReplayOptions(), frame.drop("offset")) == "TAILRACE_REPLAY_COLUMN")
-    assert(condition(ReplayOptions(metadata = Seq("value"))) == "TAILRACE_REPLAY_COLUMN_TYPE")
+    assert(condition(ReplayOptions(metadata = Seq("nokey"))) == "TAILRACE_COLUMN_NOT_FOUND")
+    assert(condition(ReplayOptions(), frame.drop("offset")) == "TAILRACE_COLUMN_NOT_FOUND")
+    assert(condition(ReplayOptions(metadata = Seq("value"))) == "TAILRACE_COLUMN_TYPE")
     assert(
-      condition(ReplayOptions(metadata = Seq("offset", "offset", "offset"))) == "TAILRACE_REPLAY_COLUMN_TYPE"
+      condition(ReplayOptions(metadata = Seq("offset", "offset", "offset"))) == "TAILRACE_COLUMN_TYPE"
     )
     val byOffset = ReplayOptions(forgetAfter = Some("1 day"), eventTime = Some("offset"))
-    assert(condition(byOffset) == "TAILRACE_REPLAY_COLUMN_TYPE")
-    val divert = ReplayOptions(onReplay = "divert")
-    assert(condition(divert, frame.withColumn("replay", lit(1))) == "TAILRACE_REPLAY_COLUMN_EXISTS")
+    assert(condition(byOffset) == "TAILRACE_COLUMN_TYPE")
+    val marking = ReplayOptions(onReplay = "mark")
+    assert(condition(marking, frame.withColumn("_mark", lit(1))) == "TAILRACE_COLUMN_EXISTS")
     Seq(
       ReplayOptions(onReplay = "keep"),
       ReplayOptions(disorder = -1),
@@ -572,8 +572,8 @@ final class ReplayFilterSuite extends SparkSuite {
       ReplayOptions(order = Seq("offset")),
       ReplayOptions(forgetAfter = Some("0 seconds")),
       ReplayOptions(forgetAfter = Some("soon")),
-      ReplayOptions(forgetAfter = Some("-1 day")),
-      ReplayOptions(eventTime = Some("at"))
-    ).foreach(options => assert(condition(options) == "TAILRACE_REPLAY_OPTION_INVALID", options))
+      ReplayOptions(forgetAfter = Some("-1 day"))
+    ).foreach(options => assert(condition(options) == "TAILRACE_OPTION_INVALID", options))
+    assert(condition(ReplayOptions(eventTime = Some("at"))) == "TAILRACE_OPTION_NEEDS")
   }
 }

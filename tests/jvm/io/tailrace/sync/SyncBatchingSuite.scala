@@ -5,6 +5,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Policy
 import io.tailrace.testkit.{Campaign, SyncOut, SyncRow}
 
 /** What comes out depends on the data alone: the same rows, cut into batches and read at speeds of three kinds, give the same.
@@ -68,17 +69,17 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture {
       else (random.nextInt(3), random.nextInt(30))
   ).map(cut => run(settings, logs)(cut))
 
-  private def settingsOf(random: Random, duplicates: Duplicates): SyncSettings = settings(
+  private def settingsOf(random: Random, onDuplicate: Policy): SyncSettings = settings(
     window = oneOf(random)(0L, 3L, 20L),
-    duplicates = duplicates,
-    emitUnmatchedRight = true,
+    onDuplicate = onDuplicate,
+    emitsUnmatchedRight = true,
     syncDelay = oneOf(random)(0L, 2L, 10L, 40L)
   )
 
   test("unique ids, pairs at any distance, logs that jump back by no more than the delay covers") {
     Campaign.seeds(short = 4).foreach { seed =>
       val random = new Random(seed)
-      val s = settingsOf(random, Duplicates.Emit)
+      val s = settingsOf(random, Policy.Emit)
       val jump = random.nextInt(s.syncDelay.toInt + 1)
       val near = s.syncDelay.toInt - jump
       val reach = Math.min(s.window, s.syncDelay)
@@ -111,17 +112,17 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture {
     }
   }
 
-  test("ids that come again, logs in order: the same pairs, and with duplicates = emit the same rows") {
+  test("ids that come again, logs in order: the same pairs, and with on_duplicate = emit the same rows") {
     Campaign.seeds(short = 4).foreach { seed =>
       val random = new Random(seed)
-      val duplicates = oneOf(random)(Duplicates.values: _*)
-      val s = settingsOf(random, duplicates)
+      val onDuplicate = oneOf(random)(Policy.onDuplicate: _*)
+      val s = settingsOf(random, onDuplicate)
       def log(): Seq[SyncRow] = Seq
         .tabulate(80)(id => SyncRow(Some(s"key ${random.nextInt(8)}"), Some(100L + random.nextInt(200)), id))
         .sortBy(_.time.get)
       val all = three(random, s, Logs(log(), log())).map { case Result(out, counted) =>
         assert(counted == 0)
-        if (duplicates == Duplicates.Emit) out else out.filter(o => o.left.isDefined && o.right.isDefined)
+        if (onDuplicate == Policy.Emit) out else out.filter(o => o.left.isDefined && o.right.isDefined)
       }
       withClue(s"seed $seed, $s: ")(assert(all.toSet.size == 1))
     }
@@ -133,7 +134,7 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture {
     var differ, same = 0
     Campaign.seeds(short = 5).foreach { seed =>
       val random = new Random(seed)
-      val s = settingsOf(random, Duplicates.Emit)
+      val s = settingsOf(random, Policy.Emit)
       // By no more than the delay, which is no jump; but together with the distance of a pair it is more.
       val jump = random.nextInt(4) match {
         case 0 => 0

@@ -8,6 +8,7 @@ import org.apache.spark.sql.types.{IntegerType, StringType, TimestampType}
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.Suite
 
+import io.tailrace.common.Policy
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 import io.tailrace.testkit.{LocalSpark, StoreFixture, SyncOut, SyncRow}
@@ -31,11 +32,11 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
 
   def settings(
       window: Long = 10000000,
-      duplicates: Duplicates = Duplicates.Emit,
-      emitUnmatchedRight: Boolean = false,
+      onDuplicate: Policy = Policy.Emit,
+      emitsUnmatchedRight: Boolean = false,
       syncDelay: Long = 5000000
   ): SyncSettings =
-    SyncSettings("test", syncDelay, window, OnStall.Pause, 0, duplicates, emitUnmatchedRight, None)
+    SyncSettings("test", syncDelay, window, Policy.Pause, 0, onDuplicate, emitsUnmatchedRight, None)
 
   def row(r: SyncRow): InternalRow =
     InternalRow(r.key.map(UTF8String.fromString).orNull, r.time.map(Long.box).orNull, r.id)
@@ -46,7 +47,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
       unlessNull(0)(row.getUTF8String(0).toString),
       unlessNull(2)(row.getInt(2)),
       unlessNull(4)(row.getInt(4)),
-      if (row.numFields > 5) Some(row.getBoolean(5)) else None
+      if (row.numFields > 5) unlessNull(5)(row.getUTF8String(5).toString) else None
     )
   }
 

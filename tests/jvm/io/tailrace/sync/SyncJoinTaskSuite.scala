@@ -4,6 +4,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Policy
 import io.tailrace.state.TailraceStateStoreProvider
 import io.tailrace.testkit.{Campaign, SyncOracle, SyncOut, SyncRow}
 
@@ -60,18 +61,18 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
   test("duplicates on the left: the first comes out with the match; the others as it is asked for") {
     val lefts = Seq(at("a", 2, 1), at("a", 1, 2), at("a", 1, 3))
     val rights = Seq(at("a", 5, 4), at("a", 6, 5))
-    Duplicates.values.foreach { duplicates =>
+    Policy.onDuplicate.foreach { policy =>
       emptyDirectory()
-      val marked = duplicates == Duplicates.Divert
-      def mark(duplicate: Boolean) = Option.when(marked)(duplicate)
-      val done = new Partition(settings(duplicates = duplicates)).batch(times(9, 9), lefts, rights)
-      val joined = SyncOut(Some("a"), Some(2), Some(4), mark(false))
-      val others = Seq(3, 1).map(id => SyncOut(Some("a"), Some(id), None, mark(true)))
-      val diverted = SyncOut(Some("a"), None, Some(5), mark(true))
-      assert(done.out == (duplicates match {
-        case Duplicates.Emit => joined +: others
-        case Duplicates.Drop => Seq(joined)
-        case Duplicates.Divert => Seq(joined, diverted) ++ others
+      val mark = Option.when(policy == Policy.Mark)("duplicate")
+      val done = new Partition(settings(onDuplicate = policy)).batch(times(9, 9), lefts, rights)
+      val joined = SyncOut(Some("a"), Some(2), Some(4), None)
+      val others = Seq(3, 1).map(id => SyncOut(Some("a"), Some(id), None, mark))
+      val other = SyncOut(Some("a"), None, Some(5), mark)
+      assert(done.out == (policy match {
+        case Policy.Emit => joined +: others
+        case Policy.Drop => Seq(joined)
+        case Policy.Mark => Seq(joined, other) ++ others
+        case _ => fail(policy.name)
       }))
       assert(done.metrics(SyncMetrics.DuplicateLeft) == 2 && done.metrics(SyncMetrics.DuplicateRight) == 1)
     }
@@ -90,7 +91,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
   }
 
   test("a right row goes when the left side is past its time and the window, and no left row waits behind") {
-    val p = new Partition(settings(window = 10 * second, emitUnmatchedRight = true, syncDelay = 0))
+    val p = new Partition(settings(window = 10 * second, emitsUnmatchedRight = true, syncDelay = 0))
     val out = SyncOut(Some("a"), None, Some(1), None)
     p.batch(unknown, Seq(at("b", 5, 2)), Seq(at("a", 1, 1)))
     // The left side is far ahead, but the right one has stalled: left rows wait, so right rows do too.
@@ -187,7 +188,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
       batches.zipWithIndex.map { case ((left, right), i) =>
         runBatch(
           open(provider, i.toLong),
-          settings(duplicates = Duplicates.Drop),
+          settings(onDuplicate = Policy.Drop),
           times(i * 20.0, i * 20.0),
           left,
           right,
@@ -216,11 +217,11 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
   private def scenario(random: Random): Unit = {
     def oneOf[T](values: T*): T = values(random.nextInt(values.size))
     val window = oneOf(0L, 3L, 20L) * second
-    val duplicates = oneOf(Duplicates.values: _*)
+    val onDuplicate = oneOf(Policy.onDuplicate: _*)
     val emitRight = random.nextBoolean()
     val syncDelay = oneOf(0L, 2L, 30L) * second
-    val chosen = settings(window, duplicates, emitRight, syncDelay)
-    val oracle = new SyncOracle(window, syncDelay, duplicates.name, emitRight)
+    val chosen = settings(window, onDuplicate, emitRight, syncDelay)
+    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, emitRight)
     val keys = oneOf(3, 40, 1000)
     val layout = SyncLayout(oneOf(1L, second, 1000 * second), oneOf(1, 5, 2048), oneOf(2, 5, 64))
     val hash = if (random.nextInt(3) == 0) Colliding else KeyHash.XX64
@@ -270,7 +271,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
       val (expected, expectedRight) =
         oracle.batch(Option.when(known)(release), Option.when(known)(leftLow), left, right)
       val (rightOut, leftOut) =
-        done.out.partition(o => o.left.isEmpty && !o.duplicate.contains(true))
+        done.out.partition(o => o.left.isEmpty && o.mark.isEmpty)
       assert(leftOut.sortBy(_.toString) == expected.sortBy(_.toString), s"batch $i")
       assert(rightOut.sortBy(_.toString) == expectedRight.sortBy(_.toString), s"batch $i")
       done.metrics.foreach { case (name, value) => total = total.updated(name, total(name) + value) }

@@ -2,6 +2,7 @@ package io.tailrace.sync
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Policy
 import io.tailrace.sync.MiniJoin.NoRow
 import io.tailrace.sync.SyncSide.{Left, Right}
 
@@ -134,10 +135,10 @@ object SyncMatrixSuite {
     name = "sync",
     syncDelay = SyncDelay,
     window = 100,
-    onStall = OnStall.Pause,
+    onStall = Policy.Pause,
     stallAfterMs = 2000,
-    duplicates = Duplicates.Emit,
-    emitUnmatchedRight = false,
+    onDuplicate = Policy.Emit,
+    emitsUnmatchedRight = false,
     maxPending = None
   )
 }

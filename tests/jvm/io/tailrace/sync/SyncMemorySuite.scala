@@ -4,6 +4,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Policy
 import io.tailrace.testkit.{SyncOracle, SyncOut, SyncRow}
 
 /** Synced joins of several times what a task's memory holds, against the oracle: rows that wait, a release after a long
@@ -35,7 +36,7 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture {
 
   private def run(
       seed: Int,
-      duplicates: Duplicates,
+      onDuplicate: Policy,
       hot: Int,
       spread: Int = 1000,
       window: Long = 20 * second,
@@ -44,8 +45,8 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture {
   ): Unit = {
     emptyDirectory()
     val data = new Data(new Random(seed), hot, (memory / 12).toInt)
-    val chosen = settings(window, duplicates, emitUnmatchedRight = true, syncDelay)
-    val oracle = new SyncOracle(window, syncDelay, duplicates.name, true)
+    val chosen = settings(window, onDuplicate, emitsUnmatchedRight = true, syncDelay)
+    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, true)
     val provider = newProvider()
     val end = 2L * spread * second
     Seq(None, Some(end)).zipWithIndex.foreach { case (time, batch) =>
@@ -62,31 +63,31 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture {
           memoryBytes = memory
         ).get
       val (expected, expectedRight) = oracle.batch(time, time, left, right)
-      val (rightOut, leftOut) = done.out.partition(o => o.left.isEmpty && !o.duplicate.contains(true))
+      val (rightOut, leftOut) = done.out.partition(o => o.left.isEmpty && o.mark.isEmpty)
       // By their ids: the keys are long.
       def ids(rows: Seq[SyncOut]) =
-        rows.map(o => (o.left.getOrElse(-1), o.right.getOrElse(-1), o.duplicate, o.key.map(_.length))).sorted
+        rows.map(o => (o.left.getOrElse(-1), o.right.getOrElse(-1), o.mark, o.key.map(_.length))).sorted
       assert(ids(leftOut) == ids(expected), s"batch $batch")
       assert(ids(rightOut) == ids(expectedRight), s"batch $batch")
       assert(done.held.left == oracle.heldLeft.size && done.held.right == oracle.heldRight.size)
     }
   }
 
-  Duplicates.values.foreach { duplicates =>
-    test(s"several times the memory, duplicates=${duplicates.name}") {
-      run(1, duplicates, hot = 0)
+  Policy.onDuplicate.foreach { onDuplicate =>
+    test(s"several times the memory, on_duplicate=${onDuplicate.name}") {
+      run(1, onDuplicate, hot = 0)
     }
 
-    test(s"a key that half of the rows have, all of one time: duplicates=${duplicates.name}") {
-      run(2, duplicates, hot = 50, spread = 1)
+    test(s"a key that half of the rows have, all of one time: on_duplicate=${onDuplicate.name}") {
+      run(2, onDuplicate, hot = 50, spread = 1)
     }
   }
 
   test("a key that half of the rows have, most of them out of reach") {
-    run(3, Duplicates.Divert, hot = 50, window = 3 * second)
+    run(3, Policy.Mark, hot = 50, window = 3 * second)
   }
 
   test("right rows of a key that are kept for later left rows: more than there is room for") {
-    run(4, Duplicates.Divert, hot = 50, window = 50 * second, syncDelay = 50 * second, bufferBytes = 200000)
+    run(4, Policy.Mark, hot = 50, window = 50 * second, syncDelay = 50 * second, bufferBytes = 200000)
   }
 }

@@ -2,12 +2,13 @@ package io.tailrace.sync
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Policy
 import io.tailrace.sync.SyncTimes.Unknown
 
 final class SyncPartitionsSuite extends AnyFunSuite {
   // A batch a millisecond: too long is being missed by three.
   private val settings = SyncMatrixSuite.settings.copy(stallAfterMs = 3)
-  private val excluding = settings.copy(onStall = OnStall.Exclude)
+  private val excluding = settings.copy(onStall = Policy.Exclude)
   private var clock = 0L
 
   private def reads(times: (String, Long)*): Seq[PartitionRead] =
@@ -190,7 +191,7 @@ final class SyncPartitionsSuite extends AnyFunSuite {
   }
 
   test("a side of which nothing has ever come is told too, and left out") {
-    val partitions = new SyncPartitions(excluding.copy(leftOnStall = Some(OnStall.Pause)))
+    val partitions = new SyncPartitions(excluding.copy(onLeftStall = Some(Policy.Pause)))
     partitions.batch("l" -> 100)(): Unit
     assert(
       partitions.right.holder.exists(by =>
@@ -208,7 +209,7 @@ final class SyncPartitionsSuite extends AnyFunSuite {
   }
 
   test("each side has its own way with what has stalled") {
-    val partitions = new SyncPartitions(excluding.copy(leftOnStall = Some(OnStall.Pause)))
+    val partitions = new SyncPartitions(excluding.copy(onLeftStall = Some(Policy.Pause)))
     partitions.batch("a" -> 100, "b" -> 100)("c" -> 100, "d" -> 100): Unit
     (2 to 5).foreach(i => partitions.batch("a" -> i * 100L)("c" -> i * 100L))
     assert(partitions.left.condition("b").contains(PartitionCondition.Stalled))

@@ -12,6 +12,7 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
+import io.tailrace.common.Policy
 import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream, SparkSuite}
 
@@ -187,7 +188,7 @@ final class SyncProgressStreamSuite extends SparkSuite {
 
   test("a partition that has stalled fails the query, by its name, where that is wanted") {
     withDirectory { checkpoint =>
-      val settings = Settings.copy(onStall = OnStall.Fail, stallAfterMs = 2)
+      val settings = Settings.copy(onStall = Policy.Fail, stallAfterMs = 2)
       val (left, right, query) = memory(checkpoint, settings)
       query.start()
       query.add {
@@ -215,7 +216,7 @@ final class SyncProgressStreamSuite extends SparkSuite {
   test("a side that stops as a whole fails the query where that is wanted for it") {
     withDirectory { checkpoint =>
       val settings =
-        Settings.copy(onStall = OnStall.Fail, leftOnStall = Some(OnStall.Pause), stallAfterMs = 2)
+        Settings.copy(onStall = Policy.Fail, onLeftStall = Some(Policy.Pause), stallAfterMs = 2)
       val (left, right, query) = memory(checkpoint, settings)
       query.start()
       query.add(right.addData(logged("c" -> 100))): Unit
@@ -496,10 +497,10 @@ object SyncProgressStreamSuite {
     name = "clicks",
     syncDelay = 5000000,
     window = 60000000,
-    onStall = OnStall.Pause,
+    onStall = Policy.Pause,
     stallAfterMs = 600000,
-    duplicates = Duplicates.Emit,
-    emitUnmatchedRight = false,
+    onDuplicate = Policy.Emit,
+    emitsUnmatchedRight = false,
     maxPending = None
   )
 }

@@ -4,6 +4,8 @@ import java.util.SplittableRandom
 
 import scala.collection.mutable
 
+import io.tailrace.common.Policy
+
 /** One random schedule: partitions of two topics that are written, read, neglected, made and removed, under a query that is
   * killed now and then. What must hold of each is checked; [[SyncSimulation.run]] throws if it doesn't.
   *
@@ -23,7 +25,7 @@ final class SyncSimulation(seed: Long) {
   private val window = 1 + below(16)
   private val jump = if (wild) syncDelay + 1 + below(10) else below(syncDelay + 1)
   private val distance = if (wild) 0 else below(syncDelay - jump + 1)
-  private val onStall = if (oneIn(3)) OnStall.Exclude else OnStall.Pause
+  private val onStall = if (oneIn(3)) Policy.Exclude else Policy.Pause
 
   // Whether the source says which partitions it has.
   private val lists = !oneIn(6)
@@ -34,8 +36,8 @@ final class SyncSimulation(seed: Long) {
     window.toLong,
     onStall,
     StallAfterMs,
-    Duplicates.Emit,
-    emitUnmatchedRight = false,
+    Policy.Emit,
+    emitsUnmatchedRight = false,
     None
   )
   private val ids = 3 + below(7)
@@ -201,7 +203,7 @@ final class SyncSimulation(seed: Long) {
           check(!isSilent || log.unread == 0, s"${log.name} is $condition, and unread")
         }
         check(
-          condition != PartitionCondition.Excluded || onStall == OnStall.Exclude,
+          condition != PartitionCondition.Excluded || onStall == Policy.Exclude,
           s"${log.name} is $condition"
         )
       }
@@ -213,14 +215,14 @@ final class SyncSimulation(seed: Long) {
     val lastWord = now + 1000
     crashes = false
     // A side may stop as a whole.
-    val stops = if (onStall == OnStall.Exclude && oneIn(4)) below(2) else -1
+    val stops = if (onStall == Policy.Exclude && oneIn(4)) below(2) else -1
     def mayEnd(side: Int): Array[Log] = if (side == stops) sides(side).logs else sides(side).logs.drop(1)
     if (stops >= 0) sides(stops).logs.head.die()
     sides.indices.foreach(mayEnd(_).foreach { log =>
       if (log.isMade && !log.isGone && oneIn(4)) {
         // The source forgets it, or the rules do.
         if (lists && oneIn(2)) log.isGone = true
-        else if (onStall == OnStall.Exclude) log.die()
+        else if (onStall == Policy.Exclude) log.die()
       }
     })
     sides.foreach(_.logs.foreach { log =>

@@ -19,7 +19,7 @@ final class JoinOracle(
     grouped: Boolean,
     matching: String = "all",
     maxMatches: Option[Int] = None,
-    emitLate: Boolean = false,
+    marksLate: Boolean = false,
     delays: (Long, Long) = (0L, 0L)
 ) {
   private val lefts = new ArrayBuffer[Served]
@@ -44,22 +44,20 @@ final class JoinOracle(
 
   private def isLate(t: Timestamp): Boolean = lateMs > 0 && Times.microsOf(t) <= lateMs * 1000
 
-  private def flag(late: Boolean): Option[Boolean] = if (emitLate) Some(late) else None
-
   private def notTruncated: Option[Boolean] = maxMatches.map(_ => false).filter(_ => grouped)
 
   private def batch(served: Seq[Served], engaged: Seq[Engaged]): Seq[Emitted] = {
     val out = new ArrayBuffer[Emitted]
     val (noTime, timed) = served.partition(_.t == null)
-    if (grouped) out ++= noTime.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated, flag(false)))
+    if (grouped) out ++= noTime.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated))
     val (late, inTime) = timed.partition(l => isLate(l.t))
     lateLeft += late.size
-    if (emitLate) out ++= late.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated, flag(true)))
+    if (marksLate) out ++= late.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated, Some("late_left")))
     val (unusable, usable) = engaged.partition(r => r.k == null || r.rt == null)
     nullRight += unusable.size
     val (lateR, inTimeR) = usable.partition(r => isLate(r.rt))
     lateRight += lateR.size
-    if (emitLate) out ++= lateR.map(r => Emitted(r.k, None, Seq(r.rid), notTruncated, flag(true)))
+    if (marksLate) out ++= lateR.map(r => Emitted(r.k, None, Seq(r.rid), notTruncated, Some("late_right")))
 
     if (grouped) {
       rights ++= inTimeR
@@ -74,7 +72,7 @@ final class JoinOracle(
         (for (l <- lefts; r <- inTimeR if matches(l, r)) yield (l, r))
       lefts ++= inTime
       rights ++= inTimeR
-      out ++= pairs.map { case (l, r) => Emitted(l.k, Some(l.id), Seq(r.rid), None, flag(false)) }
+      out ++= pairs.map { case (l, r) => Emitted(l.k, Some(l.id), Seq(r.rid), None) }
     }
     advance(served.map(_.t), engaged.map(_.rt))
     Emitted.sorted(out)
@@ -95,7 +93,7 @@ final class JoinOracle(
         found.sortBy(r => Math.abs(Times.microsOf(r.rt) - Times.microsOf(l.t))).take(1)
     }
     val kept = maxMatches.fold(chosen)(chosen.take)
-    Emitted(l.k, Some(l.id), kept.map(_.rid), maxMatches.map(_ => kept.size < chosen.size), flag(false))
+    Emitted(l.k, Some(l.id), kept.map(_.rid), maxMatches.map(_ => kept.size < chosen.size))
   }
 
   /** By time, then by the bytes of the row, in which a number stands with its lowest byte first. */

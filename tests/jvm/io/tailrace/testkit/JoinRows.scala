@@ -24,7 +24,7 @@ final case class Emitted(
     id: Option[Int],
     labels: Seq[Int],
     truncated: Option[Boolean] = None,
-    late: Option[Boolean] = None
+    mark: Option[String] = None
 )
 
 object Emitted {
@@ -39,7 +39,7 @@ object Emitted {
       optional[Int]("id"),
       labels.getOrElse(optional[Int]("rid").toSeq),
       optional[Boolean]("labels_truncated"),
-      optional[Boolean]("_late")
+      optional[String]("_mark")
     )
   }
 

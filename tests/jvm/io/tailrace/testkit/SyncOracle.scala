@@ -5,19 +5,19 @@ import scala.collection.mutable.ArrayBuffer
 /** A row of either side of a synced join, times in microseconds. */
 final case class SyncRow(key: Option[String], time: Option[Long], id: Int)
 
-/** What came out: the key, the ids of the left and the right row, and the mark of duplicates where they are diverted. */
+/** What came out: the key, the ids of the left and the right row, and the mark. */
 final case class SyncOut(
     key: Option[String],
     left: Option[Int],
     right: Option[Int],
-    duplicate: Option[Boolean]
+    mark: Option[String]
 )
 
 /** The synced join by brute force, a partition and a batch at a time. Shares no code with the engine.
   *
-  * @param duplicates what is done about them: "emit", "drop" or "divert"
+  * @param onDuplicate what is done about duplicates: "emit", "drop" or "mark"
   */
-final class SyncOracle(window: Long, syncDelay: Long, duplicates: String, emitRight: Boolean) {
+final class SyncOracle(window: Long, syncDelay: Long, onDuplicate: String, emitRight: Boolean) {
   private val reach = Math.min(window, syncDelay)
 
   private val lefts = new ArrayBuffer[(SyncRow, Int)]
@@ -33,7 +33,7 @@ final class SyncOracle(window: Long, syncDelay: Long, duplicates: String, emitRi
   /** Rows that may still be joined. */
   def heldRight: Seq[SyncRow] = rights.map(_._1).toSeq
 
-  private def mark(duplicate: Boolean) = if (duplicates == "divert") Some(duplicate) else None
+  private def mark(duplicate: Boolean) = Option.when(onDuplicate == "mark" && duplicate)("duplicate")
 
   private def numbered(row: SyncRow): (SyncRow, Int) = {
     arrivals += 1
@@ -84,9 +84,9 @@ final class SyncOracle(window: Long, syncDelay: Long, duplicates: String, emitRi
         }
         duplicateRight += Math.max(0, found.size - 1)
         val isDuplicate = found.isEmpty && n > 0
-        if (!isDuplicate || duplicates != "drop")
+        if (!isDuplicate || onDuplicate != "drop")
           out += SyncOut(left.key, Some(left.id), found.headOption.map(_._1.id), mark(isDuplicate))
-        if (duplicates == "divert")
+        if (onDuplicate == "mark")
           out ++= found.drop(1).map(r => SyncOut(r._1.key, None, Some(r._1.id), mark(true)))
       }
     }

@@ -226,9 +226,9 @@ final class AccurateWatermarkSuite extends SparkSuite {
     }
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)(in =>
-        watermark(future("divert"))(in.head).select("id", "future")
+        watermark(future("mark"))(in.head).select("id", "_mark")
       ).start()
-      assert(stream.add(year3000).map(_.getBoolean(1)) == Seq(false, false, true))
+      assert(stream.add(year3000).map(_.getString(1)) == Seq(null, null, "future"))
       stream.add(Nil)
       stream.restart().add(logged("b" -> 4))
       assert(stream.metrics().getAs[java.sql.Timestamp]("low_watermark") == at(1))
@@ -308,7 +308,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
   }
 
   test("the same in generated code, where the operators around it stay in one loop, and without it") {
-    val options = whole.copy(futureLimit = Some("1 hour"), onFuture = "divert")
+    val options = whole.copy(futureLimit = Some("1 hour"), onFuture = "mark")
     val odd = Seq(
       Logged(null, at(5), 0),
       Logged("b", at(9), 1),
@@ -320,7 +320,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
     val found = Seq(true, false).map { generated =>
       withConf("spark.sql.codegen.wholeStage" -> generated)(withDirectory { directory =>
         val stream = new LoggedStream(spark, directory)(in =>
-          watermark(options)(in.head).filter("id < 9000 OR id % 2 = 0").select("id", "future")
+          watermark(options)(in.head).filter("id < 9000 OR id % 2 = 0").select("id", "_mark")
         ).start()
         stream.add(logged("a" -> 1, "b" -> 2, "a" -> 9.001))
         stream.add(logged("a" -> 10, "b" -> 8))
@@ -337,7 +337,9 @@ final class AccurateWatermarkSuite extends SparkSuite {
       })
     }
     assert(found.head == found.last)
-    assert(found.head.collect { case row if row.getBoolean(1) => row.getLong(0) }.sorted == Seq(2, 3))
+    assert(found.head.collect {
+      case row if row.getString(1) == "future" => row.getLong(0)
+    }.sorted == Seq(2, 3))
   }
 
   test("the slowest hosts are named in the query's progress") {
@@ -358,8 +360,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
     val frame = spark.createDataFrame(logged("a" -> 1, "b" -> 2))
     assert(watermark(whole)(frame).collect().toSeq == frame.collect().toSeq)
     assert(!watermark(whole)(frame).queryExecution.analyzed.exists(_.isInstanceOf[HostProgress]))
-    val marked = watermark(whole.copy(futureLimit = Some("1 hour"), onFuture = "divert"))(frame)
-    assert(marked.columns.toSeq == Seq("host", "at", "id", "future"))
+    val marked = watermark(whole.copy(futureLimit = Some("1 hour"), onFuture = "mark"))(frame)
+    assert(marked.columns.toSeq == Seq("host", "at", "id", "_mark"))
   }
 
   test("what is wrong with an argument is said when the frame is made") {
@@ -374,21 +376,21 @@ final class AccurateWatermarkSuite extends SparkSuite {
       intercept[io.tailrace.common.TailraceAnalysisException](
         Tailrace.accurateWatermark(of, time, host, options)
       ).getCondition
-    assert(condition(time = "when") == "TAILRACE_WATERMARK_COLUMN")
-    assert(condition(host = "who") == "TAILRACE_WATERMARK_COLUMN")
-    assert(condition(time = "id") == "TAILRACE_WATERMARK_COLUMN_TYPE")
-    assert(condition(host = "id") == "TAILRACE_WATERMARK_COLUMN_TYPE")
-    assert(condition(whole.copy(hosts = Some(Nil))) == "TAILRACE_WATERMARK_ROSTER_EMPTY")
-    val divert = whole.copy(futureLimit = Some("1 hour"), onFuture = "divert")
-    assert(condition(divert, frame.withColumn("future", lit(1))) == "TAILRACE_WATERMARK_COLUMN_EXISTS")
+    assert(condition(time = "when") == "TAILRACE_COLUMN_NOT_FOUND")
+    assert(condition(host = "who") == "TAILRACE_COLUMN_NOT_FOUND")
+    assert(condition(time = "id") == "TAILRACE_COLUMN_TYPE")
+    assert(condition(host = "id") == "TAILRACE_COLUMN_TYPE")
+    assert(condition(whole.copy(hosts = Some(Nil))) == "TAILRACE_OPTION_INVALID")
+    val marking = whole.copy(futureLimit = Some("1 hour"), onFuture = "mark")
+    assert(condition(marking, frame.withColumn("_mark", lit(1))) == "TAILRACE_COLUMN_EXISTS")
     assert(
-      condition(served("http://127.0.0.1:7171").copy(app = None)) == "TAILRACE_WATERMARK_APP_MISSING"
+      condition(served("http://127.0.0.1:7171").copy(app = None)) == "TAILRACE_OPTION_NEEDS"
     )
     Seq(whole.copy(app = Some("clicks")), whole.copy(token = Some("secret"))).foreach { options =>
-      assert(condition(options) == "TAILRACE_WATERMARK_SERVER_MISSING", options)
+      assert(condition(options) == "TAILRACE_OPTION_NEEDS", options)
     }
-    Seq("divert", "fail").foreach { action =>
-      assert(condition(whole.copy(onFuture = action)) == "TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING", action)
+    Seq("mark", "fail").foreach { action =>
+      assert(condition(whole.copy(onFuture = action)) == "TAILRACE_OPTION_NEEDS", action)
     }
     Seq(
       whole.copy(completeness = "0%"),
@@ -412,7 +414,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
       served("http://127.0.0.1:7171").copy(operator = "o" * 201),
       served("http://127.0.0.1:7171").copy(app = Some("a\u0085b")),
       served("http://127.0.0.1:7171").copy(token = Some("a\nb"))
-    ).foreach(options => assert(condition(options) == "TAILRACE_WATERMARK_OPTION_INVALID", options))
+    ).foreach(options => assert(condition(options) == "TAILRACE_OPTION_INVALID", options))
   }
 
   test("a server's word counts; while it is away the watermark stays and the query goes on") {
@@ -566,7 +568,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
         val parts = Seq(0, 1).map(i => get(split(col("host"), ","), lit(i)))
         val down = topic.withColumn("t", parts.head).withColumn("q", parts.last)
         val marked = Tailrace.stampedWatermark(down, "at", "w", Seq("t", "q"), options)
-        marked.select((col("id") +: marked.columns.toSeq.filter(_ == "future").map(col)): _*)
+        marked.select((col("id") +: marked.columns.toSeq.filter(_ == "_mark").map(col)): _*)
       }).start()
     }
     val rows = Seq(Logged("t,0", at(1), 5), Logged("t,1", at(1), 30000000000L))
@@ -582,10 +584,10 @@ final class AccurateWatermarkSuite extends SparkSuite {
       assert(slowest.take(2) == Seq("a-b-c", "a-b%2Dc") && clamped.metrics().getAs[Long]("hosts") == 4)
     }
     withDirectory { directory =>
-      val diverted = stream(directory, "divert")
-      assert(diverted.add(rows).map(_.getBoolean(1)) == Seq(false, true))
+      val marking = stream(directory, "mark")
+      assert(marking.add(rows).map(_.getString(1)) == Seq(null, "future"))
       assert(
-        diverted.metrics().getAs[java.sql.Timestamp]("low_watermark") == null,
+        marking.metrics().getAs[java.sql.Timestamp]("low_watermark") == null,
         "a partition without a stamp"
       )
     }
@@ -643,7 +645,11 @@ final class AccurateWatermarkSuite extends SparkSuite {
 
   test("two accurate watermarks need two names") {
     withDirectory { directory =>
-      checkRefused("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> "watermark") {
+      checkRefused(
+        "TAILRACE_NAME_EXISTS",
+        "call" -> "tailrace.accurate_watermark",
+        "name" -> "watermark"
+      ) {
         new LoggedStream(spark, directory, sources = 2)(in =>
           counts(in.map(watermark(whole)).reduce(_ union _))
         ).start()

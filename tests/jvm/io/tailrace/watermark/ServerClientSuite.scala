@@ -6,7 +6,7 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-import io.tailrace.common.{OnFuture, TailraceStateException}
+import io.tailrace.common.{Policy, TailraceStateException}
 import io.tailrace.testkit.{Warnings, WatermarkServerStub}
 
 final class ServerClientSuite extends AnyFunSuite {
@@ -26,7 +26,7 @@ final class ServerClientSuite extends AnyFunSuite {
       roster,
       idleAfterMs,
       None,
-      OnFuture.Clamp,
+      Policy.Clamp,
       Some(ServerSettings(server.url, "my app", "clicks", token))
     )
     val reporter = new Reporter(settings.server.get, "query-1", "run-1", () => true)

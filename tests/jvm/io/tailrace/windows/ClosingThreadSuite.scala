@@ -6,7 +6,7 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
-import io.tailrace.common.{OnFuture, TailraceStateException}
+import io.tailrace.common.{Policy, TailraceStateException}
 import io.tailrace.testkit.{TempDirectory, WatermarkServerStub}
 import io.tailrace.watermark.{Completeness, ProgressSettings, Reporter, ServerSettings}
 
@@ -25,7 +25,7 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
         Windows(10, 0),
         "w",
         10,
-        Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, OnFuture.Clamp, None)),
+        Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, Policy.Clamp, None)),
         Some(SinkServer(at, Seq("clicks"), ofSources = true, isGiven = false))
       )
       val folder = LandingFolders.open(path, settings, new Configuration, () => false)

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.checkpoint.Checksum
-import io.tailrace.common.{OnFuture, TailraceAnalysisException, TailraceStateException}
+import io.tailrace.common.{Policy, TailraceAnalysisException, TailraceStateException}
 import io.tailrace.testkit.{Campaign, TempDirectory}
 import io.tailrace.watermark.{Completeness, ProgressSettings}
 
@@ -28,7 +28,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     Windows(width, 0),
     "w",
     10,
-    Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, OnFuture.Clamp, None)),
+    Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, Policy.Clamp, None)),
     None
   )
   private def root = new Path(s"dying://${directory.getPath}/out")
@@ -211,18 +211,18 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
 
   test("a folder is of one query and has one kind of windows") {
     landed(0)
-    assert(condition(opened(20)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
-    assert(condition(opened().begin("another", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    assert(condition(opened(20)) == "TAILRACE_WINDOWS_FOLDER")
+    assert(condition(opened().begin("another", 1)) == "TAILRACE_WINDOWS_FOLDER")
     LandingFolders.open(root, settings(), conf, () => true)
-    assert(condition(opened()) == "TAILRACE_WATERMARK_WINDOWS_FOLDER", "while its query runs")
+    assert(condition(opened()) == "TAILRACE_WINDOWS_FOLDER", "while its query runs")
   }
 
   test("a batch that is made of other data, or is before the newest, is refused") {
     val folder = landed(2)
     assert(folder.landed(2, "offsets of 2").map(_.rows).contains(10))
     assert(folder.landed(3, "any").isEmpty)
-    assert(condition(folder.landed(2, "others")) == "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK")
-    assert(condition(folder.landed(1, "offsets of 1")) == "TAILRACE_WATERMARK_WINDOWS_ROLLED_BACK")
+    assert(condition(folder.landed(2, "others")) == "TAILRACE_WINDOWS_ROLLED_BACK")
+    assert(condition(folder.landed(1, "offsets of 1")) == "TAILRACE_WINDOWS_ROLLED_BACK")
   }
 
   test(
@@ -232,19 +232,19 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     val folder = opened()
     folder.begin("query", 20)
     val error = intercept[TailraceStateException](folder.landed(20, "offsets of 20"))
-    assert(error.getCondition == "TAILRACE_WATERMARK_WINDOWS_LEFT")
+    assert(error.getCondition == "TAILRACE_WINDOWS_LEFT")
     val told = error.getMessageParameters
     assert(Seq("batch", "newest", "path").map(told.get(_)) == Seq("20", "0", root.toString))
   }
 
   test("a query whose batches have landed elsewhere begins no other folder, nor the same one emptied") {
     DyingFileSystem.live(Int.MaxValue)
-    assert(condition(opened().begin("query", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    assert(condition(opened().begin("query", 1)) == "TAILRACE_WINDOWS_FOLDER")
     assert(names("") == Nil, "nothing is written")
     landed(0)
     assert(opened().landed(1, "offsets of 1").isEmpty)
     emptyDirectory()
-    assert(condition(opened().begin("query", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    assert(condition(opened().begin("query", 1)) == "TAILRACE_WINDOWS_FOLDER")
     // A first batch that wasn't committed runs again, wherever it landed.
     opened().begin("query", 0)
   }
@@ -254,7 +254,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     val out = directory.toPath.resolve("out")
     val elsewhere = directory.toPath.resolve("elsewhere")
     Files.move(out, elsewhere)
-    assert(condition(opened().begin("query", 1)) == "TAILRACE_WATERMARK_WINDOWS_FOLDER")
+    assert(condition(opened().begin("query", 1)) == "TAILRACE_WINDOWS_FOLDER")
     val path = new Path(s"dying://$elsewhere")
     val moved = LandingFolders.open(path, settings().copy(path = path.toString), conf, () => false)
     moved.begin("query", 1)
@@ -264,10 +264,10 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
   test("of two writers one is refused: in this process, and in another one") {
     val first = landed(0)
     val second = opened()
-    assert(condition(first.close(10, reports)) == "TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS")
+    assert(condition(first.close(10, reports)) == "TAILRACE_WINDOWS_TWO_WRITERS")
     Files.writeString(directory.toPath.resolve("out/_tailrace/batches/2.batch"), "another's")
     val (staging, files) = stage(second, 2)
-    assert(condition(second.land(2, "", staging, files)) == "TAILRACE_WATERMARK_WINDOWS_TWO_WRITERS")
+    assert(condition(second.land(2, "", staging, files)) == "TAILRACE_WINDOWS_TWO_WRITERS")
     assert(second.close(60, reports).isEmpty, "nothing closes while it isn't known what has landed")
   }
 
@@ -286,7 +286,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     assert(names("_tailrace/batches").contains("2.batch"))
     DyingFileSystem.live(Int.MaxValue)
     files.foreach(f => staging.getFileSystem(conf).delete(new Path(staging, f.path), false))
-    assert(condition(opened()) == "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING")
+    assert(condition(opened()) == "TAILRACE_WINDOWS_FILE_MISSING")
   }
 
   private def file(name: String) = directory.toPath.resolve("out").resolve(name)
@@ -337,7 +337,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     intercept[Exception](folder.land(0, "offsets of 0", staging, files))
     DyingFileSystem.live(Int.MaxValue)
     staging.getFileSystem(conf).delete(staging, true)
-    assert(condition(opened().landed(0, "offsets of 0")) == "TAILRACE_WATERMARK_WINDOWS_FILE_MISSING")
+    assert(condition(opened().landed(0, "offsets of 0")) == "TAILRACE_WINDOWS_FILE_MISSING")
   }
 
   test("a staged file of another length isn't landed") {

@@ -4,20 +4,47 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.streaming.DataStreamWriter
-import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.Arguments
 import io.tailrace.label.JoinOptions
-import io.tailrace.recursion.{RecursionCall, RecursionErrors, RecursionOptions}
+import io.tailrace.plan.Columns
+import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.sync.SyncOptions
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.WindowOptions
 
-/** The one object that Python calls. Java types only; no defaults, no overloads. */
+/** The one object that Python calls. Java types only; no defaults, no overloads.
+  *
+  * `options` have the names of Python's arguments. An option that may be left out is absent then.
+  */
 object PythonApi {
 
-  /** @param options by the names of [[JoinOptions]]; `match` for `matching`; what is absent has its default */
+  /** The options of a call. */
+  private final class Chosen(call: String, options: java.util.Map[String, String]) {
+    private val named = options.asScala
+
+    def apply(name: String): String = named(name)
+    def get(name: String): Option[String] = named.get(name)
+    def long(name: String, most: Long = Long.MaxValue): Option[Long] =
+      named.get(name).map(new Arguments(call).parsed(name, _, most))
+    def int(name: String): Option[Int] = long(name, Int.MaxValue.toLong).map(_.toInt)
+  }
+
+  /** The name of a column that a user gave as a Column.
+    *
+    * @param argument which gave it
+    */
+  def columnName(call: String, argument: String, frame: Dataset[_], column: Column): String =
+    Columns.nameOf(
+      call,
+      argument,
+      SparkPlans.analyzed(frame),
+      () => SparkPlans.analyzed(frame.select(column))
+    )
+
   def join(
       left: Dataset[_],
       right: Dataset[_],
@@ -25,33 +52,26 @@ object PythonApi {
       onRight: java.util.List[String],
       options: java.util.Map[String, String]
   ): DataFrame = {
-    val named = options.asScala
-    val maxMatches = named.get("maxMatches").map { text =>
-      text.toIntOption.getOrElse(
-        throw Errors.optionInvalid("max_matches", text, s"a whole number of at most ${Int.MaxValue}")
-      )
-    }
+    val chosen = new Chosen("tailrace.join", options)
     Tailrace.join(
       left,
       right,
       onLeft.asScala.toSeq.zip(onRight.asScala),
       JoinOptions(
-        leftTime = named("leftTime"),
-        rightTime = named("rightTime"),
-        after = named("after"),
-        before = named("before"),
-        how = named("how"),
-        into = named("into"),
-        matching = named("match"),
-        maxMatches = maxMatches,
-        late = named("late")
+        leftTime = chosen("left_time"),
+        rightTime = chosen("right_time"),
+        after = chosen("after"),
+        before = chosen("before"),
+        how = chosen("how"),
+        into = chosen("into"),
+        `match` = chosen("match"),
+        maxMatches = chosen.int("max_matches"),
+        onLate = chosen("on_late")
       )
     )
   }
 
-  /** @param leftPartition empty: Kafka's
-    * @param options       by the names of [[SyncOptions]]; what is absent has its default
-    */
+  /** @param leftPartition empty: Kafka's */
   def syncJoin(
       left: Dataset[_],
       right: Dataset[_],
@@ -61,99 +81,83 @@ object PythonApi {
       rightPartition: java.util.List[String],
       options: java.util.Map[String, String]
   ): DataFrame = {
-    val named = options.asScala
-    val maxPending = named.get("maxPending").map { text =>
-      text.toLongOption.getOrElse(
-        throw Errors.optionInvalid("max_pending", text, s"a whole number of at most ${Long.MaxValue}")
-      )
-    }
+    val chosen = new Chosen("tailrace.sync_join", options)
     Tailrace.syncJoin(
       left,
       right,
       onLeft.asScala.toSeq.zip(onRight.asScala),
       SyncOptions(
-        leftTime = named("leftTime"),
-        rightTime = named("rightTime"),
-        window = named("window"),
-        syncDelay = named("syncDelay"),
+        leftTime = chosen("left_time"),
+        rightTime = chosen("right_time"),
+        window = chosen("window"),
+        syncDelay = chosen("sync_delay"),
         leftPartition = leftPartition.asScala.toSeq,
         rightPartition = rightPartition.asScala.toSeq,
-        onStall = named("onStall"),
-        stallAfter = named.get("stallAfter"),
-        duplicates = named("duplicates"),
-        unmatchedRight = named("unmatchedRight"),
-        maxPending = maxPending,
-        suffix = named("suffix"),
-        name = named("name"),
-        leftOnStall = named.get("leftOnStall"),
-        futureLimit = named.get("futureLimit"),
-        onFuture = named("onFuture")
+        onStall = chosen("on_stall"),
+        stallAfter = chosen.get("stall_after"),
+        onDuplicate = chosen("on_duplicate"),
+        onUnmatchedRight = chosen("on_unmatched_right"),
+        maxPending = chosen.long("max_pending"),
+        suffix = chosen("suffix"),
+        name = chosen("name"),
+        onLeftStall = chosen.get("on_left_stall"),
+        futureLimit = chosen.get("future_limit"),
+        onFuture = chosen("on_future")
       )
     )
   }
 
-  /** @param options by the names of [[ReplayOptions]] */
   def filterReplays(
       frame: Dataset[_],
       metadata: java.util.List[String],
       order: java.util.List[String],
       options: java.util.Map[String, String]
-  ): DataFrame =
+  ): DataFrame = {
+    val chosen = new Chosen("tailrace.filter_replays", options)
     Tailrace.filterReplays(
       frame,
       ReplayOptions(
         metadata.asScala.toSeq,
         order.asScala.toSeq,
-        options
-          .get("disorder")
-          .toIntOption
-          .getOrElse(
-            throw Errors.replayOptionInvalid("disorder", options.get("disorder"), "a whole number")
-          ),
-        options.get("onReplay"),
-        options.get("name"),
-        Option(options.get("forgetAfter")),
-        Option(options.get("eventTime"))
+        chosen.int("disorder").get,
+        chosen("on_replay"),
+        chosen("name"),
+        chosen.get("forget_after"),
+        chosen.get("event_time")
       )
     )
+  }
 
-  /** @param options by the names of [[WatermarkOptions]]; what is absent has its default
-    * @param hosts   the roster; null: those that have been seen
-    */
+  /** @param hosts the roster; null: those that have been seen */
   def accurateWatermark(
       frame: Dataset[_],
       eventTime: String,
       host: String,
       hosts: java.util.List[String],
       options: java.util.Map[String, String]
-  ): DataFrame = Tailrace.accurateWatermark(frame, eventTime, host, watermarkOptions(hosts, options))
-
-  private def watermarkOptions(
-      hosts: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): WatermarkOptions = {
-    val named = options.asScala
-    val defaults = WatermarkOptions()
-    WatermarkOptions(
-      completeness = named("completeness"),
-      hosts = Option(hosts).map(_.asScala.toSeq),
-      idleAfter = named.get("idleAfter"),
-      futureLimit = named.get("futureLimit"),
-      onFuture = named.getOrElse("onFuture", defaults.onFuture),
-      delay = named("delay"),
-      server = named.get("server"),
-      app = named.get("app"),
-      operator = named("operator"),
-      token = named.get("token"),
-      name = named("name")
-    )
+  ): DataFrame = {
+    val chosen = new Chosen("tailrace.accurate_watermark", options)
+    Tailrace.accurateWatermark(frame, eventTime, host, watermarkOptions(hosts, chosen))
   }
+
+  private def watermarkOptions(hosts: java.util.List[String], chosen: Chosen): WatermarkOptions =
+    WatermarkOptions(
+      completeness = chosen("completeness"),
+      hosts = Option(hosts).map(_.asScala.toSeq),
+      idleAfter = chosen.get("idle_after"),
+      futureLimit = chosen.get("future_limit"),
+      onFuture = chosen("on_future"),
+      delay = chosen("delay"),
+      server = chosen.get("server"),
+      app = chosen.get("app"),
+      operator = chosen("operator"),
+      token = chosen.get("token"),
+      name = chosen("name")
+    )
 
   def stampWatermark(frame: Dataset[_], into: String): DataFrame = Tailrace.stampWatermark(frame, into)
 
-  /** @param partitions the roster; null: those that have been seen
-    * @param options    by the names of [[WatermarkOptions]], but for what is of hosts alone
-    */
+  /** @param partitions the roster; null: those that have been seen */
   def stampedWatermark(
       frame: Dataset[_],
       eventTime: String,
@@ -161,18 +165,13 @@ object PythonApi {
       partition: java.util.List[String],
       partitions: java.util.List[String],
       options: java.util.Map[String, String]
-  ): DataFrame =
-    Tailrace.stampedWatermark(
-      frame,
-      eventTime,
-      stamp,
-      partition.asScala.toSeq,
-      watermarkOptions(partitions, options)
-    )
+  ): DataFrame = {
+    val chosen = new Chosen("tailrace.stamped_watermark", options)
+    val wanted = watermarkOptions(partitions, chosen)
+    Tailrace.stampedWatermark(frame, eventTime, stamp, partition.asScala.toSeq, wanted)
+  }
 
-  /** @param upstreams the operators whose rows are written; null: the query's sources
-    * @param options   by the names of [[WindowOptions]]; what is absent has its default
-    */
+  /** @param upstreams the operators whose rows are written; null: the query's sources */
   def writeWindows(
       frame: Dataset[_],
       path: String,
@@ -180,22 +179,20 @@ object PythonApi {
       upstreams: java.util.List[String],
       options: java.util.Map[String, String]
   ): DataStreamWriter[Row] = {
-    val named = options.asScala
-    val missing = named("missing")
+    val chosen = new Chosen("tailrace.write_windows", options)
     Tailrace.writeWindows(
       frame,
       path,
       eventTime,
       WindowOptions(
-        window = named("window"),
-        offset = named("offset"),
-        into = named("into"),
-        missing = missing.toIntOption
-          .getOrElse(throw Errors.watermarkOptionInvalid("missing", missing, "a whole number")),
-        server = named.get("server"),
-        app = named.get("app"),
-        operator = named("operator"),
-        token = named.get("token"),
+        window = chosen("window"),
+        offset = chosen("offset"),
+        into = chosen("into"),
+        missing = chosen.int("missing").get,
+        server = chosen.get("server"),
+        app = chosen.get("app"),
+        operator = chosen("operator"),
+        token = chosen.get("token"),
         upstreams = Option(upstreams).map(_.asScala.toSeq)
       )
     )
@@ -206,28 +203,25 @@ object PythonApi {
   /** Begins a recursion: op is called in between.
     *
     * @param pathColumns empty: paths are not kept
-    * @param options     by the names of [[RecursionOptions]]; what is absent has its default
     */
   def beginRecursion(
       frame: Dataset[_],
       pathColumns: java.util.List[String],
       options: java.util.Map[String, String]
   ): RecursionCall = {
-    val named = options.asScala
-    def number(argument: String, text: String): Long =
-      text.toLongOption.getOrElse(throw RecursionErrors.optionInvalid(argument, text, "a whole number"))
-    def depth(text: String): Int = Math.min(Int.MaxValue.toLong, number("max_depth", text)).toInt
+    val chosen = new Chosen("tailrace.recursively", options)
     Tailrace.beginRecursion(
       frame,
       RecursionOptions(
-        maxDepth = named.get("maxDepth").map(depth),
-        maxRows = named.get("maxRows").map(number("max_rows", _)),
-        onLimit = named("onLimit"),
-        depthColumn = named.get("depthColumn"),
+        // More hops than an Int has are as many as there are.
+        maxDepth = chosen.long("max_depth").map(Math.min(Int.MaxValue.toLong, _).toInt),
+        maxRows = chosen.long("max_rows"),
+        onLimit = chosen("on_limit"),
+        depthColumn = chosen.get("depth_column"),
         pathColumns = pathColumns.asScala.toSeq,
-        onCycle = named("onCycle"),
-        mode = named("mode"),
-        name = named("name")
+        onCycle = chosen("on_cycle"),
+        mode = chosen("mode"),
+        name = chosen("name")
       )
     )
   }

@@ -52,7 +52,8 @@ object Tailrace {
     * }}}
     *
     * The result has the left columns, the right ones but the keys, null where unmatched and with a suffix where the left side
-    * has their name too, and `_duplicate` where duplicates are diverted. Its output mode is append.
+    * has their name too, and `_mark` where duplicates or rows ahead of the clock come
+    * out marked. Its output mode is append.
     *
     * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
@@ -63,7 +64,8 @@ object Tailrace {
       on: Seq[(String, String)],
       options: SyncOptions
   ): DataFrame = planned(left) { same =>
-    val sides = new JoinSides(SparkPlans.analyzed(left), SparkPlans.analyzed(right), same)
+    val sides =
+      new JoinSides(SyncOptions.arguments, SparkPlans.analyzed(left), SparkPlans.analyzed(right), same)
     sides.withWiderKeys(on, options.settings.rightComesOutAlone)(
       new SyncResolution(_, same).resolve(on, options)
     )
@@ -105,7 +107,8 @@ object Tailrace {
       host: String,
       options: WatermarkOptions
   ): DataFrame = planned(frame) { same =>
-    new WatermarkResolution(SparkPlans.analyzed(frame), same).resolve(eventTime, host, options)
+    new WatermarkResolution(WatermarkOptions.accurate, SparkPlans.analyzed(frame), same)
+      .resolve(eventTime, host, options)
   }
 
   /** Adds a binary column with the low watermark of the micro-batch and its completeness: what [[stampedWatermark]] reads
@@ -137,7 +140,7 @@ object Tailrace {
     val watermarked = planned(frame) { same =>
       StampColumns.check(SparkPlans.analyzed(frame), stamp, partition, same)
       val prepared = StampColumns.add(frame.toDF(), stamp, partition)
-      new WatermarkResolution(SparkPlans.analyzed(prepared), same).resolveStamps(
+      new WatermarkResolution(WatermarkOptions.stamped, SparkPlans.analyzed(prepared), same).resolveStamps(
         eventTime,
         StampColumns.Partition,
         StampColumns.Low,

@@ -8,20 +8,6 @@ import org.apache.spark.unsafe.types.UTF8String
 /** Durations as Spark reads them: "30 minutes", "1 hour 500 milliseconds", "interval 2 days". */
 private[tailrace] object Durations {
 
-  /** An argument of the join. @return microseconds, zero or more */
-  def parse(argument: String, text: String): Long = {
-    val micros = read(text).getOrElse(throw Errors.durationInvalid(argument, text))
-    if (micros < 0) throw Errors.durationNegative(argument, text)
-    micros
-  }
-
-  /** An argument that isn't a distance from a row's time. @return microseconds, zero or more */
-  def length(argument: String, text: String): Long = {
-    val micros = read(text).getOrElse(throw Errors.durationInvalid(argument, text))
-    if (micros < 0) throw Errors.optionInvalid(argument, text, "a duration of zero or more")
-    micros
-  }
-
   /** @return microseconds; none if it isn't a duration of a fixed length */
   def read(text: String): Option[Long] =
     try {

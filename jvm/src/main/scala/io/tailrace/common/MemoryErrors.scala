@@ -18,6 +18,6 @@ object MemoryErrors {
     * @param bytes  of those
     * @param cause  Spark has no more memory; none: no row can be so large
     */
-  def groupTooLarge(labels: Int, bytes: Long, cause: Throwable = null): Throwable =
-    stateError("TAILRACE_MEMORY_GROUP", cause, "labels" -> labels.toString, "bytes" -> bytes.toString)
+  def groupTooLarge(labels: Int, bytes: Long, cause: Throwable = null): TailraceStateException =
+    stateError("TAILRACE_MEMORY_GROUP", cause, "labels" -> labels, "bytes" -> bytes)
 }

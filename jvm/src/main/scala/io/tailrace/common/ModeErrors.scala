@@ -6,15 +6,15 @@ import io.tailrace.common.Errors.refuse
 object ModeErrors {
 
   /** @param operator as a user calls it: "tailrace.join" */
-  def output(operator: String, mode: String): Throwable =
+  def output(operator: String, mode: String): TailraceAnalysisException =
     refuse("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "operator" -> operator, "mode" -> mode)
 
-  def realTime(operator: String): Throwable =
+  def realTime(operator: String): TailraceAnalysisException =
     refuse("TAILRACE_REAL_TIME_MODE_UNSUPPORTED", "operator" -> operator)
 
-  def continuous(operator: String): Throwable =
+  def continuous(operator: String): TailraceAnalysisException =
     refuse("TAILRACE_CONTINUOUS_MODE_UNSUPPORTED", "operator" -> operator)
 
-  def asyncProgress(operator: String): Throwable =
+  def asyncProgress(operator: String): TailraceAnalysisException =
     refuse("TAILRACE_ASYNC_PROGRESS_UNSUPPORTED", "operator" -> operator)
 }

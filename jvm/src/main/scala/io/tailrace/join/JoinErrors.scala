@@ -1,20 +1,63 @@
 package io.tailrace.join
 
 import io.tailrace.common.Errors.refuse
+import io.tailrace.common.TailraceAnalysisException
 
-/** What a label join's columns can be refused for, besides what [[Errors]] has. */
+/** The errors of both joins, as [[io.tailrace.common.Errors]] has the others'. */
 object JoinErrors {
 
-  /** @param parent the column of that side whose field `column` names */
-  def columnNested(side: String, argument: String, column: String, parent: String): Throwable =
+  /** @param other the column of that side that does have a watermark, if one has */
+  def watermarkMissing(side: String, column: String, other: Option[String]): TailraceAnalysisException =
     refuse(
-      "TAILRACE_JOIN_COLUMN_NESTED",
+      "TAILRACE_JOIN_WATERMARK_MISSING",
       "side" -> side,
-      "argument" -> argument,
       "column" -> column,
-      "parent" -> parent,
-      "name" -> column.replace('.', '_')
+      "other" -> other.fold("")(c => s" (its watermark is on `$c`)"),
+      "delay" -> "10 minutes"
     )
 
-  def labelEmpty(into: String): Throwable = refuse("TAILRACE_JOIN_LABEL_EMPTY", "into" -> into)
+  def mixedBatchAndStream(stream: String, batch: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_MIXED_BATCH_AND_STREAM", "stream" -> stream, "batch" -> batch)
+
+  def keysMissing(): TailraceAnalysisException = refuse("TAILRACE_JOIN_KEYS_MISSING")
+
+  def keyTypesDiffer(
+      left: String,
+      leftType: String,
+      right: String,
+      rightType: String
+  ): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_JOIN_KEY_TYPES_DIFFER",
+      "left" -> left,
+      "leftType" -> leftType,
+      "right" -> right,
+      "rightType" -> rightType
+    )
+
+  def keyTypeUnsupported(column: String, dataType: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED", "column" -> column, "type" -> dataType)
+
+  def keyCollated(column: String, dataType: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_KEY_COLLATED", "column" -> column, "type" -> dataType)
+
+  def timeTypesDiffer(
+      left: String,
+      leftType: String,
+      right: String,
+      rightType: String
+  ): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_JOIN_TIME_TYPES_DIFFER",
+      "left" -> left,
+      "leftType" -> leftType,
+      "right" -> right,
+      "rightType" -> rightType
+    )
+
+  def optionConflict(argument: String, value: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> argument, "value" -> value)
+
+  def labelEmpty(into: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_LABEL_EMPTY", "into" -> into)
 }

@@ -3,12 +3,13 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
+import org.apache.spark.unsafe.bitset.BitSetMethods
 
 import io.tailrace.common.MemoryErrors
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.RowMemory
 
-/** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `late` if late
+/** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `_mark` if late
   * rows come out. Left columns and elements are copied once, as the bytes that they are in the state, never decoded.
   *
   * {{{
@@ -69,9 +70,9 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     val length = needed.toInt
     ensure(length)
     writeLeft(left)
+    if (settings.marksLate) writeNull(fields - 1)
     put(bits + 8 * leftFields, offsetAndSize(arrayAt, arrayLength))
     if (capped) put(bits + 8 * (leftFields + 1), if (labels < wanted) True else False)
-    if (settings.emitLate) put(bits + 8 * (fields - 1), False)
     writeArray(arrayAt, arrayHeader, candidates, start)
     row.pointTo(buffer, length)
     row
@@ -130,6 +131,11 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
       if (where != 0) Platform.putLong(buffer, at, where + by)
       i += 1
     }
+  }
+
+  private def writeNull(field: Int): Unit = {
+    BitSetMethods.set(buffer, Start, field)
+    put(bits + 8 * field, 0L)
   }
 
   private def writeArray(at: Int, header: Int, candidates: Candidates, start: Int): Unit = {

@@ -1,9 +1,10 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{Literal, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 
+import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinMetrics, RowReader}
 import io.tailrace.state.{FlushingRows, RowBuffer, RowMemory, TailraceStateStore}
 
@@ -41,8 +42,8 @@ final class JoinInput(
   def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = {
     val keys = columns.leftKeyEncoder()
     val timeOrdinal = columns.leftTimeOrdinal
-    lazy val late = alone.left(late = true)
-    lazy val timeless = alone.left(late = false)
+    lazy val late = alone.left(Literal(Mark.LateLeft.reason))
+    lazy val timeless = alone.left(Mark.None)
     val expired = if (settings.isGrouped) store.expiredThrough else Long.MinValue
     var lateRows = 0L
     var timelessRows = 0L
@@ -57,7 +58,7 @@ final class JoinInput(
         // What has expired is asked too: such a row would wait in the state and never come out.
         if (JoinWindow.isLate(time, lateWatermark) || JoinWindow.isLate(time, expired)) {
           lateRows += 1
-          if (settings.emitLate) late(row) else null
+          if (settings.marksLate) late(row) else null
         } else {
           val keyLength = keys.encode(row)
           // A pair needs two keys, a group is owed to each left row.
@@ -93,7 +94,7 @@ final class JoinInput(
         val time = row.getLong(timeOrdinal)
         if (JoinWindow.isLate(time, lateWatermark)) {
           lateRows += 1
-          if (settings.emitLate) late(row) else null
+          if (settings.marksLate) late(row) else null
         } else {
           keep(rights, keys.bytes, keyLength, time, payload(row))
           null
@@ -132,7 +133,7 @@ final class JoinInput(
 
   private def countLate(name: String, rows: Long): Unit = {
     metric(name) += rows
-    if (!settings.emitLate) metric("numRowsDroppedByWatermark") += rows
+    if (!settings.marksLate) metric("numRowsDroppedByWatermark") += rows
   }
 
   override def close(): Unit = {

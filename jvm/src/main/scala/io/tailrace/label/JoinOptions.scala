@@ -1,18 +1,23 @@
 package io.tailrace.label
 
-import io.tailrace.common.{Durations, Errors}
+import java.util.Locale
 
-/** The arguments of [[Tailrace.join]] besides the frames and the keys; the names and defaults are those of Python.
+import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.join.JoinErrors
+
+/** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and defaults are those of
+  * Python.
   *
   * @param leftTime   timestamp column of the left side, with a watermark if it streams
   * @param rightTime  timestamp column of the right side, likewise
   * @param after      how long after the left row's time a right row may be; a duration such as "30 minutes"
   * @param before     how long before it
-  * @param how        "left": a row per left row when its window has closed; "inner": a row per pair, on match
+  * @param how        "left", "leftouter" or "left_outer": a row per left row when its window has closed; "inner": a row per
+  *                   pair, on match
   * @param into       with "left", the column of the group
-  * @param matching   with "left", which matches come out: "all", "first", "last" or "nearest" in event time
+  * @param `match`    with "left", which matches come out: "all", "first", "last" or "nearest" in event time
   * @param maxMatches with "left", a cap on the group; adds a column `<into>_truncated`
-  * @param late       "drop" or "emit": whether late rows come out, marked by a column `_late`
+  * @param onLate     "drop" or "mark": whether late rows come out, with the reason in a column `_mark`
   */
 final case class JoinOptions(
     leftTime: String,
@@ -21,40 +26,39 @@ final case class JoinOptions(
     before: String = "0 seconds",
     how: String = "left",
     into: String = JoinOptions.Into,
-    matching: String = "all",
+    `match`: String = "all",
     maxMatches: Option[Int] = None,
-    late: String = "drop"
+    onLate: String = "drop"
 ) {
+  import JoinOptions._
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[tailrace] def settings: JoinSettings = {
-    val output = JoinOutput.values
-      .find(_.name == how)
-      .getOrElse(throw Errors.optionInvalid("how", how, quoted(JoinOutput.values.map(_.name))))
-    val policy = MatchPolicy.values
-      .find(_.name == matching)
-      .getOrElse(throw Errors.optionInvalid("match", matching, quoted(MatchPolicy.values.map(_.name))))
-    if (!Seq("drop", "emit").contains(late))
-      throw Errors.optionInvalid("late", late, quoted(Seq("drop", "emit")))
-    maxMatches
-      .filter(_ < 1)
-      .foreach(n => throw Errors.optionInvalid("max_matches", n.toString, "one or more"))
-    if (into.isEmpty) throw Errors.optionInvalid("into", into, "a column name")
-    if (late == "emit" && output == JoinOutput.Grouped && into.equalsIgnoreCase(JoinSettings.LateColumn))
-      throw Errors.optionInvalid("into", into, "another name: this is the column that marks late rows")
+    val output = joinOutput
+    val policy = arguments.choice("match", `match`, MatchPolicy.values)
+    val marksLate = arguments.choice("on_late", onLate, Policy.onLate) == Policy.Mark
+    maxMatches.foreach(n => arguments.number("max_matches", n.toLong, least = 1))
+    if (into.isEmpty) throw arguments.invalid("into", "empty", "the name of a column")
     if (output == JoinOutput.Pairs) {
-      if (policy != MatchPolicy.All) throw Errors.optionConflict("match", matching)
-      maxMatches.foreach(n => throw Errors.optionConflict("max_matches", n.toString))
-      if (into != JoinOptions.Into) throw Errors.optionConflict("into", into)
+      if (policy != MatchPolicy.All) throw JoinErrors.optionConflict("match", `match`)
+      maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))
+      if (into != Into) throw JoinErrors.optionConflict("into", into)
     }
-    val window = JoinWindow(Durations.parse("before", before), Durations.parse("after", after))
-    JoinSettings(window, output, policy, maxMatches, late == "emit")
+    val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
+    JoinSettings(window, output, policy, maxMatches, marksLate)
   }
 
-  private def quoted(values: Seq[String]): String = values.map(v => s"\"$v\"").mkString(" or ")
+  /** As Spark reads the type of a join: any case, and underscores don't count. */
+  private def joinOutput: JoinOutput = {
+    def plain(text: String) = text.toLowerCase(Locale.ROOT).replace("_", "")
+    JoinOutput.values
+      .find(output => output.names.exists(plain(_) == plain(how)))
+      .getOrElse(throw arguments.invalid("how", how, Arguments.oneOf(JoinOutput.values.flatMap(_.names))))
+  }
 }
 
 object JoinOptions {
+  private[label] val arguments = new Arguments("tailrace.join")
 
   /** Who gives no other name doesn't ask for a group. */
   private[label] val Into = "labels"

@@ -4,9 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.Errors
+import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides}
-import io.tailrace.plan.OwnColumns
+import io.tailrace.plan.{Columns, OwnColumns}
 
 /** Finds the columns that the user named and checks all that can be checked before a query runs.
   *
@@ -21,11 +21,11 @@ private[tailrace] final class JoinResolution(
   def resolve(on: Seq[(String, String)], options: JoinOptions): LogicalPlan = {
     val settings = options.settings
     if (left.isStreaming != right.isStreaming) {
-      if (left.isStreaming) throw Errors.mixedBatchAndStream("left", "right")
-      else throw Errors.mixedBatchAndStream("right", "left")
+      if (left.isStreaming) throw JoinErrors.mixedBatchAndStream("left", "right")
+      else throw JoinErrors.mixedBatchAndStream("right", "left")
     }
-    val sides = new JoinSides(left, right, sameName)
-    sides.withWiderKeys(on, settings.emitLate)(resolve(_, on, options, settings))
+    val sides = new JoinSides(JoinOptions.arguments, left, right, sameName)
+    sides.withWiderKeys(on, settings.marksLate)(resolve(_, on, options, settings))
   }
 
   private def resolve(
@@ -37,58 +37,60 @@ private[tailrace] final class JoinResolution(
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
     Seq("left" -> leftTime, "right" -> rightTime).foreach { case (side, time) =>
-      checkWatermark(side, sides.side(side), time)
+      checkWatermark(side, sides, time)
     }
     val payload = JoinColumns.payload(sides.right.output, rightKeys)
-    val added = addedColumns(settings, options.into, payload)
+    val added = addedColumns(sides, settings, options.into, payload)
     val paired = LabelJoin.paired(payload, rightTime, settings)
     OwnColumns.renewable(
       LabelJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
     )
   }
 
-  private def checkWatermark(side: String, plan: LogicalPlan, column: Attribute): Unit = {
+  private def checkWatermark(side: String, sides: JoinSides, column: Attribute): Unit = {
+    val plan = sides.side(side)
     val key = EventTimeWatermark.delayKey
     // Spark has no watermarks on them.
     if (plan.isStreaming && column.dataType == TimestampNTZType)
-      throw Errors.timeType(side, column.name, column.dataType.sql)
+      throw sides.columns(side).wrongType(s"${side}_time", column, "TIMESTAMP")
     if (plan.isStreaming && !column.metadata.contains(key)) {
-      throw Errors.watermarkMissing(side, column.name, plan.output.find(_.metadata.contains(key)).map(_.name))
+      throw JoinErrors.watermarkMissing(
+        side,
+        column.name,
+        plan.output.find(_.metadata.contains(key)).map(_.name)
+      )
     }
   }
 
-  private def addedColumns(settings: JoinSettings, into: String, payload: Seq[Attribute]): Seq[Attribute] = {
-    val late =
-      if (settings.emitLate) Seq(AttributeReference(JoinSettings.LateColumn, BooleanType, nullable = false)())
-      else Nil
-    val added =
-      if (!settings.isGrouped) late
-      else {
-        if (payload.isEmpty) throw JoinErrors.labelEmpty(into)
-        val element = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
-        val group = AttributeReference(into, ArrayType(element, containsNull = false), nullable = false)()
-        val truncated = settings.maxMatches.toSeq.map { _ =>
-          AttributeReference(JoinSettings.truncatedColumn(into), BooleanType, nullable = false)()
-        }
-        (group +: truncated) ++ late
-      }
+  private def addedColumns(
+      sides: JoinSides,
+      settings: JoinSettings,
+      into: String,
+      payload: Seq[Attribute]
+  ): Seq[Attribute] = {
+    val leftColumns = sides.columns("left")
+    def checkAdded(columns: Columns)(a: Attribute): Unit = columns.checkAdded(a.name, Columns.rename(a.name))
+    val marks = if (settings.marksLate) Seq(Mark.attribute()) else Nil
     // What comes beside the left columns must not have a name of theirs: nobody could tell the two apart.
-    val beside = if (settings.isGrouped) added else payload ++ added
-    beside.foreach { a =>
-      if (left.output.exists(l => sameName(l.name, a.name))) {
-        throw Errors.columnExists(a.name, "left", cure(a, settings, into))
+    if (settings.isGrouped) {
+      if (payload.isEmpty) throw JoinErrors.labelEmpty(into)
+      val element = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
+      val group = AttributeReference(into, ArrayType(element, containsNull = false), nullable = false)()
+      val truncated = settings.maxMatches.toSeq.map { _ =>
+        AttributeReference(JoinSettings.truncatedColumn(into), BooleanType, nullable = false)()
       }
-    }
-    if (!settings.isGrouped) late.foreach { a =>
-      if (payload.exists(p => sameName(p.name, a.name))) {
-        throw Errors.columnExists(a.name, "right", cure(a, settings, into))
+      val another = s"Choose another name than '$into' for `into`."
+      (group +: truncated).foreach(a => leftColumns.checkAdded(a.name, another))
+      marks.foreach { a =>
+        checkAdded(leftColumns)(a)
+        if (sameName(into, a.name))
+          throw JoinOptions.arguments.invalid("into", into, "a name other than _mark")
       }
+      (group +: truncated) ++ marks
+    } else {
+      (payload ++ marks).foreach(checkAdded(leftColumns))
+      marks.foreach(checkAdded(sides.columns("right")))
+      marks
     }
-    added
   }
-
-  private def cure(column: Attribute, settings: JoinSettings, into: String): String =
-    if (settings.isGrouped && column.name != JoinSettings.LateColumn)
-      s"Choose another name than '$into' for `into`."
-    else s"Rename `${column.name}` on one side with withColumnRenamed before the join."
 }

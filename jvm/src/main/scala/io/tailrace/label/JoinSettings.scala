@@ -1,12 +1,16 @@
 package io.tailrace.label
 
-import io.tailrace.common.Durations
+import io.tailrace.common.{Choice, Durations}
 
 /** `Grouped`: a row per left row, when its window has closed. `Pairs`: a row per pair, as soon as both are there. */
-sealed abstract class JoinOutput(val name: String)
+sealed abstract class JoinOutput(val name: String, synonyms: String*) extends Choice {
+
+  /** What Spark's own join calls it, too. */
+  def names: Seq[String] = name +: synonyms
+}
 
 object JoinOutput {
-  case object Grouped extends JoinOutput("left")
+  case object Grouped extends JoinOutput("left", "leftouter", "left_outer")
   case object Pairs extends JoinOutput("inner")
 
   val values: Seq[JoinOutput] = Seq(Grouped, Pairs)
@@ -15,7 +19,7 @@ object JoinOutput {
 /** What a join was asked for, columns apart.
   *
   * @param maxMatches a cap on the group of a left row, which then carries a flag
-  * @param emitLate   rows behind the watermark come out, marked, instead of being counted only
+  * @param marksLate  rows behind the watermark come out, marked, instead of being counted only
   * @param strategy   when matches are looked for; a stream's planner decides it
   */
 final case class JoinSettings(
@@ -23,7 +27,7 @@ final case class JoinSettings(
     output: JoinOutput,
     policy: MatchPolicy,
     maxMatches: Option[Int],
-    emitLate: Boolean,
+    marksLate: Boolean,
     strategy: MatchStrategy = MatchStrategy.Lazy
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
@@ -33,7 +37,7 @@ final case class JoinSettings(
     val cap = maxMatches.fold("")(n => s", max_matches=$n")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(
         window.after
-      )}, match=${policy.name}$cap, late=${if (emitLate) "emit" else "drop"}"
+      )}, match=${policy.name}$cap, on_late=${if (marksLate) "mark" else "drop"}"
   }
 
   /** What a group can hold, and a pair: all. */
@@ -41,7 +45,5 @@ final case class JoinSettings(
 }
 
 object JoinSettings {
-  val LateColumn = "_late"
-
   def truncatedColumn(into: String): String = s"${into}_truncated"
 }

@@ -9,7 +9,7 @@ import io.tailrace.plan.StreamJoin
 /** `tailrace.join` as the user wrote it, resolved. Batch and streaming alike; [[LabelJoinStrategy]] tells them apart.
   *
   * @param paired with how = "inner", the right columns but the keys, under ids of their own: the sides may have ids in common
-  * @param added  columns of its own: the group, the truncation flag, the late flag, as far as asked for
+  * @param added  columns of its own: the group, the truncation flag, the mark of late rows, as far as asked for
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -35,7 +35,7 @@ case class LabelJoin(
   override def output: Seq[Attribute] = {
     val one = OneEventTime.of(left.output, leftTime)
     // A late right row comes out with nulls on the left.
-    val lefts = if (settings.emitLate) one.map(_.withNullability(true)) else one
+    val lefts = if (settings.marksLate) one.map(_.withNullability(true)) else one
     lefts ++ paired ++ added
   }
 
@@ -62,6 +62,6 @@ object LabelJoin {
     if (settings.isGrouped) Nil
     else
       OneEventTime.of(payload, rightTime).map { a =>
-        AttributeReference(a.name, a.dataType, a.nullable || settings.emitLate, a.metadata)()
+        AttributeReference(a.name, a.dataType, a.nullable || settings.marksLate, a.metadata)()
       }
 }

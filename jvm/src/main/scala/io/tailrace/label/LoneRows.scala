@@ -2,6 +2,7 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions._
 
+import io.tailrace.common.Mark
 import io.tailrace.join.JoinColumns
 
 /** How a row comes out that no row of the other side goes with. */
@@ -9,9 +10,9 @@ private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings
   import columns.{added, leftKeys, payload, rightKeys}
 
   /** A left row that comes out by itself: with an empty group, or with nulls for the right row of a pair. */
-  def left(late: Boolean): UnsafeProjection =
+  def left(mark: Literal): UnsafeProjection =
     UnsafeProjection.create(
-      columns.left ++ rest(late, payload.map(a => Literal(null, a.dataType)), Nil),
+      columns.left ++ rest(mark, payload.map(a => Literal(null, a.dataType)), Nil),
       columns.left
     )
 
@@ -22,19 +23,22 @@ private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings
       if (key >= 0) rightKeys(key) else Literal(null, a.dataType)
     }
     val element = CreateNamedStruct(payload.flatMap(a => Seq(Literal(a.name), a)))
-    UnsafeProjection.create(nulls ++ rest(late = true, payload, Seq(element)), columns.right)
+    UnsafeProjection.create(
+      nulls ++ rest(Literal(Mark.LateRight.reason), payload, Seq(element)),
+      columns.right
+    )
   }
 
   private def rest(
-      late: Boolean,
+      mark: Literal,
       pairColumns: Seq[Expression],
       elements: Seq[Expression]
   ): Seq[Expression] = {
-    val flag = if (settings.emitLate) Seq(Literal(late)) else Nil
-    if (!settings.isGrouped) pairColumns ++ flag
+    val marks = if (settings.marksLate) Seq(mark) else Nil
+    if (!settings.isGrouped) pairColumns ++ marks
     else {
       val group = if (elements.isEmpty) Literal.create(Nil, added.head.dataType) else CreateArray(elements)
-      (group +: settings.maxMatches.toSeq.map(_ => Literal(false))) ++ flag
+      (group +: settings.maxMatches.toSeq.map(_ => Literal(false))) ++ marks
     }
   }
 }

@@ -1,9 +1,11 @@
 package io.tailrace.label
 
+import io.tailrace.common.Choice
+
 /** Which of a left row's matches come out. Matches are given by number, sorted by time and, where times are equal, by
   * content: the choice depends on the data alone, never on the order of arrival or the number of partitions.
   */
-sealed abstract class MatchPolicy(val name: String) {
+sealed abstract class MatchPolicy(val name: String) extends Choice {
 
   /** @param n    how many matches there are, at least one
     * @param time of the i-th

@@ -2,23 +2,20 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
-import org.apache.spark.sql.types.{BooleanType, StructField, StructType}
+import org.apache.spark.sql.types.StructType
 
+import io.tailrace.common.MarkedRows
 import io.tailrace.join.JoinColumns
 
-/** Writes a pair: the left row, the right row's columns but the keys, then `late` if late rows come out. */
+/** Writes a pair: the left row, the right row's columns but the keys, then `_mark` if late rows come out. */
 final class PairWriter(columns: JoinColumns, settings: JoinSettings) {
   private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
-  private lazy val lateJoiner = GenerateUnsafeRowJoiner.create(
-    StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields),
-    StructType(Seq(StructField(JoinSettings.LateColumn, BooleanType, nullable = false)))
-  )
-  private val notLate = new UnsafeRow(1)
-  notLate.pointTo(new Array[Byte](16), 16)
+  private lazy val marked =
+    new MarkedRows(StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields))
 
   /** @return a row that is valid until the next call */
   def write(left: UnsafeRow, right: UnsafeRow): UnsafeRow = {
     val pair = joiner.join(left, right)
-    if (settings.emitLate) lateJoiner.join(pair, notLate) else pair
+    if (settings.marksLate) marked.ordinary(pair) else pair
   }
 }

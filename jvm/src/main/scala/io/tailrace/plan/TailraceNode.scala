@@ -4,6 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 
+import io.tailrace.common.Errors
+
 /** A logical node of an operator of ours. It answers what rules over a whole query ask, so that no rule lists operators. */
 trait TailraceNode extends LogicalPlan {
 
@@ -57,8 +59,8 @@ trait WriteCheck {
 object WriteCheck {
 
   /** Refuses two operators of one name: they would write into one directory of the checkpoint. */
-  def unique(names: Seq[String])(refusal: String => Throwable): Unit =
-    names.diff(names.distinct).headOption.foreach(name => throw refusal(name))
+  def unique(call: String, names: Seq[String]): Unit =
+    names.diff(names.distinct).headOption.foreach(name => throw Errors.nameExists(call, name))
 }
 
 /** @param operator as the user knows it

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 import org.json4s.jackson.{JsonMethods, Serialization}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, ModeErrors}
 
 /** Reads what the last micro-batch has fed back, all of it, and deletes it when the batch after the one that has read it is done.
   *
@@ -36,7 +36,7 @@ private[recursion] final class FeedbackStream(
 
   /** Asked by Spark when it has chosen how to trigger batches, before the first one. */
   override def getDefaultReadLimit: ReadLimit = {
-    if (run.tracksProgressAsynchronously) throw RecursionErrors.asyncProgress(settings.name)
+    if (run.tracksProgressAsynchronously) throw ModeErrors.asyncProgress("tailrace.recursively")
     run.triggerAtOnceIf(() => pending.isDefined)
     ReadLimit.allAvailable()
   }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{DataFrame, Dataset}
 
-import io.tailrace.plan.Obstacle
+import io.tailrace.plan.{Columns, Obstacle}
 
 /** One call of `recursively`, in the two halves between which op is called: Python calls it itself. */
 final class RecursionCall private[tailrace] (frame: Dataset[_], options: RecursionOptions) {
@@ -16,6 +16,7 @@ final class RecursionCall private[tailrace] (frame: Dataset[_], options: Recursi
   private val sameName = session.sessionState.conf.resolver
   private val settings = options.settings
   private val wantedMode = options.wantedMode
+  private val columns = new Columns(RecursionOptions.arguments, input.output, sameName)
   private val keys = options.pathColumns.map(key)
 
   // Results of op may have nulls where the input has none.
@@ -106,22 +107,21 @@ final class RecursionCall private[tailrace] (frame: Dataset[_], options: Recursi
     }
   }
 
-  /** The ordinal of a column of the frame. */
-  private def key(name: String): Int =
-    input.output.zipWithIndex.filter { case (a, _) => sameName(a.name, name) } match {
-      case Seq((column, ordinal)) =>
-        if (!RowOrdering.isOrderable(column.dataType))
-          throw RecursionErrors.columnType(name, column.dataType.sql)
-        ordinal
-      case found => throw RecursionErrors.column(name, found.size, input.output.map(_.name))
-    }
+  /** The ordinal of a column of the DataFrame. */
+  private def key(name: String): Int = {
+    val column = columns.find("path_columns", name)
+    if (!RowOrdering.isOrderable(column.dataType))
+      throw columns.wrongType("path_columns", column, "a type whose values can be compared")
+    input.output.indexOf(column)
+  }
 
   private def checkAddedColumns(): Unit = {
     val added = RecursionResolution.addedColumns(settings, keys.nonEmpty, options.depthColumn)
     added.zipWithIndex.foreach { case (name, i) =>
-      if (input.output.exists(a => sameName(a.name, name)) || added.take(i).exists(sameName(_, name))) {
-        throw RecursionErrors.columnExists(name)
-      }
+      val cure = s"${Columns.rename(name)} The column of the depth takes another name with `depth_column`."
+      columns.checkAdded(name, cure)
+      if (added.take(i).exists(sameName(_, name)))
+        throw RecursionOptions.arguments.invalid("depth_column", name, "a name that no other column has")
     }
   }
 }

@@ -1,30 +1,14 @@
 package io.tailrace.recursion
 
-import io.tailrace.common.Errors
 import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
 /** The errors of recursions, as [[Errors]] has the others'. */
 object RecursionErrors {
-  def argumentOutside(): Throwable = refuse("TAILRACE_RECURSION_ARGUMENT_OUTSIDE")
+  def argumentOutside(): TailraceAnalysisException = refuse("TAILRACE_RECURSION_ARGUMENT_OUTSIDE")
 
-  def argumentUnused(name: String): Throwable =
+  def argumentUnused(name: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_ARGUMENT_UNUSED", "name" -> name)
-
-  def asyncProgress(name: String): Throwable = refuse("TAILRACE_RECURSION_ASYNC_PROGRESS", "name" -> name)
-
-  def column(column: String, found: Int, columns: Seq[String]): Throwable =
-    refuse(
-      "TAILRACE_RECURSION_COLUMN",
-      "column" -> column,
-      "found" -> found.toString,
-      "columns" -> columns.mkString(", ")
-    )
-
-  def columnType(column: String, dataType: String): Throwable =
-    refuse("TAILRACE_RECURSION_COLUMN_TYPE", "column" -> column, "type" -> dataType)
-
-  def columnExists(column: String): Throwable =
-    refuse("TAILRACE_RECURSION_COLUMN_EXISTS", "column" -> column)
 
   /** @param found    the recursions that the checkpoint has rows of
     * @param expected the query's that go round by their log
@@ -35,7 +19,7 @@ object RecursionErrors {
       found: Seq[String],
       expected: Seq[String],
       missing: Seq[String]
-  ): Throwable = {
+  ): TailraceAnalysisException = {
     def named(names: Seq[String]) = if (names.isEmpty) "none" else names.sorted.mkString("`", "`, `", "`")
     refuse(
       "TAILRACE_RECURSION_CHECKPOINT",
@@ -47,31 +31,30 @@ object RecursionErrors {
   }
 
   /** @param path the keys that the row has had, as text */
-  def cycle(path: String): Throwable = stateError("TAILRACE_RECURSION_CYCLE", null, "path" -> path)
+  def cycle(path: String): TailraceStateException =
+    stateError("TAILRACE_RECURSION_CYCLE", null, "path" -> path)
 
-  def cycleWithoutPath(onCycle: String): Throwable =
-    refuse("TAILRACE_RECURSION_CYCLE_WITHOUT_PATH", "onCycle" -> onCycle)
+  def endless(name: String): TailraceAnalysisException = refuse("TAILRACE_RECURSION_ENDLESS", "name" -> name)
 
-  def endless(name: String): Throwable = refuse("TAILRACE_RECURSION_ENDLESS", "name" -> name)
-
-  def feedbackIncomplete(directory: String, batch: Long): Throwable =
+  def feedbackIncomplete(directory: String, batch: Long): TailraceStateException =
     stateError(
       "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE",
       null,
       "directory" -> directory,
-      "batch" -> batch.toString
+      "batch" -> batch
     )
 
-  def heldBack(name: String, operator: String, reason: String): Throwable =
+  def heldBack(name: String, operator: String, reason: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_HELD_BACK", "name" -> name, "operator" -> operator, "reason" -> reason)
 
-  def identity(name: String): Throwable = refuse("TAILRACE_RECURSION_IDENTITY", "name" -> name)
+  def identity(name: String): TailraceAnalysisException =
+    refuse("TAILRACE_RECURSION_IDENTITY", "name" -> name)
 
   /** @param time        of a row that would go round, in microseconds
     * @param watermarkMs of the operator that would drop it
     * @param sample      the row, as text
     */
-  def late(name: String, time: Long, watermarkMs: Long, sample: String): Throwable =
+  def late(name: String, time: Long, watermarkMs: Long, sample: String): TailraceStateException =
     stateError(
       "TAILRACE_RECURSION_LATE",
       null,
@@ -81,41 +64,31 @@ object RecursionErrors {
       "sample" -> sample
     )
 
-  def mode(name: String, mode: String, reason: String): Throwable =
+  def mode(name: String, mode: String, reason: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_MODE", "name" -> name, "mode" -> mode, "reason" -> reason)
 
-  def nameExists(name: String): Throwable = refuse("TAILRACE_RECURSION_NAME_EXISTS", "name" -> name)
+  def nested(name: String): TailraceAnalysisException = refuse("TAILRACE_RECURSION_NESTED", "name" -> name)
 
-  def nested(name: String): Throwable = refuse("TAILRACE_RECURSION_NESTED", "name" -> name)
-
-  def operator(name: String, operator: String, reason: String): Throwable =
+  def operator(name: String, operator: String, reason: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_OPERATOR", "name" -> name, "operator" -> operator, "reason" -> reason)
 
-  def optionInvalid(argument: String, value: String, allowed: String): Throwable =
-    refuse(
-      "TAILRACE_RECURSION_OPTION_INVALID",
-      "argument" -> argument,
-      "value" -> value,
-      "allowed" -> allowed
-    )
-
-  def revisions(name: String, mode: String): Throwable =
+  def revisions(name: String, mode: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_REVISIONS", "name" -> name, "mode" -> mode)
 
   /** @param sample some of the rows that go round, as text */
-  def runaway(name: String, hops: Int, sample: String): Throwable =
+  def runaway(name: String, hops: Int, sample: String): TailraceStateException =
     stateError(
       "TAILRACE_RECURSION_RUNAWAY",
       null,
       "name" -> name,
-      "hops" -> hops.toString,
+      "hops" -> hops,
       "sample" -> sample
     )
 
-  def schema(name: String, differences: Seq[String]): Throwable =
+  def schema(name: String, differences: Seq[String]): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_SCHEMA", "name" -> name, "differences" -> differences.mkString("; "))
 
-  def schemaChanged(file: String, written: String, expected: String): Throwable =
+  def schemaChanged(file: String, written: String, expected: String): TailraceStateException =
     stateError(
       "TAILRACE_RECURSION_SCHEMA_CHANGED",
       null,
@@ -127,27 +100,27 @@ object RecursionErrors {
   /** @param rows   that were of the last depth allowed
     * @param sample some of them, as text
     */
-  def tooDeep(depth: Int, rows: Long, sample: Seq[String]): Throwable =
+  def tooDeep(depth: Int, rows: Long, sample: Seq[String]): TailraceStateException =
     stateError(
       "TAILRACE_RECURSION_TOO_DEEP",
       null,
-      "depth" -> depth.toString,
-      "rows" -> rows.toString,
+      "depth" -> depth,
+      "rows" -> rows,
       "sample" -> sample.mkString("; ")
     )
 
-  def tooManyRows(rows: Long, depth: Int, sample: Seq[String]): Throwable =
+  def tooManyRows(rows: Long, depth: Int, sample: Seq[String]): TailraceStateException =
     stateError(
       "TAILRACE_RECURSION_TOO_MANY_ROWS",
       null,
-      "rows" -> rows.toString,
-      "depth" -> depth.toString,
+      "rows" -> rows,
+      "depth" -> depth,
       "sample" -> sample.mkString("; ")
     )
 
-  def untracked(name: String, option: String, operator: String): Throwable =
+  def untracked(name: String, option: String, operator: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_UNTRACKED", "name" -> name, "option" -> option, "operator" -> operator)
 
-  def watermarkPolicy(name: String): Throwable =
+  def watermarkPolicy(name: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_WATERMARK_POLICY", "name" -> name)
 }

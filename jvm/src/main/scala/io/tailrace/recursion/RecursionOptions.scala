@@ -1,49 +1,51 @@
 package io.tailrace.recursion
 
-/** How [[Tailrace.recursively]] goes round. Names and meanings are those of the Python package.
+import io.tailrace.common.{Arguments, Policy}
+
+/** How [[io.tailrace.api.Tailrace.recursively]] goes round. Names and meanings are those of the Python package.
   *
   * @param maxDepth    hops after which no row may come out; none: any number, up to a guard against loops
   * @param maxRows     rows that a task may give in a micro-batch
-  * @param onLimit     "error" or "stop"
+  * @param onLimit     "fail" or "drop"
   * @param depthColumn a column that is added: the hop at which a row came out
   * @param pathColumns the columns that a row is known by: `path` is added, those that it has come by, and cycles are found
-  * @param onCycle     "error", "stop" or "divert"
+  * @param onCycle     "fail", "drop" or "mark"
   * @param mode        "auto", "fixpoint" or "feedback"
   * @param name        of the recursion in the query's checkpoint and progress
   */
 final case class RecursionOptions(
     maxDepth: Option[Int] = None,
     maxRows: Option[Long] = None,
-    onLimit: String = "error",
+    onLimit: String = "fail",
     depthColumn: Option[String] = None,
     pathColumns: Seq[String] = Nil,
-    onCycle: String = "error",
+    onCycle: String = "fail",
     mode: String = "auto",
     name: String = "recursion"
 ) {
 
+  import RecursionOptions.arguments
+
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[tailrace] def settings: RecursionSettings = {
-    maxDepth.filter(_ < 1).foreach(refuse("max_depth", _, "a whole number of 1 or more"))
-    maxRows.filter(_ < 1).foreach(refuse("max_rows", _, "a whole number of 1 or more"))
-    if (!name.matches("[A-Za-z0-9_-]{1,100}")) refuse("name", name, "1 to 100 letters, digits, _ and -")
-    val limit = OnLimit.values.find(_.name == onLimit).getOrElse(refuse("on_limit", onLimit, "error or stop"))
-    val cycle =
-      OnCycle.values.find(_.name == onCycle).getOrElse(refuse("on_cycle", onCycle, "error, stop or divert"))
-    if (pathColumns.isEmpty && cycle != OnCycle.Error) throw RecursionErrors.cycleWithoutPath(onCycle)
-    RecursionSettings(name, maxDepth, maxRows, limit, cycle)
+    maxDepth.foreach(n => arguments.number("max_depth", n.toLong, least = 1))
+    maxRows.foreach(arguments.number("max_rows", _, least = 1))
+    val limit = arguments.choice("on_limit", onLimit, Policy.onLimit)
+    val cycle = arguments.choice("on_cycle", onCycle, Policy.onCycle)
+    if (pathColumns.isEmpty && cycle != Policy.Fail)
+      throw arguments.needs("on_cycle", onCycle, "path_columns, the columns that a row is known by")
+    RecursionSettings(arguments.name(name), maxDepth, maxRows, limit, cycle)
   }
 
   /** None: as op's plan wants it. */
-  private[recursion] def wantedMode: Option[RecursionMode] =
-    if (mode == "auto") None
-    else
-      Some(
-        RecursionMode.values
-          .find(_.name == mode)
-          .getOrElse(refuse("mode", mode, "auto, fixpoint or feedback"))
-      )
+  private[recursion] def wantedMode: Option[RecursionMode] = {
+    val wanted = RecursionMode.values.find(_.name == mode)
+    if (wanted.isEmpty && mode != "auto")
+      throw arguments.invalid("mode", mode, Arguments.oneOf("auto" +: RecursionMode.values.map(_.name)))
+    wanted
+  }
+}
 
-  private def refuse(argument: String, value: Any, allowed: String): Nothing =
-    throw RecursionErrors.optionInvalid(argument, value.toString, allowed)
+object RecursionOptions {
+  private[tailrace] val arguments = new Arguments("tailrace.recursively")
 }

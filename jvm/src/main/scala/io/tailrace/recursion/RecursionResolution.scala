@@ -11,6 +11,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.CalendarInterval
 
+import io.tailrace.common.{Mark, Policy}
+
 /** Makes the plan of a recursion out of that of its input and that of its op. The rows that go round have the user's columns,
   * and behind them what the recursion itself wants to know: the hop, the keys that the row has come by, and whether the last
   * of them is there twice. Op is rewritten to hand these on ([[Lineage]]).
@@ -98,7 +100,10 @@ private[recursion] final class RecursionResolution(
     columns.map(a => Alias(a, a.name)()) ++
       depth.map(a => Alias(a, depthColumn.get)()) ++
       path.map(a => Alias(a, PathColumn)()) ++
-      cycle.filter(_ => settings.onCycle == OnCycle.Divert).map(a => Alias(a, CycleColumn)())
+      cycle.filter(_ => settings.onCycle == Policy.Mark).map(mark)
+
+  private def mark(closesCycle: Attribute): NamedExpression =
+    Alias(If(closesCycle, Literal(Mark.Cycle.reason), Mark.None), Mark.Column)()
 
   /** The columns that go round, and how they come to be: at the start, and at each hop. */
   private final class Round(hasDepth: Boolean, hasPath: Boolean) {
@@ -174,11 +179,10 @@ private[recursion] object RecursionResolution {
   private val Cycle = "__tailrace_cycle"
 
   val PathColumn = "path"
-  val CycleColumn = "cycle"
 
   /** What comes out besides the user's columns. */
   def addedColumns(settings: RecursionSettings, hasPath: Boolean, depthColumn: Option[String]): Seq[String] =
     depthColumn.toSeq ++
       (if (hasPath) Seq(PathColumn) else Nil) ++
-      (if (settings.onCycle == OnCycle.Divert) Seq(CycleColumn) else Nil)
+      (if (settings.onCycle == Policy.Mark) Seq(Mark.Column) else Nil)
 }

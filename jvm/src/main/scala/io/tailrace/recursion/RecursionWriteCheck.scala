@@ -14,7 +14,7 @@ private[recursion] object RecursionWriteCheck extends WriteCheck {
     val recursions = write.inputQuery.collect { case r: Recursion => r }
     // A frame that is used twice is one recursion.
     val names = recursions.distinct.map(_.settings.name)
-    WriteCheck.unique(names)(RecursionErrors.nameExists)
+    WriteCheck.unique("tailrace.recursively", names)
     recursions.foreach { recursion =>
       if (!SparkPlans.isAppend(write.outputMode) && aggregates(recursion)) {
         throw RecursionErrors.revisions(recursion.settings.name, write.outputMode.toString.toLowerCase)

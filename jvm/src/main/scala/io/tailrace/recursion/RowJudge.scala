@@ -1,10 +1,12 @@
 package io.tailrace.recursion
 
+import io.tailrace.common.Policy
+
 /** What becomes of each row that comes out of op: the rules of limits and cycles, and their counts.
   *
   * {{{
-  *   max_depth = 3, on_limit = "error":  hop 3 goes round,          a row of hop 4 is TooDeep
-  *   max_depth = 3, on_limit = "stop":   hop 3 comes out, and ends  there is no hop 4
+  *   max_depth = 3, on_limit = "fail":   hop 3 goes round,          a row of hop 4 is TooDeep
+  *   max_depth = 3, on_limit = "drop":   hop 3 comes out, and ends  there is no hop 4
   * }}}
   *
   * One judge for the rows that share a limit: those of a task in a micro-batch.
@@ -15,7 +17,7 @@ final class RowJudge(settings: RecursionSettings) {
   private val deepest = settings.maxDepth.getOrElse(RecursionSettings.Guard)
   private val isGuard = settings.maxDepth.isEmpty
   private val most = settings.maxRows.getOrElse(Long.MaxValue)
-  private val stops = settings.onLimit == OnLimit.Stop
+  private val stops = settings.onLimit == Policy.Drop
 
   private var returnedRows = 0L
   private var stoppedRows = 0L
@@ -35,10 +37,10 @@ final class RowJudge(settings: RecursionSettings) {
     */
   def judge(depth: Int, closesCycle: Boolean): Verdict = {
     if (closesCycle) cycleRows += 1
-    if (closesCycle && settings.onCycle != OnCycle.Divert) {
-      if (settings.onCycle == OnCycle.Error) Cycle else Dropped
+    if (closesCycle && settings.onCycle != Policy.Mark) {
+      if (settings.onCycle == Policy.Fail) Cycle else Dropped
     } else if (depth > deepest && isGuard) Runaway
-    // With "stop" it was on its way when the query was started again with a lower limit.
+    // With "drop" it was on its way when the query was started again with a lower limit.
     else if (depth > deepest) if (stops) stop() else TooDeep
     else if (returnedRows >= most) if (stops) stop() else TooMany
     else {

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.storage.StorageLevel
 
+import io.tailrace.common.Policy
 import io.tailrace.driver.PartitionAccumulator
 
 /** The recursion of an op that exchanges its argument: the driver runs a job for each hop, all within the micro-batch.
@@ -20,7 +21,7 @@ private[recursion] final class ShuffledFixpoint(
   import ShuffledFixpoint._
 
   private val settings = rules.settings
-  private val stops = settings.onLimit == OnLimit.Stop
+  private val stops = settings.onLimit == Policy.Drop
 
   private var hops = Vector.empty[Hop]
   private var results = Vector.empty[RDD[InternalRow]]
@@ -52,7 +53,7 @@ private[recursion] final class ShuffledFixpoint(
     val tallies = tally(all, rules)
     check(tallies, depth, argument)
     cycles += tallies.map(_.cycles).sum
-    val leavesOut = settings.onCycle == OnCycle.Stop
+    val leavesOut = settings.onCycle == Policy.Drop
     val rows = tallies.map(t => t.rows - (if (leavesOut) t.cycles else 0))
     val room = settings.maxRows.getOrElse(Long.MaxValue) - hops.iterator.map(_.rows).sum
     // So many of each partition: all, or as many as there is room for.
@@ -71,7 +72,7 @@ private[recursion] final class ShuffledFixpoint(
   }
 
   private def check(tallies: Array[Tally], depth: Int, argument: RDD[InternalRow]): Unit = {
-    if (settings.onCycle == OnCycle.Error) {
+    if (settings.onCycle == Policy.Fail) {
       tallies.flatMap(_.firstCycle).headOption.foreach(path => throw RecursionErrors.cycle(path))
     }
     val rows = tallies.iterator.map(_.rows).sum

@@ -13,7 +13,7 @@ case class FilterReplays(
     order: Seq[Attribute],
     eventTime: Option[Attribute],
     settings: ReplaySettings,
-    flag: Option[Attribute],
+    mark: Option[Attribute],
     child: LogicalPlan
 ) extends UnaryNode
     with TailraceNode {
@@ -24,9 +24,9 @@ case class FilterReplays(
     Obstacle("filter_replays", "a row that comes round would be taken for a replay")
   )
 
-  override def output: Seq[Attribute] = child.output ++ flag
+  override def output: Seq[Attribute] = child.output ++ mark
 
-  override def producedAttributes: AttributeSet = AttributeSet(flag)
+  override def producedAttributes: AttributeSet = AttributeSet(mark)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): FilterReplays = copy(child = newChild)
 }
@@ -37,7 +37,7 @@ object FilterReplays {
   private object NamesCheck extends WriteCheck {
     override def apply(write: WriteToStreamStatement): Unit = {
       val names = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
-      WriteCheck.unique(names)(ReplayErrors.nameExists)
+      WriteCheck.unique("tailrace.filter_replays", names)
     }
   }
 }
@@ -51,7 +51,7 @@ object ReplayFilterStrategy extends SparkStrategy {
         f.order,
         f.eventTime,
         f.settings,
-        f.flag,
+        f.mark,
         inOrder,
         f.isStreaming,
         planLater(f.child)

@@ -2,8 +2,6 @@ package io.tailrace.replay
 
 import java.nio.ByteBuffer
 
-import io.tailrace.common.Errors
-
 /** Where a record comes from: the producer that wrote it, and the partition and offset in the producer's own source.
   * Mostly the key of a Kafka record (`jvm/docs/formats.md`), 24 bytes, big-endian:
   *
@@ -63,7 +61,7 @@ object RecordMetadata {
     if (a == null) b
     else if (b == null) a
     else if (producerId(a) != producerId(b) || partition(a) != partition(b)) {
-      throw Errors.metadataMixed(describe(a), describe(b))
+      throw MetadataErrors.mixed(describe(a), describe(b))
     } else if (offset(a) >= offset(b)) a
     else b
 

@@ -1,36 +1,37 @@
 package io.tailrace.replay
 
-import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common.Errors.stateError
+import io.tailrace.common.TailraceStateException
 
 /** The errors of a replay filter that runs, and of its marks, as [[Errors]] has the others'. */
 object ReplayErrors {
-  def marksIncomplete(directory: String, batch: Long, name: String): Throwable =
+  def marksIncomplete(directory: String, batch: Long, name: String): TailraceStateException =
     stateError(
       "TAILRACE_REPLAY_MARKS_INCOMPLETE",
       null,
       "directory" -> directory,
-      "batch" -> batch.toString,
+      "batch" -> batch,
       "name" -> name
     )
 
-  def marksMissing(directory: String, batch: Long, name: String): Throwable =
+  def marksMissing(directory: String, batch: Long, name: String): TailraceStateException =
     stateError(
       "TAILRACE_REPLAY_MARKS_MISSING",
       null,
       "directory" -> directory,
-      "batch" -> batch.toString,
+      "batch" -> batch,
       "name" -> name
     )
 
   /** @param first  a partition that records of the origin are read from
     * @param second another one
     */
-  def originSplit(pid: Long, partition: Int, first: String, second: String): Throwable =
+  def originSplit(pid: Long, partition: Int, first: String, second: String): TailraceStateException =
     stateError(
       "TAILRACE_REPLAY_ORIGIN_SPLIT",
       null,
-      "pid" -> pid.toString,
-      "partition" -> partition.toString,
+      "pid" -> pid,
+      "partition" -> partition,
       "places" -> Seq(first, second).filter(_.nonEmpty).mkString(" and ")
     )
 
@@ -44,17 +45,16 @@ object ReplayErrors {
       mark: Long,
       from: String,
       to: String
-  ): Throwable =
+  ): TailraceStateException =
     stateError(
       "TAILRACE_REPLAY_ORIGIN_MOVED",
       null,
-      "pid" -> pid.toString,
-      "partition" -> partition.toString,
-      "offset" -> offset.toString,
-      "mark" -> mark.toString,
+      "pid" -> pid,
+      "partition" -> partition,
+      "offset" -> offset,
+      "mark" -> mark,
       "from" -> from,
       "to" -> to
     )
 
-  def nameExists(name: String): Throwable = refuse("TAILRACE_REPLAY_NAME_EXISTS", "name" -> name)
 }

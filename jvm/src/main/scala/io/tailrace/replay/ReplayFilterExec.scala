@@ -30,7 +30,7 @@ import io.tailrace.driver.PartitionAccumulator
   * @param metadata  one binary column, or producer id, partition and offset
   * @param order     the columns whose order records are judged in; all but the last say which records must meet
   * @param eventTime what origins are forgotten by, or none: the time of the batch
-  * @param flag      the column that says whether a row is a replay, if replays come out too
+  * @param mark      the column `_mark`, if replays come out too
   * @param inOrder   whether records come in that order, so that none need be shuffled
   * @param streaming whether there are marks to begin with and to keep: not in a batch frame
   */
@@ -39,13 +39,13 @@ final case class ReplayFilterExec(
     order: Seq[Attribute],
     eventTime: Option[Attribute],
     settings: ReplaySettings,
-    flag: Option[Attribute],
+    mark: Option[Attribute],
     inOrder: Boolean,
     streaming: Boolean,
     child: SparkPlan
 ) extends UnaryExecNode {
-  override def output: Seq[Attribute] = child.output ++ flag
-  override def producedAttributes: AttributeSet = AttributeSet(flag)
+  override def output: Seq[Attribute] = child.output ++ mark
+  override def producedAttributes: AttributeSet = AttributeSet(mark)
 
   override def requiredChildDistribution: Seq[Distribution] =
     Seq(if (inOrder) UnspecifiedDistribution else ClusteredDistribution(order.init))

@@ -1,13 +1,15 @@
 package io.tailrace.replay
 
-/** How [[Tailrace.filterReplays]] finds replays. Names and meanings are those of the Python package.
+import io.tailrace.common.{Arguments, Policy}
+
+/** How [[io.tailrace.api.Tailrace.filterReplays]] finds replays. Names and meanings are those of the Python package.
   *
   * @param metadata one binary column of `stream_metadata`'s bytes; or three, of a producer id (bigint), a source
   *                 partition (int) and a source offset (bigint)
   * @param order    the columns that records are judged by: which topic and partition they were read from, then the
   *                 offset there
   * @param disorder how far below the greatest offset, in offsets, a record may come and still be told from its replay
-  * @param onReplay "drop" or "divert"
+  * @param onReplay "drop" or "mark"
   * @param name     of the filter in the query's checkpoint
   * @param forgetAfter a duration: an origin without a record for longer than this is forgotten
   * @param eventTime   the timestamp column that says when a record came; none: the time of its batch
@@ -20,4 +22,27 @@ final case class ReplayOptions(
     name: String = "replays",
     forgetAfter: Option[String] = None,
     eventTime: Option[String] = None
-)
+) {
+  import ReplayOptions._
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  private[tailrace] def settings: ReplaySettings = {
+    if (order.size < 2) throw arguments.invalid("order", order.mkString(", "), "two columns or more")
+    eventTime.filter(_ => forgetAfter.isEmpty).foreach { column =>
+      throw arguments.needs("event_time", column, "forget_after, for instance forget_after='30 days'")
+    }
+    ReplaySettings(
+      arguments.name(name),
+      arguments.number("disorder", disorder.toLong, least = 0, MostDisorder).toInt,
+      arguments.choice("on_replay", onReplay, Policy.onReplay) == Policy.Mark,
+      forgetAfter.map(arguments.millis("forget_after", _))
+    )
+  }
+}
+
+object ReplayOptions {
+  private[replay] val arguments = new Arguments("tailrace.filter_replays")
+
+  /** The window of each origin would be more than its marks are worth. */
+  private val MostDisorder = 4096L
+}

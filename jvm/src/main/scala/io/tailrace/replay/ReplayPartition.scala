@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.tailrace.DriverCall
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.{FlaggedRows, StepwiseRows, UnsafeRows}
+import io.tailrace.common.{Mark, MarkedRows, StepwiseRows, UnsafeRows}
 import io.tailrace.driver.PartitionAccumulator
 
 /** What the tasks of a micro-batch need to know.
@@ -82,7 +82,7 @@ private[replay] final class ReplayPartition(
           val row = toUnsafe(rows.next())
           homes.of(row)
           val isReplay = task.isReplay(row)
-          if (settings.divert || !isReplay) mark(row, isReplay) else null
+          if (settings.marksReplays || !isReplay) mark(row, isReplay) else null
         } else {
           end()
           task.end()
@@ -97,7 +97,7 @@ private[replay] final class ReplayPartition(
     counter.add(index -> counts)
     metrics(
       "numOutputRows"
-    ) += counts.passed + counts.unprotected + (if (settings.divert) counts.replays else 0L)
+    ) += counts.passed + counts.unprotected + (if (settings.marksReplays) counts.replays else 0L)
     metrics("replays") += counts.replays
     metrics("unprotected") += counts.unprotected
     metrics("gaps") += counts.gaps
@@ -105,9 +105,9 @@ private[replay] final class ReplayPartition(
   }
 
   private def marker(): (UnsafeRow, Boolean) => InternalRow =
-    if (!settings.divert) (row, _) => row
+    if (!settings.marksReplays) (row, _) => row
     else {
-      val flagged = new FlaggedRows(columns.all)
-      flagged(_, _)
+      val marked = new MarkedRows(columns.all)
+      (row, isReplay) => if (isReplay) marked(row, Mark.Replay) else marked.ordinary(row)
     }
 }

@@ -2,13 +2,13 @@ package io.tailrace.replay
 
 /** @param name          of the filter's directory in the checkpoint
   * @param disorder      how far below the mark, in offsets, a record may come and still be told from its replay
-  * @param divert        replays come out too, marked
+  * @param marksReplays  replays come out too, marked
   * @param forgetAfterMs an origin without a record for longer than this has no mark any more; none: marks are for ever
   */
 final case class ReplaySettings(
     name: String,
     disorder: Int = 0,
-    divert: Boolean = false,
+    marksReplays: Boolean = false,
     forgetAfterMs: Option[Long] = None
 ) {
 
@@ -20,10 +20,4 @@ final case class ReplaySettings(
     forgetAfterMs.fold(Long.MinValue)(after =>
       if (clockMs < Long.MinValue + after) Long.MinValue else clockMs - after
     )
-}
-
-object ReplaySettings {
-
-  /** The column that marks replays. */
-  val FlagColumn = "replay"
 }

@@ -3,11 +3,11 @@ package io.tailrace.sync
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-import io.tailrace.common.StepwiseRows
+import io.tailrace.common.{Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.RowLayout
 
-/** The left rows that are released, each with its right row or with nulls. Where duplicates are diverted, the further right
+/** The left rows that are released, each with its right row or with nulls. Where duplicates come out marked, the further right
   * rows of a left row follow it.
   */
 private[sync] final class DecidedRows(
@@ -20,10 +20,10 @@ private[sync] final class DecidedRows(
 ) extends StepwiseRows[UnsafeRow] {
   // Made with the first row: most tasks of a small batch have none.
   private lazy val writer = newWriter
-  private val diverts = settings.duplicates == Duplicates.Divert
+  private val marks = settings.marksDuplicates
   private val leftRow = new UnsafeRow(columns.left.size)
   private val found = right.found
-  private var isDiverting = false
+  private var isMarking = false
   private var matched = 0L
   private var unmatched = 0L
   private var duplicateLeft = 0L
@@ -31,7 +31,7 @@ private[sync] final class DecidedRows(
   private var tooFar = 0L
 
   override protected def step(): UnsafeRow =
-    if (isDiverting) divert()
+    if (isMarking) markOther()
     else if (released.next()) decide()
     else {
       right.endTaking()
@@ -44,7 +44,7 @@ private[sync] final class DecidedRows(
     val (base, at) = (released.base, released.at)
     leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
     right.take(released)
-    isDiverting = diverts && found.count > 1
+    isMarking = marks && found.count > 1
     if (found.count > 0) {
       matched += 1
       duplicateRight += found.count - 1
@@ -55,13 +55,13 @@ private[sync] final class DecidedRows(
       writer.leftAlone(leftRow, duplicate = false)
     } else {
       duplicateLeft += 1
-      if (settings.duplicates == Duplicates.Drop) null else writer.leftAlone(leftRow, duplicate = diverts)
+      if (settings.onDuplicate == Policy.Drop) null else writer.leftAlone(leftRow, duplicate = marks)
     }
   }
 
-  private def divert(): UnsafeRow = {
-    isDiverting = found.nextOther()
-    if (isDiverting) writer.rightAlone(found.otherBase, found.otherAt, duplicate = true) else null
+  private def markOther(): UnsafeRow = {
+    isMarking = found.nextOther()
+    if (isMarking) writer.rightAlone(found.otherBase, found.otherAt, duplicate = true) else null
   }
 
   private def count(): Unit = {

@@ -2,6 +2,7 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
+import io.tailrace.common.Policy
 import io.tailrace.driver.Silence
 
 /** How far the source partitions of one side have been read, and which of them the side waits for.
@@ -20,7 +21,7 @@ import io.tailrace.driver.Silence
   */
 private[sync] final class SidePartitions(
     tolerance: Long,
-    onStall: OnStall,
+    onStall: Policy,
     silence: Silence,
     liftsFiltered: Boolean
 ) {
@@ -129,7 +130,7 @@ private[sync] final class SidePartitions(
       p.rowMark = silence.mark(p.rowMark, passed, p.heardRow(hasUnread))
       if (p.excluded) {
         if (p.isReading && isInTime(p)) p.excluded = false
-      } else if (onStall == OnStall.Exclude && isSilentTooLong(p, first)) p.excluded = true
+      } else if (onStall == Policy.Exclude && isSilentTooLong(p, first)) p.excluded = true
     }
     liftFiltered()
     follow()

@@ -1,7 +1,7 @@
 package io.tailrace.sync
 
-import io.tailrace.common.Errors
 import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
 /** The errors of synced joins, as [[Errors]] has the others'. */
 object SyncErrors {
@@ -9,7 +9,7 @@ object SyncErrors {
   /** @param time  microseconds
     * @param limit microseconds
     */
-  def future(side: String, partition: String, time: Long, limit: Long): Throwable =
+  def future(side: String, partition: String, time: Long, limit: Long): TailraceStateException =
     stateError(
       "TAILRACE_SYNC_FUTURE",
       null,
@@ -19,17 +19,13 @@ object SyncErrors {
       "limit" -> Errors.instant(limit)
     )
 
-  def maxPendingUnsupported(side: String, source: String): Throwable =
+  def maxPendingUnsupported(side: String, source: String): TailraceAnalysisException =
     refuse("TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED", "side" -> side, "source" -> source)
 
-  def nameExists(name: String): Throwable = refuse("TAILRACE_SYNC_NAME_EXISTS", "name" -> name)
+  def notStreaming(side: String): TailraceAnalysisException =
+    refuse("TAILRACE_SYNC_NOT_STREAMING", "side" -> side)
 
-  def notStreaming(side: String): Throwable = refuse("TAILRACE_SYNC_NOT_STREAMING", "side" -> side)
-
-  def partitionType(argument: String, column: String, dataType: String): Throwable =
-    refuse("TAILRACE_SYNC_PARTITION_TYPE", "argument" -> argument, "column" -> column, "type" -> dataType)
-
-  def partitionMissing(side: String, argument: String, columns: Seq[String]): Throwable =
+  def partitionMissing(side: String, argument: String, columns: Seq[String]): TailraceAnalysisException =
     refuse(
       "TAILRACE_SYNC_PARTITION_MISSING",
       "side" -> side,
@@ -37,20 +33,11 @@ object SyncErrors {
       "columns" -> columns.mkString(", ")
     )
 
-  def nameChanged(name: String, before: Seq[String]): Throwable =
+  def nameChanged(name: String, before: Seq[String]): TailraceStateException =
     stateError("TAILRACE_SYNC_NAME_CHANGED", null, "name" -> name, "before" -> before.mkString(", "))
 
-  def stallAfterMissing(argument: String, onStall: String): Throwable =
-    refuse("TAILRACE_SYNC_STALL_AFTER_MISSING", "argument" -> argument, "onStall" -> onStall)
-
-  def futureLimitMissing(onFuture: String): Throwable =
-    refuse("TAILRACE_SYNC_FUTURE_LIMIT_MISSING", "onFuture" -> onFuture)
-
-  def topicsMerged(name: String, side: String, topics: Seq[String]): Throwable =
+  def topicsMerged(name: String, side: String, topics: Seq[String]): TailraceAnalysisException =
     refuse("TAILRACE_SYNC_TOPICS_MERGED", "name" -> name, "side" -> side, "topics" -> topics.mkString(", "))
-
-  def suffix(column: String, side: String): Throwable =
-    refuse("TAILRACE_SYNC_SUFFIX", "column" -> column, "side" -> side)
 
   /** @param latest   how far the partition has been read, as text; none: nothing of it
     * @param lag      behind the furthest partition of its side, in microseconds
@@ -63,7 +50,7 @@ object SyncErrors {
       latest: Option[String],
       lag: Option[Long],
       silentMs: Long
-  ): Throwable =
+  ): TailraceStateException =
     stateError(
       "TAILRACE_SYNC_STALLED",
       null,

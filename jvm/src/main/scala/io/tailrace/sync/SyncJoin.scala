@@ -11,7 +11,7 @@ import io.tailrace.plan.{Obstacle, StreamJoin, WriteCheck}
 /** `tailrace.sync_join` as the user wrote it, resolved: above a [[SyncProgress]] on each side.
   *
   * @param paired the right columns but the keys, under names and ids of their own
-  * @param added  the flags of duplicates and of rows ahead of the clock, if they are diverted
+  * @param added  the column `_mark`, if duplicates or rows ahead of the clock come out marked
   */
 case class SyncJoin(
     left: LogicalPlan,
@@ -59,7 +59,7 @@ object SyncJoin {
   private object NamesCheck extends WriteCheck {
     override def apply(write: WriteToStreamStatement): Unit = {
       val names = write.inputQuery.collect { case join: SyncJoin => join.settings.name }
-      WriteCheck.unique(names)(SyncErrors.nameExists)
+      WriteCheck.unique("tailrace.sync_join", names)
     }
   }
 

@@ -6,6 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.util.CollectionAccumulator
 
+import io.tailrace.common.Policy
 import io.tailrace.driver.{InputWatermarks, PartitionAccumulator, Silence}
 
 /** The progress of one synced join in one run of a query, on the driver.
@@ -87,7 +88,7 @@ private[sync] final class SyncJoinRun(
 
   override def needsBatch(nowMs: Long): Boolean = synchronized {
     // Who only waits is told once.
-    val acts = SyncSide.values.exists(settings.onStallOf(_) != OnStall.Pause)
+    val acts = SyncSide.values.exists(settings.onStallOf(_) != Policy.Pause)
     (acts || warned.isEmpty) && heldBack.values.exists(_.nonEmpty) &&
     nowMs - endedMs >= partitions.mostSilencePerBatchMs
   }
@@ -156,7 +157,7 @@ private[sync] final class SyncJoinRun(
   private def judgeStalls(): Unit = {
     val stalled = partitions.stalled
     stalled.foreach { case (side, by) =>
-      if (settings.onStallOf(side) == OnStall.Fail) {
+      if (settings.onStallOf(side) == Policy.Fail) {
         throw SyncErrors.stalled(settings.name, side.name, by.partition, by.latestTime, by.lag, by.silentMs)
       }
       if (!warned((side, by.partition, by.condition))) {

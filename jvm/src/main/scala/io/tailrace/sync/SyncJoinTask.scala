@@ -83,7 +83,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
     settings,
     newRight,
     heldRight,
-    new FoundRows(store, memory, keepsAll = settings.duplicates == Duplicates.Divert, bufferBytes),
+    new FoundRows(store, memory, keepsAll = settings.marksDuplicates, bufferBytes),
     new SpareRight(memory, bufferBytes)
   )
 
@@ -156,14 +156,14 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
 
   /** Phases 5 and 6: give the right rows that nobody has joined and that expire, where they are to come out. */
   private def unjoinedInMemory(): Iterator[UnsafeRow] =
-    if (!settings.emitUnmatchedRight) Iterator.empty
+    if (!settings.emitsUnmatchedRight) Iterator.empty
     else
       newRight.rest(expiry, after = false).iterator.map { row =>
         writer.rightAlone(input.right.base(row), input.right.at(row), duplicate = false)
       }
 
   private def unjoinedInState(): Iterator[UnsafeRow] =
-    if (!settings.emitUnmatchedRight) Iterator.empty
+    if (!settings.emitsUnmatchedRight) Iterator.empty
     else heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false))
 
   /** Removes what has expired, and writes what is left of the batch. */

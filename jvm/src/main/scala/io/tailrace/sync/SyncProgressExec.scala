@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
 
-import io.tailrace.common.OnFuture
+import io.tailrace.common.Policy
 import io.tailrace.driver.PartitionAccumulator
 
 /** Notes how far each source partition of a side has been read, and lets all rows pass.
@@ -63,7 +63,7 @@ private[sync] final case class SideTasks(
     lateBefore: Long,
     missedBefore: Long,
     believed: Long,
-    onFuture: OnFuture,
+    onFuture: Policy,
     read: PartitionAccumulator[TaskRead]
 )
 
@@ -101,9 +101,9 @@ private[sync] final class SyncProgressPartition(
   }
 
   private def seeFuture(reading: PartitionReading, time: Long): Unit = begun.onFuture match {
-    case OnFuture.Clamp => reading.seeFuture(Some(begun.believed))
-    case OnFuture.Divert => reading.seeFuture(None)
-    case OnFuture.Fail => throw SyncErrors.future(begun.side.name, reading.name, time, begun.believed)
+    case Policy.Clamp => reading.seeFuture(Some(begun.believed))
+    case Policy.Fail => throw SyncErrors.future(begun.side.name, reading.name, time, begun.believed)
+    case _ => reading.seeFuture(None)
   }
 }
 

@@ -4,11 +4,11 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.connector.catalog.SupportsRead
-import org.apache.spark.sql.types.{ArrayType, BooleanType, MapType, StructType}
+import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 
-import io.tailrace.common.{Errors, OnFuture}
+import io.tailrace.common.{Errors, Mark, TailraceAnalysisException}
 import io.tailrace.join.{JoinColumns, JoinSides}
-import io.tailrace.plan.OwnColumns
+import io.tailrace.plan.{Columns, OwnColumns}
 
 /** Finds the columns of a synced join that the user named, and gives right columns names of their own.
   *
@@ -43,7 +43,7 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
       rightTime,
       settings,
       payload.map(a => SyncJoin.paired(a, names.getOrElse(a.exprId, a.name))),
-      flags(settings, names.values)
+      mark(settings, names.values)
     )
     OwnColumns.renewable(join)
   }
@@ -67,14 +67,16 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
   private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
     val argument = s"${side}_partition"
     val wanted =
-      if (names.nonEmpty) names else SyncResolution.KafkaPartition.filter(sides.has(side, _))
+      if (names.nonEmpty) names else SyncResolution.KafkaPartition.filter(sides.columns(side).has)
     if (names.isEmpty && !wanted.contains("partition"))
       throw SyncErrors.partitionMissing(side, argument, sides.side(side).output.map(_.name))
-    val found = wanted.map(sides.column(side, argument, _))
+    val found = wanted.map(sides.columns(side).find(argument, _))
     found.foreach { a =>
       a.dataType match {
         case _: ArrayType | _: MapType | _: StructType =>
-          throw SyncErrors.partitionType(argument, a.name, a.dataType.sql)
+          throw sides
+            .columns(side)
+            .wrongType(argument, a, "a simple type, as Kafka's `topic` and `partition`")
         case _ =>
       }
     }
@@ -90,25 +92,30 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     val clashing = JoinColumns.payload(sides.right.output, keys).filter(a => isLeft(a.name))
     clashing.map { a =>
       val name = s"${a.name}$suffix"
-      if (isLeft(name)) throw SyncErrors.suffix(name, "left")
-      if (sides.has("right", name)) throw SyncErrors.suffix(name, "right")
+      if (isLeft(name)) throw clash(name, "left")
+      if (sides.columns("right").has(name)) throw clash(name, "right")
       a.exprId -> name
     }.toMap
   }
 
-  /** Columns that mark what is diverted. */
-  private def flags(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
-    Seq(
-      SyncSettings.DuplicateColumn -> (settings.duplicates == Duplicates.Divert),
-      SyncSettings.FutureColumn -> (settings.onFuture == OnFuture.Divert)
-    ).collect { case (column, true) =>
-      val cure = s"Rename `$column` with withColumnRenamed before the join."
-      SyncSide.values.map(_.name).foreach { side =>
-        if (sides.has(side, column)) throw Errors.columnExists(column, side, cure)
+  /** The column that marks duplicates and rows ahead of the clock, if some come out marked. */
+  private def mark(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
+    Option
+      .when(settings.marks) {
+        val cure = Columns.rename(Mark.Column)
+        SyncSide.values.foreach(side => sides.columns(side.name).checkAdded(Mark.Column, cure))
+        renamed.find(sameName(_, Mark.Column)).foreach(name => throw clash(name, "right"))
+        Mark.attribute()
       }
-      if (renamed.exists(sameName(_, column))) throw SyncErrors.suffix(column, "right")
-      AttributeReference(column, BooleanType, nullable = false)()
-    }
+      .toSeq
+
+  private def clash(column: String, side: String): TailraceAnalysisException =
+    Errors.columnExists(
+      SyncOptions.arguments.call,
+      column,
+      s"the $side DataFrame",
+      "Rename it, or choose another `suffix` for right columns that the left side has, too."
+    )
 }
 
 private object SyncResolution {

@@ -17,7 +17,7 @@ import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
   * @param time  what a host's progress is the maximum of: the event time, or the low watermark of a stamp
   * @param eventTime what is late or not
   * @param share the completeness of a stamp, in its units
-  * @param flag  the column that marks rows ahead of the clock, if they come out marked
+  * @param mark  the column `_mark`, if rows ahead of the clock come out marked
   */
 case class HostProgress(
     nodeId: UUID,
@@ -26,7 +26,7 @@ case class HostProgress(
     eventTime: Attribute,
     share: Option[Attribute],
     settings: ProgressSettings,
-    flag: Option[Attribute],
+    mark: Option[Attribute],
     child: LogicalPlan
 ) extends UnaryNode
     with TailraceNode
@@ -37,9 +37,9 @@ case class HostProgress(
   override def refusedInRecursion: Option[Obstacle] = Some(Obstacle.Watermark)
   override def writeChecks: Seq[WriteCheck] = Seq(HostProgress.NamesCheck)
 
-  override def output: Seq[Attribute] = child.output ++ flag
+  override def output: Seq[Attribute] = child.output ++ mark
 
-  override def producedAttributes: AttributeSet = AttributeSet(flag)
+  override def producedAttributes: AttributeSet = AttributeSet(mark)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): HostProgress = copy(child = newChild)
 }
@@ -54,7 +54,7 @@ object HostProgress {
       // A frame that is used twice is one source.
       val sources =
         write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings }.distinctBy(_._1)
-      WriteCheck.unique(sources.map(_._2.name))(WatermarkErrors.nameExists)
+      WriteCheck.unique("tailrace.accurate_watermark", sources.map(_._2.name))
       val reporting = sources.flatMap(_._2.server)
       reporting.zipWithIndex.foreach { case (one, i) =>
         if (reporting.take(i).exists(other => other.isBeside(one) && other.operator == one.operator))
@@ -78,7 +78,7 @@ final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
     case p: HostProgress =>
       new HostProgressExec(p.settings.name, Seq(p.host, p.time, p.eventTime) ++ p.share, planLater(p.child))(
         p.settings,
-        p.flag
+        p.mark
       ) :: Nil
     case _ => Nil
   }

@@ -4,13 +4,14 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral, JavaCode}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, JavaCode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CodegenSupport, CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.tailrace.StreamingBatch
-import org.apache.spark.sql.types.BooleanType
+import org.apache.spark.sql.types.StringType
 
+import io.tailrace.common.Mark
 import io.tailrace.driver.TellsDriver
 
 /** Notes for each host how far its log has been read, and lets all rows pass.
@@ -27,7 +28,7 @@ import io.tailrace.driver.TellsDriver
 final class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
     // Spark sends nodes to executors along with others', and a roster may be long.
     @transient val settings: ProgressSettings,
-    val flag: Option[Attribute]
+    val mark: Option[Attribute]
 ) extends CollectMetricsExec(name, columns, child)
     with CodegenSupport
     with TellsDriver {
@@ -36,8 +37,8 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
   private def eventTime: NamedExpression = columns(2)
   private def share: Option[NamedExpression] = columns.lift(3)
 
-  override def output: Seq[Attribute] = child.output ++ flag
-  override def producedAttributes: AttributeSet = AttributeSet(flag)
+  override def output: Seq[Attribute] = child.output ++ mark
+  override def producedAttributes: AttributeSet = AttributeSet(mark)
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override def nodeName: String = "HostProgress"
@@ -70,7 +71,7 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
     val rows = child.execute()
     noteTasks(rows.getNumPartitions)
     val in = ProgressColumns(at(host), at(time), at(eventTime), share.map(at))
-    rows.mapPartitionsWithIndex(new HostProgressPartition(begin(), in, child.output, flag.isDefined))
+    rows.mapPartitionsWithIndex(new HostProgressPartition(begin(), in, child.output, mark.isDefined))
   }
 
   private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
@@ -111,18 +112,28 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
         s"boolean $isFuture = !${value(time).isNull} && " +
           s"$task.read(${or(host, "null")}, ${value(time).value});"
     }
-    val marked = flag.map(_ => ExprCode(FalseLiteral, JavaCode.variable(isFuture, BooleanType)))
+    val (declared, marked) = mark.fold(("", Option.empty[ExprCode]))(_ => markCode(ctx, isFuture))
     s"""
        |$task.pass(${value(eventTime).isNull}, ${value(eventTime).value});
        |$noted
+       |$declared
        |${consume(ctx, input ++ marked)}
      """.stripMargin
   }
 
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, flag)
+  /** The column `_mark`: its declaration, and its name and null flag. */
+  private def markCode(ctx: CodegenContext, isFuture: String): (String, Option[ExprCode]) = {
+    val (isOrdinary, mark) = (ctx.freshName("isOrdinary"), ctx.freshName("mark"))
+    val reason = ctx.addReferenceObj("futureMark", Mark.Future.text)
+    val declared =
+      s"boolean $isOrdinary = !$isFuture; UTF8String $mark = $isOrdinary ? null : $reason;"
+    declared -> Some(ExprCode(JavaCode.isNullVariable(isOrdinary), JavaCode.variable(mark, StringType)))
+  }
+
+  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, mark)
   override def canEqual(other: Any): Boolean = other.isInstanceOf[HostProgressExec]
   override def equals(other: Any): Boolean = super.equals(other)
   override def hashCode: Int = super.hashCode
   override protected def withNewChildInternal(newChild: SparkPlan): CollectMetricsExec =
-    new HostProgressExec(name, columns, newChild)(settings, flag)
+    new HostProgressExec(name, columns, newChild)(settings, mark)
 }

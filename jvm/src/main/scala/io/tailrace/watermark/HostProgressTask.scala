@@ -6,16 +6,16 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.tailrace.common.{Errors, FlaggedRows, OnFuture, UnsafeRows}
+import io.tailrace.common.{Mark, MarkedRows, Policy, UnsafeRows}
 import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
 
 /** @param limit  the furthest event time that is believed, in microseconds */
-private[watermark] final case class FutureRule(limit: Long, action: OnFuture)
+private[watermark] final case class FutureRule(limit: Long, action: Policy)
 
 private[watermark] object FutureRule {
   def apply(settings: ProgressSettings, clockMs: Long): FutureRule =
     FutureRule(
-      OnFuture.believedThrough(settings.futureLimitMicros, clockMs),
+      Policy.believedThrough(settings.futureLimitMicros, clockMs),
       settings.onFuture
     )
 }
@@ -89,9 +89,10 @@ private[watermark] final class HostProgressTask(future: FutureRule, lateThrough:
   private def readFuture(host: UTF8String, time: Long): Boolean = {
     if (host != null) {
       future.action match {
-        case OnFuture.Clamp => maxima.see(host, future.limit)
-        case OnFuture.Divert =>
-        case OnFuture.Fail => throw Errors.watermarkFuture(host.toString, time, future.limit)
+        case Policy.Clamp => maxima.see(host, future.limit)
+        case Policy.Fail => throw WatermarkErrors.future(host.toString, time, future.limit)
+        // It comes out marked, and doesn't move its host.
+        case _ =>
       }
       maxima.seeFuture(host)
     }
@@ -122,13 +123,13 @@ private[watermark] final case class ProgressColumns(host: Int, time: Int, eventT
 
 /** One task without generated code. A function by inheritance: Spark need not look for closures in it.
   *
-  * @param flagged whether a column says which rows are ahead of the clock
+  * @param marks whether the column `_mark` says which rows are ahead of the clock
   */
 private[watermark] final class HostProgressPartition(
     tasks: HostProgressTasks,
     in: ProgressColumns,
     columns: Seq[Attribute],
-    flagged: Boolean
+    marks: Boolean
 ) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
@@ -150,10 +151,10 @@ private[watermark] final class HostProgressPartition(
   }
 
   private def marker(): (InternalRow, Boolean) => InternalRow =
-    if (!flagged) (row, _) => row
+    if (!marks) (row, _) => row
     else {
       val toUnsafe = new UnsafeRows(columns)
-      val rows = new FlaggedRows(columns)
-      (row, isFuture) => rows(toUnsafe(row), isFuture)
+      val marked = new MarkedRows(columns)
+      (row, isFuture) => if (isFuture) marked(toUnsafe(row), Mark.Future) else marked.ordinary(toUnsafe(row))
     }
 }

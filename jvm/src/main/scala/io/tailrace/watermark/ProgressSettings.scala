@@ -1,6 +1,6 @@
 package io.tailrace.watermark
 
-import io.tailrace.common.OnFuture
+import io.tailrace.common.Policy
 
 /** How one source's low watermark is made.
   *
@@ -19,7 +19,7 @@ final case class ProgressSettings(
     roster: Option[Seq[String]],
     idleAfterMs: Option[Long],
     futureLimitMicros: Option[Long],
-    onFuture: OnFuture,
+    onFuture: Policy,
     server: Option[ServerSettings],
     isStamped: Boolean = false
 ) {
@@ -27,12 +27,6 @@ final case class ProgressSettings(
   /** Of the roster, by its content: the same hosts in another order are the same roster. */
   lazy val rosterVersion: String =
     WireName.digest(roster.getOrElse(Nil).map(WireName.encode).sorted.mkString("\n"))
-}
-
-object ProgressSettings {
-
-  /** The column that marks rows ahead of the clock. */
-  val FlagColumn = "future"
 }
 
 /** Where a watermark server is, and who reports to it.

@@ -2,10 +2,11 @@ package io.tailrace.watermark
 
 import java.net.{URI, URISyntaxException}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.Arguments
 
-/** A watermark server as options name it. */
+/** A watermark server as the options of a call name it. */
 private[tailrace] final case class ServerOptions(
+    arguments: Arguments,
     server: Option[String],
     app: Option[String],
     operator: String,
@@ -17,21 +18,23 @@ private[tailrace] final case class ServerOptions(
     // Who gives one of these takes it that the query reports.
     if (server.isEmpty)
       Seq("app" -> app, "token" -> token).foreach { case (argument, value) =>
-        if (value.isDefined) throw WatermarkErrors.serverMissing(argument)
+        if (value.isDefined) throw arguments.needs(argument, "set", ServerOptions.Needed)
       }
     server.map(settingsAt)
   }
 
   private def settingsAt(url: String): ServerSettings = {
     checkAddress(url)
-    val application = app.getOrElse(throw WatermarkErrors.appMissing())
+    val application = app.getOrElse(
+      throw arguments.needs("server", url, "app, a name that all queries of the application give")
+    )
     // It is a part of the address, where servers take an encoded slash for a slash.
     if (!WireName.isName(application) || application.contains('/'))
-      throw Errors.watermarkOptionInvalid("app", application, "1 to 200 characters, no / among them")
-    ServerOptions.checkName("operator", operator)
+      throw arguments.invalid("app", application, "1 to 200 characters, no / among them")
+    ServerOptions.checkName(arguments, "operator", operator)
     // It isn't shown, and would be by the HTTP client that refuses it.
     if (token.exists(t => !t.matches("[!-~]([ -~]*[!-~])?")))
-      throw Errors.watermarkOptionInvalid(
+      throw arguments.invalid(
         "token",
         "not shown here",
         "printable ASCII without spaces around it"
@@ -47,16 +50,19 @@ private[tailrace] final case class ServerOptions(
     val isAddress = Seq("http", "https").contains(parsed.getScheme) && parsed.getHost != null &&
       parsed.getUserInfo == null && Seq("", "/").contains(parsed.getRawPath) && parsed.getRawQuery == null &&
       parsed.getRawFragment == null && (parsed.getPort == -1 || parsed.getPort > 0 && parsed.getPort < 65536)
-    if (!isAddress) throw Errors.watermarkOptionInvalid("server", shown, "http://host:port")
+    if (!isAddress) throw arguments.invalid("server", shown, "http://host:port")
   }
 }
 
 private[tailrace] object ServerOptions {
 
+  /** What `app`, `token` and `upstreams` need. */
+  val Needed = "server, for instance server='http://host:port'"
+
   /** A server refuses a report with another name as a whole, again and again. */
-  def checkName(argument: String, name: String): Unit =
+  def checkName(arguments: Arguments, argument: String, name: String): Unit =
     if (!WireName.isName(name)) {
       val allowed = s"1 to ${WireName.Longest} characters without control characters"
-      throw Errors.watermarkOptionInvalid(argument, name, allowed)
+      throw arguments.invalid(argument, name, allowed)
     }
 }

@@ -5,7 +5,8 @@ import org.apache.spark.sql.functions.{call_function, col, concat, lit, replace}
 import org.apache.spark.sql.types.BinaryType
 import org.apache.spark.sql.{Column, DataFrame}
 
-import io.tailrace.common.{Errors, JoinedNames}
+import io.tailrace.common.JoinedNames
+import io.tailrace.plan.Columns
 
 /** What is made of a record's stamp for as long as its watermark is noted. */
 private[tailrace] object StampColumns {
@@ -18,17 +19,12 @@ private[tailrace] object StampColumns {
       plan: LogicalPlan,
       stamp: String,
       partition: Seq[String],
-      same: (String, String) => Boolean
+      sameName: (String, String) => Boolean
   ): Unit = {
-    if (partition.isEmpty)
-      throw Errors.watermarkOptionInvalid("partition", "empty", "one column or more")
-    (partition.map("partition" -> _) :+ ("stamp" -> stamp)).foreach { case (argument, name) =>
-      val found = plan.output.filter(a => same(a.name, name))
-      if (found.size != 1) throw Errors.watermarkColumn(argument, name, found.size, plan.output.map(_.name))
-      if (argument == "stamp" && found.head.dataType != BinaryType) {
-        throw Errors.watermarkColumnType(argument, name, found.head.dataType.sql, BinaryType.sql)
-      }
-    }
+    if (partition.isEmpty) throw WatermarkOptions.stamped.invalid("partition", "empty", "one column or more")
+    val columns = new Columns(WatermarkOptions.stamped, plan.output, sameName)
+    partition.foreach(columns.find("partition", _))
+    columns.find("stamp", stamp, BinaryType): Unit
   }
 
   /** Values joined by "-", and no two partitions by one name: but for the first value, which topics have to themselves, "-"

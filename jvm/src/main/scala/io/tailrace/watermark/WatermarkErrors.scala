@@ -1,6 +1,7 @@
 package io.tailrace.watermark
 
 import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
 /** The errors of watermarks that run, of what they keep, and of what a server says, as [[Errors]] has the others'. */
 object WatermarkErrors {
@@ -8,16 +9,16 @@ object WatermarkErrors {
   /** @param directory or the file of it that is missing
     * @param batch     that needs it
     */
-  def progressMissing(directory: String, batch: Long): Throwable =
+  def progressMissing(directory: String, batch: Long): TailraceStateException =
     stateError(
       "TAILRACE_WATERMARK_PROGRESS_MISSING",
       null,
       "directory" -> directory,
-      "batch" -> batch.toString
+      "batch" -> batch
     )
 
   /** @param detail the server's words: who the other reporter is, and what both read */
-  def reporterConflict(server: String, app: String, detail: String): Throwable =
+  def reporterConflict(server: String, app: String, detail: String): TailraceStateException =
     stateError(
       "TAILRACE_WATERMARK_REPORTER_CONFLICT",
       null,
@@ -26,51 +27,23 @@ object WatermarkErrors {
       "detail" -> detail
     )
 
-  def runReplaced(server: String, app: String, detail: String): Throwable =
+  def runReplaced(server: String, app: String, detail: String): TailraceStateException =
     stateError("TAILRACE_WATERMARK_RUN_REPLACED", null, "server" -> server, "app" -> app, "detail" -> detail)
 
-  def operatorExists(operator: String, app: String): Throwable =
+  def operatorExists(operator: String, app: String): TailraceAnalysisException =
     refuse("TAILRACE_WATERMARK_OPERATOR_EXISTS", "operator" -> operator, "app" -> app)
 
-  def appMissing(): Throwable = refuse("TAILRACE_WATERMARK_APP_MISSING")
+  def stampSource(): TailraceAnalysisException = refuse("TAILRACE_WATERMARK_STAMP_SOURCE")
 
-  /** @param argument that is of a server alone */
-  def serverMissing(argument: String): Throwable =
-    refuse("TAILRACE_WATERMARK_SERVER_MISSING", "argument" -> argument)
-
-  def futureLimitMissing(onFuture: String): Throwable =
-    refuse("TAILRACE_WATERMARK_FUTURE_LIMIT_MISSING", "onFuture" -> onFuture)
-
-  /** @param names of the accurate watermarks that don't report there */
-  def windowsServer(server: String, app: String, names: Seq[String]): Throwable =
-    refuse(
-      "TAILRACE_WATERMARK_WINDOWS_SERVER",
-      "server" -> server,
-      "app" -> app,
-      "names" -> names.mkString(", ")
-    )
-
-  /** @param other the column that does have a watermark, if one has */
-  def windowsWatermarkMissing(column: String, other: Option[String]): Throwable =
-    refuse(
-      "TAILRACE_WATERMARK_WINDOWS_WATERMARK_MISSING",
-      "column" -> column,
-      "other" -> other.fold("")(c => s" (its watermark is on `$c`)")
-    )
-
-  /** @param newest batch that has landed there */
-  def windowsLeft(path: String, batch: Long, newest: Long): Throwable =
+  /** @param time  of the row, in microseconds
+    * @param limit the furthest time that would have been let pass
+    */
+  def future(host: String, time: Long, limit: Long): TailraceStateException =
     stateError(
-      "TAILRACE_WATERMARK_WINDOWS_LEFT",
+      "TAILRACE_WATERMARK_FUTURE",
       null,
-      "path" -> path,
-      "batch" -> batch.toString,
-      "newest" -> newest.toString
+      "host" -> host,
+      "time" -> Errors.instant(time),
+      "limit" -> Errors.instant(limit)
     )
-
-  def nameExists(name: String): Throwable = refuse("TAILRACE_WATERMARK_NAME_EXISTS", "name" -> name)
-
-  /** @param sink that the query would write to */
-  def windowsSink(folder: String, sink: String): Throwable =
-    refuse("TAILRACE_WATERMARK_WINDOWS_SINK", "folder" -> folder, "sink" -> sink)
 }

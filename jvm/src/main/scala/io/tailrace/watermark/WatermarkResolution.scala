@@ -2,37 +2,39 @@ package io.tailrace.watermark
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.common.{Errors, OnFuture}
-import io.tailrace.plan.OwnColumns
+import io.tailrace.common.{Arguments, Mark, Policy}
+import io.tailrace.plan.{Columns, OwnColumns}
 
 /** Finds the columns that the user named and checks all that can be checked before a query runs.
   *
   * @param sameName the session's rule for names
   */
-private[tailrace] final class WatermarkResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
+private[tailrace] final class WatermarkResolution(
+    arguments: Arguments,
+    child: LogicalPlan,
+    sameName: (String, String) => Boolean
+) {
+  private val columns = new Columns(arguments, child.output, sameName)
 
   /** On a batch frame there is no watermark: it comes back as it is, as from Spark's `withWatermark`. */
   def resolve(eventTime: String, host: String, options: WatermarkOptions): LogicalPlan = {
-    val settings = options.settings
+    val settings = options.settings(arguments)
     val time = timeColumn(eventTime)
-    val hosts = column("host", host)
-    if (hosts.dataType != StringType) {
-      throw Errors.watermarkColumnType("host", hosts.name, hosts.dataType.sql, "STRING")
-    }
-    val flag = flagColumn(settings)
+    val hosts = columns.find("host", host, StringType)
+    val mark = markColumn(settings)
     if (child.isStreaming)
-      watermark(settings, time, HostProgress(UUID.randomUUID, hosts, time, time, None, settings, flag, child))
-    else unmarked(flag)
+      watermark(settings, time, HostProgress(UUID.randomUUID, hosts, time, time, None, settings, mark, child))
+    else unmarked(mark)
   }
 
-  private def unmarked(flag: Option[Attribute]): LogicalPlan =
-    if (flag.isEmpty) child
-    else Project(child.output :+ Alias(Literal(false), ProgressSettings.FlagColumn)(), child)
+  private def unmarked(mark: Option[Attribute]): LogicalPlan =
+    if (mark.isEmpty) child
+    else Project(child.output :+ Alias(Mark.None, Mark.Column)(), child)
 
   /** The watermark of a stream whose records are stamped: of columns that are of the right types.
     *
@@ -47,20 +49,20 @@ private[tailrace] final class WatermarkResolution(child: LogicalPlan, sameName: 
       share: String,
       options: WatermarkOptions
   ): LogicalPlan = {
-    val settings = options.settings.copy(isStamped = true)
+    val settings = options.settings(arguments).copy(isStamped = true)
     val time = timeColumn(eventTime)
-    val flag = flagColumn(settings)
+    val mark = markColumn(settings)
     val progress = HostProgress(
       UUID.randomUUID,
-      column("partition", partition),
-      column("stamp", stamp),
+      columns.find("partition", partition),
+      columns.find("stamp", stamp),
       time,
-      Some(column("stamp", share)),
+      Some(columns.find("stamp", share)),
       settings,
-      flag,
+      mark,
       child
     )
-    if (child.isStreaming) watermark(settings, time, progress) else unmarked(flag)
+    if (child.isStreaming) watermark(settings, time, progress) else unmarked(mark)
   }
 
   private def watermark(settings: ProgressSettings, time: Attribute, progress: HostProgress): LogicalPlan =
@@ -72,26 +74,18 @@ private[tailrace] final class WatermarkResolution(child: LogicalPlan, sameName: 
     )
 
   private def timeColumn(name: String): Attribute = {
-    val found = column("event_time", name)
+    val found = columns.find("event_time", name)
     found.dataType match {
       case TimestampType => found
       // Spark has no watermarks on them.
       case TimestampNTZType if !child.isStreaming => found
-      case other => throw Errors.watermarkColumnType("event_time", found.name, other.sql, "TIMESTAMP")
+      case _ => throw columns.wrongType("event_time", found, TimestampType.sql)
     }
   }
 
-  private def flagColumn(settings: ProgressSettings): Option[Attribute] =
-    if (settings.futureLimitMicros.isEmpty || settings.onFuture != OnFuture.Divert) None
-    else {
-      val name = ProgressSettings.FlagColumn
-      if (child.output.exists(a => sameName(a.name, name))) throw Errors.watermarkColumnExists(name)
-      Some(AttributeReference(name, BooleanType, nullable = false)())
-    }
-
-  private def column(argument: String, name: String): Attribute =
-    child.output.filter(a => sameName(a.name, name)) match {
-      case Seq(one) => one
-      case found => throw Errors.watermarkColumn(argument, name, found.size, child.output.map(_.name))
+  private def markColumn(settings: ProgressSettings): Option[Attribute] =
+    Option.when(settings.futureLimitMicros.nonEmpty && settings.onFuture == Policy.Mark) {
+      columns.checkAdded(Mark.Column, Columns.rename(Mark.Column))
+      Mark.attribute()
     }
 }

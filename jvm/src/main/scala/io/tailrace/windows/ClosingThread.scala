@@ -39,13 +39,13 @@ private[windows] final class ClosingThread(
       // The next batch asks again, before its rows land, and ends the query with it, if it lasts.
       case e: TailraceStateException =>
         logWarning(
-          s"TAILRACE_WATERMARK_WINDOWS_NOT_CLOSED: closing windows of $path is refused; no window closes before the " +
+          s"TAILRACE_WINDOWS_NOT_CLOSED: closing windows of $path is refused; no window closes before the " +
             "next micro-batch, which asks again",
           e
         )
       case NonFatal(e) =>
         logWarning(
-          s"TAILRACE_WATERMARK_WINDOWS_NOT_CLOSED: closing windows of $path has failed, and is tried again in a second",
+          s"TAILRACE_WINDOWS_NOT_CLOSED: closing windows of $path has failed, and is tried again in a second",
           e
         )
     }

@@ -7,7 +7,6 @@ import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 import io.tailrace.plan.{TailraceNode, WriteCheck}
-import io.tailrace.watermark.WatermarkErrors
 
 /** `tailrace.write_windows`, resolved: what its sink writes.
   *
@@ -37,7 +36,7 @@ object LandWindows {
             case old: Sink => old.toString // it has no name
             case table => table.name
           }
-          throw WatermarkErrors.windowsSink(folder, sink)
+          throw WindowErrors.sink(folder, sink)
         }
       }
   }

@@ -9,7 +9,6 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
 import io.tailrace.common.{Durations, Errors}
-import io.tailrace.watermark.WatermarkErrors
 
 /** A file that a task has written.
   *
@@ -98,7 +97,7 @@ final class LandingFolder private[windows] (
     if (!folder.hasWindowsOf(wanted)) {
       def told(f: FolderFile) =
         s"windows of ${Durations.text(f.width)} from ${Durations.text(f.offset)} on, named ${f.into}"
-      throw Errors.windowsFolder(path.toString, s"it has ${told(folder)}, and not ${told(wanted)}")
+      throw WindowErrors.folder(path.toString, s"it has ${told(folder)}, and not ${told(wanted)}")
     }
   }
 
@@ -110,7 +109,7 @@ final class LandingFolder private[windows] (
     owner match {
       case Some(folder) if folder.queryId == queryId =>
       case Some(folder) =>
-        throw Errors.windowsFolder(
+        throw WindowErrors.folder(
           path.toString,
           s"the query ${folder.queryId} writes it, and this one is $queryId"
         )
@@ -119,7 +118,7 @@ final class LandingFolder private[windows] (
       // Windows would be complete here that have rows elsewhere, and never be complete there.
       case None if batch > 0 =>
         val reason = s"the micro-batches of this query before $batch have landed elsewhere"
-        throw Errors.windowsFolder(path.toString, reason)
+        throw WindowErrors.folder(path.toString, reason)
       case None =>
         val folder = settingsOf(queryId, Some(batch))
         log.begin(folder)
@@ -135,7 +134,7 @@ final class LandingFolder private[windows] (
     checkNewest(batch)
     newest.filter(_.batch >= batch).map { known =>
       if (known.batch != batch || known.offsets != offsets)
-        throw Errors.windowsRolledBack(path.toString, batch, known.batch)
+        throw WindowErrors.rolledBack(path.toString, batch, known.batch)
       checkInPlace(known)
       known
     }
@@ -149,7 +148,7 @@ final class LandingFolder private[windows] (
       val to = new Path(path, file.to)
       if (!isInPlace(to, file.length)) {
         val from = new Path(stagingOf(batch), file.from)
-        throw Errors.windowsFileMissing(from.toString, to.toString, batch.batch)
+        throw WindowErrors.fileMissing(from.toString, to.toString, batch.batch)
       }
     }
 
@@ -158,7 +157,7 @@ final class LandingFolder private[windows] (
     val left = newest.fold(owner.flatMap(_.since))(file => file.closings.map(_ => file.batch + 1))
     if (left.exists(_ < batch)) {
       // A batch's file is deleted when the next one's is there: with an older one the newest was never here.
-      newest.foreach(last => throw WatermarkErrors.windowsLeft(path.toString, batch, last.batch))
+      newest.foreach(last => throw WindowErrors.left(path.toString, batch, last.batch))
       throw Errors.stateFileMissing(paths.batch(batch - 1).toString, batch, null)
     }
   }
@@ -228,7 +227,7 @@ final class LandingFolder private[windows] (
         }
         val moved = length.isDefined && fileSystem.rename(from, to)
         if (!moved && !isInPlace(to, file.length))
-          throw Errors.windowsFileMissing(from.toString, to.toString, batch.batch)
+          throw WindowErrors.fileMissing(from.toString, to.toString, batch.batch)
       }
     }
     fileSystem.delete(stagingOf(batch), true)
@@ -303,7 +302,7 @@ final class LandingFolder private[windows] (
   def state: OpenWindows = lock.synchronized(windows)
 
   private def owned[T](body: => T): T = lock.synchronized {
-    if (!lock.isOwnedBy(this)) throw Errors.windowsTwoWriters(path.toString, null)
+    if (!lock.isOwnedBy(this)) throw WindowErrors.twoWriters(path.toString, null)
     body
   }
 }

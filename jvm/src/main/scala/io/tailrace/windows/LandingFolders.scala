@@ -5,8 +5,6 @@ import java.util.concurrent.ConcurrentHashMap
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import io.tailrace.common.Errors
-
 /** The folders that queries of this JVM write, each of them by one query at a time. */
 object LandingFolders {
 
@@ -42,7 +40,7 @@ object LandingFolders {
   ): LandingFolder = {
     val of = slot(path)
     of.synchronized {
-      if (of.isBusy) throw Errors.windowsFolder(path.toString, "a query that runs in this session writes it")
+      if (of.isBusy) throw WindowErrors.folder(path.toString, "a query that runs in this session writes it")
       val folder = new LandingFolder(path, settings, hadoopConf, of)
       folder.open()
       of.take(folder, isRunning)

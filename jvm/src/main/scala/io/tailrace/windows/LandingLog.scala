@@ -8,7 +8,6 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 
 import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
-import io.tailrace.common.Errors
 
 /** The files below `_tailrace` that say what has happened in a folder: each appears whole or not at all, and of two
   * writers of one name only one gets it.
@@ -69,7 +68,7 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   private def create(path: Path, content: AnyRef): Unit =
     try DurableFile.create(files, path)(_.write(LandingFile.encode(content, path.getName)))
-    catch { case e: FileAlreadyExistsException => throw Errors.windowsTwoWriters(path.toString, e) }
+    catch { case e: FileAlreadyExistsException => throw WindowErrors.twoWriters(path.toString, e) }
 
   private def names(directory: Path): Seq[String] = DurableFile.names(files, directory)
 

@@ -5,7 +5,6 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.fs.Path
 
-import io.tailrace.common.Errors
 import io.tailrace.watermark.{Completeness, ProgressSettings, ServerSettings}
 
 /** How windows land.
@@ -63,7 +62,7 @@ object LandingSettings {
     parameters
       .get(Key)
       .flatMap(key => Option(kept.get(key)))
-      .getOrElse(throw Errors.watermarkOptionInvalid("format", "used by itself", "made by write_windows"))
+      .getOrElse(throw WindowOptions.arguments.invalid("format", "used by itself", "made by write_windows"))
 }
 
 /** Where everything is below the folder. Readers of tables pass over what begins with an underscore. */

@@ -1,9 +1,9 @@
 package io.tailrace.windows
 
-import io.tailrace.common.{Durations, Errors}
-import io.tailrace.watermark.{ProgressSettings, ServerOptions, ServerSettings, WatermarkErrors}
+import io.tailrace.common.Arguments
+import io.tailrace.watermark.{ProgressSettings, ServerOptions, ServerSettings}
 
-/** How [[Tailrace.writeWindows]] lands rows. Names and meanings are those of the Python package.
+/** How [[io.tailrace.api.Tailrace.writeWindows]] lands rows. Names and meanings are those of the Python package.
   *
   * @param window    how long a window is; a duration
   * @param offset    how far after 1970-01-01 UTC one starts; a duration shorter than a window
@@ -33,41 +33,39 @@ final case class WindowOptions(
     * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
     */
   private[tailrace] def settings(path: String, sources: Seq[ProgressSettings]): LandingSettings = {
-    val width = Durations
-      .read(window)
-      .filter(_ > 0)
-      .getOrElse(throw Errors.watermarkOptionInvalid("window", window, "a duration such as 1 hour"))
-    val from = Durations
-      .read(offset)
-      .filter(o => o >= 0 && o < width)
-      .getOrElse(
-        throw Errors.watermarkOptionInvalid("offset", offset, "a duration that is shorter than a window")
-      )
-    if (!into.matches("[A-Za-z][A-Za-z0-9_]{0,99}"))
-      throw Errors.watermarkOptionInvalid("into", into, "a letter, then letters, digits and _")
-    if (missing < 0 || missing > MostMissing)
-      throw Errors.watermarkOptionInvalid("missing", missing.toString, s"a number from 0 to $MostMissing")
-    if (server.isEmpty && upstreams.isDefined) throw WatermarkErrors.serverMissing("upstreams")
-    val sink = ServerOptions(server, app, operator, token).settings.map(sinkServer(_, sources))
+    val width = arguments.duration("window", window, least = 1)
+    val from = arguments.duration("offset", offset)
+    if (from >= width) throw arguments.invalid("offset", offset, "a duration that is shorter than a window")
+    arguments.matching(
+      "into",
+      into,
+      "[A-Za-z][A-Za-z0-9_]{0,99}",
+      "a letter, then up to 99 letters, digits and _"
+    )
+    arguments.number("missing", missing.toLong, least = 0, MostMissing)
+    if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
+    val sink = ServerOptions(arguments, server, app, operator, token).settings.map(sinkServer(_, sources))
     LandingSettings(path, Windows(width, from), into, missing, sources, sink)
   }
 
   private def sinkServer(settings: ServerSettings, sources: Seq[ProgressSettings]): SinkServer = {
     val own = sources.flatMap(_.server.filter(settings.isBeside)).map(_.operator).distinct
     val named = upstreams.getOrElse(own)
-    named.foreach(ServerOptions.checkName("upstreams", _))
+    named.foreach(ServerOptions.checkName(arguments, "upstreams", _))
     if (upstreams.exists(_.isEmpty))
-      throw Errors.watermarkOptionInvalid("upstreams", "empty", "one operator at the server or more")
+      throw arguments.invalid("upstreams", "empty", "one operator at the server or more")
     val others = sources.filterNot(_.server.exists(settings.isBeside))
     if (upstreams.isEmpty && others.nonEmpty)
-      throw WatermarkErrors.windowsServer(settings.url, settings.app, others.map(_.name))
+      throw WindowErrors.server(settings.url, settings.app, others.map(_.name))
     val all = others.isEmpty
     if (named.contains(operator))
-      throw Errors.watermarkOptionInvalid("operator", operator, "a name that no operator upstream has")
+      throw arguments.invalid("operator", operator, "a name that no operator upstream has")
     SinkServer(settings, named, ofSources = all && named.toSet == own.toSet, isGiven = upstreams.isDefined)
   }
 }
 
 object WindowOptions {
-  private val MostMissing = 1000
+  private[windows] val arguments = new Arguments("tailrace.write_windows")
+
+  private val MostMissing = 1000L
 }

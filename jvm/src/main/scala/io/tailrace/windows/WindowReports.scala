@@ -14,8 +14,6 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.Errors
-
 /** The reports of a folder as a table: those in the `_SUCCESS` of its windows, and the rows that are in `_late`. */
 object WindowReports {
   private val Share = DecimalType(19, 18)
@@ -44,13 +42,13 @@ object WindowReports {
   private val names = Schema.fieldNames.toSeq
   private val Key = Seq("window_start", "window_end")
 
-  /** @throws io.tailrace.common.TailraceAnalysisException TAILRACE_WATERMARK_WINDOWS_NOT_FOUND */
+  /** @throws io.tailrace.common.TailraceAnalysisException TAILRACE_WINDOWS_NOT_FOUND */
   def read(session: SparkSession, folder: String): DataFrame = {
     val hadoopConf = session.sessionState.newHadoopConf()
     val named = new Path(folder)
     val path = named.getFileSystem(hadoopConf).makeQualified(named)
     val settings = new LandingLog(new LandingPaths(path, ""), hadoopConf).folder
-      .getOrElse(throw Errors.windowsNotFound(path.toString))
+      .getOrElse(throw WindowErrors.notFound(path.toString))
     val closed = reports(session, path, settings, new SerializableConfiguration(hadoopConf))
     closed
       .join(late(session, path, settings), Key, "full_outer")

@@ -12,9 +12,9 @@ import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace.{FileJob, SparkPlans, StreamingBatch, StreamingSinks}
 import org.apache.spark.sql.{DataFrame, SQLContext}
 
-import io.tailrace.common.Errors
 import io.tailrace.driver.ReportingSink
-import io.tailrace.watermark.{Reporter, Reporters, WatermarkErrors}
+import io.tailrace.plan.Columns
+import io.tailrace.watermark.{Reporter, Reporters}
 
 /** Makes the sink of `tailrace.write_windows`: the format that its writer names. */
 final class WindowSinkProvider extends StreamSinkProvider {
@@ -26,12 +26,12 @@ final class WindowSinkProvider extends StreamSinkProvider {
   ): Sink = {
     val settings = LandingSettings.of(parameters)
     if (!SparkPlans.isAppend(outputMode))
-      throw Errors.watermarkOptionInvalid("outputMode", outputMode.toString, "append")
+      throw WindowOptions.arguments.invalid("outputMode", outputMode.toString, "append")
     val session = context.sparkSession.asInstanceOf[SparkSession]
     parameters.get("path").foreach { path =>
       val wanted = new Path(path)
       val qualified = wanted.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(wanted)
-      if (qualified != new Path(settings.path)) throw WatermarkErrors.windowsSink(settings.path, path)
+      if (qualified != new Path(settings.path)) throw WindowErrors.sink(settings.path, path)
     }
     new WindowSink(session, settings, partitionColumns, parameters - LandingSettings.Key)
   }
@@ -104,9 +104,8 @@ final class WindowSink(
   }
 
   private def named(output: Seq[Attribute], column: String): Attribute =
-    output
-      .find(a => session.sessionState.conf.resolver(a.name, column))
-      .getOrElse(throw Errors.watermarkColumn("partitionBy", column, 0, output.map(_.name)))
+    new Columns(WindowOptions.arguments, output, session.sessionState.conf.resolver)
+      .find("partitionBy", column)
 
   /** Spark has put it into the directory of its window's number. */
   private def staged(file: String, length: Long, rows: Long): StagedFile = {

@@ -9,8 +9,8 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.TimestampType
 
-import io.tailrace.common.Errors
-import io.tailrace.watermark.{HostProgress, ProgressSettings, WatermarkErrors}
+import io.tailrace.plan.Columns
+import io.tailrace.watermark.{HostProgress, ProgressSettings}
 
 /** Finds out whether a frame's windows can be landed, and makes the writer that does it.
   *
@@ -19,19 +19,25 @@ import io.tailrace.watermark.{HostProgress, ProgressSettings, WatermarkErrors}
 private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
   import WindowsResolution._
 
+  private val columns = new Columns(WindowOptions.arguments, child.output, sameName)
+
   def writer(
       session: SparkSession,
       path: String,
       eventTime: String,
       options: WindowOptions
   ): DataStreamWriter[Row] = {
-    if (!child.isStreaming) throw Errors.windowsBatch()
+    if (!child.isStreaming) throw WindowErrors.batch()
     val landing = sources
-    val time = timeColumn(eventTime)
+    // Times without a zone have no watermark.
+    val time = checkWatermark(columns.find("event_time", eventTime, TimestampType))
     Seq(options.into, Start).foreach { name =>
-      if (child.output.exists(a => sameName(a.name, name))) throw Errors.watermarkColumnExists(name)
+      columns.checkAdded(
+        name,
+        s"${Columns.rename(name)} The column of windows takes another name with `into`."
+      )
     }
-    if (path.trim.isEmpty) throw Errors.watermarkOptionInvalid("path", "empty", "a folder")
+    if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "empty", "a folder")
     val folder = new Path(path)
     val qualified = folder.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(folder)
     val settings = options.settings(qualified.toString, landing)
@@ -45,21 +51,11 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
       .option(LandingSettings.Key, LandingSettings.keep(settings))
   }
 
-  private def timeColumn(name: String): Attribute =
-    child.output.filter(a => sameName(a.name, name)) match {
-      case Seq(one) if one.dataType == TimestampType => checkWatermark(one)
-      // Times without a zone aren't those of a watermark, which there is none on.
-      case Seq(one) =>
-        throw Errors.watermarkColumnType("event_time", one.name, one.dataType.sql, TimestampType.sql)
-      case found =>
-        throw Errors.watermarkColumn("event_time", name, found.size, child.output.map(_.name))
-    }
-
   /** Windows of a time close by the watermark of that time: another one's says nothing of them. */
   private def checkWatermark(time: Attribute): Attribute = {
     def hasWatermark(a: Attribute) = a.metadata.contains(EventTimeWatermark.delayKey)
     if (!hasWatermark(time))
-      throw WatermarkErrors.windowsWatermarkMissing(time.name, child.output.find(hasWatermark).map(_.name))
+      throw WindowErrors.watermarkMissing(time.name, child.output.find(hasWatermark).map(_.name))
     time
   }
 
@@ -67,7 +63,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
   private def sources: Seq[ProgressSettings] = {
     val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
     val accurate = child.collect { case p: HostProgress => p.nodeId -> p.settings }
-    if (watermarks.isEmpty || watermarks != accurate.map(_._1).toSet) throw Errors.windowsSource()
+    if (watermarks.isEmpty || watermarks != accurate.map(_._1).toSet) throw WindowErrors.source()
     accurate.map(_._2).distinctBy(_.name)
   }
 }

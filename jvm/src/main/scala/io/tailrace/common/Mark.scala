@@ -1,0 +1,73 @@
+package io.tailrace.common
+
+import org.apache.spark.sql.catalyst.expressions.codegen.{GenerateUnsafeRowJoiner, UnsafeRowWriter}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Literal, UnsafeRow}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Why a row comes out that isn't an ordinary one: the value of its column `_mark`. Ordinary rows have null there.
+  *
+  * This is the list of all reasons. Python's `tailrace.Reason` and the table in the README repeat it; a test compares them.
+  */
+sealed abstract class Mark(val reason: String) {
+
+  /** The column of one row, as [[MarkedRows]] appends it. */
+  private[common] val row: UnsafeRow = Mark.row(Some(reason))
+
+  def text: UTF8String = UTF8String.fromString(reason)
+}
+
+object Mark {
+
+  /** A left row of `join` at or behind the watermark. */
+  case object LateLeft extends Mark("late_left")
+
+  /** A right row of `join` at or behind the watermark. */
+  case object LateRight extends Mark("late_right")
+
+  /** A record of `filter_replays` that was written again. */
+  case object Replay extends Mark("replay")
+
+  /** A further row of a key of `sync_join`. */
+  case object Duplicate extends Mark("duplicate")
+
+  /** A row of `sync_join` or of a watermark whose event time is too far ahead of the clock. */
+  case object Future extends Mark("future")
+
+  /** A row of `recursively` that closes a cycle. */
+  case object Cycle extends Mark("cycle")
+
+  val values: Seq[Mark] = Seq(LateLeft, LateRight, Replay, Duplicate, Future, Cycle)
+
+  val Column = "_mark"
+
+  /** The schema of the column by itself. */
+  val Schema: StructType = new StructType().add(Column, StringType)
+
+  /** The value of ordinary rows. */
+  val None: Literal = Literal(null, StringType)
+
+  private[common] val ordinary: UnsafeRow = row(scala.None)
+
+  def attribute(): Attribute = AttributeReference(Column, StringType)()
+
+  private def row(reason: Option[String]): UnsafeRow = {
+    val writer = new UnsafeRowWriter(1, 32)
+    writer.reset()
+    writer.zeroOutNullBytes()
+    reason.fold(writer.setNullAt(0))(text => writer.write(0, UTF8String.fromString(text)))
+    writer.getRow.copy()
+  }
+}
+
+/** Appends the column `_mark` to rows. For one task; what it gives is valid until the next row. */
+final class MarkedRows(schema: StructType) {
+  def this(columns: Seq[Attribute]) = this(DataTypeUtils.fromAttributes(columns))
+
+  private val joiner = GenerateUnsafeRowJoiner.create(schema, Mark.Schema)
+
+  def apply(row: UnsafeRow, mark: Mark): UnsafeRow = joiner.join(row, mark.row)
+
+  def ordinary(row: UnsafeRow): UnsafeRow = joiner.join(row, Mark.ordinary)
+}

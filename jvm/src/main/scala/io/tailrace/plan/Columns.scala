@@ -1,0 +1,69 @@
+package io.tailrace.plan
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.types.{DataType, StructType}
+
+import io.tailrace.common.{Arguments, Errors, TailraceAnalysisException}
+
+/** The columns of a DataFrame that a call's arguments name.
+  *
+  * @param sameName the session's rule for names, case-insensitive by default
+  * @param frame    the DataFrame in an error: "the left DataFrame"
+  */
+private[tailrace] final class Columns(
+    arguments: Arguments,
+    output: Seq[Attribute],
+    sameName: (String, String) => Boolean,
+    frame: String = "the DataFrame"
+) {
+  import arguments.call
+
+  def find(argument: String, name: String): Attribute = named(name) match {
+    case Seq(one) => one
+    case Seq() => throw notFound(argument, name)
+    case _ => throw Errors.columnAmbiguous(call, argument, name, frame)
+  }
+
+  def find(argument: String, name: String, dataType: DataType): Attribute = {
+    val found = find(argument, name)
+    if (found.dataType == dataType) found else throw wrongType(argument, found, dataType.sql)
+  }
+
+  def has(name: String): Boolean = named(name).nonEmpty
+
+  /** @param expected the types that are allowed */
+  def wrongType(argument: String, column: Attribute, expected: String): TailraceAnalysisException =
+    Errors.columnType(call, argument, column.name, frame, column.dataType.sql, expected)
+
+  /** Refuses a column that the call would add, if the DataFrame has one of its name. */
+  def checkAdded(name: String, cure: String): Unit =
+    if (has(name)) throw Errors.columnExists(call, name, frame, cure)
+
+  private def named(name: String): Seq[Attribute] = output.filter(a => sameName(a.name, name))
+
+  private def notFound(argument: String, name: String): TailraceAnalysisException =
+    output.find(a =>
+      a.dataType.isInstanceOf[StructType] && sameName(a.name, name.takeWhile(_ != '.'))
+    ) match {
+      case Some(parent) => Errors.columnNested(call, argument, name, frame, parent.name)
+      case None => Errors.columnNotFound(call, argument, name, frame, output.map(_.name))
+    }
+}
+
+private[tailrace] object Columns {
+
+  /** The name of a column that a user gave as a Column. More than a column is refused.
+    *
+    * @param frame    the DataFrame that has it
+    * @param selected the DataFrame with this column only
+    */
+  def nameOf(call: String, argument: String, frame: LogicalPlan, selected: () => LogicalPlan): String =
+    selected() match {
+      case Project(Seq(column: Attribute), _) if frame.outputSet.contains(column) => column.name
+      case other => throw Errors.columnExpression(call, argument, other.expressions.map(_.sql).mkString(", "))
+    }
+
+  /** The cure for a column that is there already. */
+  def rename(name: String): String = s"Rename the column that is there: withColumnRenamed('$name', ...)."
+}

@@ -1,11 +1,13 @@
 package io.tailrace.plan
 
+import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.util.Arrays
 
 import scala.util.Random
 
+import io.tailrace.checkpoint.Checksum
 import io.tailrace.testkit.{FileKind, TempDirectory}
 
 /** One damage to one file, or to a directory.
@@ -68,11 +70,32 @@ private[plan] object Damages {
         text => of(s"holds $text".replace('\n', ' '), text.getBytes(UTF_8))
       }
     val longer = of("a byte more", bytes :+ 0.toByte)
+    val future = Some(later(bytes)).filterNot(Arrays.equals(_, bytes)).map(of("of a format of the future", _))
     // Spark's files have no checksums: it can't know that a digit was another one.
-    val all = if (kind.isOurs) (cuts ++ flips ++ others) :+ longer else cuts ++ others
+    val all = if (kind.isOurs) (cuts ++ flips ++ others ++ future) :+ longer else cuts ++ others
     val byLength = kind.fates(Changed) == StopsByLength
     all.filterNot(d => Arrays.equals(d.bytes.get, bytes) || byLength && d.bytes.get.length == bytes.length)
   }
+
+  /** A format that a later release may write. */
+  val Later = 99
+
+  private val Text = """(?s)(tailrace-[a-z-]+) \d+(.*\n)[0-9a-f]{8}\n""".r
+  private val Json = """(?s)(.*"format":)\d+(.*)""".r
+
+  /** The bytes of a file in that format, with the right checksum; those of a file that says no format stay as they are. */
+  def later(bytes: Array[Byte]): Array[Byte] =
+    if (bytes.startsWith("TR".getBytes)) {
+      val changed = ByteBuffer.wrap(bytes.clone).putInt(4, Later)
+      changed.putInt(bytes.length - 4, Checksum.of(changed.array, bytes.length - 4)).array
+    } else
+      new String(bytes, UTF_8) match {
+        case Text(magic, rest) =>
+          val text = s"$magic $Later$rest"
+          s"$text${Checksum.hex(text)}\n".getBytes(UTF_8)
+        case Json(before, after) => s"$before$Later$after".getBytes(UTF_8)
+        case _ => bytes
+      }
 
   /** The bytes of others in its place. */
   def anothers(

@@ -161,7 +161,8 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
   test("damage to a file is an error that names it") {
     batch(0, marks(1L -> 10L))
     val file = new File(directory, "0").listFiles.head
-    Files.write(file.toPath, Files.readAllBytes(file.toPath).updated(20, 99.toByte))
+    val bytes = Files.readAllBytes(file.toPath)
+    Files.write(file.toPath, bytes.updated(20, (bytes(20) ^ 1).toByte))
     refused("TAILRACE_STATE_FILE_CORRUPT")(found(1))
   }
 

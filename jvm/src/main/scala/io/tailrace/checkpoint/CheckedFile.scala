@@ -2,81 +2,181 @@ package io.tailrace.checkpoint
 
 import java.io._
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.{BufferUnderflowException, ByteBuffer}
+import java.util.zip.CRC32C
+
+import scala.util.control.NonFatal
 
 import io.tailrace.common.Errors
 
-/** A small file of a checkpoint: magic(4) format(4) place(4 + n) content CRC-32C of all before(4), big-endian.
-  *
-  * @param format   that is written
-  * @param what     it is, for errors: "a table of hosts"
-  * @param oldest   format that is read
-  * @param hasPlace whether files of a format say where they stand: one of another batch would be believed otherwise
-  */
-private[tailrace] final class CheckedFile(
-    magic: Int,
-    format: Int,
-    what: String,
-    oldest: Int,
-    hasPlace: Int => Boolean
-) {
-  import CheckedFile._
+/** CRC-32C, the checksum at the end of each file. */
+object Checksum {
 
-  /** Of one format, without a place. */
-  def this(magic: Int, format: Int, what: String) = this(magic, format, what, format, _ => false)
-
-  /** @param place of the file, which stays when a checkpoint is moved */
-  def encode(content: DataOutputStream => Unit, place: String = ""): Array[Byte] = {
-    val bytes = new ByteArrayOutputStream
-    val out = new DataOutputStream(bytes)
-    out.writeInt(magic)
-    out.writeInt(format)
-    if (hasPlace(format)) {
-      val text = place.getBytes(UTF_8)
-      out.writeInt(text.length)
-      out.write(text)
-    }
-    content(out)
-    out.writeInt(Checksum.of(bytes.toByteArray, bytes.size))
-    bytes.toByteArray
+  /** @param length how many of the bytes count */
+  def of(bytes: Array[Byte], length: Int): Int = {
+    val crc = new CRC32C
+    crc.update(bytes, 0, length)
+    crc.getValue.toInt
   }
 
-  /** @param name  of the file, for errors
-    * @param place that it must be of
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
-    */
-  def decode[T](bytes: Array[Byte], name: String, place: String = "")(content: DataInputStream => T): T =
-    decodeFormat(bytes, name, place)((_, in) => content(in))
-
-  /** Of files in several formats: the content gets the file's. */
-  def decodeFormat[T](bytes: Array[Byte], name: String, place: String)(
-      content: (Int, DataInputStream) => T
-  ): T =
-    try {
-      val in = new DataInputStream(new ByteArrayInputStream(bytes))
-      if (in.readInt() != magic) throw Errors.stateFileCorrupt(name, s"it isn't $what")
-      val found = in.readInt()
-      if (found < oldest || found > format) throw Errors.stateFormatUnsupported(name, found, oldest, format)
-      val body = bytes.length - ChecksumLength
-      val written = new DataInputStream(new ByteArrayInputStream(bytes, body, ChecksumLength)).readInt()
-      if (Checksum.of(bytes, body) != written) {
-        throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
-      }
-      if (hasPlace(found)) checkPlace(in, name, place)
-      val read = content(found, in)
-      if (in.available != ChecksumLength) {
-        throw Errors.stateFileCorrupt(name, s"${in.available} bytes are left over")
-      }
-      read
-    } catch { case e: IOException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
-
-  private def checkPlace(in: DataInputStream, name: String, place: String): Unit = {
-    val length = in.readInt()
-    if (length < 0 || length > in.available) throw new EOFException(s"a place of $length bytes")
-    val found = new String(in.readNBytes(length), UTF_8)
-    if (found != place) throw Errors.stateFileCorrupt(name, s"it belongs to '$found', not to '$place'")
+  /** The checksum of a text's UTF-8 bytes, in eight hexadecimal digits. */
+  def hex(text: String): String = {
+    val bytes = text.getBytes(UTF_8)
+    f"${of(bytes, bytes.length)}%08x"
   }
 }
 
-private object CheckedFile {
+/** A kind of file, and the formats of it that this release reads. Older and newer formats are refused by name.
+  *
+  * @param kind what such a file is, for errors: "a table of hosts"
+  */
+class FileFormats(kind: String, oldest: Int, newest: Int) {
+
+  /** @param file its name, for errors
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FORMAT_UNSUPPORTED
+    */
+  def checkFormat(found: Int, file: String): Unit =
+    if (found < oldest || found > newest) throw Errors.stateFormatUnsupported(file, found, oldest, newest)
+
+  protected def otherKind(file: String): Throwable = Errors.stateFileCorrupt(file, s"it isn't $kind")
+
+  protected def checkPlace(found: String, place: String, file: String): Unit =
+    if (found != place) throw Errors.stateFileCorrupt(file, s"it belongs to '$found', not to '$place'")
+
+  /** @param fits whether the file's checksum is that of its content */
+  protected def checkChecksum(fits: Boolean, file: String): Unit =
+    if (!fits) throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
+}
+
+/** A kind of binary file, big-endian: magic(4) format(4) place(4 + n) body CRC-32C of all before(4).
+  *
+  * The place says where the file stands, below the checkpoint, which may be moved as a whole. Without it the file of another
+  * batch would be believed.
+  *
+  * @param newest      the format that is written
+  * @param placedSince the first format that has a place
+  */
+final class CheckedBytes(magic: Int, kind: String, oldest: Int, newest: Int, placedSince: Int)
+    extends FileFormats(kind, oldest, newest) {
+  import CheckedBytes._
+
+  /** @param length of the body, if it is known: then the bytes are not copied */
+  def encode(place: String, length: Int = 1024)(body: DataOutputStream => Unit): Array[Byte] = {
+    val bytes = new Buffer(Math.addExact(length, 16 + place.getBytes(UTF_8).length))
+    val out = new DataOutputStream(bytes)
+    writeHead(out, place)
+    body(out)
+    out.writeInt(bytes.checksum)
+    bytes.content
+  }
+
+  /** @param file  its name, for errors
+    * @param place that the file must be of
+    * @param body  gets the file's format, and its bytes between place and checksum
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
+    */
+  def decode[T](bytes: Array[Byte], file: String, place: String)(body: (Int, ByteBuffer) => T): T =
+    try {
+      val in = ByteBuffer.wrap(bytes)
+      val format = checkedFormat(in.getInt(), in.getInt(), file)
+      val end = bytes.length - ChecksumLength
+      checkChecksum(Checksum.of(bytes, end) == in.getInt(end), file)
+      in.limit(end)
+      if (format >= placedSince) checkPlace(readText(in), place, file)
+      val read = body(format, in)
+      if (in.hasRemaining) throw Errors.stateFileCorrupt(file, s"${in.remaining} bytes are left over")
+      read
+    } catch { case e: BufferUnderflowException => throw Errors.stateFileCorrupt(file, "it ends too soon", e) }
+
+  /** Begins a file that is too long for memory. Who writes it writes its checksum, too. */
+  def writeHead(out: DataOutputStream, place: String): Unit = {
+    out.writeInt(magic)
+    out.writeInt(newest)
+    writeText(out, place)
+  }
+
+  /** Reads the beginning of a file that is too long for memory. @return its format */
+  def readHead(in: DataInputStream, file: String, place: String): Int = {
+    val format = checkedFormat(in.readInt(), in.readInt(), file)
+    if (format >= placedSince) checkPlace(readText(in), place, file)
+    format
+  }
+
+  /** @see [[readHead]] */
+  def checkEnd(checksum: Int, written: Int, file: String): Unit = checkChecksum(checksum == written, file)
+
+  private def checkedFormat(foundMagic: Int, found: Int, file: String): Int = {
+    if (foundMagic != magic) throw otherKind(file)
+    checkFormat(found, file)
+    found
+  }
+}
+
+object CheckedBytes {
   private val ChecksumLength = 4
+
+  /** A text is its length in bytes(4) and its UTF-8 bytes. */
+  def writeText(out: DataOutputStream, text: String): Unit = {
+    val bytes = text.getBytes(UTF_8)
+    out.writeInt(bytes.length)
+    out.write(bytes)
+  }
+
+  def readText(in: ByteBuffer): String = {
+    val bytes = new Array[Byte](readCount(in))
+    in.get(bytes)
+    new String(bytes, UTF_8)
+  }
+
+  /** Reads the number of bytes, or of entries of at least one byte, that follow. A damaged one must not take all memory. */
+  def readCount(in: ByteBuffer): Int = {
+    val count = in.getInt()
+    if (count < 0 || count > in.remaining) throw new BufferUnderflowException
+    count
+  }
+
+  def readText(in: DataInputStream): String = {
+    val length = in.readInt()
+    // This reads piece by piece: a damaged length must not take all memory.
+    val bytes = if (length < 0) Array.emptyByteArray else in.readNBytes(length)
+    if (bytes.length != length) throw new EOFException(s"a text of $length bytes")
+    new String(bytes, UTF_8)
+  }
+
+  private final class Buffer(length: Int) extends ByteArrayOutputStream(length) {
+    def checksum: Int = Checksum.of(buf, count)
+    def content: Array[Byte] = if (count == buf.length) buf else toByteArray
+  }
+}
+
+/** A kind of text file, of three lines: magic, format and perhaps a place; a body of one line; the CRC-32C of the two lines
+  * above.
+  *
+  * @param newest      the format that is written
+  * @param placedSince the first format that has a place, if the file is of one
+  */
+final class CheckedText(magic: String, kind: String, oldest: Int, newest: Int, placedSince: Int = 0)
+    extends FileFormats(kind, oldest, newest) {
+
+  /** @param place what the file is of; empty: nothing */
+  def encode(body: String, place: String = ""): Array[Byte] = {
+    val text = s"$magic $newest${if (place.isEmpty) "" else s" $place"}\n$body\n"
+    s"$text${Checksum.hex(text)}\n".getBytes(UTF_8)
+  }
+
+  /** @param file  its name, for errors
+    * @param place that the file must be of
+    * @param body  gets the line between place and checksum
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
+    */
+  def decode[T](bytes: Array[Byte], file: String, place: String = "")(body: String => T): T = {
+    val lines = new String(bytes, UTF_8).split('\n')
+    val head = lines.headOption.getOrElse("").split(' ')
+    val format = head.lift(1).filter(_ => head(0) == magic).flatMap(_.toIntOption)
+    checkFormat(format.getOrElse(throw otherKind(file)), file)
+    checkChecksum(lines.length == 3 && lines(2) == Checksum.hex(s"${lines(0)}\n${lines(1)}\n"), file)
+    if (format.exists(_ >= placedSince)) checkPlace(head.drop(2).mkString(" "), place, file)
+    try body(lines(1))
+    catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }
+  }
 }

@@ -215,8 +215,9 @@ object Errors {
       "retained" -> (if (retained.isEmpty) "none" else retained)
     )
 
-  def stateFileMissing(file: String, version: Long, cause: Throwable): TailraceStateException =
-    stateError("TAILRACE_STATE_FILE_MISSING", cause, "file" -> file, "version" -> version)
+  /** @param neededBy what can't go on without it: "batch 7" */
+  def stateFileMissing(file: String, neededBy: String, cause: Throwable = null): TailraceStateException =
+    stateError("TAILRACE_STATE_FILE_MISSING", cause, "file" -> file, "neededBy" -> neededBy)
 
   def stateFileCorrupt(file: String, reason: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_CORRUPT", cause, "file" -> file, "reason" -> reason)

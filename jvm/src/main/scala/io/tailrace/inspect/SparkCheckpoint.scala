@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 import org.apache.spark.sql.tailrace.SparkCheckpoints
 
-import io.tailrace.checkpoint.DurableFile
+import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.Errors
 
 /** Spark's own part of a query's checkpoint: which batches have completed, and which operators have state. Nothing is
@@ -29,7 +29,7 @@ private[inspect] final class SparkCheckpoint(root: Path, conf: Configuration) {
 
   def commit(batch: Long): CommitMetadataBase = {
     val path = new Path(commits, batch.toString)
-    val bytes = DurableFile.read(files, path)
+    val bytes = new DurableFiles(files).read(path, neededBy = s"the inspection of batch $batch")
     readable(path)(SparkCheckpoints.readCommit(new ByteArrayInputStream(bytes)))
   }
 

@@ -7,11 +7,10 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.json4s.jackson.Serialization
-import org.json4s.{Formats, NoTypeHints}
+import org.json4s.jackson.{JsonMethods, Serialization}
+import org.json4s.{Formats, JInt, NoTypeHints}
 
-import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.{DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
 
 /** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
@@ -23,6 +22,7 @@ final case class JoinCheckpoint(format: Int, settings: Map[String, String])
 
 object JoinCheckpoint {
   private val Format = 1
+  private val known = new FileFormats("the settings of a join", oldest = Format, newest = Format)
   private val Micros = """(\d+) microseconds""".r
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
@@ -55,13 +55,12 @@ object JoinCheckpoint {
       settings: Map[String, String],
       later: Map[String, String] = Map.empty
   ): Unit = {
-    val files = LocalFileManager.forPath(directory, conf)
-    val path = file(directory)
     val now = JoinCheckpoint(Format, settings ++ later)
     // As long as batch 0 isn't committed there is no state that could mean something else.
-    if (batchId == 0) write(files, path, now)
-    else {
-      val before = read(files, path, batchId)
+    if (batchId == 0) {
+      DurableFiles.in(directory, conf).write(file(directory))(_.write(Serialization.write(now).getBytes(UTF_8)))
+    } else {
+      val before = read(directory, conf, batchId)
       val unknown = later.keySet -- before.settings.keySet
       val names = before.settings.keySet ++ now.settings.keySet -- unknown
       val changes = names.toSeq.sorted.flatMap { name =>
@@ -78,31 +77,26 @@ object JoinCheckpoint {
     case other => other
   }
 
-  private def write(files: CheckpointFileManager, path: Path, content: JoinCheckpoint): Unit =
-    DurableFile.write(files, path)(_.write(Serialization.write(content).getBytes(UTF_8)))
-
   /** @param batchId that needs it
-    * @throws io.tailrace.common.TailraceStateException if it isn't there, or damaged
+    * @throws io.tailrace.common.TailraceStateException if it is missing, damaged, or of a format of the future
     */
-  def read(directory: Path, conf: Configuration, batchId: Long): JoinCheckpoint =
-    read(LocalFileManager.forPath(directory, conf), file(directory), batchId)
-
-  private def read(files: CheckpointFileManager, path: Path, batchId: Long): JoinCheckpoint = {
-    if (!files.exists(path)) throw Errors.stateFileMissing(path.toString, batchId, null)
-    val text = new String(DurableFile.read(files, path), UTF_8)
-    val content =
-      try Option(Serialization.read[JoinCheckpoint](text))
-      catch {
-        case e: com.fasterxml.jackson.core.JacksonException =>
-          throw Errors.stateFileCorrupt(path.toString, "it isn't JSON", e)
-        // What JSON of something else meets differs from kind to kind: a mapping, a cast, an index.
-        case NonFatal(e) => throw Errors.stateFileCorrupt(path.toString, "it isn't what it was", e)
-      }
-    content.filter(known => known.settings != null && known.settings.nonEmpty) match {
-      case None => throw Errors.stateFileCorrupt(path.toString, "it has no settings")
-      case Some(known) if known.format != Format =>
-        throw Errors.stateFormatUnsupported(path.toString, known.format, Format, Format)
-      case Some(known) => known
+  def read(directory: Path, conf: Configuration, batchId: Long): JoinCheckpoint = {
+    val path = file(directory)
+    val bytes = DurableFiles.in(directory, conf).read(path, neededBy = s"batch $batchId")
+    def corrupt(reason: String, cause: Throwable = null) =
+      Errors.stateFileCorrupt(path.toString, reason, cause)
+    val json =
+      try JsonMethods.parse(new String(bytes, UTF_8))
+      catch { case NonFatal(e) => throw corrupt("it isn't JSON", e) }
+    // First of all: the rest of another format may have another shape.
+    json \ "format" match {
+      case JInt(format) => known.checkFormat(format.toInt, path.toString)
+      case _ => throw corrupt("it has no format")
     }
+    val content =
+      try json.extract[JoinCheckpoint]
+      catch { case NonFatal(e) => throw corrupt("it isn't what it was", e) }
+    if (content.settings == null || content.settings.isEmpty) throw corrupt("it has no settings")
+    content
   }
 }

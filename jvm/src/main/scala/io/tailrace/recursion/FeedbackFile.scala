@@ -1,9 +1,9 @@
 package io.tailrace.recursion
 
 import java.io._
-import java.nio.charset.StandardCharsets.UTF_8
 import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 
+import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.common.Errors
 
 /** Rows that a task has fed back: format 2, big-endian, see `jvm/docs/formats.md`. Format 1 has no place.
@@ -17,8 +17,13 @@ import io.tailrace.common.Errors
   * The bytes of a row are Spark's for an unsafe row of these columns.
   */
 object FeedbackFile {
-  private val Magic = 0x54524642
-  private val Format = 2
+  private val Layout = new CheckedBytes(
+    0x54524642,
+    "a file of rows that were fed back",
+    oldest = 1,
+    newest = 2,
+    placedSince = 2
+  )
   private val End = -1
 
   /** Writes row after row. The file has bytes only if there was a row.
@@ -35,13 +40,8 @@ object FeedbackFile {
 
     private def begin(): Unit = {
       out = new DataOutputStream(new CheckedOutputStream(new BufferedOutputStream(open(), 1 << 16), crc))
-      out.writeInt(Magic)
-      out.writeInt(Format)
-      Seq(place, columns).foreach { text =>
-        val bytes = text.getBytes(UTF_8)
-        out.writeInt(bytes.length)
-        out.write(bytes)
-      }
+      Layout.writeHead(out, place)
+      CheckedBytes.writeText(out, columns)
     }
 
     /** @param write writes the row's bytes */
@@ -80,14 +80,8 @@ object FeedbackFile {
 
     private def begin(): Unit = {
       begun = true
-      if (data.readInt() != Magic) throw Errors.stateFileCorrupt(name, "it has no rows that were fed back")
-      val format = data.readInt()
-      if (format < 1 || format > Format) throw Errors.stateFormatUnsupported(name, format, 1, Format)
-      if (format > 1) {
-        val found = text()
-        if (found != place) throw Errors.stateFileCorrupt(name, s"it belongs to '$found', not to '$place'")
-      }
-      val written = text()
+      Layout.readHead(data, name, place): Unit
+      val written = CheckedBytes.readText(data)
       if (written != columns) throw RecursionErrors.schemaChanged(name, written, columns)
     }
 
@@ -100,7 +94,7 @@ object FeedbackFile {
           end()
           End
         } else {
-          checkLength(size)
+          if (size < 0 || size > MostBytes) throw Errors.stateFileCorrupt(name, s"a length of $size")
           if (size > buffer.length) buffer = new Array[Byte](Math.max(size, buffer.length * 2))
           data.readFully(buffer, 0, size)
           read += 1
@@ -108,28 +102,10 @@ object FeedbackFile {
         }
       } catch { case e: EOFException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
 
-    private def text(): String = {
-      val size = length()
-      // A length that is damaged must not take all memory.
-      val bytes = data.readNBytes(size)
-      if (bytes.length < size) throw new EOFException(s"a text of $size bytes")
-      new String(bytes, UTF_8)
-    }
-
-    private def length(): Int = {
-      val size = data.readInt()
-      checkLength(size)
-      size
-    }
-
-    private def checkLength(size: Int): Unit =
-      if (size < 0 || size > MostBytes) throw Errors.stateFileCorrupt(name, s"a length of $size")
-
     private def end(): Unit = {
       val rows = data.readLong()
       val checksum = crc.getValue.toInt
-      if (data.readInt() != checksum)
-        throw Errors.stateFileCorrupt(name, "its checksum doesn't fit its content")
+      Layout.checkEnd(checksum, data.readInt(), name)
       if (rows != read) throw Errors.stateFileCorrupt(name, s"it has $read rows of $rows")
       if (data.read() >= 0) throw Errors.stateFileCorrupt(name, "there are bytes behind its end")
     }

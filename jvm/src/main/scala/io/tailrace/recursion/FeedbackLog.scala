@@ -2,9 +2,9 @@ package io.tailrace.recursion
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
-import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.Errors
 
 /** The rows that go round, in the query's checkpoint, between the micro-batch that gave them and the next one:
@@ -19,17 +19,15 @@ import io.tailrace.common.Errors
 private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
   import FeedbackLog._
 
-  private lazy val manager: CheckpointFileManager = LocalFileManager.forPath(directory, hadoopConf)
-
-  private def batchDirectory(batch: Long): Path = new Path(directory, batch.toString)
+  private val batches = new BatchFiles(directory, hadoopConf, Batch)
 
   /** The number of the next run of a batch. */
   def nextRun(batch: Long): Int = FeedbackName.nextRun(listed(batch).map(_._1))
 
   /** Says that a task, or a run without tasks, has fed nothing back. */
   def writeEmpty(batch: Long, name: FeedbackName): Unit = {
-    DurableFile.write(manager, file(batch, name.copy(content = FeedbackContent.NoRows)))(_ => ())
-    manager.delete(file(batch, name))
+    batches.files.write(file(batch, name.copy(content = FeedbackContent.NoRows)))(_ => ())
+    batches.files.delete(file(batch, name))
   }
 
   /** The newest run of a batch of which all tasks have written, and its files with rows; none: no run has got that far. */
@@ -37,20 +35,16 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
     FeedbackName.complete(listed(batch).map(_._1)).map(files(batch, _).map(_._1))
 
   /** A task's file that comes into being while the task goes on. */
-  def create(batch: Long, name: FeedbackName): CheckpointFileManager.CancellableFSDataOutputStream =
-    DurableFile.open(manager, file(batch, name), overwrite = true)
+  def create(batch: Long, name: FeedbackName): CancellableFSDataOutputStream =
+    batches.files.begin(file(batch, name), overwrite = true)
 
   /** Has a task's file appear. A task that runs twice may have had no rows before: random functions give others. */
-  def close(
-      file: CheckpointFileManager.CancellableFSDataOutputStream,
-      batch: Long,
-      name: FeedbackName
-  ): Unit = {
+  def close(file: CancellableFSDataOutputStream, batch: Long, name: FeedbackName): Unit = {
     file.close()
-    manager.delete(this.file(batch, name.copy(content = FeedbackContent.NoRows)))
+    batches.files.delete(this.file(batch, name.copy(content = FeedbackContent.NoRows)))
   }
 
-  def file(batch: Long, name: FeedbackName): Path = new Path(batchDirectory(batch), name.toString)
+  def file(batch: Long, name: FeedbackName): Path = new Path(batches.path(batch), name.toString)
 
   /** What a batch that is done has fed back.
     *
@@ -60,7 +54,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
     val found = listed(batch)
     val attempt = FeedbackName
       .complete(found.map(_._1))
-      .getOrElse(throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch))
+      .getOrElse(throw RecursionErrors.feedbackIncomplete(batches.path(batch).toString, batch))
     FedBack(attempt, withRows(batch, attempt, found).nonEmpty)
   }
 
@@ -83,7 +77,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
       throw Errors.stateFileCorrupt(names.head.toString, s"its task has written ${names.last.getName}, too")
     }
     if (found.map(_._1.task).distinct.size < found.headOption.fold(1)(_._1.tasks)) {
-      throw RecursionErrors.feedbackIncomplete(batchDirectory(batch).toString, batch)
+      throw RecursionErrors.feedbackIncomplete(batches.path(batch).toString, batch)
     }
     found.sortBy(_._1.task).collect {
       case (name, status) if name.hasRows(status.getLen) => status.getPath.toString -> status.getLen
@@ -91,20 +85,18 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
   }
 
   /** Deletes what batches before this one have fed back. */
-  def deleteBefore(batch: Long): Unit =
-    DurableFile.names(manager, directory).foreach {
-      case name @ Batch(b) if b.toLong < batch => manager.delete(new Path(directory, name))
-      case _ =>
-    }
+  def deleteBefore(batch: Long): Unit = batches.delete(batches.list().filter(_.number < batch))
 
   private def listed(batch: Long): Seq[(FeedbackName, FileStatus)] =
-    DurableFile
-      .list(manager, batchDirectory(batch))
+    batches.files
+      .list(batches.path(batch))
       .flatMap(status => FeedbackName.parse(status.getPath.getName).map(_ -> status))
 }
 
 private[tailrace] object FeedbackLog {
-  private val Batch = """(\d+)""".r
+
+  /** The directory of a batch. */
+  private val Batch = ""
   private val Root = "tailrace-recursion"
 
   /** What a file says of itself: it stays when a checkpoint is moved. */
@@ -123,11 +115,11 @@ private[tailrace] object FeedbackLog {
     * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_RECURSION_CHECKPOINT
     */
   def check(checkpoint: Path, hadoopConf: Configuration, names: Seq[String]): Unit = {
-    val manager = LocalFileManager.forPath(checkpoint, hadoopConf)
-    def list(name: String): Seq[String] = DurableFile.names(manager, new Path(checkpoint, name))
+    val files = DurableFiles.in(checkpoint, hadoopConf)
+    val commits = new BatchFiles(new Path(checkpoint, "commits"), files, Seq(""))
     // Of a batch that hasn't been committed all, some or none may have written.
-    if (list("commits").exists(Batch.matches)) {
-      val found = list(Root)
+    if (commits.list().nonEmpty) {
+      val found = files.names(new Path(checkpoint, Root))
       if (found.toSet != names.toSet) {
         val missing = names.diff(found).map(directory(checkpoint.toString, _).toString)
         throw RecursionErrors.checkpoint(checkpoint.toString, found, names, missing)

@@ -1,7 +1,5 @@
 package io.tailrace.recursion
 
-import java.io.FileNotFoundException
-
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
@@ -9,8 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.checkpoint.LocalFileManager
-import io.tailrace.common.Errors
+import io.tailrace.checkpoint.DurableFiles
 
 private[recursion] final case class FeedbackPartition(files: Seq[String]) extends InputPartition
 
@@ -54,10 +51,9 @@ private[recursion] final class FeedbackReader(
 
   private def open(file: String): FeedbackFile.Reader = {
     val path = new Path(file)
-    try {
-      val in = LocalFileManager.forPath(path, hadoopConf.value).open(path)
-      new FeedbackFile.Reader(in, file, FeedbackLog.place(path), columns)
-    } catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file, 0, e) }
+    val neededBy = s"the micro-batch after batch ${path.getParent.getName}"
+    val in = DurableFiles.in(path, hadoopConf.value).openStream(path, neededBy)
+    new FeedbackFile.Reader(in, file, FeedbackLog.place(path), columns)
   }
 
   override def get(): InternalRow = row

@@ -1,9 +1,8 @@
 package io.tailrace.replay
 
 import java.nio.ByteBuffer
-import java.nio.charset.StandardCharsets.UTF_8
 
-import io.tailrace.checkpoint.Checksum
+import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.common.Errors
 
 /** A table of marks as a file (format 2, `jvm/docs/formats.md`), big-endian; a text is its length in bytes(4) and its UTF-8
@@ -18,39 +17,34 @@ import io.tailrace.common.Errors
   * Format 1 has neither place nor homes, and no home in an entry.
   */
 object MarkFile {
-  private val Magic = 0x5452524d
-  private val Oldest = 1
-  private val Format = 2
-  private val LeastLength = 20
-  private val ChecksumLength = 4
+  private val Layout =
+    new CheckedBytes(0x5452524d, "a table of marks", oldest = 1, newest = 2, placedSince = 2)
 
-  private def entryLength(format: Int, disorder: Int): Int =
-    (if (format == 1) 36 else 40) + 8 * MarkTable.wordsFor(disorder)
+  private def entryLength(disorder: Int): Int = 40 + 8 * MarkTable.wordsFor(disorder)
 
   /** @param place where the file stands: another one's isn't read in its place */
   def encode(table: MarkTable, place: String): Array[Byte] = {
     val words = MarkTable.wordsFor(table.disorder)
-    val entries = Math.multiplyExact(table.size, entryLength(Format, table.disorder))
-    val texts = (place +: (0 until table.homes.size).flatMap(table.homes.name(_))).map(_.getBytes(UTF_8))
-    val head = LeastLength + texts.map(_.length + 4).sum + ChecksumLength
-    val out = ByteBuffer.allocate(Math.addExact(entries, head))
-    out.putInt(Magic).putInt(Format).putInt(texts.head.length).put(texts.head)
-    out.putInt(table.disorder).putInt(table.homes.size)
-    texts.tail.foreach(text => out.putInt(text.length).put(text))
-    out.putInt(table.size)
-    var entry = 0
-    while (entry < table.size) {
-      out.putLong(table.pid(entry)).putInt(table.partition(entry)).putInt(table.home(entry))
-      out.putLong(table.mark(entry)).putLong(table.gaps(entry)).putLong(table.lastSeenMs(entry))
-      var word = 0
-      while (word < words) {
-        out.putLong(table.window(entry, word))
-        word += 1
+    val row = ByteBuffer.allocate(entryLength(table.disorder))
+    Layout.encode(place, Math.multiplyExact(table.size, row.capacity)) { out =>
+      out.writeInt(table.disorder)
+      out.writeInt(table.homes.size)
+      (0 until table.homes.size).flatMap(table.homes.name(_)).foreach(CheckedBytes.writeText(out, _))
+      out.writeInt(table.size)
+      var entry = 0
+      while (entry < table.size) {
+        row.clear()
+        row.putLong(table.pid(entry)).putInt(table.partition(entry)).putInt(table.home(entry))
+        row.putLong(table.mark(entry)).putLong(table.gaps(entry)).putLong(table.lastSeenMs(entry))
+        var word = 0
+        while (word < words) {
+          row.putLong(table.window(entry, word))
+          word += 1
+        }
+        out.write(row.array)
+        entry += 1
       }
-      entry += 1
     }
-    out.putInt(Checksum.of(out.array, out.position()))
-    out.array
   }
 
   /** Puts what a file says of its origins in the place of what a table says of them.
@@ -60,43 +54,20 @@ object MarkFile {
     * @param table with the disorder of the query; a window that was written with another one is widened or cut
     * @param entry is told the number of each entry in the table
     */
-  def decode(bytes: Array[Byte], name: String, place: String, table: MarkTable)(entry: Int => Unit): Unit = {
-    if (bytes.length < LeastLength) throw corrupt(name, s"it has only ${bytes.length} bytes")
-    val in = ByteBuffer.wrap(bytes)
-    if (in.getInt() != Magic) throw corrupt(name, "it isn't a table of marks")
-    val format = in.getInt()
-    if (format < Oldest || format > Format) throw Errors.stateFormatUnsupported(name, format, Oldest, Format)
-    if (Checksum.of(bytes, bytes.length - ChecksumLength) != in.getInt(bytes.length - ChecksumLength)) {
-      throw corrupt(name, "its checksum doesn't fit its content")
+  def decode(bytes: Array[Byte], name: String, place: String, table: MarkTable)(entry: Int => Unit): Unit =
+    Layout.decode(bytes, name, place) { (format, in) =>
+      val written = in.getInt()
+      val homes =
+        if (format == 1) Array.emptyIntArray
+        else Array.fill(CheckedBytes.readCount(in))(table.homes.of(CheckedBytes.readText(in)))
+      val entries = in.getInt()
+      if (written < 0 || entries < 0 || in.remaining != entries.toLong * lengthIn(format, written))
+        throw Errors.stateFileCorrupt(name, s"$entries entries don't make ${bytes.length} bytes")
+      (0 until entries).foreach(_ => entry(read(in, format, written, homes, table)))
     }
-    if (format > 1) {
-      val written = text(in, name)
-      if (written != place) throw corrupt(name, s"it belongs to '$written', not to '$place'")
-    }
-    val written = in.getInt()
-    val homes =
-      if (format == 1) Array.emptyIntArray
-      else Array.fill(count(in, name))(table.homes.of(text(in, name)))
-    val entries = in.getInt()
-    if (
-      written < 0 || entries < 0 ||
-      in.position() + ChecksumLength + entries.toLong * entryLength(format, written) != bytes.length
-    ) throw corrupt(name, s"$entries entries don't make ${bytes.length} bytes")
-    (0 until entries).foreach(_ => entry(read(in, format, written, homes, table)))
-  }
 
-  private def text(in: ByteBuffer, name: String): String = {
-    val bytes = new Array[Byte](count(in, name))
-    in.get(bytes)
-    new String(bytes, UTF_8)
-  }
-
-  /** Of bytes or more. */
-  private def count(in: ByteBuffer, name: String): Int = {
-    val found = in.getInt()
-    if (found < 0 || found > in.remaining()) throw corrupt(name, s"a length of $found doesn't fit into it")
-    found
-  }
+  private def lengthIn(format: Int, disorder: Int): Int =
+    if (format == 1) entryLength(disorder) - 4 else entryLength(disorder)
 
   private def read(in: ByteBuffer, format: Int, written: Int, homes: Array[Int], table: MarkTable): Int = {
     val words = MarkTable.wordsFor(table.disorder)
@@ -114,6 +85,4 @@ object MarkFile {
     }
     entry
   }
-
-  private def corrupt(name: String, reason: String): Throwable = Errors.stateFileCorrupt(name, reason)
 }

@@ -1,14 +1,12 @@
 package io.tailrace.replay
 
-import java.io.FileNotFoundException
 import java.util.BitSet
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
-import io.tailrace.common.Errors
+import io.tailrace.checkpoint.BatchFiles
 
 /** The marks of one filter in the query's checkpoint:
   *
@@ -24,19 +22,14 @@ import io.tailrace.common.Errors
 final class MarkLog(directory: Path, hadoopConf: Configuration, settings: ReplaySettings) extends Logging {
   import MarkLog._
 
-  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
-
-  private def batchDirectory(batch: Long): Path = new Path(directory, batch.toString)
-  private def snapshotFile(batch: Long): Path = new Path(directory, s"$batch.snapshot")
+  private val batches = new BatchFiles(directory, hadoopConf, Batch, Snapshot)
 
   def write(batch: Long, attempt: String, task: Int, tasks: Int, moved: MarkTable): Unit = {
     val name = s"$attempt-$task-of-$tasks.marks"
-    val file = new Path(batchDirectory(batch), name)
-    DurableFile.write(files, file)(_.write(MarkFile.encode(moved, place(batch.toString, name))))
+    batches.files.write(new Path(batches.path(batch), name)) {
+      _.write(MarkFile.encode(moved, batches.place(batch.toString, name)))
+    }
   }
-
-  /** What a file says of where it stands: below the checkpoint, which may be moved as a whole. */
-  private def place(names: String*): String = (settings.name +: names).mkString("/")
 
   /** Which files make the marks that `batch` begins with.
     *
@@ -61,9 +54,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   }
 
   private def listed(batch: Long): MarkFiles = {
-    val names = list(directory)
-    val snapshot = names.collect { case Snapshot(b) if b.toLong < batch => b.toLong }.maxOption
-    val written = names.collect { case Batch(b) if b.toLong < batch => b.toLong }
+    val (snapshots, written) = batches.list().filter(_.number < batch).partition(_.suffix == Snapshot)
+    val snapshot = snapshots.map(_.number).maxOption
     // Without a snapshot the marks begin with the query: one that began later has a snapshot of nothing.
     val first = snapshot.fold(0L)(_ + 1)
     if (batch > 0 && snapshot.isEmpty && written.isEmpty) {
@@ -73,7 +65,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   }
 
   private def complete(batch: Long): Seq[String] = {
-    val attempts = list(batchDirectory(batch)).collect { case name @ Part(attempt, task, tasks) =>
+    val attempts = batches.files.names(batches.path(batch)).collect { case name @ Part(attempt, task, tasks) =>
       (attempt, tasks.toInt) -> (task.toInt -> name)
     }
     attempts
@@ -81,7 +73,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
       .collectFirst {
         case ((_, tasks), parts) if parts.map(_._1).toSet.size == tasks => parts.map(_._2).sorted
       }
-      .getOrElse(throw ReplayErrors.marksIncomplete(batchDirectory(batch).toString, batch, settings.name))
+      .getOrElse(throw ReplayErrors.marksIncomplete(batches.path(batch).toString, batch, settings.name))
   }
 
   /** Reads a table, on top of the marks after an earlier batch, if they are known.
@@ -92,25 +84,23 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     val start = known.filter { case (batch, _) => batch < wanted.batch && wanted.snapshot.forall(_ <= batch) }
     val base = start
       .map(_._2)
-      .getOrElse(wanted.snapshot.fold(new MarkTable(settings.disorder))(readSnapshot))
+      .getOrElse(wanted.snapshot.fold(new MarkTable(settings.disorder))(readSnapshot(_, wanted.batch)))
     val deltas = wanted.deltas.filter { case (batch, _) => start.forall(batch > _._1) }
-    deltas.foldLeft(base) { case (table, (batch, names)) => applied(table, batch, names) }
+    deltas.foldLeft(base) { case (table, (batch, names)) => applied(table, batch, names, wanted.batch) }
   }
 
-  private def readSnapshot(batch: Long): MarkTable = {
+  private def readSnapshot(batch: Long, wanted: Long): MarkTable = {
     val table = new MarkTable(settings.disorder)
-    val file = snapshotFile(batch)
-    MarkFile.decode(read(file), file.toString, place(file.getName), table)(_ => ())
+    read(batches.path(batch, Snapshot), batches.place(s"$batch$Snapshot"), table, wanted)(_ => ())
     table
   }
 
-  private def applied(table: MarkTable, batch: Long, names: Seq[String]): MarkTable = {
+  private def applied(table: MarkTable, batch: Long, names: Seq[String], wanted: Long): MarkTable = {
     // What was forgotten a batch ago, at the latest, need not be kept: nobody looks for it any more.
     val next = table.since(settings.forgottenBefore(table.newestMs))
     val seen = new BitSet
     names.foreach { name =>
-      val file = new Path(batchDirectory(batch), name)
-      MarkFile.decode(read(file), file.toString, place(batch.toString, name), next) { entry =>
+      read(new Path(batches.path(batch), name), batches.place(batch.toString, name), next, wanted) { entry =>
         // Tasks make sure of it before they end: these are files of an earlier version, or of two queries.
         if (seen.get(entry)) {
           throw ReplayErrors
@@ -122,34 +112,28 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     if (seen.isEmpty) table else next
   }
 
-  private def read(file: Path): Array[Byte] =
-    try DurableFile.read(files, file)
-    catch { case e: FileNotFoundException => throw Errors.stateFileMissing(file.toString, 0, e) }
+  private def read(file: Path, place: String, into: MarkTable, wanted: Long)(entry: Int => Unit): Unit =
+    MarkFile.decode(batches.files.read(file, neededBy = s"batch $wanted"), file.toString, place, into)(entry)
 
   /** Writes all marks after a batch, and deletes what nobody needs any more to have those after `retainFrom` or later.
     *
     * @return the files that the next batch begins with
     */
   def snapshot(batch: Long, table: MarkTable, retainFrom: Long): MarkFiles = {
-    val file = snapshotFile(batch)
-    DurableFile.write(files, file)(_.write(MarkFile.encode(table, place(file.getName))))
-    val names = list(directory)
-    names.collect { case Snapshot(b) if b.toLong <= retainFrom => b.toLong }.maxOption.foreach { oldest =>
-      names.foreach {
-        case name @ Snapshot(b) if b.toLong < oldest => files.delete(new Path(directory, name))
-        case name @ Batch(b) if b.toLong <= oldest => files.delete(new Path(directory, name))
-        case _ =>
-      }
+    batches.write(batch, Snapshot)(MarkFile.encode(table, batches.place(s"$batch$Snapshot")))
+    val known = batches.list()
+    known.filter(e => e.suffix == Snapshot && e.number <= retainFrom).map(_.number).maxOption.foreach {
+      oldest => batches.delete(known.filter(e => e.number < oldest || e.suffix == Batch && e.number == oldest))
     }
     MarkFiles(Some(batch), Nil, batch + 1)
   }
-
-  private def list(path: Path): Seq[String] = DurableFile.names(files, path)
 }
 
 object MarkLog {
-  private val Snapshot = """(\d+)\.snapshot""".r
-  private val Batch = """(\d+)""".r
+  private val Snapshot = ".snapshot"
+
+  /** The directory of a batch. */
+  private val Batch = ""
   private val Part = """([0-9a-f-]{36})-(\d+)-of-(\d+)\.marks""".r
 }
 

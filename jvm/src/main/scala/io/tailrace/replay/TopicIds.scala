@@ -1,6 +1,5 @@
 package io.tailrace.replay
 
-import java.io.FileNotFoundException
 import java.util.concurrent.{Future, TimeUnit}
 import java.util.{Collection => JCollection, Collections, Map => JMap, Properties}
 
@@ -14,19 +13,18 @@ import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.json4s.JsonAST.{JField, JObject, JString}
 import org.json4s.jackson.JsonMethods
 
-import io.tailrace.checkpoint.{CheckpointLocation, ChecksummedText, DurableFile, LocalFileManager}
-import io.tailrace.common.Errors
+import io.tailrace.checkpoint.{CheckedText, CheckpointLocation, DurableFiles}
 
 /** Notices that a topic was deleted and made anew, by Kafka's own id of it: its offsets begin again, so that with the same
   * producer id its records would look like replays. The query's checkpoint has the id that each producer's topic had when it was
   * read first, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
   */
-private[replay] object TopicIds extends Logging {
-  private val text = new ChecksummedText("tailrace-producer-topics", 1, 1, "a list of topics")
+private[tailrace] object TopicIds extends Logging {
+  private val text = new CheckedText("tailrace-producer-topics", "a list of topics", oldest = 1, newest = 1)
   private val LongestSeconds = 10L
 
   /** Producer and topic. */
-  private type Ids = Map[(String, String), String]
+  private[tailrace] type Ids = Map[(String, String), String]
 
   def check(write: WriteToStreamStatement, origins: Seq[MetadataOrigin]): Unit = {
     val reads = for {
@@ -36,10 +34,8 @@ private[replay] object TopicIds extends Logging {
     } yield (producer(origin), read, topics)
     for { directory <- CheckpointLocation.of(write) if reads.nonEmpty } {
       val file = new Path(new Path(directory, "tailrace-producer"), "topics")
-      val files = LocalFileManager.forPath(directory, write.hadoopConf)
-      val known =
-        try parse(DurableFile.read(files, file), file.toString)
-        catch { case _: FileNotFoundException => Map.empty: Ids }
+      val files = DurableFiles.in(directory, write.hadoopConf)
+      val known = files.find(file).fold(Map.empty: Ids)(decode(_, file.toString))
       val found: Ids = reads.flatMap { case (pid, read, topics) =>
         ask(read, topics).map { case (topic, id) => (pid, topic) -> id }
       }.toMap
@@ -47,7 +43,7 @@ private[replay] object TopicIds extends Logging {
         known.get(of).filter(_ != id).foreach(before => throw MetadataErrors.topicAnew(topic, before, id))
       }
       if (!found.keySet.subsetOf(known.keySet))
-        DurableFile.write(files, file)(_.write(text.encode(json(known ++ found))))
+        files.write(file)(_.write(text.encode(json(known ++ found))))
     }
   }
 
@@ -64,15 +60,15 @@ private[replay] object TopicIds extends Logging {
     JsonMethods.compact(JObject(fields))
   }
 
-  private def parse(bytes: Array[Byte], file: String): Ids =
-    JsonMethods.parse(text.decode(bytes, file)) match {
-      case JObject(producers) =>
-        producers.flatMap {
-          case (pid, JObject(topics)) => topics.collect { case (topic, JString(id)) => (pid, topic) -> id }
-          case _ => throw Errors.stateFileCorrupt(file, "it isn't a list of topics by producer")
-        }.toMap
-      case _ => throw Errors.stateFileCorrupt(file, "it isn't a list of topics by producer")
-    }
+  private[tailrace] def decode(bytes: Array[Byte], file: String): Ids = text.decode(bytes, file)(ids)
+
+  private def ids(json: String): Ids = {
+    val found = for {
+      case (pid, topics) <- JsonMethods.parse(json).asInstanceOf[JObject].obj
+      case (topic, JString(id)) <- topics.asInstanceOf[JObject].obj
+    } yield (pid, topic) -> id
+    found.toMap
+  }
 
   /** By the client that Spark's connector brings. Who can't be asked now will be at the next start: the source itself says what is
     * wrong with the broker.

@@ -4,10 +4,10 @@ import java.io._
 import java.util.zip.CRC32C
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{ChecksumException, Path}
+import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.Errors
 
 /** The files of one partition's state in the query's checkpoint:
@@ -24,7 +24,7 @@ import io.tailrace.common.Errors
 final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog with Logging {
   import CheckpointFiles._
 
-  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
+  private val files = DurableFiles.in(directory, hadoopConf)
 
   // Operator and partition: they stay when a checkpoint is moved.
   private val place = {
@@ -41,7 +41,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override def upload(local: File, name: String): Run = {
     val in = new FileInputStream(local)
     try
-      DurableFile.write(files, new Path(directory, name)) { out =>
+      files.write(new Path(directory, name)) { out =>
         val (length, crc) = copy(in, out, new Array[Byte](BufferBytes))
         Run(name, length, crc, Nil)
       }
@@ -49,7 +49,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   override def writeManifest(manifest: Manifest, id: Option[String]): Unit =
-    DurableFile.write(files, manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest, place)))
+    files.write(manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest, place)))
 
   override def hasManifest(version: Long, id: Option[String]): Boolean =
     files.exists(manifestPath(version, id))
@@ -68,7 +68,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
 
   override def download(run: Run, local: File, version: Long): Unit = {
     val path = new Path(directory, run.name)
-    val (length, crc) = read(path, version) { in =>
+    val (length, crc) = files.stream(path, neededBy(version)) { in =>
       val out = new FileOutputStream(local)
       try copy(in, out, new Array[Byte](BufferBytes))
       finally out.close()
@@ -102,7 +102,9 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   private def decode(path: Path, version: Long): Manifest =
-    read(path, version)(in => Manifest.decode(in.readAllBytes(), place, path.toString))
+    Manifest.decode(files.read(path, neededBy(version)), place, path.toString)
+
+  private def neededBy(version: Long) = s"version $version of the state"
 
   private def delete(name: String): Unit = {
     val path = new Path(directory, name)
@@ -111,22 +113,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   private def list(): Seq[String] =
-    try DurableFile.names(files, directory)
+    try files.names(directory)
     catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e) }
-
-  /** Reads a file that must be there. Damage is told from a file system that fails: another attempt may succeed then. */
-  private def read[T](path: Path, version: Long)(body: InputStream => T): T =
-    try {
-      val in =
-        try files.open(path)
-        catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, version, e) }
-      try body(in)
-      finally in.close()
-    } catch {
-      case e: ChecksumException =>
-        throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
-      case e: IOException => throw Errors.stateFileUnavailable(path.toString, "read", e)
-    }
 }
 
 object CheckpointFiles {

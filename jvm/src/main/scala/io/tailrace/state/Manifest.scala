@@ -2,13 +2,10 @@ package io.tailrace.state
 
 import java.io.StringWriter
 
-import scala.util.control.NonFatal
-
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.checkpoint.ChecksummedText
-import io.tailrace.common.Errors
+import io.tailrace.checkpoint.CheckedText
 
 import com.fasterxml.jackson.core.JsonFactory
 
@@ -61,7 +58,7 @@ object Manifest {
 
   /** The oldest that it reads: format 1, a row an entry, was never released. */
   private val OldestFormat = 2
-  private val text = new ChecksummedText("tailrace-state", OldestFormat, Format, "a manifest")
+  private val text = new CheckedText("tailrace-state", "a manifest", OldestFormat, Format)
 
   val empty: Manifest = Manifest(version = 0, expiredThrough = Long.MinValue, runs = Nil)
 
@@ -114,9 +111,6 @@ object Manifest {
   }
 
   /** @param file what to call the file in an error */
-  def decode(bytes: Array[Byte], place: String, file: String): Manifest = {
-    val body = text.decode(bytes, file, place)
-    try Serialization.read[Manifest](body)
-    catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }
-  }
+  def decode(bytes: Array[Byte], place: String, file: String): Manifest =
+    text.decode(bytes, file, place)(Serialization.read[Manifest](_))
 }

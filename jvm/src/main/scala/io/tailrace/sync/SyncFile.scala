@@ -1,9 +1,9 @@
 package io.tailrace.sync
 
-import java.io.{DataInputStream, DataOutputStream, EOFException}
-import java.nio.charset.StandardCharsets.UTF_8
+import java.io.DataOutputStream
+import java.nio.ByteBuffer
 
-import io.tailrace.checkpoint.CheckedFile
+import io.tailrace.checkpoint.CheckedBytes
 
 /** What one batch has left of a synced join's progress: format 3, big-endian, see `jvm/docs/formats.md`.
   *
@@ -18,7 +18,7 @@ import io.tailrace.checkpoint.CheckedFile
   *
   * @param times what the batch after it is judged by
   */
-private[sync] final case class SyncFile(times: SyncTimes, left: SideState, right: SideState) {
+private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, right: SideState) {
   def side(side: SyncSide): SideState = side match {
     case SyncSide.Left => left
     case SyncSide.Right => right
@@ -28,29 +28,24 @@ private[sync] final case class SyncFile(times: SyncTimes, left: SideState, right
 /** @param low all partitions that count have been read up to there, in microseconds */
 private[sync] final case class SideState(low: Long, partitions: Seq[PartitionState])
 
-private[sync] object SyncFile {
+private[tailrace] object SyncFile {
   private val Layout =
-    new CheckedFile(0x54525350, 3, "the progress of a synced join", oldest = 1, hasPlace = _ >= 2)
+    new CheckedBytes(0x54525350, "the progress of a synced join", oldest = 1, newest = 3, placedSince = 2)
   private val Excluded = 1
   private val Former = 2
 
   /** @param place join and batch that it is of */
-  def encode(file: SyncFile, place: String): Array[Byte] = Layout.encode(
-    out => {
-      out.writeLong(file.times.release)
-      out.writeLong(file.times.leftLow)
-      Seq(file.left, file.right).foreach(writeSide(out, _))
-    },
-    place
-  )
+  def encode(file: SyncFile, place: String): Array[Byte] = Layout.encode(place) { out =>
+    out.writeLong(file.times.release)
+    out.writeLong(file.times.leftLow)
+    Seq(file.left, file.right).foreach(writeSide(out, _))
+  }
 
   private def writeSide(out: DataOutputStream, side: SideState): Unit = {
     out.writeLong(side.low)
     out.writeInt(side.partitions.size)
     side.partitions.foreach { p =>
-      val name = p.name.getBytes(UTF_8)
-      out.writeInt(name.length)
-      out.write(name)
+      CheckedBytes.writeText(out, p.name)
       out.writeLong(p.latest)
       out.writeLong(p.silentMs)
       out.writeByte((if (p.excluded) Excluded else 0) | (if (p.isFormer) Former else 0))
@@ -63,29 +58,23 @@ private[sync] object SyncFile {
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
     */
   def decode(bytes: Array[Byte], name: String, place: String): SyncFile =
-    Layout.decodeFormat(bytes, name, place) { (format, in) =>
-      SyncFile(SyncTimes(in.readLong(), in.readLong()), readSide(format, in), readSide(format, in))
+    Layout.decode(bytes, name, place) { (format, in) =>
+      SyncFile(SyncTimes(in.getLong(), in.getLong()), readSide(format, in), readSide(format, in))
     }
 
-  private def readSide(format: Int, in: DataInputStream): SideState = {
-    val low = in.readLong()
-    val count = in.readInt()
-    if (count < 0 || count > in.available) throw new EOFException(s"$count partitions")
-    SideState(low, Seq.fill(count)(readPartition(format, in)))
-  }
+  private def readSide(format: Int, in: ByteBuffer): SideState =
+    SideState(in.getLong(), Seq.fill(CheckedBytes.readCount(in))(readPartition(format, in)))
 
-  private def readPartition(format: Int, in: DataInputStream): PartitionState = {
-    val length = in.readInt()
-    if (length < 0 || length > in.available) throw new EOFException(s"a name of $length bytes")
-    val name = new String(in.readNBytes(length), UTF_8)
-    val (latest, silentMs, flags) = (in.readLong(), in.readLong(), in.readByte())
+  private def readPartition(format: Int, in: ByteBuffer): PartitionState = {
+    val name = CheckedBytes.readText(in)
+    val (latest, silentMs, flags) = (in.getLong(), in.getLong(), in.get())
     PartitionState(
       name,
       latest,
       Math.max(0L, silentMs),
       (flags & Excluded) != 0,
       format == 1 || (flags & Former) != 0,
-      if (format < 3) 0L else Math.max(0L, in.readLong())
+      if (format < 3) 0L else Math.max(0L, in.getLong())
     )
   }
 }

@@ -1,13 +1,10 @@
 package io.tailrace.sync
 
-import java.io.FileNotFoundException
-
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
-import io.tailrace.common.Errors
+import io.tailrace.checkpoint.BatchFiles
 
 /** The progress of one synced join in the query's checkpoint: `<batch>.progress`, all partitions of both sides after the
   * batch.
@@ -22,9 +19,7 @@ private[sync] final class SyncLog(
     hadoopConf: Configuration,
     inUse: () => Set[String] = () => Set.empty
 ) extends Logging {
-  import SyncLog._
-
-  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
+  private val batches = new BatchFiles(directory, hadoopConf, ".progress")
   private var isPurged = false
 
   /** What `batch` begins with.
@@ -34,11 +29,8 @@ private[sync] final class SyncLog(
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED
     */
   def load(batch: Long): Option[SyncFile] =
-    if (batches().exists(_ < batch)) {
-      try Some(read(batch - 1))
-      catch {
-        case e: FileNotFoundException => throw Errors.stateFileMissing(file(batch - 1).toString, batch, e)
-      }
+    if (batches.list().exists(_.number < batch)) {
+      Some(decode(batch - 1, batches.files.read(batches.path(batch - 1), neededBy = s"batch $batch")))
     } else {
       if (batch > 0) {
         // Its own may be one that has been renamed; those of the query's other joins aren't.
@@ -53,50 +45,35 @@ private[sync] final class SyncLog(
 
   /** What `batch` was judged by; none: it isn't known any more, or never was. */
   def times(batch: Long): Option[SyncTimes] =
-    try Some(read(batch - 1).times)
-    catch { case _: FileNotFoundException => None }
+    batches.files.find(batches.path(batch - 1)).map(decode(batch - 1, _).times)
 
   /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later. */
   def write(batch: Long, progress: SyncFile, retainFrom: Long): Unit = {
-    DurableFile.write(files, file(batch))(_.write(SyncFile.encode(progress, place(batch))))
+    batches.write(batch)(SyncFile.encode(progress, batches.place(batch.toString)))
     // The file of the batch before is the one to go on from a batch.
     val needed = retainFrom - 1
     if (isPurged) {
-      if (needed > 0) files.delete(file(needed - 1))
+      if (needed > 0) batches.files.delete(batches.path(needed - 1))
     } else {
-      batches().filter(_ < needed).foreach(b => files.delete(file(b)))
+      batches.delete(batches.list().filter(_.number < needed))
       isPurged = true
     }
   }
 
-  private def read(batch: Long): SyncFile =
-    SyncFile.decode(DurableFile.read(files, file(batch)), file(batch).toString, place(batch))
-
-  // In the file: one of another batch, or of another join, would be believed otherwise.
-  private def place(batch: Long): String = s"${directory.getName}/$batch"
-
-  private def file(batch: Long): Path = new Path(directory, s"$batch$Suffix")
+  private def decode(batch: Long, bytes: Array[Byte]): SyncFile =
+    SyncFile.decode(bytes, batches.path(batch).toString, batches.place(batch.toString))
 
   /** Names of other joins whose progress is in the checkpoint. */
   private def others(): Seq[String] =
-    list(directory.getParent)
+    batches.files
+      .list(directory.getParent)
       .filter(_.isDirectory)
       .map(_.getPath.getName)
       .filter(_ != directory.getName)
       .sorted
-
-  private def batches(): Seq[Long] =
-    list(directory).map(_.getPath.getName).collect { case Name(batch) => batch.toLong }
-
-  private def list(path: Path): Seq[FileStatus] =
-    try files.list(path).toSeq
-    catch { case _: FileNotFoundException => Nil }
 }
 
 private[sync] object SyncLog {
-  private val Suffix = ".progress"
-  private val Name = """(\d+)\.progress""".r
-
   def directory(checkpoint: String, name: String): Path =
     new Path(new Path(checkpoint, "tailrace-sync"), name)
 }

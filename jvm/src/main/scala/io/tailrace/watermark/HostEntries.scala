@@ -1,7 +1,10 @@
 package io.tailrace.watermark
 
-import java.io.{DataInputStream, DataOutputStream}
+import java.io.DataOutputStream
+import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
+
+import io.tailrace.checkpoint.CheckedBytes
 
 /** Entries of a [[HostTable]] as bytes, in files and on the way from tasks: big-endian, see `jvm/docs/formats.md`. */
 private[watermark] object HostEntries {
@@ -29,13 +32,11 @@ private[watermark] object HostEntries {
     out.writeLong(future)
   }
 
-  /** @throws java.io.IOException if the bytes end too soon, or lengths make no sense */
-  def read(in: DataInputStream, into: HostTable): Unit =
-    (0 until in.readInt()).foreach { _ =>
-      val length = in.readInt()
-      if (length < 0 || length > in.available) throw new java.io.EOFException(s"a name of $length bytes")
-      val host = into.add(new String(in.readNBytes(length), UTF_8))
-      into.raise(host, in.readLong())
-      into.raiseFuture(host, in.readLong())
+  /** @throws java.nio.BufferUnderflowException if the bytes end too soon, or lengths make no sense */
+  def read(in: ByteBuffer, into: HostTable): Unit =
+    (0 until in.getInt()).foreach { _ =>
+      val host = into.add(CheckedBytes.readText(in))
+      into.raise(host, in.getLong())
+      into.raiseFuture(host, in.getLong())
     }
 }

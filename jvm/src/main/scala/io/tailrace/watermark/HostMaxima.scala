@@ -1,6 +1,7 @@
 package io.tailrace.watermark
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream}
+import java.io.{ByteArrayOutputStream, DataOutputStream}
+import java.nio.ByteBuffer
 import java.util.Arrays
 
 import org.apache.spark.unsafe.Platform
@@ -148,8 +149,8 @@ private[watermark] object HostMaxima {
   }
 
   def fromBytes(bytes: Array[Byte]): SeenByTask = {
-    val in = new DataInputStream(new ByteArrayInputStream(bytes))
-    val (late, share) = (in.readLong(), in.readLong())
+    val in = ByteBuffer.wrap(bytes)
+    val (late, share) = (in.getLong(), in.getLong())
     val table = new HostTable
     HostEntries.read(in, table)
     SeenByTask(late, share, table)
@@ -173,21 +174,14 @@ private[watermark] object SeenByTask {
       .filter(_.nonEmpty)
       .map(ofNode)
       .reduceOption { (all, node) =>
-        fold(all.table, node.table)(all.table.raiseFuture)
+        all.table.raiseAll(node.table)
         SeenByTask(Math.max(all.late, node.late), Math.min(all.share, node.share), all.table)
       }
       .getOrElse(SeenByTask(0, WatermarkStamp.WholeShare, new HostTable))
 
   private def ofNode(parts: Iterable[SeenByTask]): SeenByTask = {
     val table = parts.head.table
-    parts.tail.foreach(part => fold(table, part.table)(table.addFuture))
+    parts.tail.foreach(part => table.addAll(part.table))
     SeenByTask(parts.map(_.late).sum, parts.map(_.share).min, table)
   }
-
-  private def fold(into: HostTable, from: HostTable)(future: (Int, Long) => Unit): Unit =
-    (0 until from.size).foreach { i =>
-      val host = into.add(from.name(i))
-      into.raise(host, from.time(i)): Unit
-      future(host, from.future(i))
-    }
 }

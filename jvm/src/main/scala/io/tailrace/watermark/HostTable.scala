@@ -54,6 +54,18 @@ final class HostTable {
   /** What another table of the same rows knows. */
   def raiseFuture(host: Int, rows: Long): Unit = futures(host) = Math.max(futures(host), rows)
 
+  /** Takes in all that a table of the same rows knows. */
+  def raiseAll(from: HostTable): Unit = fold(from)((host, rows) => raiseFuture(host, rows))
+
+  /** Takes in all that a table of other rows knows. */
+  def addAll(from: HostTable): Unit = fold(from)((host, rows) => addFuture(host, rows))
+
+  private def fold(from: HostTable)(future: (Int, Long) => Unit): Unit = (0 until from.size).foreach { i =>
+    val host = add(from.name(i))
+    raise(host, from.time(i)): Unit
+    future(host, from.future(i))
+  }
+
   private def append(name: String): Int = {
     if (used == names.length) grow()
     val host = used

@@ -1,6 +1,6 @@
 package io.tailrace.watermark
 
-import io.tailrace.checkpoint.CheckedFile
+import io.tailrace.checkpoint.CheckedBytes
 
 /** What one batch has left of a source's progress: format 3, big-endian, see `jvm/docs/formats.md`.
   *
@@ -30,7 +30,8 @@ final case class ProgressFile(
 )
 
 object ProgressFile {
-  private val Layout = new CheckedFile(0x54524850, 3, "a table of hosts", oldest = 1, hasPlace = _ >= 2)
+  private val Layout =
+    new CheckedBytes(0x54524850, "a table of hosts", oldest = 1, newest = 3, placedSince = 2)
 
   /** @param place source and batch that it is of
     * @param hosts those that go into the file
@@ -42,29 +43,26 @@ object ProgressFile {
       hosts: Iterator[Int],
       count: Int
   ): Array[Byte] =
-    Layout.encode(
-      out => {
-        out.writeLong(file.previous)
-        out.writeLong(file.low)
-        out.writeLong(file.lowBefore)
-        out.writeLong(file.upstream.units)
-        out.writeLong(java.lang.Long.parseUnsignedLong(file.roster.getOrElse("0"), 16))
-        out.writeLong(file.forgottenFuture)
-        HostEntries.write(out, table, hosts, count)
-      },
-      place
-    )
+    Layout.encode(place) { out =>
+      out.writeLong(file.previous)
+      out.writeLong(file.low)
+      out.writeLong(file.lowBefore)
+      out.writeLong(file.upstream.units)
+      out.writeLong(java.lang.Long.parseUnsignedLong(file.roster.getOrElse("0"), 16))
+      out.writeLong(file.forgottenFuture)
+      HostEntries.write(out, table, hosts, count)
+    }
 
   /** @param name  of the file, for errors
     * @param place source and batch that it must be of
     * @param into  gets the entries
     */
   def decode(bytes: Array[Byte], name: String, place: String, into: HostTable): ProgressFile =
-    Layout.decodeFormat(bytes, name, place) { (format, in) =>
-      val (previous, low, lowBefore) = (in.readLong(), in.readLong(), in.readLong())
-      val upstream = Completeness.ofUnits(in.readLong())
-      val roster = Option.when(format > 2)(f"${in.readLong()}%016x")
-      val forgotten = if (format > 2) in.readLong() else 0L
+    Layout.decode(bytes, name, place) { (format, in) =>
+      val (previous, low, lowBefore) = (in.getLong(), in.getLong(), in.getLong())
+      val upstream = Completeness.ofUnits(in.getLong())
+      val roster = Option.when(format > 2)(f"${in.getLong()}%016x")
+      val forgotten = if (format > 2) in.getLong() else 0L
       HostEntries.read(in, into)
       ProgressFile(previous, low, lowBefore, upstream, roster, forgotten)
     }

@@ -1,12 +1,10 @@
 package io.tailrace.watermark
 
-import java.io.FileNotFoundException
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.checkpoint.{DurableFile, LocalFileManager}
+import io.tailrace.checkpoint.BatchFiles
 import io.tailrace.common.Errors
 
 /** The progress of one source in the query's checkpoint:
@@ -24,7 +22,7 @@ import io.tailrace.common.Errors
 final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._
 
-  private lazy val files = LocalFileManager.forPath(directory, hadoopConf)
+  private val batches = new BatchFiles(directory, hadoopConf, Delta, Snapshot)
   private var sinceSnapshot = 0
 
   /** Reads what `batch` begins with into a table.
@@ -34,17 +32,16 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     *                                                   TAILRACE_WATERMARK_PROGRESS_MISSING if there is no file, or not all
     */
   def load(batch: Long, into: HostTable): Option[ProgressFile] = {
-    val (earlier, abandoned) = names().partition(_._1 < batch)
+    val (earlier, abandoned) = batches.list().partition(_.number < batch)
     // An attempt at the batch that died may have left the other kind of file.
-    abandoned.values.foreach(name => files.delete(new Path(directory, name)))
+    batches.delete(abandoned)
     if (earlier.isEmpty && batch == 0) None
     else
-      chain(earlier, batch - 1) match {
-        case Right(parts) =>
-          sinceSnapshot = parts.size - 1
-          // The newest first: its hosts are the further ones, and those of the others can only be behind.
-          parts.reverse.foreach(_.decode(into))
-          Some(parts.head.decode(new HostTable))
+      chain(earlier.map(e => e.number -> e).toMap, batch - 1) match {
+        case Right((states, hosts)) =>
+          sinceSnapshot = states.size - 1
+          into.raiseAll(hosts)
+          states.headOption
         case Left(missing) =>
           val place = if (earlier.isEmpty) directory.toString else missing
           if (!beginsAnew) throw WatermarkErrors.progressMissing(place, batch)
@@ -55,19 +52,25 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
       }
   }
 
-  /** The files from a batch back to the snapshot that they add to, or the one that is missing. */
-  private def chain(known: Map[Long, String], batch: Long): Either[String, Seq[Part]] = {
-    val file = new Path(directory, known.getOrElse(batch, s"$batch$Delta"))
-    val read =
-      try Right(DurableFile.read(files, file))
-      catch { case _: FileNotFoundException => Left(file.toString) }
-    read.flatMap { bytes =>
-      val own = Part(file.toString, place(batch), bytes)
-      val previous = own.decode(new HostTable).previous
-      if (previous < 0) Right(Seq(own))
-      else if (previous < batch) chain(known, previous).map(own +: _)
-      else throw Errors.stateFileCorrupt(file.toString, s"it adds to the later batch $previous")
+  /** Reads the files from a batch back to the snapshot that they add to.
+    *
+    * @return what they say, the newest first, and all their hosts; or the file that is missing
+    */
+  private def chain(
+      known: Map[Long, BatchFiles.Entry],
+      last: Long
+  ): Either[String, (Seq[ProgressFile], HostTable)] = {
+    val hosts = new HostTable
+    def from(batch: Long): Either[String, List[ProgressFile]] = {
+      val path = batches.path(known.getOrElse(batch, BatchFiles.Entry(batch, Delta)))
+      batches.files.find(path).toRight(path.toString).flatMap { bytes =>
+        val state = ProgressFile.decode(bytes, path.toString, batches.place(batch.toString), hosts)
+        if (state.previous >= batch)
+          throw Errors.stateFileCorrupt(path.toString, s"it adds to the later batch ${state.previous}")
+        if (state.previous < 0) Right(List(state)) else from(state.previous).map(state :: _)
+      }
     }
+    from(last).map(_ -> hosts)
   }
 
   /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later.
@@ -87,39 +90,24 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     val isDelta = previous.isDefined && sinceSnapshot < DeltasPerSnapshot && moved.length * 2 <= table.size
     val (from, hosts) =
       if (isDelta) previous.get -> moved else -1L -> Array.range(0, table.size)
-    val bytes =
-      ProgressFile.encode(place(batch), state.copy(previous = from), table, hosts.iterator, hosts.length)
-    DurableFile
-      .write(files, new Path(directory, s"$batch${if (isDelta) Delta else Snapshot}"))(_.write(bytes))
+    val file = state.copy(previous = from)
+    batches.write(batch, if (isDelta) Delta else Snapshot) {
+      ProgressFile.encode(batches.place(batch.toString), file, table, hosts.iterator, hosts.length)
+    }
     sinceSnapshot = if (isDelta) sinceSnapshot + 1 else 0
     if (!isDelta) purge(retainFrom)
   }
 
-  /** What a file says of itself: it stays when a checkpoint is moved. */
-  private def place(batch: Long): String = s"${directory.getName}/$batch"
-
   private def purge(retainFrom: Long): Unit = {
-    val known = names()
-    val oldest = known.collect { case (b, name) if b <= retainFrom && name.endsWith(Snapshot) => b }.maxOption
-    oldest.foreach(o =>
-      known.foreach { case (b, name) => if (b < o) files.delete(new Path(directory, name)) }
-    )
+    val known = batches.list()
+    val oldest = known.collect { case BatchFiles.Entry(b, Snapshot) if b <= retainFrom => b }.maxOption
+    batches.delete(known.filter(entry => oldest.exists(entry.number < _)))
   }
-
-  private def names(): Map[Long, String] =
-    DurableFile.names(files, directory).collect { case name @ Name(batch) => batch.toLong -> name }.toMap
 }
 
 object ProgressLog {
-
-  /** A file that has been read. */
-  private final case class Part(file: String, place: String, bytes: Array[Byte]) {
-    def decode(into: HostTable): ProgressFile = ProgressFile.decode(bytes, file, place, into)
-  }
-
   private val Snapshot = ".snapshot"
   private val Delta = ".delta"
-  private val Name = """(\d+)\.(?:snapshot|delta)""".r
 
   /** So many files are read, besides the snapshot, when a query starts. */
   private val DeltasPerSnapshot = 20

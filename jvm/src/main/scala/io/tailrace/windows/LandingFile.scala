@@ -1,13 +1,10 @@
 package io.tailrace.windows
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.fs.Path
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.checkpoint.ChecksummedText
-import io.tailrace.common.Errors
+import io.tailrace.checkpoint.CheckedText
 
 /** Whose folder it is, and which windows it has: written once.
   *
@@ -80,16 +77,13 @@ final case class ClosedWindow(start: Long, report: String)
   */
 object LandingFile {
   private val text =
-    new ChecksummedText("tailrace-windows", oldest = 1, newest = 2, "such a file", hasPlace = _ > 1)
+    new CheckedText("tailrace-windows", "a file of a folder of windows", oldest = 1, newest = 2, placedSince = 2)
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
   /** @param name of the file: one of another batch isn't believed in its place */
   def encode(content: AnyRef, name: String): Array[Byte] = text.encode(Serialization.write(content), name)
 
   /** @param file what to call it in an error */
-  def decode[T](bytes: Array[Byte], file: Path)(implicit kind: scala.reflect.Manifest[T]): T = {
-    val body = text.decode(bytes, file.toString, file.getName)
-    try Serialization.read[T](body)
-    catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file.toString, "its content can't be read", e) }
-  }
+  def decode[T](bytes: Array[Byte], file: Path)(implicit kind: scala.reflect.Manifest[T]): T =
+    text.decode(bytes, file.toString, file.getName)(Serialization.read[T](_))
 }

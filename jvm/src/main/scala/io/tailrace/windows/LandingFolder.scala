@@ -80,7 +80,7 @@ final class LandingFolder private[windows] (
   /** A closing whose file is gone would open its windows again. */
   private def checkClosed(closed: Option[(Long, ClosedFile)]): Unit = newest.foreach { batch =>
     def missing(number: Long) =
-      Errors.stateFileMissing(paths.closed(number).toString, batch.batch, null)
+      Errors.stateFileMissing(log.closedFile(number).toString, s"batch ${batch.batch}")
     val known = closed.fold(0L)(_._1 + 1)
     batch.closings.filter(_ > known).foreach(made => throw missing(made - 1))
     // The first closing after that batch: nobody else has taken note of it.
@@ -114,7 +114,7 @@ final class LandingFolder private[windows] (
           s"the query ${folder.queryId} writes it, and this one is $queryId"
         )
       case None if batch > 0 && !log.isEmpty =>
-        throw Errors.stateFileMissing(paths.settings.toString, batch, null)
+        throw Errors.stateFileMissing(paths.settings.toString, s"batch $batch")
       // Windows would be complete here that have rows elsewhere, and never be complete there.
       case None if batch > 0 =>
         val reason = s"the micro-batches of this query before $batch have landed elsewhere"
@@ -158,7 +158,7 @@ final class LandingFolder private[windows] (
     if (left.exists(_ < batch)) {
       // A batch's file is deleted when the next one's is there: with an older one the newest was never here.
       newest.foreach(last => throw WindowErrors.left(path.toString, batch, last.batch))
-      throw Errors.stateFileMissing(paths.batch(batch - 1).toString, batch, null)
+      throw Errors.stateFileMissing(log.batchFile(batch - 1).toString, s"batch $batch")
     }
   }
 

@@ -73,8 +73,6 @@ final class LandingPaths(val folder: Path, into: String) {
   val closed = new Path(own, "closed")
   val staging = new Path(own, "staging")
 
-  def batch(batch: Long): Path = new Path(batches, s"$batch.batch")
-  def closed(number: Long): Path = new Path(closed, s"$number.closed")
   def window(start: Long): Path = new Path(folder, LandingPaths.window(into, start))
   def marker(start: Long): Path = new Path(window(start), "_SUCCESS")
   def late: Path = new Path(folder, LandingPaths.Late)

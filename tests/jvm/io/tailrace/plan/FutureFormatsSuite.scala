@@ -65,7 +65,8 @@ final class FutureFormatsSuite extends AnyFunSuite with TempDirectory {
     val kinds = FileKind.all.filter(kind => kind.isOurs && !withoutFormat.exists(kind.path.endsWith))
     val missing = kinds.filterNot { kind =>
       val reader = readers.collectFirst { case (end, read) if kind.path.endsWith(end) => read }
-      val files = golden.filter(f => kind.matches(directory.toPath.relativize(f).toString.dropWhile(_ != '/').drop(1)))
+      val files =
+        golden.filter(f => kind.matches(directory.toPath.relativize(f).toString.dropWhile(_ != '/').drop(1)))
       files.take(2).foreach { file =>
         Files.write(file, Damages.later(Files.readAllBytes(file)))
         refused(file.toString)(reader.getOrElse(fail(s"${kind.path} has no reader"))(file))

@@ -5,7 +5,13 @@ import java.io.{FileNotFoundException, IOException, InputStream, OutputStream}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{ChecksumException, FSDataInputStream, FileAlreadyExistsException, FileStatus, Path}
+import org.apache.hadoop.fs.{
+  ChecksumException,
+  FSDataInputStream,
+  FileAlreadyExistsException,
+  FileStatus,
+  Path
+}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 

@@ -58,7 +58,9 @@ object JoinCheckpoint {
     val now = JoinCheckpoint(Format, settings ++ later)
     // As long as batch 0 isn't committed there is no state that could mean something else.
     if (batchId == 0) {
-      DurableFiles.in(directory, conf).write(file(directory))(_.write(Serialization.write(now).getBytes(UTF_8)))
+      DurableFiles
+        .in(directory, conf)
+        .write(file(directory))(_.write(Serialization.write(now).getBytes(UTF_8)))
     } else {
       val before = read(directory, conf, batchId)
       val unknown = later.keySet -- before.settings.keySet

@@ -65,9 +65,10 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   }
 
   private def complete(batch: Long): Seq[String] = {
-    val attempts = batches.files.names(batches.path(batch)).collect { case name @ Part(attempt, task, tasks) =>
-      (attempt, tasks.toInt) -> (task.toInt -> name)
-    }
+    val attempts =
+      batches.files.names(batches.path(batch)).collect { case name @ Part(attempt, task, tasks) =>
+        (attempt, tasks.toInt) -> (task.toInt -> name)
+      }
     attempts
       .groupMap(_._1)(_._2)
       .collectFirst {
@@ -123,7 +124,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     batches.write(batch, Snapshot)(MarkFile.encode(table, batches.place(s"$batch$Snapshot")))
     val known = batches.list()
     known.filter(e => e.suffix == Snapshot && e.number <= retainFrom).map(_.number).maxOption.foreach {
-      oldest => batches.delete(known.filter(e => e.number < oldest || e.suffix == Batch && e.number == oldest))
+      oldest =>
+        batches.delete(known.filter(e => e.number < oldest || e.suffix == Batch && e.number == oldest))
     }
     MarkFiles(Some(batch), Nil, batch + 1)
   }

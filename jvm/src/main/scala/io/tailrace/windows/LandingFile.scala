@@ -77,7 +77,13 @@ final case class ClosedWindow(start: Long, report: String)
   */
 object LandingFile {
   private val text =
-    new CheckedText("tailrace-windows", "a file of a folder of windows", oldest = 1, newest = 2, placedSince = 2)
+    new CheckedText(
+      "tailrace-windows",
+      "a file of a folder of windows",
+      oldest = 1,
+      newest = 2,
+      placedSince = 2
+    )
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
   /** @param name of the file: one of another batch isn't believed in its place */

@@ -16,7 +16,8 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
   def batchFile(batch: Long): Path = batches.path(batch)
   def closedFile(number: Long): Path = closings.path(number)
 
-  def folder: Option[FolderFile] = files.find(paths.settings).map(LandingFile.decode[FolderFile](_, paths.settings))
+  def folder: Option[FolderFile] =
+    files.find(paths.settings).map(LandingFile.decode[FolderFile](_, paths.settings))
 
   def begin(folder: FolderFile): Unit = create(paths.settings, folder)
 

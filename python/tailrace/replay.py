@@ -54,7 +54,7 @@ def filter_replays(
     for metadata; 20 bytes without a tag, its older form, are with a warning.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (of a filter with
-    another `name`: `"tailrace.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected` (no
+    a `name` of its own: `"tailrace.replays.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected` (no
     valid metadata), `gaps` (offsets that have newly not come, less those that came late), `returned`
     (origins that had been forgotten and are back), `forgotten`; `mostGaps`, an array of (pid, partition,
     gaps): the 20 of the batch's origins that miss most offsets in all; and `doubtful` (of those without

@@ -62,16 +62,16 @@ def sync_join(
     held until it is joined, or until the slowest left partition is past what it may be joined by.
 
     `sync_delay` has to cover how long after its left row a right row is made, and how far records jump back
-    in time within a partition, together. Records that jump further are counted as `possibly_missed`, and so
+    in time within a partition, together. Records that jump further are counted as `possiblyMissed`, and so
     are right records that come when a left row in their reach may be out; those before the sync time are
     counted as `late`.
 
     A `where` in front of the join hides how far a partition is: one that gives nothing but records that are
-    filtered is waited for, and `waits_for` says "filtered". With `stall_after` nobody waits for it when it
+    filtered is waited for, and `waitsFor` says "filtered". With `stall_after` nobody waits for it when it
     has given nothing else for so long, and is read to its end; what comes of it then may be late.
 
-    Progress is in the query's `observedMetrics["tailrace.sync_join"]` (with another `name`:
-    `"tailrace.<name>"`): how far the join is, what it holds, and which partition it waits for, how far behind
+    Progress is in the query's `observedMetrics["tailrace.syncJoin"]` (with a `name` of its
+    own: `"tailrace.syncJoin.<name>"`): how far the join is, what it holds, and which partition it waits for, how far behind
     that is and for how long.
 
     Args:

@@ -91,10 +91,11 @@ def accurate_watermark(
             checkpoint.
         token: with `server`, its bearer token.
         name: of the source in the checkpoint, never to be changed; two accurate watermarks of one query need
-            two names. The query's progress has the numbers of the source under it, in `observedMetrics`:
-            `hosts` that count, `passed`, `idle`, `low_watermark`, `late_rows` of the last micro-batch,
+            two names. The query's progress has the numbers of the source in
+            `observedMetrics["tailrace.watermark"]` (with a `name` of its own: `"tailrace.watermark.<name>"`):
+            `hosts` that count, `passed`, `idle`, `lowWatermark`, `lateRows` of the last micro-batch,
             which were behind the watermark that its operators drop late rows by, the one before the
-            batch; `future_rows` since the query began; and the `slowest` hosts.
+            batch; `futureRows` since the query began; and the `slowest` hosts.
 
     Returns:
         A frame with the same columns, and `_mark` if rows are marked.

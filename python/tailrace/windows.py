@@ -45,8 +45,8 @@ def write_windows(
 
     Rows for a window that is closed go to `path/_late/window_start=.../`, rows without an event time, or
     with one before the year 2 or after 9998, to `path/_untimed/`; neither is lost, and both are counted
-    in the query's progress, `observedMetrics["tailrace.windows"]`: `rows`, `late_rows` and `untimed_rows`
-    of the last micro-batch, `open_windows`, `closed_through`, `low_watermark`. A row at exactly a
+    in the query's progress, `observedMetrics["tailrace.windows"]`: `rows`, `lateRows` and `untimedRows`
+    of the last micro-batch, `openWindows`, `closedThrough`, `lowWatermark`. A row at exactly a
     window's end is of the next window.
 
     Without a server a window closes when this query's low watermark has passed its end. With one, when

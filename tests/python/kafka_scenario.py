@@ -252,7 +252,7 @@ def synced(scenario: Scenario) -> dict[str, Any]:
 
     def look(name: str) -> None:
         query.processAllAvailable()
-        waits = query.recentProgress[-1].observedMetrics["tailrace.sync_join"].waits_for
+        waits = query.recentProgress[-1].observedMetrics["tailrace.syncJoin"].waitsFor
         found[name] = {
             "waits for": [[w["side"], w["partition"], w["condition"]] for w in waits],
             "rows": sorted([row.id, row.second] for row in scenario.spark.table("joined").collect()),

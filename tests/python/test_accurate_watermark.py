@@ -52,7 +52,7 @@ class Logs:
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         reports = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
-        self.progress = reports[-1]["watermark"]
+        self.progress = reports[-1]["tailrace.watermark"]
         return sorted(found)
 
 
@@ -60,7 +60,7 @@ def test_a_window_waits_for_the_host_that_lags_over_restarts(spark: SparkSession
     logs = Logs(spark, tmp_path)
     assert logs.add(("web-1", 1), ("web-2", 2), ("web-1", 60)) == []
     assert logs.add(("web-1", 120)) == []
-    assert (logs.progress["hosts"], logs.progress["passed"], logs.progress["late_rows"]) == (2, 2, 0)
+    assert (logs.progress["hosts"], logs.progress["passed"], logs.progress["lateRows"]) == (2, 2, 0)
     assert logs.progress["slowest"][0]["host"] == "web-2"
     assert logs.add(("web-2", 9), ("web-2", 30)) == [(0, 3)]
 
@@ -105,9 +105,11 @@ def test_a_host_whose_rows_are_unread_is_not_silent(spark: SparkSession, tmp_pat
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.processAllAvailable()
     query.stop()
-    reports = [p["observedMetrics"]["watermark"] for p in query.recentProgress if p["observedMetrics"]]
+    reports = [
+        p["observedMetrics"]["tailrace.watermark"] for p in query.recentProgress if p["observedMetrics"]
+    ]
     assert len(reports) >= 30
-    assert [(r["idle"], r["late_rows"]) for r in reports] == [(0, 0)] * len(reports)
+    assert [(r["idle"], r["lateRows"]) for r in reports] == [(0, 0)] * len(reports)
 
 
 def test_a_host_ahead_of_the_clock_ends_the_query_if_asked(spark: SparkSession, tmp_path: Path) -> None:

@@ -331,7 +331,7 @@ def test_rows_from_the_future(streams: Synced) -> None:
         assert all(row["_mark"] == "future" for row in query.rows())
         progress = query.query.lastProgress
         assert progress is not None
-        assert progress.observedMetrics["tailrace.sync_join"].sync_time is not None
+        assert progress.observedMetrics["tailrace.syncJoin"].syncTime is not None
     with (
         streams.query("fail", on_future="fail", **options) as query,
         pytest.raises(StreamingQueryException) as caught,

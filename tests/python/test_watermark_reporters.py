@@ -224,7 +224,9 @@ def test_a_row_with_an_odd_host_does_not_keep_the_others_from_the_server(
     job.step(("a", 20))
     assert query.lastProgress is not None
     low = [
-        p["observedMetrics"]["watermark"]["low_watermark"] for p in query.recentProgress if p.observedMetrics
+        p["observedMetrics"]["tailrace.watermark"]["lowWatermark"]
+        for p in query.recentProgress
+        if p.observedMetrics
     ]
     assert low[-1].endswith("12:11:00.000Z") or "12:11:00" in low[-1]
 

@@ -104,7 +104,7 @@ class Logs:
 def test_a_window_is_marked_when_its_last_host_has_passed(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path)
     metrics = logs.land(("a", 1), ("b", 2), ("a", 60))
-    assert (metrics["rows"], metrics["late_rows"], metrics["open_windows"]) == (3, 0, 2)
+    assert (metrics["rows"], metrics["lateRows"], metrics["openWindows"]) == (3, 0, 2)
     assert logs.marker(0) is None
     # A row at the end is the next window's, and says that this one is complete.
     logs.land(("b", 10))
@@ -115,7 +115,7 @@ def test_a_window_is_marked_when_its_last_host_has_passed(spark: SparkSession, t
     assert report["low_watermark"] == "2026-01-01T12:00:10Z"
     assert logs.marker(10) is None
     metrics = logs.land(("b", 59.999999), ("b", 10), ("b", 9.999999), ("a", None))
-    assert (metrics["rows"], metrics["late_rows"], metrics["untimed_rows"]) == (4, 1, 1)
+    assert (metrics["rows"], metrics["lateRows"], metrics["untimedRows"]) == (4, 1, 1)
     assert [logs.rows(f"_late/{name(0)}"), logs.rows("_untimed"), logs.rows(name(10))] == [1, 1, 2]
     # [20, 30) to [40, 50) are complete, and empty.
     assert [(logs.marker(s) or {}).get("rows") for s in (10, 20, 30, 40, 50)] == [2, 0, 0, 0, None]
@@ -143,10 +143,10 @@ def test_absurd_times_break_neither_the_landing_nor_the_report(spark: SparkSessi
         (dt.datetime(year, 1, 1, tzinfo=dt.UTC) - NOON).total_seconds() for year in (1, 2, 1500, 9999)
     ]
     metrics = logs.land(("a", centuries[0]), ("a", centuries[1]), ("b", 1), ("a", centuries[2]), ("a", 2))
-    assert (metrics["rows"], metrics["untimed_rows"]) == (5, 1)
+    assert (metrics["rows"], metrics["untimedRows"]) == (5, 1)
     assert logs.rows("_untimed") == 1
     metrics = logs.land(("a", 15), ("b", 16), ("c", centuries[3]))
-    assert metrics["untimed_rows"] == 1
+    assert metrics["untimedRows"] == 1
     reports = tailrace.window_report(spark, logs.out).collect()
     assert [r["rows"] for r in reports] == [1, 1, 2]
     assert [r["window_start"].astimezone(dt.UTC).year for r in reports] == [2, 1500, 2026]

@@ -75,8 +75,8 @@ final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
     join.read(Right, 0, 0).read.add(told(1, "b", 110, rows = 0))
     join.end(0, nothingListed)
     val metrics: Row = join.metrics
-    assert(metrics.getAs[Long]("held_left") == 13 && metrics.getAs[Long]("held_right") == 24)
-    assert(metrics.getAs[Long]("possibly_missed") == 3)
+    assert(metrics.getAs[Long]("heldLeft") == 13 && metrics.getAs[Long]("heldRight") == 24)
+    assert(metrics.getAs[Long]("possiblyMissed") == 3)
     assert(join.next.release == 110)
   }
 }

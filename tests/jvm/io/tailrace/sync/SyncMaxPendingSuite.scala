@@ -30,7 +30,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
       .start()
 
   private def observed(query: StreamingQuery): Row =
-    query.lastProgress.observedMetrics.get("tailrace.sync_join")
+    query.lastProgress.observedMetrics.get("tailrace.syncJoin")
 
   private def read(query: StreamingQuery): Long =
     query.lastProgress.sources
@@ -53,7 +53,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
       }
       val held = observed(query)
       // Above twenty no batch of five is read any more.
-      assert(held.getAs[Long]("held_left") <= 25 && held.getAs[Long]("held_right") <= 26, held)
+      assert(held.getAs[Long]("heldLeft") <= 25 && held.getAs[Long]("heldRight") <= 26, held)
       assert(read(query) < 2 * 65 + 1)
       assert(spark.table("pending").count() == 0)
       // The one that is waited for isn't held back, however much is held.
@@ -102,7 +102,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
         .start()
       query.awaitTermination()
       assert(read(query) == 2 * 60 + 1)
-      assert(observed(query).getAs[Long]("held_left") == 60)
+      assert(observed(query).getAs[Long]("heldLeft") == 60)
     }
     assert(told.count(_.startsWith("TAILRACE_SYNC_HELD")) == 1 && told.last.contains("60 left rows"))
   }
@@ -129,7 +129,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
       try {
         query.processAllAvailable()
         assert(read(query) == 30)
-        assert(observed(query).getAs[Long]("held_left") == 2)
+        assert(observed(query).getAs[Long]("heldLeft") == 2)
       } finally query.stop()
     }
   }

@@ -86,15 +86,15 @@ final class SyncProgressStreamSuite extends SparkSuite {
       val report = metrics
       def micros(name: String): Long =
         Option(report.getAs[Timestamp](name)).fold(SyncTimes.Unknown)(_.getTime * 1000)
-      SyncTimes(micros("sync_time"), micros("left_low"))
+      SyncTimes(micros("syncTime"), micros("leftLow"))
     }
 
     def metrics: Row =
       query.recentProgress
-        .filter(_.observedMetrics.containsKey("tailrace.clicks"))
+        .filter(_.observedMetrics.containsKey("tailrace.syncJoin.clicks"))
         .last
         .observedMetrics
-        .get("tailrace.clicks")
+        .get("tailrace.syncJoin.clicks")
 
     def waitsFor: Seq[String] =
       metrics.getSeq[Row](6).map(w => s"${w.getString(0)} ${w.getString(1)} ${w.getString(5)}")
@@ -472,10 +472,10 @@ final class SyncProgressStreamSuite extends SparkSuite {
       query.start()
       query.streaming.processAllAvailable()
       assert(query.next.release == Math.floorDiv(now, 1000) * 1000 - Settings.syncDelay)
-      assert(query.metrics.getAs[Long]("future_rows") == 1)
+      assert(query.metrics.getAs[Long]("futureRows") == 1)
       query.add { right.add("views", 0, near(60)); right.add("views", 1, near(60)) }: Unit
       // Each as far as the limit, and no further.
-      assert(query.next.release < now + 660000000L && query.metrics.getAs[Long]("future_rows") == 2)
+      assert(query.next.release < now + 660000000L && query.metrics.getAs[Long]("futureRows") == 2)
     }
   }
 

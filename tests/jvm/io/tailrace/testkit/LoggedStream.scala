@@ -75,7 +75,7 @@ final class LoggedStream(spark: SparkSession, checkpoint: File, sources: Int = 1
   def watermark: Double = (StreamAccess.watermarkMs(running) - LoggedStream.Noon * 1000) / 1000.0
 
   /** What a source said in the last batch. */
-  def metrics(name: String = "watermark"): Row =
+  def metrics(name: String = "tailrace.watermark"): Row =
     running.recentProgress.filter(_.observedMetrics.containsKey(name)).last.observedMetrics.get(name)
 }
 

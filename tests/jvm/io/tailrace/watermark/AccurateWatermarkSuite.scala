@@ -80,7 +80,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
       assert(stream.watermark == 9.999)
       val same = Seq(Logged("b", at(10), 7), Logged("b", at(9.999), 8), Logged("b", at(9.999001), 9))
       assert(stream.add(same).map(_.getLong(0)).toSet == Set(7L, 9L))
-      assert(stream.metrics().getAs[Long]("late_rows") == 1)
+      assert(stream.metrics().getAs[Long]("lateRows") == 1)
     }
   }
 
@@ -163,8 +163,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
       assert(stream.watermark == 4.999)
       stream.restart()
       assert(stream.add(Nil, logged("a" -> 12)) == Seq(window(0, 3)))
-      assert(stream.metrics("one").getAs[java.sql.Timestamp]("low_watermark") == at(30))
-      assert(stream.metrics("two").getAs[java.sql.Timestamp]("low_watermark") == at(12))
+      assert(stream.metrics("tailrace.watermark.one").getAs[java.sql.Timestamp]("lowWatermark") == at(30))
+      assert(stream.metrics("tailrace.watermark.two").getAs[java.sql.Timestamp]("lowWatermark") == at(12))
     }
   }
 
@@ -222,7 +222,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
       stream.add(logged("b" -> 3e10))
       val now = System.currentTimeMillis / 1000.0 - LoggedStream.Noon
       assert(Math.abs(stream.watermark - now - 3600) < 60)
-      assert(stream.metrics().getAs[Long]("future_rows") == 2)
+      assert(stream.metrics().getAs[Long]("futureRows") == 2)
     }
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)(in =>
@@ -231,8 +231,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
       assert(stream.add(year3000).map(_.getString(1)) == Seq(null, null, "future"))
       stream.add(Nil)
       stream.restart().add(logged("b" -> 4))
-      assert(stream.metrics().getAs[java.sql.Timestamp]("low_watermark") == at(1))
-      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+      assert(stream.metrics().getAs[java.sql.Timestamp]("lowWatermark") == at(1))
+      assert(stream.metrics().getAs[Long]("futureRows") == 1)
     }
     withDirectory { directory =>
       val stream = counting(directory, future("fail"))
@@ -254,11 +254,11 @@ final class AccurateWatermarkSuite extends SparkSuite {
       stream.add(logged("a" -> 10, "b" -> 10))
       stream.add(logged("a" -> 11, "b" -> 11))
       stream.add(logged("a" -> 1, "b" -> 2, "a" -> 3e10))
-      assert(stream.metrics().getAs[Long]("late_rows") == 2)
-      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+      assert(stream.metrics().getAs[Long]("lateRows") == 2)
+      assert(stream.metrics().getAs[Long]("futureRows") == 1)
       stream.restart()
       stream.add(logged("a" -> 12))
-      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+      assert(stream.metrics().getAs[Long]("futureRows") == 1)
     }
   }
 
@@ -271,8 +271,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
       stream.add(logged("a" -> 10, "b" -> 10))
       stream.add(logged("a" -> 11, "b" -> 11))
       stream.add(logged("a" -> 1, "b" -> 2, "a" -> 3e10))
-      assert(stream.metrics().getAs[Long]("late_rows") == 2)
-      assert(stream.metrics().getAs[Long]("future_rows") == 1)
+      assert(stream.metrics().getAs[Long]("lateRows") == 2)
+      assert(stream.metrics().getAs[Long]("futureRows") == 1)
     }
   }
 
@@ -331,8 +331,8 @@ final class AccurateWatermarkSuite extends SparkSuite {
         assert(loops.exists(_.exists(_.isInstanceOf[LowWatermarkExec])) == generated)
         assert(loops.exists(_.exists(_.isInstanceOf[FilterExec])) == generated)
         assert(stream.watermark == 7.999)
-        assert(stream.metrics().getAs[Long]("late_rows") == 1)
-        assert(stream.metrics().getAs[Long]("future_rows") == 1)
+        assert(stream.metrics().getAs[Long]("lateRows") == 1)
+        assert(stream.metrics().getAs[Long]("futureRows") == 1)
         rows
       })
     }
@@ -574,9 +574,9 @@ final class AccurateWatermarkSuite extends SparkSuite {
     val rows = Seq(Logged("t,0", at(1), 5), Logged("t,1", at(1), 30000000000L))
     withDirectory { directory =>
       val clamped = stream(directory, "clamp")
-      def low = clamped.metrics().getAs[java.sql.Timestamp]("low_watermark")
+      def low = clamped.metrics().getAs[java.sql.Timestamp]("lowWatermark")
       clamped.add(rows)
-      assert(low == at(5) && clamped.metrics().getAs[Long]("future_rows") == 1)
+      assert(low == at(5) && clamped.metrics().getAs[Long]("futureRows") == 1)
       clamped.add(Seq(Logged("t,0", at(1), 30000000000L)))
       assert(Math.abs(low.getTime - System.currentTimeMillis - 3600000) < 60000)
       clamped.add(Seq(Logged("a-b,c", at(1), 5), Logged("a,b-c", at(1), 6), Logged("a", at(1), 6)))
@@ -587,7 +587,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
       val marking = stream(directory, "mark")
       assert(marking.add(rows).map(_.getString(1)) == Seq(null, "future"))
       assert(
-        marking.metrics().getAs[java.sql.Timestamp]("low_watermark") == null,
+        marking.metrics().getAs[java.sql.Timestamp]("lowWatermark") == null,
         "a partition without a stamp"
       )
     }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The rows that go round, as a source of the query that they are of. */
 final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
-  override def name(): String = s"tailrace.${settings.name}"
+  override def name(): String = HopReport.name(settings)
   override def schema(): StructType = columns
   override def capabilities(): JavaSet[TableCapability] = EnumSet.of(TableCapability.MICRO_BATCH_READ)
 

@@ -4,6 +4,8 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.types._
 
+import io.tailrace.common.ProgressName
+
 /** Counts as they stand in the query's progress. */
 object HopReport {
 
@@ -23,7 +25,8 @@ object HopReport {
     .add("hops", ArrayType(HopSchema))
 
   /** What a recursion's counts are called in `observedMetrics`. */
-  def name(settings: RecursionSettings): String = s"tailrace.${settings.name}"
+  def name(settings: RecursionSettings): String =
+    ProgressName("recursion", settings.name, RecursionOptions.Name)
 
   def row(mode: RecursionMode, counts: HopCounts): Row = {
     val hops = counts.hops.take(Math.min(Named, counts.deepest)).zipWithIndex.map { case (hop, i) =>

@@ -21,7 +21,7 @@ final case class RecursionOptions(
     pathColumns: Seq[String] = Nil,
     onCycle: String = "fail",
     mode: String = "auto",
-    name: String = "recursion"
+    name: String = RecursionOptions.Name
 ) {
 
   import RecursionOptions.arguments
@@ -47,5 +47,6 @@ final case class RecursionOptions(
 }
 
 object RecursionOptions {
+  private[recursion] val Name = "recursion"
   private[tailrace] val arguments = new Arguments("tailrace.recursively")
 }

@@ -6,6 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 
+import io.tailrace.common.ProgressName
+
 /** Shows a filter's counts where a user looks for them: in the progress of the query, `observedMetrics`, for which Spark
   * asks its own operator of `Dataset.observe`. Rows go through untouched.
   */
@@ -27,7 +29,7 @@ final class ObservedReplays(observed: String, expressions: Seq[NamedExpression],
 object ObservedReplays {
 
   /** What a filter's counts are called in `observedMetrics`. */
-  def name(settings: ReplaySettings): String = s"tailrace.${settings.name}"
+  def name(settings: ReplaySettings): String = ProgressName("replays", settings.name, ReplayOptions.Name)
 
   def apply(filter: ReplayFilterExec): ObservedReplays =
     new ObservedReplays(name(filter.settings), Nil, filter)

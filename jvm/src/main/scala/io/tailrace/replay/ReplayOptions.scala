@@ -19,7 +19,7 @@ final case class ReplayOptions(
     order: Seq[String] = Seq("topic", "partition", "offset"),
     disorder: Int = 0,
     onReplay: String = "drop",
-    name: String = "replays",
+    name: String = ReplayOptions.Name,
     forgetAfter: Option[String] = None,
     eventTime: Option[String] = None
 ) {
@@ -42,6 +42,8 @@ final case class ReplayOptions(
 
 object ReplayOptions {
   private[replay] val arguments = new Arguments("tailrace.filter_replays")
+
+  private[replay] val Name = "replays"
 
   /** The window of each origin would be more than its marks are worth. */
   private val MostDisorder = 4096L

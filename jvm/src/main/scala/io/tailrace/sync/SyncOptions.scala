@@ -36,7 +36,7 @@ final case class SyncOptions(
     onUnmatchedRight: String = "drop",
     maxPending: Option[Long] = None,
     suffix: String = "_right",
-    name: String = "sync_join",
+    name: String = SyncOptions.Name,
     onLeftStall: Option[String] = None,
     futureLimit: Option[String] = None,
     onFuture: String = "clamp"
@@ -79,6 +79,8 @@ final case class SyncOptions(
 
 object SyncOptions {
   private[tailrace] val arguments = new Arguments("tailrace.sync_join")
+
+  private[sync] val Name = "sync_join"
 
   /** A minute. */
   private val StallAfterMs = 60L * 1000

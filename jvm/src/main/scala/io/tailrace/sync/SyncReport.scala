@@ -7,6 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
 
+import io.tailrace.common.ProgressName
+
 /** What a batch has come to, for the query's progress.
   *
   * @param times     what the next batch is judged by
@@ -59,7 +61,7 @@ private[sync] final case class SyncReport(
 private[sync] object SyncReport {
 
   /** In `observedMetrics`. */
-  def name(settings: SyncSettings): String = s"tailrace.${settings.name}"
+  def name(settings: SyncSettings): String = ProgressName("syncJoin", settings.name, SyncOptions.Name)
 
   private def timestamp(micros: Long): Timestamp =
     if (micros == SyncTimes.Unknown) null else DateTimeUtils.toJavaTimestamp(micros)
@@ -70,16 +72,16 @@ private[sync] object SyncReport {
     .add("side", StringType)
     .add("partition", StringType)
     .add("latest", TimestampType)
-    .add("lag_ms", LongType)
-    .add("for_ms", LongType)
+    .add("lagMs", LongType)
+    .add("silentMs", LongType)
     .add("condition", StringType)
   private val Schema = new StructType()
-    .add("sync_time", TimestampType)
-    .add("left_low", TimestampType)
-    .add("held_left", LongType)
-    .add("held_right", LongType)
-    .add("possibly_missed", LongType)
+    .add("syncTime", TimestampType)
+    .add("leftLow", TimestampType)
+    .add("heldLeft", LongType)
+    .add("heldRight", LongType)
+    .add("possiblyMissed", LongType)
     .add("late", ArrayType(LateSchema))
-    .add("waits_for", ArrayType(HeldBySchema))
-    .add("future_rows", LongType)
+    .add("waitsFor", ArrayType(HeldBySchema))
+    .add("futureRows", LongType)
 }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
+import io.tailrace.common.ProgressName
 import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
 
 /** Half of `tailrace.accurate_watermark`, resolved; the other half is a watermark node of Spark's somewhere above it, with
@@ -76,7 +77,11 @@ final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
         }
         .toSeq
     case p: HostProgress =>
-      new HostProgressExec(p.settings.name, Seq(p.host, p.time, p.eventTime) ++ p.share, planLater(p.child))(
+      new HostProgressExec(
+        ProgressName("watermark", p.settings.name, WatermarkOptions.Name),
+        Seq(p.host, p.time, p.eventTime) ++ p.share,
+        planLater(p.child)
+      )(
         p.settings,
         p.mark
       ) :: Nil

@@ -221,8 +221,8 @@ private[watermark] object SourceWatermark {
     .add("hosts", LongType)
     .add("passed", LongType)
     .add("idle", LongType)
-    .add("low_watermark", TimestampType)
-    .add("late_rows", LongType)
-    .add("future_rows", LongType)
+    .add("lowWatermark", TimestampType)
+    .add("lateRows", LongType)
+    .add("futureRows", LongType)
     .add("slowest", ArrayType(HostSchema))
 }

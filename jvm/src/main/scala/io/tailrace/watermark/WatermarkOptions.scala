@@ -30,7 +30,7 @@ final case class WatermarkOptions(
     app: Option[String] = None,
     operator: String = "source",
     token: Option[String] = None,
-    name: String = "watermark"
+    name: String = WatermarkOptions.Name
 ) {
   import WatermarkOptions._
 
@@ -80,6 +80,7 @@ object WatermarkOptions {
   private[tailrace] val stamped = new Arguments("tailrace.stamped_watermark")
   private[watermark] val stamp = new Arguments("tailrace.stamp_watermark")
 
+  private[watermark] val Name = "watermark"
   private val MostHostsAtServer = 100000
   private val MostRosterBytes = 8000000L
 }

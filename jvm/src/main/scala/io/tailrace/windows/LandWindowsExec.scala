@@ -48,9 +48,9 @@ object LandWindowsExec {
 
   private val Schema = new StructType()
     .add("rows", LongType)
-    .add("late_rows", LongType)
-    .add("untimed_rows", LongType)
-    .add("open_windows", LongType)
-    .add("closed_through", TimestampType)
-    .add("low_watermark", TimestampType)
+    .add("lateRows", LongType)
+    .add("untimedRows", LongType)
+    .add("openWindows", LongType)
+    .add("closedThrough", TimestampType)
+    .add("lowWatermark", TimestampType)
 }

@@ -85,9 +85,9 @@ def recursively(
     and `input_file_name` are refused, for a row that comes round has neither; so is a sample where each hop
     takes a micro-batch: `where(rand() < fraction)` isn't.
 
-    Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with a `name`
-    of its own: `"tailrace.recursion.<name>"`): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by a
-    limit, `cycles`, and `hops`: `hop`, `rows` and `ms` of each, the first hundred. In the mode "feedback"
+    Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with a `name` of
+    its own: `"tailrace.recursion.<name>"`): `mode`, `rows` that came out, `fedBack`, `deepest`, `stopped` by
+    a limit, `cycles`, and `hops`: `hop`, `rows` and `ms` of each, the first hundred. In the mode "feedback"
     `ms` is the time of the longest task as a whole, and all rows are of hop 1 unless `max_depth` or
     `depth_column` has them counted.
 

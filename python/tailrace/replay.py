@@ -53,13 +53,13 @@ def filter_replays(
     record with no metadata, or with bytes that are none, passes unfiltered and is counted. No text is taken
     for metadata; 20 bytes without a tag, its older form, are with a warning.
 
-    Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (of a filter with
-    a `name` of its own: `"tailrace.replays.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected` (no
-    valid metadata), `gaps` (offsets that have newly not come, less those that came late), `returned`
+    Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (of a filter with a
+    `name` of its own: `"tailrace.replays.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected`
+    (no valid metadata), `gaps` (offsets that have newly not come, less those that came late), `returned`
     (origins that had been forgotten and are back), `forgotten`; `mostGaps`, an array of (pid, partition,
-    gaps): the 20 of the batch's origins that miss most offsets in all; and `doubtful` (of those without
-    valid metadata the ones that have its length, or an offset of 2^62 or more). Each record counts once,
-    however many actions a function of foreachBatch runs.
+    gaps): the 20 of the batch's origins that miss most offsets in all; and `doubtful` (of those without valid
+    metadata the ones that have its length, or an offset of 2^62 or more). Each record counts once, however
+    many actions a function of foreachBatch runs.
 
     Args:
         frame: a stream, or a batch frame, whose records are then judged among themselves.

@@ -70,9 +70,9 @@ def sync_join(
     filtered is waited for, and `waitsFor` says "filtered". With `stall_after` nobody waits for it when it
     has given nothing else for so long, and is read to its end; what comes of it then may be late.
 
-    Progress is in the query's `observedMetrics["tailrace.syncJoin"]` (with a `name` of its
-    own: `"tailrace.syncJoin.<name>"`): how far the join is, what it holds, and which partition it waits for, how far behind
-    that is and for how long.
+    Progress is in the query's `observedMetrics["tailrace.syncJoin"]` (with a `name` of its own:
+    `"tailrace.syncJoin.<name>"`): how far the join is, what it holds, and which partition it waits for, how
+    far behind that is and for how long.
 
     Args:
         left: a stream of the rows that are made first, for instance bids.

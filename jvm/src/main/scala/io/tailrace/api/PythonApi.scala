@@ -41,8 +41,9 @@ object PythonApi {
     Columns.nameOf(
       call,
       argument,
+      column.toString,
       SparkPlans.analyzed(frame),
-      () => SparkPlans.analyzed(frame.select(column))
+      SparkPlans.analyzed(frame.select(column))
     )
 
   def join(

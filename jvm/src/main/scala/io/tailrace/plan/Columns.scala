@@ -1,5 +1,6 @@
 package io.tailrace.plan
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -55,14 +56,28 @@ private[tailrace] object Columns {
 
   /** The name of a column that a user gave as a Column. More than a column is refused.
     *
+    * @param column   as text
     * @param frame    the DataFrame that has it
     * @param selected the DataFrame with this column only
     */
-  def nameOf(call: String, argument: String, frame: LogicalPlan, selected: () => LogicalPlan): String =
-    selected() match {
-      case Project(Seq(column: Attribute), _) if frame.outputSet.contains(column) => column.name
-      case other => throw Errors.columnExpression(call, argument, other.expressions.map(_.sql).mkString(", "))
+  def nameOf(
+      call: String,
+      argument: String,
+      column: String,
+      frame: LogicalPlan,
+      selected: => LogicalPlan
+  ): String = {
+    val found =
+      try selected
+      catch {
+        case _: AnalysisException =>
+          throw Errors.columnNotFound(call, argument, column, "the DataFrame", frame.output.map(_.name))
+      }
+    found match {
+      case Project(Seq(one: Attribute), _) if frame.outputSet.contains(one) => one.name
+      case _ => throw Errors.columnExpression(call, argument, column)
     }
+  }
 
   /** The cure for a column that is there already. */
   def rename(name: String): String = s"Rename the column that is there: withColumnRenamed('$name', ...)."

@@ -1,15 +1,17 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.tailrace.SparkPlans
 
-import io.tailrace.join.{JoinColumns, OneEventTime}
-import io.tailrace.plan.StreamJoin
+import io.tailrace.common.TailraceConf
+import io.tailrace.join.{JoinNode, OneEventTime, StoredJoinExec}
 
-/** `tailrace.join` as the user wrote it, resolved. Batch and streaming alike; [[LabelJoinStrategy]] tells them apart.
+/** The logical node of `tailrace.join`, for batch and streaming DataFrames. [[LabelJoinStrategy]] tells them apart.
   *
-  * @param paired with how = "inner", the right columns but the keys, under ids of their own: the sides may have ids in common
-  * @param added  columns of its own: the group, the truncation flag, the mark of late rows, as far as asked for
+  * @param paired with how = "inner", the right columns but the keys
+  * @param added  the group, the truncation flag and the mark of late rows, as far as asked for
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -21,32 +23,18 @@ case class LabelJoin(
     settings: JoinSettings,
     paired: Seq[Attribute],
     added: Seq[Attribute]
-) extends StreamJoin {
+) extends JoinNode {
   override def operator: String = "tailrace.join"
-  override def onlyAppends: Boolean = true
   override def dropsRows: Boolean = !settings.isGrouped
   override def holdsRows: Boolean = settings.isGrouped
   override def description: String =
     if (settings.isGrouped) "a grouped tailrace.join" else "an inner tailrace.join"
 
+  /** Late right rows. */
+  override def rightComesOutAlone: Boolean = settings.marksLate
+
   override def rightTimes: Seq[(Attribute, Attribute)] =
     paired.find(_.metadata.contains(EventTimeWatermark.delayKey)).map(_ -> rightTime).toSeq
-
-  override def output: Seq[Attribute] = {
-    val one = OneEventTime.of(left.output, leftTime)
-    // A late right row comes out with nulls on the left.
-    val lefts = if (settings.marksLate) one.map(_.withNullability(true)) else one
-    lefts ++ paired ++ added
-  }
-
-  def columns: JoinColumns =
-    JoinColumns(left.output, right.output, leftKeys, rightKeys, leftTime, rightTime, added)
-
-  // All columns of both sides are needed: they are the rows that come out. Without this the optimizer would prune what
-  // no expression of this node mentions.
-  @transient override lazy val references: AttributeSet = left.outputSet ++ right.outputSet
-
-  override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): LabelJoin =
     copy(left = newLeft, right = newRight)
@@ -64,4 +52,35 @@ object LabelJoin {
       OneEventTime.of(payload, rightTime).map { a =>
         AttributeReference(a.name, a.dataType, a.nullable || settings.marksLate, a.metadata)()
       }
+}
+
+/** Keeps no state: Spark plans the same node again and again. */
+object LabelJoinStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] =
+    plan match {
+      case join: LabelJoin if join.isStreaming =>
+        val settings = join.settings.copy(strategy = strategy(join.settings))
+        val stored = StoredLabelJoin(join.columns, settings)
+        StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right)) :: Nil
+      case join: LabelJoin =>
+        LabelJoinBatchExec(
+          join.columns,
+          join.settings,
+          join.output,
+          planLater(join.left),
+          planLater(join.right)
+        ) :: Nil
+      case _ => Nil
+    }
+
+  /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy, which writes
+    * each row once and reads it once; eager is for those who say so, because their right rows are many, mostly match
+    * nothing, and would wait for the end of a long window (`adr/006`).
+    */
+  private def strategy(settings: JoinSettings): MatchStrategy =
+    if (!settings.isGrouped) MatchStrategy.Eager
+    else {
+      val wish = TailraceConf.JoinStrategy.read(SparkPlans.activeSetting)
+      MatchStrategy.values.find(_.name == wish).getOrElse(MatchStrategy.Lazy)
+    }
 }

@@ -1,16 +1,16 @@
 package io.tailrace.sync
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
-import io.tailrace.join.{JoinColumns, OneEventTime, StoredJoinExec}
-import io.tailrace.plan.{Obstacle, StreamJoin, WriteCheck}
+import io.tailrace.join.{JoinNode, OneEventTime, StoredJoinExec}
+import io.tailrace.plan.{Obstacle, WriteCheck}
 
-/** `tailrace.sync_join` as the user wrote it, resolved: above a [[SyncProgress]] on each side.
+/** The logical node of `tailrace.sync_join`, above a [[SyncProgress]] on each side.
   *
-  * @param paired the right columns but the keys, under names and ids of their own
+  * @param paired the right columns but the keys, under names of their own
   * @param added  the column `_mark`, if duplicates or rows ahead of the clock come out marked
   */
 case class SyncJoin(
@@ -23,9 +23,8 @@ case class SyncJoin(
     settings: SyncSettings,
     paired: Seq[Attribute],
     added: Seq[Attribute]
-) extends StreamJoin {
+) extends JoinNode {
   override def operator: String = "tailrace.sync_join"
-  override def onlyAppends: Boolean = true
   override def holdsRows: Boolean = true
   override def description: String = "a tailrace.sync_join"
   override def rightTimes: Seq[(Attribute, Attribute)] = Nil
@@ -35,19 +34,7 @@ case class SyncJoin(
     Obstacle("sync_join", "it waits for partitions of its inputs, and a row that comes round is of none")
   )
 
-  override def output: Seq[Attribute] = {
-    // Right rows that come out by themselves have nulls on the left.
-    val one = OneEventTime.of(left.output, leftTime)
-    (if (settings.rightComesOutAlone) one.map(_.withNullability(true)) else one) ++ paired ++ added
-  }
-
-  def columns: JoinColumns =
-    JoinColumns(left.output, right.output, leftKeys, rightKeys, leftTime, rightTime, added)
-
-  // All columns of both sides come out; no expression of this node mentions them.
-  @transient override lazy val references: AttributeSet = left.outputSet ++ right.outputSet
-
-  override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)
+  override def rightComesOutAlone: Boolean = settings.rightComesOutAlone
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): SyncJoin =
     copy(left = newLeft, right = newRight)

@@ -1,0 +1,79 @@
+package io.tailrace.join
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.types.MetadataBuilder
+
+import io.tailrace.plan.StreamJoin
+
+/** The logical node of a join, as the user wrote it, resolved.
+  *
+  * The columns are parameters of each node and not one [[JoinColumns]], for Spark gives them new ids where a query uses the
+  * same rows twice, and looks for them among the parameters only.
+  */
+trait JoinNode extends StreamJoin {
+  def leftKeys: Seq[Attribute]
+  def rightKeys: Seq[Attribute]
+  def leftTime: Attribute
+  def rightTime: Attribute
+
+  /** The right columns that come out beside the left ones, under ids of their own: the sides may have ids in common. */
+  def paired: Seq[Attribute]
+
+  /** The columns that the join adds. */
+  def added: Seq[Attribute]
+
+  /** Whether right rows come out by themselves, with nulls for the left columns. */
+  def rightComesOutAlone: Boolean
+
+  override def onlyAppends: Boolean = true
+
+  override def output: Seq[Attribute] = {
+    val one = OneEventTime.of(left.output, leftTime)
+    (if (rightComesOutAlone) one.map(_.withNullability(true)) else one) ++ paired ++ added
+  }
+
+  def columns: JoinColumns =
+    JoinColumns(left.output, right.output, leftKeys, rightKeys, leftTime, rightTime, added)
+
+  // All columns of both sides come out. Spark's optimizer prunes those that no node names.
+  @transient override lazy val references: AttributeSet = left.outputSet ++ right.outputSet
+
+  override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)
+}
+
+/** Each side of a join has one event time. Other columns may be marked as event times too, in the pairs of another join for
+  * instance. The join takes the mark from them: the watermark behind it is about the side's own event time, and a row may be
+  * older by another column. Spark refuses two marked columns in the input of a join.
+  */
+object OneEventTime {
+  private val key = EventTimeWatermark.delayKey
+
+  def of(columns: Seq[Attribute], time: Attribute): Seq[Attribute] =
+    columns.map(a => if (a.exprId == time.exprId) a else unmarked(a))
+
+  def unmarked(column: Attribute): Attribute =
+    if (!column.metadata.contains(key)) column
+    else column.withMetadata(new MetadataBuilder().withMetadata(column.metadata).remove(key).build())
+}
+
+/** Gives the same rows with one event time. Spark's optimizer would remove a projection that does the same. */
+final case class OneEventTimeExec(time: Attribute, child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = OneEventTime.of(child.output, time)
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+  override protected def withNewChildInternal(newChild: SparkPlan): OneEventTimeExec = copy(child = newChild)
+}
+
+object OneEventTimeExec {
+
+  /** A side of a streaming join. */
+  def side(plan: SparkPlan, time: Attribute): SparkPlan =
+    if (plan.output.count(_.metadata.contains(EventTimeWatermark.delayKey)) > 1) OneEventTimeExec(time, plan)
+    else plan
+}

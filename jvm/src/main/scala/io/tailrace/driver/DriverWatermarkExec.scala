@@ -5,56 +5,111 @@ import java.util.UUID
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
+import org.apache.spark.sql.execution.{CodegenSupport, LeafExecNode, SparkPlan}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
-/** Spark's own node of a watermark, through which rows just pass: what it says at the end of a batch is found out on the
-  * driver. That is asked before the batch is committed, and maybe several times.
+/** A watermark that the driver finds out at the end of a micro-batch, when its tasks have run. */
+trait DriverWatermark {
+
+  /** The name of its node in `explain`. */
+  def nodeName: String
+
+  /** Whether it depends on the query's other watermarks. */
+  def followsOthers: Boolean
+
+  /** The watermark after a micro-batch, in milliseconds; none if there is none yet. Spark asks on the driver before it
+    * commits the micro-batch, maybe several times.
+    */
+  def after(batch: StreamingBatch, session: SparkSession): Option[Long]
+}
+
+/** The watermark node of a [[DriverWatermark]]. Rows pass through it.
+  *
+  * It extends Spark's own watermark node: Spark's tracker asks `eventTimeStats` of such nodes at the end of a micro-batch.
+  * From there the watermark takes Spark's own way: the checkpoint, the policy of several watermarks, the propagation to each
+  * operator (`adr/008`).
   *
   * @param eventTimeStats set before the parent's constructor runs, which registers it; so each copy needs its own
   */
-abstract class DriverWatermarkExec(
+final class DriverWatermarkExec(
     nodeId: UUID,
     eventTime: Attribute,
     delay: CalendarInterval,
     child: SparkPlan
 )(
+    val watermark: DriverWatermark,
     override val eventTimeStats: EventTimeStatsAccum
-) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child) {
+) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
+    with CodegenSupport {
+  override def nodeName: String = watermark.nodeName
   override protected def doExecute(): RDD[InternalRow] = child.execute()
 
-  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. All that is
-    * asked of this node there are its columns: operators find the event time among them.
+  // Generated code need not end at a node that does nothing.
+  override def supportCodegen: Boolean = !watermark.followsOthers
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+  override protected def doProduce(ctx: CodegenContext): String =
+    child.asInstanceOf[CodegenSupport].produce(ctx, this)
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String =
+    consume(ctx, input)
+
+  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. They ask this
+    * node for its columns only: operators find the event time among them.
     */
   protected def writeReplace(): AnyRef = ColumnsOfWatermark(output)
 
-  override protected def withNewChildInternal(newChild: SparkPlan): EventTimeWatermarkExec =
-    copy(nodeId, eventTime, delay, newChild)
+  override protected def otherCopyArgs: Seq[AnyRef] =
+    Seq(watermark, new DriverWatermarkStats(session, watermark))
+  override def copy(
+      nodeId: UUID,
+      eventTime: Attribute,
+      delay: CalendarInterval,
+      child: SparkPlan
+  ): DriverWatermarkExec = DriverWatermarkExec(session, nodeId, eventTime, delay, child, watermark)
 
-  override def canEqual(other: Any): Boolean = other.getClass == getClass
-  override def equals(other: Any): Boolean = super.equals(other)
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[DriverWatermarkExec]
+  override def equals(other: Any): Boolean = other match {
+    case that: DriverWatermarkExec => watermark == that.watermark && super.equals(other)
+    case _ => false
+  }
   override def hashCode: Int = super.hashCode
 }
 
-/** What Spark takes for the event times of a batch: one, which is as far as the watermark may go. */
-abstract class DriverWatermarkStats(session: SparkSession) extends EventTimeStatsAccum {
-  protected final lazy val batch: StreamingBatch = StreamingBatch.current(session)
+object DriverWatermarkExec {
+  def apply(
+      session: SparkSession,
+      nodeId: UUID,
+      eventTime: Attribute,
+      delay: CalendarInterval,
+      child: SparkPlan,
+      watermark: DriverWatermark
+  ): DriverWatermarkExec =
+    new DriverWatermarkExec(nodeId, eventTime, delay, child)(
+      watermark,
+      new DriverWatermarkStats(session, watermark)
+    )
+}
 
-  /** The watermark after the batch, in milliseconds; none: there is none yet. */
-  protected def watermarkMs: Option[Long]
+/** Takes the place of the event times that Spark collects: one event time, which is as far as the watermark may go. */
+private final class DriverWatermarkStats(session: SparkSession, watermark: DriverWatermark)
+    extends EventTimeStatsAccum {
+  private lazy val batch: StreamingBatch = StreamingBatch.current(session)
 
-  final override def value: EventTimeStats = {
+  override def value: EventTimeStats = {
     SkippedBatch.runIfSkipped(session)
-    watermarkMs.fold(EventTimeStats.zero)(ms => EventTimeStats(ms, ms, ms.toDouble, 1))
+    watermark
+      .after(batch, session)
+      .fold(EventTimeStats.zero)(ms => EventTimeStats(ms, ms, ms.toDouble, 1))
   }
 
   override def isZero: Boolean = currentStats == EventTimeStats.zero
+  override def copy(): EventTimeStatsAccum = new DriverWatermarkStats(session, watermark)
 }
 
-/** What executors see of a [[DriverWatermarkExec]]. They never run it. */
+/** Executors see this in place of a [[DriverWatermarkExec]]. They never run it. */
 private[tailrace] final case class ColumnsOfWatermark(output: Seq[Attribute]) extends LeafExecNode {
   override protected def doExecute(): RDD[InternalRow] =
     throw new UnsupportedOperationException("the watermark node is run on the driver")

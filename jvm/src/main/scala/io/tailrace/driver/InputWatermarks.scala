@@ -3,11 +3,7 @@ package io.tailrace.driver
 import java.util.UUID
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.tailrace.StreamingRun
-
-/** A watermark node whose word depends on the query's other watermarks. */
-trait FollowsWatermarks extends SparkPlan
 
 /** How far the watermarks of a query's inputs have come in one run, in milliseconds. Not for several threads. */
 final class InputWatermarks {
@@ -31,7 +27,10 @@ object InputWatermarks {
     StreamingRun
       .current(session)
       .watermarkNodes
-      .filterNot(_.isInstanceOf[FollowsWatermarks])
+      .filter {
+        case own: DriverWatermarkExec => !own.watermark.followsOthers
+        case _ => true
+      }
       // A frame that is used twice is two nodes with one id, and each has seen its own rows.
       .groupMapReduce(_.nodeId) { node =>
         val stats = node.eventTimeStats.value

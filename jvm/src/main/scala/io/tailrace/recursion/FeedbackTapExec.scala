@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.driver.{HeldWork, TellsDriver}
+import io.tailrace.driver.{DriverWatermarkExec, HeldWork, TellsDriver}
 
 /** Lets the results of op pass, and writes them for the next micro-batch, which gives them to op again.
   *
@@ -77,7 +77,7 @@ final case class FeedbackTapExec(
     */
   private def latest: Option[Long] = {
     def isOnTheWay(operator: SparkPlan): Boolean = operator.exists {
-      case held: HeldWatermarkExec => held.recursion == settings.name
+      case own: DriverWatermarkExec => own.watermark == RecursionWatermark(settings.name)
       case _ => false
     }
     val watermarks = child.collect {

@@ -9,6 +9,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.StructType
 
+import io.tailrace.driver.DriverWatermarkExec
 import io.tailrace.plan.{TailraceNode, WriteCheck}
 
 /** `tailrace.recursively`, resolved. */
@@ -107,8 +108,8 @@ final class RecursionStrategy(session: SparkSession) extends SparkStrategy {
       child
         .collectFirst { case rows: FeedbackRows if rows.nodeId == id => rows }
         .map { rows =>
-          val stats = HeldWatermarkExec.stats(session, rows.recursion)
-          new HeldWatermarkExec(id, eventTime, delay, planLater(child))(rows.recursion, stats)
+          val watermark = RecursionWatermark(rows.recursion)
+          DriverWatermarkExec(session, id, eventTime, delay, planLater(child), watermark)
         }
         .toSeq
     case rows: FeedbackRows => planLater(rows.child) :: Nil

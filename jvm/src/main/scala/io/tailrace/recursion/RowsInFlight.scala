@@ -6,7 +6,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.util.AccumulatorV2
 
-import io.tailrace.driver.{InputWatermarks, PerRun}
+import io.tailrace.driver.{DriverWatermark, InputWatermarks, PerRun}
 
 /** The rows that a recursion has going round, in one run of a query, on the driver: the oldest of those that the micro-batch
   * has fed back, and how far the query's other watermarks have come. Plans are made anew for each batch, so they can't keep
@@ -88,4 +88,14 @@ private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long
     same.ended = ended
     same
   }
+}
+
+/** The watermark of the rows that come round: as far as the query's other watermarks are, but not beyond the rows in flight.
+  * Of all its watermarks Spark takes the least.
+  */
+private[recursion] final case class RecursionWatermark(recursion: String) extends DriverWatermark {
+  override def nodeName: String = "HeldWatermark"
+  override def followsOthers: Boolean = true
+  override def after(batch: StreamingBatch, session: SparkSession): Option[Long] =
+    RowsInFlight.of(session, recursion).watermark(batch.batchId, InputWatermarks.of(session))
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWat
 import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan, StreamingRun}
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.driver.{FollowsWatermarks, Silence}
+import io.tailrace.driver.{DriverWatermarkExec, Silence}
 import io.tailrace.join._
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
@@ -134,7 +134,7 @@ private[sync] final class SyncJoinBatch(settings: SyncSettings, exec: StoredJoin
   }
 
   private def hasWatermark: Boolean = StreamingPlan.nodes(exec).exists {
-    case _: FollowsWatermarks => false
+    case own: DriverWatermarkExec => !own.watermark.followsOthers
     case node => node.isInstanceOf[EventTimeWatermarkExec]
   }
 

@@ -89,7 +89,7 @@ final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
     case Synced(side, _) => planLater(side) :: Nil
     case SyncedInQuery(side, end) => SyncedExec(planLater(side), planLater(end)) :: Nil
     case EventTimeWatermark(id, _, _, end: SyncEnd) =>
-      SyncReportExec(end.settings, SyncEndExec(session, id, end.output.head, end.settings)) :: Nil
+      SyncReportExec(session, id, end.output.head, end.settings) :: Nil
     case _ => Nil
   }
 }

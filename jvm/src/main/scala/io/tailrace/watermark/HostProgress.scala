@@ -7,8 +7,10 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.ProgressName
+import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, SparkWatermark}
 import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
 
 /** Half of `tailrace.accurate_watermark`, resolved; the other half is a watermark node of Spark's somewhere above it, with
@@ -72,8 +74,7 @@ final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
       child
         .collectFirst { case p: HostProgress if p.nodeId == id => p }
         .map { p =>
-          val stats = LowWatermarkExec.stats(session, p.settings)
-          new LowWatermarkExec(id, eventTime, delay, planLater(child))(p.settings, stats)
+          DriverWatermarkExec(session, id, eventTime, delay, planLater(child), LowWatermark(p.settings))
         }
         .toSeq
     case p: HostProgress =>
@@ -92,4 +93,28 @@ final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
 object HostProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
   override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
     new HostProgressStrategy(session.asInstanceOf[SparkSession])
+}
+
+/** The watermark of a source: the low watermark of its hosts.
+  *
+  * A row exactly at the low watermark is on time, and one at Spark's watermark is late: Spark's, in whole milliseconds, is
+  * the last one before ours.
+  */
+private[watermark] final case class LowWatermark(settings: ProgressSettings) extends DriverWatermark {
+  override def nodeName: String = "LowWatermark"
+  override def followsOthers: Boolean = false
+  override def after(batch: StreamingBatch, session: SparkSession): Option[Long] = {
+    val low = SourceWatermarks.of(session, settings).end(batch.batchId, QueryTopology.of(session, batch, _))
+    Option.when(low != HostTable.Never)(SparkWatermark.before(low))
+  }
+}
+
+private[watermark] object LowWatermark {
+
+  /** The settings of the watermark of a node; none if it isn't a low watermark. */
+  def of(node: SparkPlan): Option[ProgressSettings] = node match {
+    case own: DriverWatermarkExec =>
+      Some(own.watermark).collect { case LowWatermark(settings) => settings }
+    case _ => None
+  }
 }

@@ -17,7 +17,7 @@ import io.tailrace.driver.TellsDriver
 /** Notes for each host how far its log has been read, and lets all rows pass.
   *
   * {{{
-  *   rows ──> HostMaxima of the task ──(accumulator)──> SourceWatermark on the driver ──> LowWatermarkExec
+  *   rows ──> HostMaxima of the task ──(accumulator)──> SourceWatermark on the driver ──> LowWatermark
   *     └───> next operator
   * }}}
   *

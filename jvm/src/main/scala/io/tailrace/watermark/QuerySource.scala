@@ -34,24 +34,23 @@ object QuerySource {
     */
   def of(session: SparkSession, nodes: Seq[EventTimeWatermarkExec]): Seq[QuerySource] = {
     val batch = StreamingBatch.current(session)
-    nodes.collect { case node: LowWatermarkExec => node }.distinctBy(_.settings.name).map { node =>
+    val own = nodes.flatMap(node => LowWatermark.of(node).map(settings => settings -> node))
+    own.distinctBy { case (settings, _) => settings.name }.map { case (settings, node) =>
       node.eventTimeStats.value
-      val watermark = SourceWatermarks.of(session, node.settings)
+      val watermark = SourceWatermarks.of(session, settings)
       val low = watermark.low
       new QuerySource(
-        node.settings,
+        settings,
         watermark,
-        if (low == HostTable.Never) low else low - node.settings.delayMs * 1000,
+        if (low == HostTable.Never) low else low - settings.delayMs * 1000,
         watermark.completeness(batch.batchId)
       )
     }
   }
 
   /** How far the source of a node is. */
-  def low(node: EventTimeWatermarkExec, sources: Seq[QuerySource]): Long = node match {
-    case own: LowWatermarkExec => sources.find(_.name == own.settings.name).fold(HostTable.Never)(_.low)
-    case _ => HostTable.Never
-  }
+  def low(node: EventTimeWatermarkExec, sources: Seq[QuerySource]): Long =
+    LowWatermark.of(node).flatMap(own => sources.find(_.name == own.name)).fold(HostTable.Never)(_.low)
 }
 
 /** Hosts of a source.

@@ -95,8 +95,9 @@ private[watermark] final class QueryTopology(
   /** The nearest operators below that the server hears of. */
   private def upstreams(plan: SparkPlan): Seq[String] = plan match {
     case node if keepsRows(node) && QueryTopology.sources(node, server).nonEmpty => Seq(name(node))
-    case watermark: LowWatermarkExec => QueryTopology.own(watermark, server).toSeq
-    case other => upstreams(StreamingPlan.inputs(other))
+    case other =>
+      val source = LowWatermark.of(other)
+      source.fold(upstreams(StreamingPlan.inputs(other)))(QueryTopology.reportedBy(_, server).toSeq)
   }
 
   /** The beginning if there is none. */
@@ -130,8 +131,8 @@ object QueryTopology {
 
   /** The names of sources below that are of the same application. */
   private def sources(plan: SparkPlan, server: ServerSettings): Seq[String] =
-    StreamingPlan.nodes(plan).collect { case w: LowWatermarkExec => own(w, server) }.flatten.distinct
+    StreamingPlan.nodes(plan).flatMap(LowWatermark.of(_)).flatMap(reportedBy(_, server)).distinct
 
-  private def own(watermark: LowWatermarkExec, server: ServerSettings): Option[String] =
-    watermark.settings.server.filter(_.isBeside(server)).map(_.operator)
+  private def reportedBy(source: ProgressSettings, server: ServerSettings): Option[String] =
+    source.server.filter(_.isBeside(server)).map(_.operator)
 }

@@ -8,70 +8,29 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, NamedExpression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{BinaryExecNode, CollectMetricsExec, SparkPlan}
+import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.driver.{
-  ColumnsOfWatermark,
-  DriverWatermarkExec,
-  DriverWatermarkStats,
-  FollowsWatermarks,
-  InputWatermarks
-}
+import io.tailrace.driver.{ColumnsOfWatermark, DriverWatermark, DriverWatermarkExec, InputWatermarks}
 
 /** Where a batch of a synced join ends: on the driver, after its tasks and before Spark commits it. Nothing but the watermark
   * nodes of a query is asked then, so it is one, over no rows; the watermark that it tells is the other inputs'.
   *
   * {{{
   *   join ── SyncedExec ── SyncProgressExec ── the user's left rows
-  *     │         └── SyncReportExec ── SyncEndExec
+  *     │         └── SyncReportExec ── DriverWatermarkExec of SyncEndWatermark
   *     └──── SyncProgressExec ── the user's right rows
   * }}}
   */
-final class SyncEndExec(nodeId: UUID, eventTime: Attribute, delay: CalendarInterval, child: SparkPlan)(
-    val settings: SyncSettings,
-    stats: EventTimeStatsAccum
-) extends DriverWatermarkExec(nodeId, eventTime, delay, child)(stats)
-    with FollowsWatermarks {
+private[sync] final case class SyncEndWatermark(settings: SyncSettings) extends DriverWatermark {
   override def nodeName: String = "SyncEnd"
-
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, newStats)
-  override def copy(
-      nodeId: UUID,
-      eventTime: Attribute,
-      delay: CalendarInterval,
-      child: SparkPlan
-  ): SyncEndExec =
-    new SyncEndExec(nodeId, eventTime, delay, child)(settings, newStats)
-  private def newStats: EventTimeStatsAccum = new SyncEndStats(session, settings)
-}
-
-object SyncEndExec {
-
-  /** @param nodeId    as Spark's tracker of watermarks knows it
-    * @param eventTime a column that has no rows
-    */
-  def apply(session: SparkSession, nodeId: UUID, eventTime: Attribute, settings: SyncSettings): SyncEndExec =
-    new SyncEndExec(
-      nodeId,
-      eventTime,
-      new CalendarInterval(0, 0, 0),
-      ColumnsOfWatermark(Seq(eventTime))
-    )(settings, new SyncEndStats(session, settings))
-}
-
-/** What Spark takes for the event times of a batch, and asks for when the batch's tasks have ended. */
-private[sync] final class SyncEndStats(session: SparkSession, settings: SyncSettings)
-    extends DriverWatermarkStats(session) {
-  private lazy val run = SyncRuns.of(session, settings)
-
-  override protected def watermarkMs: Option[Long] = {
+  override def followsOthers: Boolean = true
+  override def after(batch: StreamingBatch, session: SparkSession): Option[Long] = {
+    val run = SyncRuns.of(session, settings)
     run.end(batch.batchId, SourcePartitions.of(session, settings.name))
     run.watermark(InputWatermarks.of(session))
   }
-
-  override def copy(): EventTimeStatsAccum = new SyncEndStats(session, settings)
 }
 
 /** Shows the progress of a synced join in that of the query, `observedMetrics`, for which Spark asks its own operator of
@@ -98,8 +57,20 @@ final class SyncReportExec(name: String, expressions: Seq[NamedExpression], end:
 }
 
 object SyncReportExec {
-  def apply(settings: SyncSettings, end: SyncEndExec): SyncReportExec =
+  /** @param nodeId    of the watermark node, as Spark's tracker of watermarks knows it
+    * @param eventTime a column that has no rows
+    */
+  def apply(session: SparkSession, nodeId: UUID, eventTime: Attribute, settings: SyncSettings): SyncReportExec = {
+    val end = DriverWatermarkExec(
+      session,
+      nodeId,
+      eventTime,
+      new CalendarInterval(0, 0, 0),
+      ColumnsOfWatermark(Seq(eventTime)),
+      SyncEndWatermark(settings)
+    )
     new SyncReportExec(SyncReport.name(settings), Nil, end)(settings)
+  }
 }
 
 /** The rows of a side, and beside them the node that ends a batch: it has no place above rows, for Spark allows no watermark

@@ -57,10 +57,16 @@ final class SyncReportExec(name: String, expressions: Seq[NamedExpression], end:
 }
 
 object SyncReportExec {
+
   /** @param nodeId    of the watermark node, as Spark's tracker of watermarks knows it
     * @param eventTime a column that has no rows
     */
-  def apply(session: SparkSession, nodeId: UUID, eventTime: Attribute, settings: SyncSettings): SyncReportExec = {
+  def apply(
+      session: SparkSession,
+      nodeId: UUID,
+      eventTime: Attribute,
+      settings: SyncSettings
+  ): SyncReportExec = {
     val end = DriverWatermarkExec(
       session,
       nodeId,

@@ -134,15 +134,12 @@ final class ImportRulesSuite extends AnyFunSuite {
       "replay/RecordMetadata",
       "sync/CarriedRuns",
       "sync/RightIndex",
-      "sync/SyncRules",
       "sync/SyncSettings",
       "sync/SyncTimes",
       "state/RunKey",
       "state/StoreKind",
-      "sync/PartitionCondition",
-      "sync/PartitionReading",
       "sync/SidePartitions",
-      "sync/SourcePartition",
+      "sync/PartitionProgress",
       "sync/SyncFile",
       "sync/SyncPartitions"
     )

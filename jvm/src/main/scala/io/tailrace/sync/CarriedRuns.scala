@@ -1,5 +1,7 @@
 package io.tailrace.sync
 
+import io.tailrace.state.LiveSection
+
 /** Which runs a batch carries forward: writes what is left of them into its own run, and drops them. It stands in for
   * compaction: it bounds the dead rows that files hold, and the number of files, at a cost that the rows which have died
   * since, or those of the batch, pay for.
@@ -13,6 +15,12 @@ object CarriedRuns {
     * @param marks about rows of other runs
     */
   final case class Share(run: String, rows: Long, live: Long, marks: Long)
+
+  def shares(sections: Seq[LiveSection]): Seq[Share] =
+    sections.groupBy(_.local.name).toSeq.map { case (name, all) =>
+      val (rows, marks) = all.map(_.section).partition(_.kind.hasRows)
+      Share(name, rows.map(_.rows).sum, rows.map(_.liveRows).sum, marks.map(_.rows).sum)
+    }
 
   /** A run of which less than one row in so many counts is carried. */
   private val DeadShare = 4

@@ -1,11 +1,13 @@
 package io.tailrace.sync
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-import io.tailrace.common.{Policy, StepwiseRows}
+import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
-import io.tailrace.state.RowLayout
+import io.tailrace.state.{KeyDecoder, RowLayout}
 
 /** The left rows that are released, each with its right row or with nulls. Where duplicates come out marked, the further right
   * rows of a left row follow it.
@@ -73,44 +75,54 @@ private[sync] final class DecidedRows(
   }
 }
 
-/** The right rows that a left row can join: those in memory and those of the state. Left rows come by key, and of a key by
-  * time.
+/** Writes the rows that come out: the left columns, the right ones but the keys, then `_mark` where duplicates or
+  * rows ahead of the clock come out marked. Each is valid until the next one.
   */
-private[sync] final class RightRows(
-    settings: SyncSettings,
-    newRight: NewRight,
-    heldRight: HeldRight,
-    val found: FoundRows,
-    spare: SpareRight
-) extends AutoCloseable {
-  private val range = new JoinRange(settings)
+private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSettings) {
+  private val marks = settings.marks
+  private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
+  private lazy val marked = new MarkedRows(columns.left ++ columns.payload)
+  private val noRight = nulls(columns.payload)
+  private val rightRow = new UnsafeRow(columns.payload.size)
 
-  /** Takes the right rows that the left row joins, into [[found]]. The rows of its key are read once, for the first left row
-    * of the key.
-    */
-  def take(left: ReleasedRows): Unit = {
-    val (base, at) = (left.base, left.at)
-    range.around(RowLayout.time(base, at))
-    found.clear()
-    if (left.isFirst) {
-      spare.clear()
-      newRight.take(left.keyPrefix, base, at, range, found, spare)
-      heldRight.take(base, at, range, found, spare)
-    } else if (spare.isOverflown) {
-      newRight.takeAgain(range, found)
-      heldRight.takeAgain(base, at, range, found)
-    } else if (!spare.isEmpty) spare.take(range, found, newRight, heldRight)
-  }
+  private def nulls(attributes: Seq[Attribute]): UnsafeRow =
+    UnsafeProjection.create(attributes.map(a => Literal(null, a.dataType)))(InternalRow.empty).copy()
 
-  /** Whether the key has had right rows that are out of reach. */
-  def hasTooFar: Boolean = spare.hasSeen
+  private def ordinary(row: UnsafeRow): UnsafeRow = if (marks) marked.ordinary(row) else row
 
-  /** No more left rows come. */
-  def endTaking(): Unit = heldRight.endTaking()
+  private def duplicateOrNot(row: UnsafeRow, isMarked: Boolean): UnsafeRow =
+    if (isMarked) marked(row, Mark.Duplicate) else ordinary(row)
 
-  override def close(): Unit = {
-    heldRight.close()
-    found.close()
-    spare.close()
+  /** @param base the right row in the bytes of [[io.tailrace.state.RowLayout]] */
+  def joined(left: UnsafeRow, base: AnyRef, at: Long): UnsafeRow =
+    ordinary(joiner.join(left, valueOf(base, at)))
+
+  def leftAlone(left: UnsafeRow, duplicate: Boolean): UnsafeRow =
+    duplicateOrNot(joiner.join(left, noRight), duplicate)
+
+  /** A left row ahead of the clock. */
+  def futureLeft(left: UnsafeRow): UnsafeRow = marked(joiner.join(left, noRight), Mark.Future)
+
+  /** A right row ahead of the clock. @param key encoded */
+  def futureRight(key: Array[Byte], right: UnsafeRow): UnsafeRow =
+    marked(joiner.join(keyOrNulls(decoder.decode(key)), right), Mark.Future)
+
+  // A right row comes out alone seldom: its key is read from its encoding, and the left columns are projected.
+  private lazy val decoder = new KeyDecoder(columns.rightKeys.map(_.dataType).toArray)
+  private lazy val keyOrNulls = UnsafeProjection.create(columns.left.map { a =>
+    val key = columns.leftKeys.indexWhere(_.exprId == a.exprId)
+    if (key >= 0) BoundReference(key, a.dataType, nullable = false) else Literal(null, a.dataType)
+  })
+
+  /** @param base the right row in the bytes of [[io.tailrace.state.RowLayout]] */
+  def rightAlone(base: AnyRef, at: Long, duplicate: Boolean): UnsafeRow =
+    duplicateOrNot(
+      joiner.join(keyOrNulls(decoder.decode(RowLayout.keyBytes(base, at))), valueOf(base, at)),
+      duplicate
+    )
+
+  private def valueOf(base: AnyRef, at: Long): UnsafeRow = {
+    rightRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
+    rightRow
   }
 }

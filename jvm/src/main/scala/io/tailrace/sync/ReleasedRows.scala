@@ -6,9 +6,12 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.state.{
   FlushingRows,
+  IndexSort,
   MergedSections,
   RowBuffer,
+  RowLayout,
   RowMemory,
+  RowSort,
   RunCursor,
   ScratchRun,
   SortedRows,
@@ -109,5 +112,46 @@ private[sync] final class ReleasedRows(
     parts.clear()
     rows.close()
     lastKey.close()
+  }
+}
+
+/** The order in which rows are released: by key and time, and of one key and time by their bytes, so that it isn't chance
+  * which one gets the match. Rows with one key and time are few where ids are unique; where they aren't (a key that is
+  * empty, times in whole seconds) they may be all.
+  */
+private[sync] class ReleasedOrder(rows: RowBuffer) extends IndexSort {
+  override protected def compare(a: Int, b: Int): Int =
+    RowLayout.compareValues(rows.base(a), rows.at(a), rows.base(b), rows.at(b))
+
+  def sorted: Array[Int] = {
+    val order = RowSort.byKeyTimeAndSeq(rows)
+    var start = 0
+    while (start < order.length) {
+      var end = start + 1
+      while (end < order.length && isTie(order(start), order(end))) end += 1
+      sort(order, start, end)
+      start = end
+    }
+    order
+  }
+
+  private def isTie(a: Int, b: Int): Boolean = rows.time(a) == rows.time(b) && !differs(a, b)
+
+  /** Whether the keys of two rows do. */
+  final def differs(a: Int, b: Int): Boolean =
+    rows.keyPrefix(a) != rows.keyPrefix(b) || (!rows.prefixesAreKeys && rows.compareKeys(a, b) != 0)
+}
+
+private object ReleasedOrder {
+
+  /** The same order for rows in files. Rows of equal bytes are told apart by their numbers. */
+  def compare(a: RunCursor, b: RunCursor): Int = {
+    val byKey = a.compareKey(b.base, b.at)
+    if (byKey != 0) byKey
+    else if (a.time != b.time) java.lang.Long.compare(a.time, b.time)
+    else {
+      val byValue = RowLayout.compareValues(a.base, a.at, b.base, b.at)
+      if (byValue != 0) byValue else java.lang.Long.compare(a.seq, b.seq)
+    }
   }
 }

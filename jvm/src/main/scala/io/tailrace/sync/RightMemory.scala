@@ -2,7 +2,9 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
-import io.tailrace.state.{GoneRows, LiveSection, StoreKind, TailraceStateStore}
+import org.apache.spark.sql.catalyst.expressions.XXH64
+
+import io.tailrace.state.{GoneRows, LiveSection, RowLayout, StoreKind, TailraceStateStore}
 
 /** What is kept in memory of a version's right rows, from batch to batch: their index, and the sections' numbers in it, by
   * run and bucket. All of it can be made again from the state.
@@ -31,5 +33,21 @@ private[sync] object RightMemory {
       }
     }
     memory
+  }
+}
+
+/** A hash of the key of a row, of which the upper 48 bits count. Two keys may have the same. */
+abstract class KeyHash {
+
+  /** @param base see [[io.tailrace.state.RowLayout]] */
+  def of(base: AnyRef, at: Long): Long
+}
+
+object KeyHash {
+
+  /** Nothing of it is ever written. */
+  object XX64 extends KeyHash {
+    override def of(base: AnyRef, at: Long): Long =
+      XXH64.hashUnsafeBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at), 0L)
   }
 }

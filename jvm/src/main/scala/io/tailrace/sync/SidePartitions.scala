@@ -27,7 +27,7 @@ private[sync] final class SidePartitions(
 ) {
   import SidePartitions._
 
-  private val byName = mutable.LinkedHashMap.empty[String, SourcePartition]
+  private val byName = mutable.LinkedHashMap.empty[String, PartitionProgress]
   private var reached = SyncTimes.Unknown
 
   // How far the furthest partition of the other side is.
@@ -36,7 +36,7 @@ private[sync] final class SidePartitions(
   /** All partitions that count have been read up to there. */
   def low: Long = reached
 
-  def partitions: Iterable[SourcePartition] = byName.values
+  def partitions: Iterable[PartitionProgress] = byName.values
 
   /** How far a partition has been read. */
   def latest(name: String): Long = byName.get(name).fold(SyncTimes.Unknown)(_.latest)
@@ -90,8 +90,8 @@ private[sync] final class SidePartitions(
     }
   }
 
-  private def add(name: String): SourcePartition =
-    byName.getOrElseUpdate(name, new SourcePartition(name, silence.clockMs))
+  private def add(name: String): PartitionProgress =
+    byName.getOrElseUpdate(name, new PartitionProgress(name, silence.clockMs))
 
   private def keep(listed: Iterable[ListedPartition]): Unit = {
     listed.foreach { l =>
@@ -149,11 +149,11 @@ private[sync] final class SidePartitions(
     }
   }
 
-  private def isInTime(partition: SourcePartition): Boolean =
+  private def isInTime(partition: PartitionProgress): Boolean =
     reached == SyncTimes.Unknown || partition.latest >= SyncTimes.before(reached, tolerance)
 
   /** The one that is furthest is waited for by nobody. */
-  private def isSilentTooLong(partition: SourcePartition, furthest: Long): Boolean =
+  private def isSilentTooLong(partition: PartitionProgress, furthest: Long): Boolean =
     silence.isTooLong(partition.mark) && partition.latest < furthest && !partition.isHeldBack
 
   private def follow(): Unit = slowest match {
@@ -162,8 +162,8 @@ private[sync] final class SidePartitions(
     case None => reached = Math.max(reached, others)
   }
 
-  private def slowest: Option[SourcePartition] = {
-    var found: SourcePartition = null
+  private def slowest: Option[PartitionProgress] = {
+    var found: PartitionProgress = null
     byName.values.foreach { p =>
       if (!p.excluded && (found == null || p.latest < found.latest)) found = p
     }
@@ -179,11 +179,11 @@ private[sync] final class SidePartitions(
     slowest.filter(p => isSilentTooLong(p, first) || isFilteredTooLong(p, first)).map(describe)
   }
 
-  private def isFilteredTooLong(partition: SourcePartition, furthest: Long): Boolean =
+  private def isFilteredTooLong(partition: PartitionProgress, furthest: Long): Boolean =
     !liftsFiltered && partition.givesNothing && silence.isTooLong(partition.rowMark) &&
       partition.latest < furthest
 
-  private def describe(partition: SourcePartition): HeldBy = {
+  private def describe(partition: PartitionProgress): HeldBy = {
     val first = furthest
     val ahead = if (partition.latest == first) Math.max(first, others) else first
     val lag = if (partition.latest == SyncTimes.Unknown) None else Some(ahead - partition.latest)
@@ -197,7 +197,7 @@ private[sync] final class SidePartitions(
   }
 
   /** @param furthest of all partitions of the side */
-  private def condition(p: SourcePartition, furthest: Long): PartitionCondition =
+  private def condition(p: PartitionProgress, furthest: Long): PartitionCondition =
     if (p.excluded) PartitionCondition.Excluded
     else if (p.isHeldBack) PartitionCondition.Paused
     else if (isSilentTooLong(p, Math.max(furthest, others))) PartitionCondition.Stalled
@@ -207,7 +207,7 @@ private[sync] final class SidePartitions(
     else if (isBehind(p, furthest)) PartitionCondition.Slow
     else PartitionCondition.Running
 
-  private def isBehind(partition: SourcePartition, furthest: Long): Boolean =
+  private def isBehind(partition: PartitionProgress, furthest: Long): Boolean =
     partition.latest == SyncTimes.Unknown || partition.latest < SyncTimes.before(furthest, tolerance)
 
   /** None if the partition isn't known, or has left. */

@@ -112,23 +112,15 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
 
   /** Phase 1: has what is left of some runs written again with this batch. Gives no rows. */
   private def carryForward(): Iterator[UnsafeRow] = {
-    val chosen = CarriedRuns.choose(shares, layout.mostRuns)
-    if (chosen.nonEmpty) {
-      val runs = StoreKind.all.flatMap(store.sectionsOf(_)).map(_.local).distinct.filter(r => chosen(r.name))
-      runs.foreach { run =>
-        heldLeft.carry(run, release, row => carry(input.left, row))
-        heldRight.carry(run, row => carry(input.right, row))
-        store.dropRun(run)
-      }
+    val sections = StoreKind.all.flatMap(store.sectionsOf(_))
+    val chosen = CarriedRuns.choose(CarriedRuns.shares(sections), layout.mostRuns)
+    sections.map(_.local).distinct.filter(run => chosen(run.name)).foreach { run =>
+      heldLeft.carry(run, release, row => carry(input.left, row))
+      heldRight.carry(run, row => carry(input.right, row))
+      store.dropRun(run)
     }
     Iterator.empty
   }
-
-  private def shares: Seq[CarriedRuns.Share] =
-    StoreKind.all.flatMap(store.sectionsOf(_)).groupBy(_.local.name).toSeq.map { case (name, all) =>
-      val (rows, marks) = all.map(_.section).partition(_.kind.hasRows)
-      CarriedRuns.Share(name, rows.map(_.rows).sum, rows.map(_.liveRows).sum, marks.map(_.rows).sum)
-    }
 
   private def carry(to: RowBuffer, row: RunCursor): Unit = {
     input.carry(to, row.base, row.at)

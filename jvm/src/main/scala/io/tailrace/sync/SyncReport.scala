@@ -2,12 +2,15 @@ package io.tailrace.sync
 
 import java.sql.Timestamp
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.ProgressName
+import io.tailrace.join.JoinMetrics
 
 /** What a batch has come to, for the query's progress.
   *
@@ -60,6 +63,29 @@ private[sync] final case class SyncReport(
 
 private[sync] object SyncReport {
 
+  /** @param read of each side, by partition
+    * @param held by state partition
+    */
+  def of(partitions: SyncPartitions, read: Map[SyncSide, Seq[PartitionRead]], held: Seq[SyncHeld]): SyncReport = {
+    val late = for {
+      side <- SyncSide.values
+      part <- read(side) if part.late > 0
+    } yield (side, part.name, part.late)
+    val waitsFor = for {
+      side <- Seq(SyncSide.Right, SyncSide.Left)
+      by <- partitions.side(side).holder if by.condition != PartitionCondition.Running
+    } yield side -> by
+    SyncReport(
+      partitions.times,
+      held.map(_.left).sum,
+      held.map(_.right).sum,
+      read.values.flatten.map(_.jumps).sum,
+      late,
+      waitsFor,
+      read.values.flatten.map(_.future).sum
+    )
+  }
+
   /** In `observedMetrics`. */
   def name(settings: SyncSettings): String = ProgressName("syncJoin", settings.name, SyncOptions.Name)
 
@@ -84,4 +110,54 @@ private[sync] object SyncReport {
     .add("late", ArrayType(LateSchema))
     .add("waitsFor", ArrayType(HeldBySchema))
     .add("futureRows", LongType)
+}
+
+/** The synced join's own metrics, by the names under which a query's progress and Spark's UI show them. Of rows that aren't ahead of the clock, all left ones are
+  * matched, unmatched, duplicates or held; right rows are matched, unmatched, duplicates, held or without a key.
+  */
+object SyncMetrics {
+  val HeldLeft = "heldLeft"
+  val HeldRight = "heldRight"
+  val Matched = "matched"
+  val UnmatchedLeft = "unmatchedLeft"
+  val UnmatchedRight = "unmatchedRight"
+  val TooFar = "tooFar"
+  val DuplicateLeft = "duplicateLeft"
+  val DuplicateRight = "duplicateRight"
+  val LateLeft = "lateLeftRows"
+  val FutureLeft = "futureLeftRows"
+  val FutureRight = "futureRightRows"
+  val CarriedRows = "carriedRows"
+  val IndexBytes = "indexBytes"
+  val IndexesRead = "indexesRead"
+
+  private val counts = Seq(
+    HeldLeft -> "left rows that wait for the right stream",
+    HeldRight -> "right rows that wait for their left row",
+    Matched -> "left rows that came out with their right row",
+    UnmatchedLeft -> "left rows that came out without one",
+    UnmatchedRight -> "right rows that nobody has joined",
+    TooFar -> "left rows that came out without one, though their key had one, too far away in time",
+    DuplicateLeft -> "further left rows of an id",
+    DuplicateRight -> "further right rows of an id",
+    LateLeft -> "left rows that came when their time had been released",
+    FutureLeft -> "left rows ahead of the clock that came out by themselves",
+    FutureRight -> "right rows ahead of the clock that came out by themselves",
+    JoinMetrics.NullKeyRightRows -> "right rows dropped for a null key or time",
+    CarriedRows -> "rows of the state that were written again",
+    IndexesRead -> "indexes of right rows that were made from the state's files",
+    JoinMetrics.LostVersions -> "versions of the state that were lost at a restart, over all partitions",
+    JoinMetrics.StateFiles -> "files of the state"
+  )
+  private val sizes = Seq(
+    JoinMetrics.LeftStoreBytes -> "bytes of left rows in the state",
+    JoinMetrics.RightStoreBytes -> "bytes of right rows in the state",
+    JoinMetrics.JoinedStoreBytes -> "bytes of marks of right rows that have left",
+    JoinMetrics.StateFileBytes -> "bytes of the state's files",
+    IndexBytes -> "memory of the indexes of right rows, kept between batches"
+  )
+
+  val names: Seq[String] = (counts ++ sizes).map(_._1)
+
+  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }

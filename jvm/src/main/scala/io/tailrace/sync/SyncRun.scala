@@ -1,33 +1,196 @@
 package io.tailrace.sync
 
+import java.util.UUID
+
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.util.CollectionAccumulator
+import org.apache.spark.sql.tailrace.StreamingRun
+import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
-/** The progress of a synced join in one start of its query, on the driver. */
-trait SyncRun {
+import io.tailrace.common.Policy
+import io.tailrace.driver.{InputWatermarks, PartitionAccumulator, PerRun, Silence}
 
-  /** What a batch is judged by. The same whenever the batch runs. */
-  def times(batch: Long): SyncTimes
+/** The progress of one synced join in one start of its query, on the driver.
+  *
+  * {{{
+  *   times(7) ── tasks of batch 7: read(7), held(7) ──> end(7): fold what they have read, write 7.progress ── commit log 7
+  * }}}
+  *
+  * The first call that names a batch begins it. Spark may ask for the end of a batch several times: the first call folds.
+  *
+  * @param register    registers an accumulator with Spark
+  * @param retain      batches that the query must be able to go back by
+  * @param endsByItself whether the start reads what is there, and ends
+  */
+private[sync] final class SyncRun(
+    settings: SyncSettings,
+    log: SyncLog,
+    register: AccumulatorV2[_, _] => Unit,
+    retain: Int,
+    endsByItself: Boolean = false
+) {
+  private val partitions = new SyncPartitions(settings)
+  private val inputs = new InputWatermarks
+  private val notices = new SyncNotices(settings, partitions)
 
-  /** What the batch before it was judged by: what comes out later was not released by then. Unknown where nobody knows. */
-  def timesBefore(batch: Long): SyncTimes
+  private var current = Option.empty[SyncRun.Batch]
+  private var last = SyncRun.Ended(-1L, 0L, SyncReport(partitions.times, 0, 0, 0, Nil, Nil))
+  private var heldBack = Map.empty[SyncSide, Set[String]].withDefaultValue(Set.empty)
+
+  /** The batch, begun. The first one of a start begins with what the checkpoint has. */
+  private def batch(number: Long): SyncRun.Batch = current.filter(_.number == number).getOrElse {
+    val timesBefore = current.fold(load(number))(_.times)
+    val next = new SyncRun.Batch(number, partitions.times, timesBefore)
+    current = Some(next)
+    next
+  }
+
+  private def load(number: Long): SyncTimes = {
+    log.load(number).foreach(partitions.restore)
+    log.times(number - 1).getOrElse(SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))
+  }
+
+  /** The times that a batch is judged by. They are the same whenever the batch runs. */
+  def times(number: Long): SyncTimes = synchronized(batch(number).times)
+
+  /** The times that the batch before it was judged by: a row that comes out later was not released by then. Unknown where
+    * the checkpoint doesn't have them.
+    */
+  def timesBefore(number: Long): SyncTimes = synchronized(batch(number).timesBefore)
+
+  /** The times that the batch after the last one that has ended will be judged by. */
+  def next: SyncTimes = synchronized(partitions.times)
+
+  /** Where the state partitions of a batch tell what they hold. */
+  def held(number: Long): CollectionAccumulator[SyncHeld] = synchronized {
+    val begun = batch(number)
+    val accumulator = new CollectionAccumulator[SyncHeld]
+    register(accumulator)
+    begun.held ::= accumulator
+    accumulator
+  }
+
+  /** What the tasks of a side begin a batch with. */
+  def read(side: SyncSide, number: Long, clockMs: Long): SideTasks = synchronized {
+    val begun = batch(number)
+    val accumulator = new PartitionAccumulator[TaskRead]
+    register(accumulator)
+    begun.reads ::= side -> accumulator
+    SideTasks(
+      side,
+      partitions.side(side).partitions.map(p => p.name -> p.latest).toMap,
+      settings.syncDelay,
+      partitions.lateBefore(side),
+      partitions.missedBefore(side),
+      settings.believedThrough(clockMs),
+      settings.onFuture,
+      accumulator
+    )
+  }
+
+  /** The partitions of a side that the next batch is not to read, because more rows are held than the user wants. A start
+    * that has run no batch yet doesn't know how many are held, and reads all. A start that ends by itself holds nothing back:
+    * it would end with unread records when the partitions that are waited for have no more.
+    */
+  def holdBack(side: SyncSide): Set[String] = synchronized {
+    def isTooMany(held: Long) = !endsByItself && current.nonEmpty && settings.maxPending.exists(_ < held)
+    val names = side match {
+      case SyncSide.Left if isTooMany(last.report.heldLeft) =>
+        HoldBack.left(partitions.left.counted, partitions.times.release)
+      case SyncSide.Right if isTooMany(last.report.heldRight) =>
+        val leftLow = Option.when(!isTooMany(last.report.heldLeft))(partitions.left.low)
+        HoldBack.right(partitions.right.counted, leftLow)
+      case _ => Set.empty[String]
+    }
+    heldBack += side -> names
+    names
+  }
 
   /** Whether a batch without data is needed to find out that a partition has stalled: while all others are held back, none
-    * has data.
+    * has data. A join that only waits tells of a stall once.
     *
     * @param nowMs by the clock of [[io.tailrace.driver.Silence]]
     */
-  def needsBatch(nowMs: Long): Boolean
+  def needsBatch(nowMs: Long): Boolean = synchronized {
+    val acts = SyncSide.values.exists(settings.onStallOf(_) != Policy.Pause)
+    (acts || !notices.hasWarned) && heldBack.values.exists(_.nonEmpty) &&
+    nowMs - last.atMs >= partitions.mostSilencePerBatchMs
+  }
 
-  /** What state partitions of the batch tell what they hold. */
-  def held(batch: Long): CollectionAccumulator[SyncHeld]
+  /** The tasks of a batch have ended. When this returns, the times that the next batch is judged by are in the checkpoint.
+    *
+    * @param sources what the sources of a side have
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_STALLED
+    */
+  def end(number: Long, sources: SyncSide => SideSource): Unit = synchronized {
+    val ending = batch(number)
+    if (last.number != number) {
+      val read = SyncSide.values.map(side => side -> ending.read(side)).toMap
+      notices.around {
+        def side(side: SyncSide) = sideBatch(side, read(side), sources(side))
+        partitions.advance(side(SyncSide.Left), side(SyncSide.Right), ending.askedMs)
+      }
+      log.write(number, partitions.file, number - retain)
+      last = SyncRun.Ended(number, Silence.nowMs, SyncReport.of(partitions, read, ending.heldRows))
+    }
+  }
 
-  /** What the batch after the last one that has ended will be judged by. */
-  def next: SyncTimes
+  private def sideBatch(side: SyncSide, read: Seq[PartitionRead], source: SideSource): SideBatch = {
+    val listed = source.listed.map(_.map { partition =>
+      // All that it has may have been read before it was held back.
+      val waits = heldBack(side)(partition.name) && !partition.unread.contains(0L)
+      partition.copy(isHeldBack = waits)
+    })
+    SideBatch(read, listed, source.hasUnread, if (source.hasUnread) heldBack(side) else Set.empty)
+  }
+
+  /** How far the watermarks of the query's inputs are, in milliseconds, if all have one. */
+  def watermark(seen: Map[UUID, Option[Long]]): Option[Long] = synchronized {
+    val all = inputs.after(seen)
+    if (all.isEmpty || all.exists(_.isEmpty)) None else all.flatten.minOption
+  }
+
+  /** For the query's progress, after the end of a batch. */
+  def metrics: Row = synchronized(last.report.row)
 }
 
-object SyncRun {
+private[sync] object SyncRun {
+  private val runs = new PerRun[SyncRun]
 
-  /** Of the run that is planned or executed in this thread. */
-  def of(session: SparkSession, settings: SyncSettings): SyncRun = SyncRuns.of(session, settings)
+  /** The join of that name in the start of a query that is planned or executed in this thread. */
+  def of(session: SparkSession, settings: SyncSettings): SyncRun = {
+    val run = StreamingRun.current(session)
+    runs.get(session, run.runId, settings.name)(open(session, settings, run))
+  }
+
+  /** The same in the session of the thread. */
+  def current(settings: SyncSettings): SyncRun =
+    of(SparkSession.active.asInstanceOf[SparkSession], settings)
+
+  private def open(session: SparkSession, settings: SyncSettings, run: StreamingRun): SyncRun =
+    new SyncRun(
+      settings,
+      new SyncLog(
+        SyncLog.directory(run.checkpointRoot, settings.name),
+        session.sessionState.newHadoopConf(),
+        () => run.logicalPlan.collect { case side: SyncProgress => side.settings.name }.toSet
+      ),
+      session.sparkContext.register(_),
+      session.sessionState.conf.minBatchesToRetain,
+      run.endsByItself
+    )
+
+  /** A batch that has begun. A sink may run its tasks several times, so there may be several accumulators of a kind. */
+  private final class Batch(val number: Long, val times: SyncTimes, val timesBefore: SyncTimes) {
+    val askedMs: Long = Silence.nowMs
+    var reads = List.empty[(SyncSide, PartitionAccumulator[TaskRead])]
+    var held = List.empty[CollectionAccumulator[SyncHeld]]
+
+    def read(side: SyncSide): Seq[PartitionRead] =
+      SyncReads.of(reads.reverse.collect { case (`side`, told) => told })
+    def heldRows: Seq[SyncHeld] = SyncReads.held(held.reverse)
+  }
+
+  /** The last batch that has ended, and when. */
+  private final case class Ended(number: Long, atMs: Long, report: SyncReport)
 }

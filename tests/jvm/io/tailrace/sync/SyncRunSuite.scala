@@ -3,25 +3,19 @@ package io.tailrace.sync
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.Row
-import org.apache.spark.util.AccumulatorV2
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.sync.SyncSide.{Left, Right}
 import io.tailrace.testkit.TempDirectory
 
-final class SyncJoinRunSuite extends AnyFunSuite with TempDirectory {
-  private def run: SyncJoinRun = new SyncJoinRun(
+final class SyncRunSuite extends AnyFunSuite with TempDirectory {
+  private def run: SyncRun = new SyncRun(
     SyncMatrixSuite.settings,
     new SyncLog(new Path(directory.toURI), new Configuration),
-    new Accumulators {
-      override def register[A <: AccumulatorV2[_, _]](accumulator: A): A = accumulator
-    },
+    register = _ => (),
     retain = 2
   )
-  private val nothingListed: SyncSources = new SyncSources {
-    override def listed(side: SyncSide): Option[Seq[ListedPartition]] = None
-    override def hasUnread(side: SyncSide): Boolean = false
-  }
+  private val nothingListed = (_: SyncSide) => SideSource(None, hasUnread = false)
 
   private def told(
       task: Int,

@@ -1,12 +1,15 @@
 package io.tailrace.sync
 
+import java.time.Instant
+import java.time.temporal.ChronoUnit
+
 import io.tailrace.driver.Heard
 
 /** One source partition.
   *
   * @param mark where the clock of silence was when it was last heard: see [[io.tailrace.driver.Silence]]
   */
-private[sync] final class SourcePartition(val name: String, var mark: Long) {
+private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 
   /** The same of the last row of it. Not after `mark`: records that are filtered are heard, and no rows. */
   var rowMark: Long = mark
@@ -107,3 +110,100 @@ private[sync] final case class ListedPartition(
     isHeldBack: Boolean = false,
     isRead: Boolean = false
 )
+
+/** What one batch, or one of its tasks, reads of a partition, a row at a time. Times are microseconds.
+  *
+  * @param before     the greatest time of the partition before
+  * @param syncDelay  a row that is further behind the greatest time before it has jumped
+  * @param lateBefore rows before that are late
+  * @param missedBefore rows before that, which aren't late, may have come after the row that they match
+  * @param formerly   its name in files of format 1, if that was another one
+  */
+private[sync] final class PartitionReading(
+    val name: String,
+    before: Long,
+    syncDelay: Long,
+    lateBefore: Long,
+    missedBefore: Long,
+    formerly: Option[String] = None
+) {
+  private var latest = before
+  private var jumpsBefore = SyncTimes.before(before, syncDelay)
+  private var rows = 0L
+  private var jumps = 0L
+  private var late = 0L
+  private var future = 0L
+
+  def see(time: Long): Unit = {
+    rows += 1
+    if (time > latest) {
+      latest = time
+      jumpsBefore = SyncTimes.before(time, syncDelay)
+    }
+    if (time < lateBefore) {
+      late += 1
+      if (time < jumpsBefore) jumps += 1
+    } else if (time < missedBefore || time < jumpsBefore) jumps += 1
+  }
+
+  /** A row that is further ahead of the clock than is believed.
+    *
+    * @param counted as if it were at that time; none: it doesn't count
+    */
+  def seeFuture(counted: Option[Long]): Unit = {
+    future += 1
+    counted.foreach(see)
+  }
+
+  /** So far. */
+  def read: PartitionRead = PartitionRead(name, latest, rows, jumps, late, future, formerly)
+}
+
+/** What a partition is doing. */
+private[sync] sealed abstract class PartitionCondition(val name: String)
+
+private[sync] object PartitionCondition {
+
+  /** It is read, and not far behind. */
+  case object Running extends PartitionCondition("running")
+
+  /** It is read, and further behind the furthest one than rows may be. */
+  case object Slow extends PartitionCondition("slow")
+
+  /** Others wait for it, and no row of it has come for too long. */
+  case object Stalled extends PartitionCondition("stalled")
+
+  /** All that it has is read. */
+  case object Idle extends PartitionCondition("idle")
+
+  /** All its records are filtered before the join, so nobody knows how far it is. */
+  case object Filtered extends PartitionCondition("filtered")
+
+  /** The query doesn't read it, so that others can catch up. */
+  case object Paused extends PartitionCondition("paused")
+
+  /** It is known, and no row of it has ever come. */
+  case object Waiting extends PartitionCondition("waiting")
+
+  /** It was silent for too long, and doesn't count until it is back. */
+  case object Excluded extends PartitionCondition("excluded")
+}
+
+/** The partition that a side waits for.
+  *
+  * @param latest   microseconds
+  * @param lag      behind the furthest partition of the side, in microseconds; none: nothing has been read of it
+  * @param silentMs for how long no row of it has come
+  */
+private[sync] final case class HeldBy(
+    partition: String,
+    latest: Long,
+    lag: Option[Long],
+    silentMs: Long,
+    condition: PartitionCondition
+) {
+
+  /** ISO 8601, in UTC. */
+  def latestTime: Option[String] =
+    Option.when(latest != SyncTimes.Unknown)(Instant.EPOCH.plus(latest, ChronoUnit.MICROS).toString)
+}

@@ -4,6 +4,48 @@ import java.util.Arrays
 
 import io.tailrace.state.{RowBuffer, RowLayout, RowSort}
 
+/** The right rows that a left row can join: those in memory and those of the state. Left rows come by key, and of a key by
+  * time.
+  */
+private[sync] final class RightRows(
+    settings: SyncSettings,
+    newRight: NewRight,
+    heldRight: HeldRight,
+    val found: FoundRows,
+    spare: SpareRight
+) extends AutoCloseable {
+  private val range = new JoinRange(settings)
+
+  /** Takes the right rows that the left row joins, into [[found]]. The rows of its key are read once, for the first left row
+    * of the key.
+    */
+  def take(left: ReleasedRows): Unit = {
+    val (base, at) = (left.base, left.at)
+    range.around(RowLayout.time(base, at))
+    found.clear()
+    if (left.isFirst) {
+      spare.clear()
+      newRight.take(left.keyPrefix, base, at, range, found, spare)
+      heldRight.take(base, at, range, found, spare)
+    } else if (spare.isOverflown) {
+      newRight.takeAgain(range, found)
+      heldRight.takeAgain(base, at, range, found)
+    } else if (!spare.isEmpty) spare.take(range, found, newRight, heldRight)
+  }
+
+  /** Whether the key has had right rows that are out of reach. */
+  def hasTooFar: Boolean = spare.hasSeen
+
+  /** No more left rows come. */
+  def endTaking(): Unit = heldRight.endTaking()
+
+  override def close(): Unit = {
+    heldRight.close()
+    found.close()
+    spare.close()
+  }
+}
+
 /** The right rows that are in memory when a batch's left rows are decided: those that the batch has read, and those that
   * it carries forward. Sorted by key once, for the matching and for the run that those which are left go into.
   */

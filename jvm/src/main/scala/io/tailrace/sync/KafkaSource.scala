@@ -1,0 +1,181 @@
+package io.tailrace.sync
+
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, NamedExpression}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.read.streaming.Offset
+import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, UnionExec}
+import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
+import org.apache.spark.sql.tailrace.{KafkaJson, StreamInputs, StreamingBatch, StreamingPlan}
+import org.json4s.JsonAST.{JField, JInt, JObject}
+import org.json4s.jackson.JsonMethods
+
+import io.tailrace.common.JoinedNames
+
+/** What the source of a side has, when a batch has run.
+  *
+  * @param listed    its partitions; none: it can't say
+  * @param hasUnread whether it had something that the batch has left for later ones
+  */
+private[sync] final case class SideSource(listed: Option[Seq[ListedPartition]], hasUnread: Boolean)
+
+/** Which partitions the sources of a join have, where they can say: those of Kafka, if the partition columns are its own.
+  *
+  * {{{
+  *   SyncProgressExec [t, p] ── Project [topic AS t, partition AS p, ...] ── scan of Kafka up to {"clicks":{"0":17,"1":0}}
+  *   clicks-0, clicks-1
+  * }}}
+  *
+  * A source that has nothing new isn't in the plan of a batch, and then nothing has changed either.
+  */
+private[sync] object KafkaSource {
+
+  /** The sources of the batch that has just run in this thread.
+    *
+    * @param join its name
+    */
+  def of(session: SparkSession, join: String): SyncSide => SideSource = {
+    val nodes = StreamingPlan.nodes(StreamingBatch.running(session).plan).collect {
+      case node: SyncProgressExec if node.settings.name == join => node
+    }
+    side => {
+      val inputs = StreamInputs.below(
+        session,
+        {
+          case progress: SyncProgress => progress.side == side && progress.settings.name == join
+          case _ => false
+        }
+      )
+      SideSource(nodes.find(_.side == side).flatMap(listed), inputs.hasUnread)
+    }
+  }
+
+  def listed(node: SyncProgressExec): Option[Seq[ListedPartition]] = {
+    val origins = node.partitions.map(origin(_, node.child))
+    val scans = origins.flatten.map(_._1).distinct
+    if (origins.exists(_.isEmpty) || scans.size != 1) None
+    else {
+      val columns = origins.flatten.map(_._2.name)
+      val scan = scans.head
+      val from = Option(scan.start).flatMap(offsets).getOrElse(Map.empty)
+      val latest = StreamInputs.latest(node.session, scan.stream).flatMap(offsets)
+      Option(scan.end).flatMap(offsets).filter(_ => columns.forall(Columns.contains)).map { read =>
+        read.toSeq
+          .map { case (partition, end) =>
+            val unread = latest.flatMap(_.get(partition)).map(all => Math.max(0L, all - end))
+            val isRead = from.get(partition).exists(_ < end)
+            ListedPartition(nameOf(partition, columns), unread, isRead = isRead)
+          }
+          .toSeq
+          .sortBy(_.name)
+      }
+    }
+  }
+
+  /** Refuses a side on Kafka whose partitions of several topics would be one.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_TOPICS_MERGED
+    */
+  def check(node: SyncProgressExec): Unit = {
+    val origins = node.partitions.map(origin(_, node.child))
+    origins match {
+      case Seq(Some((scan, column))) if column.name == "partition" =>
+        val topics =
+          Option(scan.end).flatMap(offsets).toSeq.flatMap(_.keys).map(_.topic).distinct.sorted
+        if (topics.size > 1) throw SyncErrors.topicsMerged(node.settings.name, node.side.name, topics)
+      case _ =>
+    }
+  }
+
+  private val Columns = Seq("topic", "partition")
+
+  private def nameOf(partition: KafkaPartition, columns: Seq[String]): String =
+    PartitionNames.of(columns.map {
+      case "topic" => partition.topic
+      case _ => partition.number.toString
+    })
+
+  private def offsets(offset: Offset): Option[Map[KafkaPartition, Long]] = KafkaOffsets.parse(offset.json)
+
+  /** The scan that a column comes from, and what it is called there. */
+  private def origin(column: Attribute, plan: SparkPlan): Option[(MicroBatchScanExec, Attribute)] =
+    plan match {
+      case scan: MicroBatchScanExec => scan.output.find(_.exprId == column.exprId).map(scan -> _)
+      case project: ProjectExec =>
+        project.projectList.find(_.exprId == column.exprId).flatMap(source).flatMap(origin(_, project.child))
+      // It has the columns of its first side, and the partitions of all.
+      case _: UnionExec => None
+      case other =>
+        StreamingPlan.inputs(other).filter(_.outputSet.contains(column)).flatMap(origin(column, _)).headOption
+    }
+
+  private def source(named: NamedExpression): Option[Attribute] = named match {
+    case column: Attribute => Some(column)
+    case Alias(column: Attribute, _) => Some(column)
+    case Alias(Cast(column: Attribute, _, _, _), _) => Some(column)
+    case _ => None
+  }
+}
+
+/** A partition of a topic. */
+private[sync] final case class KafkaPartition(topic: String, number: Int)
+
+/** The offsets of Spark's Kafka source: `{"clicks":{"0":17,"1":0}}`, of each partition the first one that isn't read. */
+private[sync] object KafkaOffsets {
+
+  /** @return none if it is something else */
+  def parse(json: String): Option[Map[KafkaPartition, Long]] =
+    KafkaJson.topics(json).flatMap { topics =>
+      val all = topics.flatMap {
+        case (topic, JObject(partitions)) =>
+          partitions.map {
+            case (number, JInt(offset)) if offset.isValidLong =>
+              number.toIntOption.map(n => KafkaPartition(topic, n) -> offset.toLong)
+            case _ => None
+          }
+        case _ => Seq(None)
+      }
+      Option.when(all.nonEmpty && all.forall(_.isDefined))(all.flatten.toMap)
+    }
+
+  /** As the source writes them. */
+  def json(offsets: Map[KafkaPartition, Long]): String = {
+    val topics = offsets.toSeq.groupBy(_._1.topic).toSeq.sortBy(_._1).map { case (topic, partitions) =>
+      val ends = partitions.map { case (p, offset) => p.number -> offset }.sortBy(_._1)
+      JField(topic, JObject(ends.toList.map { case (n, offset) => JField(n.toString, JInt(offset)) }))
+    }
+    JsonMethods.compact(JObject(topics.toList))
+  }
+
+  /** Whether a partition is one of those that are known by Kafka's columns, `partition` alone or `topic` too. */
+  def isAmong(partition: KafkaPartition, names: Set[String]): Boolean =
+    names(partition.number.toString) || names(
+      PartitionNames.of(Seq(partition.topic, partition.number.toString))
+    )
+}
+
+/** Names of source partitions, made of the values of the columns that tell them apart. No two partitions have one name.
+  *
+  * {{{
+  *   clicks, 7         ->  clicks-7            as Kafka's tools name them
+  *   eu-west, 1        ->  eu-west-1
+  *   eu, west-1        ->  eu-west%2D1         behind the first column no value has a `-` of its own
+  *   null              ->  %
+  * }}}
+  */
+private[sync] object PartitionNames {
+  private val Null = "%"
+
+  /** @param values of the columns, in their order; null where a row has none */
+  def of(values: Seq[String]): String =
+    (first(values.head) +: values.tail.map(further)).mkString(JoinedNames.Separator)
+
+  // Kafka's topics, and names of hosts, stay as they are.
+  private def first(value: String): String =
+    if (value == null) Null else if (value.startsWith(Null)) s"$Null$value" else value
+
+  private def further(value: String): String =
+    if (value == null) Null else JoinedNames.further(value)
+
+  /** The name in files of format 1, where several partitions may have had one. */
+  def formerly(values: Seq[String]): String = values.map(String.valueOf(_)).mkString("-")
+}

@@ -136,7 +136,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "sync/RightIndex",
       "sync/SyncSettings",
       "sync/SyncTimes",
-      "state/RunKey",
+      "state/RunPage",
       "state/StoreKind",
       "sync/SidePartitions",
       "sync/PartitionProgress",

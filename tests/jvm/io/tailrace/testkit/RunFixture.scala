@@ -7,13 +7,13 @@ import scala.collection.mutable.ArrayBuffer
 import org.scalatest.Suite
 
 import io.tailrace.state.{
-  BatchRun,
   LiveSection,
   LocalRun,
   RowBuffer,
   RunCursor,
   RunWriter,
   Section,
+  SortedRows,
   StoreKind
 }
 
@@ -27,8 +27,7 @@ trait RunFixture extends TempDirectory with RowFixture { self: Suite =>
     val file = new File(directory, s"${opened.size}.run")
     val writer = new RunWriter(file)
     try {
-      val batch = new BatchRun(bucketWidth, writer)
-      stores.foreach { case (kind, rows) => batch.write(kind, rows) }
+      stores.foreach { case (kind, rows) => SortedRows.all(kind, rows, bucketWidth).writeTo(writer) }
       writer.finish()
       opening(file, writer.sections)
     } finally writer.close()

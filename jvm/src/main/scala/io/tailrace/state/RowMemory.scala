@@ -3,6 +3,7 @@ package io.tailrace.state
 import java.util.concurrent.ArrayBlockingQueue
 
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, TaskMemoryManager}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.memory.MemoryBlock
 
 import io.tailrace.common.MemoryErrors
@@ -91,4 +92,68 @@ object RowMemory {
 
   private def takeBlock(): MemoryBlock =
     Option(spare.poll()).getOrElse(MemoryBlock.fromLongArray(new Array[Long]((BlockBytes / 8).toInt)))
+}
+
+/** How many bytes one of a task's buffers may hold, so that something is left for the others: up to `most`, and no more
+  * than half of what there is. Spark is asked only when a buffer becomes large, for the question may cost others the
+  * memory that they hold.
+  */
+final class MemoryShare(memory: RowMemory, most: Long) {
+  private val unasked = Math.min(most, MemoryShare.Unasked)
+  private var limit = unasked
+  private var asked = most == unasked
+
+  /** The buffer begins anew. */
+  def reset(): Unit = {
+    limit = unasked
+    asked = most == unasked
+  }
+
+  /** Whether a buffer that holds `bytes` bytes is full. */
+  def isFull(bytes: Long): Boolean = bytes >= limit && {
+    if (!asked) {
+      asked = true
+      limit = Math.max(unasked, Math.min(most, (bytes + memory.available(2 * most)) / 2))
+    }
+    bytes >= limit
+  }
+}
+
+object MemoryShare {
+
+  /** So much is always a buffer's own. */
+  private val Unasked = 4L << 20
+}
+
+/** Rows that are gathered to be written out: when they are many, or when Spark has no more memory for them.
+  *
+  * @param limit    bytes that it may hold
+  * @param flush    writes the rows out and clears the buffer
+  * @param makeRoom see [[RowBuffer]]
+  */
+final class FlushingRows(memory: RowMemory, limit: Long, flush: () => Unit, makeRoom: () => Boolean) {
+  val rows = new RowBuffer(memory, makeRoom)
+
+  def append(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Unit =
+    append(key, keyLength, time, seq, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
+
+  /** Appends a row made of its parts. */
+  def append(
+      key: Array[Byte],
+      keyLength: Int,
+      time: Long,
+      seq: Long,
+      valueBase: AnyRef,
+      valueOffset: Long,
+      valueLength: Int
+  ): Unit = {
+    rows.append(key, keyLength, time, seq, valueBase, valueOffset, valueLength)
+    if (rows.bytes > limit) flush()
+  }
+
+  /** Appends a copy of a row: see [[RowLayout]]. */
+  def appendRow(base: AnyRef, at: Long): Unit = {
+    rows.appendRow(base, at)
+    if (rows.bytes > limit) flush()
+  }
 }

@@ -18,6 +18,21 @@ final class SortedRows private (
   def isEmpty: Boolean = order.length == 0
 
   def bucket(position: Int): Long = Math.floorDiv(rows.time(order(position)), bucketWidth)
+
+  /** Writes the rows into a run, a section per time bucket. Stores must come in ascending order of id. */
+  def writeTo(writer: RunWriter): Unit = {
+    var i = 0
+    while (i < order.length) {
+      val section = bucket(i)
+      writer.begin(kind, section)
+      while (i < order.length && bucket(i) == section) {
+        if (keysOnly) writer.appendKey(rows.base(order(i)), rows.at(order(i)))
+        else writer.append(rows.base(order(i)), rows.at(order(i)))
+        i += 1
+      }
+      writer.end()
+    }
+  }
 }
 
 object SortedRows {

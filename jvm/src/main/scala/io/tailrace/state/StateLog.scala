@@ -1,6 +1,14 @@
 package io.tailrace.state
 
-import java.io.File
+import java.io._
+import java.util.zip.CRC32C
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+
+import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.common.Errors
 
 /** Where the versions of one partition's state are kept, so that another executor, or the next start, can have them. */
 trait StateLog {
@@ -37,4 +45,145 @@ final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   override def readManifest(version: Long, id: Option[String]): Manifest = kept.readManifest(version, id)
   override def download(run: Run, local: File, version: Long): Unit = kept.download(run, local, version)
   override def purge(versionsToRetain: Int): Unit = kept.purge(versionsToRetain)
+}
+
+/** The files of one partition's state in the query's checkpoint:
+  *
+  * {{{
+  *   <version>.manifest              checkpoint format 1 of Spark
+  *   <version>_<id>.manifest         checkpoint format 2
+  *   <version>-<unique>.run          a run written by the batch that made <version>
+  * }}}
+  *
+  * A run is complete and synced before the manifest that names it appears, each by one atomic create, so that a crash
+  * leaves at worst runs that no manifest names. Only this class knows the names.
+  */
+final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog with Logging {
+  import CheckpointFiles._
+
+  private val files = DurableFiles.in(directory, hadoopConf)
+
+  // Operator and partition: they stay when a checkpoint is moved.
+  private val place = {
+    // A path that was made of a URI may end in a slash, and has no name then.
+    val partition = new Path(directory.toString)
+    s"${partition.getParent.getName}/${partition.getName}"
+  }
+
+  private def manifestPath(version: Long, id: Option[String]): Path =
+    new Path(directory, id.fold(s"$version.manifest")(i => s"${version}_$i.manifest"))
+
+  override val durable = true
+
+  override def upload(local: File, name: String): Run = {
+    val in = new FileInputStream(local)
+    try
+      files.write(new Path(directory, name)) { out =>
+        val (length, crc) = copy(in, out, new Array[Byte](BufferBytes))
+        Run(name, length, crc, Nil)
+      }
+    finally in.close()
+  }
+
+  override def writeManifest(manifest: Manifest, id: Option[String]): Unit =
+    files.write(manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest, place)))
+
+  override def hasManifest(version: Long, id: Option[String]): Boolean =
+    files.exists(manifestPath(version, id))
+
+  override def readManifest(version: Long, id: Option[String]): Manifest = {
+    val path = manifestPath(version, id)
+    val manifest = decode(path, version)
+    if (manifest.version != version) {
+      throw Errors.stateFileCorrupt(path.toString, s"it describes version ${manifest.version}, not $version")
+    }
+    manifest
+  }
+
+  /** Versions whose manifest is there, whoever wrote it: with checkpoint format 2 a version may have several. */
+  def versions: Set[Long] = list().flatMap(manifestVersion).toSet
+
+  override def download(run: Run, local: File, version: Long): Unit = {
+    val path = new Path(directory, run.name)
+    val (length, crc) = files.stream(path, neededBy(version)) { in =>
+      val out = new FileOutputStream(local)
+      try copy(in, out, new Array[Byte](BufferBytes))
+      finally out.close()
+    }
+    if (length != run.length) {
+      throw Errors.stateFileCorrupt(path.toString, s"it has $length bytes instead of ${run.length}")
+    }
+    if (crc != run.crc32c)
+      throw Errors.stateFileCorrupt(path.toString, "its checksum doesn't fit its content")
+  }
+
+  /** Temporary files of writers that died go too. A run is kept if any retained manifest names it, or if it is as new as
+    * the oldest of them: its manifest may be yet to come.
+    */
+  override def purge(versionsToRetain: Int): Unit = {
+    val names = list()
+    val manifests = names.flatMap(name => manifestVersion(name).map(_ -> name))
+    if (manifests.nonEmpty) {
+      val oldestRetained = manifests.map(_._1).max - versionsToRetain + 1
+      val (old, retained) = manifests.partition(_._1 < oldestRetained)
+      val oldRuns = names.filter(name => runVersion(name).exists(_ < oldestRetained))
+      names.filter(name => temporaryVersion(name).exists(_ < oldestRetained)).foreach(delete)
+      if (old.nonEmpty || oldRuns.nonEmpty) {
+        val named = retained.flatMap { case (version, name) =>
+          decode(new Path(directory, name), version).fileNames
+        }.toSet
+        old.foreach { case (_, name) => delete(name) }
+        oldRuns.filterNot(named).foreach(delete)
+      }
+    }
+  }
+
+  private def decode(path: Path, version: Long): Manifest =
+    Manifest.decode(files.read(path, neededBy(version)), place, path.toString)
+
+  private def neededBy(version: Long) = s"version $version of the state"
+
+  private def delete(name: String): Unit = {
+    val path = new Path(directory, name)
+    try files.delete(path)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(path.toString, "deleted", e) }
+  }
+
+  private def list(): Seq[String] =
+    try files.names(directory)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e) }
+}
+
+object CheckpointFiles {
+  private val BufferBytes = 1 << 16
+  private val ManifestName = """(\d+)(?:_.+)?\.manifest""".r
+  private val RunName = """(\d+)-.+\.run""".r
+
+  // What Spark's file managers write into before they rename it; none of it is left by a writer that lives to the end.
+  private val TemporaryName = """\.(\d+)[-_.].+\.tmp""".r
+
+  def runName(version: Long): String = s"$version-${java.util.UUID.randomUUID}.run"
+
+  private def manifestVersion(name: String): Option[Long] =
+    ManifestName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+
+  /** The version that was being made when the run was written. */
+  private[state] def runVersion(name: String): Option[Long] =
+    RunName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+
+  private def temporaryVersion(name: String): Option[Long] =
+    TemporaryName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+
+  private def copy(in: InputStream, out: OutputStream, buffer: Array[Byte]): (Long, Long) = {
+    val crc = new CRC32C
+    var length = 0L
+    var n = in.read(buffer)
+    while (n >= 0) {
+      out.write(buffer, 0, n)
+      crc.update(buffer, 0, n)
+      length += n
+      n = in.read(buffer)
+    }
+    (length, crc.getValue)
+  }
 }

@@ -94,7 +94,7 @@ final class TailraceStateStore private[state] (
     try {
       val writer = new RunWriter(local.file)
       try {
-        stores.foreach(BatchRun.write(_, writer))
+        stores.foreach(_.writeTo(writer))
         writer.finish()
         writer.sections.map(new LiveSection(local, _))
       } finally writer.close()

@@ -11,13 +11,13 @@ import org.apache.spark.sql.tailrace.BenchMemory
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.state.{
-  BatchRun,
   LiveSection,
   LocalRun,
   RowBuffer,
   RowMemory,
   RunWriter,
   Section,
+  SortedRows,
   StoreKind
 }
 
@@ -90,7 +90,7 @@ object BenchRows {
   def writeTo(file: File, kind: StoreKind, rows: RowBuffer, bucketWidth: Long = BucketWidth): Seq[Section] = {
     val writer = new RunWriter(file)
     try {
-      new BatchRun(bucketWidth, writer).write(kind, rows)
+      SortedRows.all(kind, rows, bucketWidth).writeTo(writer)
       writer.finish()
       writer.sections
     } finally writer.close()

@@ -28,7 +28,7 @@ final class IngestedState(directory: Path) extends AutoCloseable {
   private val buckets = mutable.LinkedHashMap.empty[Long, ColumnFamilyHandle]
   private var files = 0L
 
-  /** Sorts a batch as [[BatchRun]] does and writes the same pages, but a file for each bucket. */
+  /** Sorts a batch as [[io.tailrace.state.SortedRows]] does and writes the same pages, but a file for each bucket. */
   def add(kind: StoreKind, rows: RowBuffer, bucketWidth: Long): Unit = {
     val order = if (kind.timeSorted) RowSort.byTime(rows) else RowSort.byBucketAndKey(rows, bucketWidth)
     var i = 0

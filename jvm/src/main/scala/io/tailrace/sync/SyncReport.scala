@@ -66,7 +66,11 @@ private[sync] object SyncReport {
   /** @param read of each side, by partition
     * @param held by state partition
     */
-  def of(partitions: SyncPartitions, read: Map[SyncSide, Seq[PartitionRead]], held: Seq[SyncHeld]): SyncReport = {
+  def of(
+      partitions: SyncPartitions,
+      read: Map[SyncSide, Seq[PartitionRead]],
+      held: Seq[SyncHeld]
+  ): SyncReport = {
     val late = for {
       side <- SyncSide.values
       part <- read(side) if part.late > 0

@@ -69,10 +69,29 @@ def test_a_condition_gives_its_class(condition: str, kind: type[TailraceError]) 
     )
 
 
+CALLS = (
+    "join",
+    "sync_join",
+    "filter_replays",
+    "accurate_watermark",
+    "stamped_watermark",
+    "stamp_watermark",
+    "write_windows",
+    "recursively",
+)
+
+
 def test_every_condition_of_the_jar_has_a_class_of_its_own(repository: Path) -> None:
     conditions = json.loads((repository / CONDITIONS).read_text())
     assert conditions
-    assert [name for name in conditions if type(from_condition(name, "")) is TailraceError] == []
+    # Of an error that any call may end with, the call says the class.
+    given = {"call": "tailrace.join"}
+    assert [name for name in conditions if type(from_condition(name, "", given)) is TailraceError] == []
+    for call in CALLS:
+        assert callable(getattr(tailrace, call))
+        # Where Spark has lost the parameters, the text says the call.
+        error = from_condition("TAILRACE_OPTION_INVALID", f"`name` of tailrace.{call} is 'a b'.")
+        assert type(error) is not TailraceError, call
 
 
 def test_the_text_is_one_line_without_the_jvm() -> None:

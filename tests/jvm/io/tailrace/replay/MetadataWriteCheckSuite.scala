@@ -74,7 +74,7 @@ final class MetadataWriteCheckSuite extends SparkSuite {
       (() => keyed().repartition(3).select(struct($"key", $"value").as("both")))
   ).foreach { case (name, frame) =>
     test(s"refused: $name") {
-      assert(refused("ORDER", frame()).contains("originals would look like replays"))
+      assert(refused("ORDER", frame()).contains("take originals for replays"))
     }
   }
 

@@ -7,7 +7,7 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.{ErrorClassesJsonReader, SparkException}
 
 /** A request that Tailrace refuses before anything runs: a wrong argument, a session that lacks a part, a checkpoint
-  * that belongs to other settings. PySpark maps it as Spark's own analysis errors, so a Python user sees one message.
+  * of other settings. PySpark maps it like Spark's own analysis errors, so a Python user sees one message.
   */
 final class TailraceAnalysisException(condition: String, parameters: Map[String, String])
     extends AnalysisException(
@@ -21,7 +21,7 @@ final class TailraceAnalysisException(condition: String, parameters: Map[String,
       sqlState = Some(Errors.sqlState(condition))
     )
 
-/** State that can't be read or written as it must be: it fails the task, and with it the query. */
+/** State that can't be read or written, or a row that ends the query. It fails the task or the micro-batch, and with it the query. */
 final class TailraceStateException(condition: String, parameters: Map[String, String], cause: Throwable)
     extends SparkException(
       message = Errors.message(condition, parameters),
@@ -32,7 +32,7 @@ final class TailraceStateException(condition: String, parameters: Map[String, St
   override def getSqlState: String = Errors.sqlState(condition)
 }
 
-/** Spark has no more memory for the rows of a task. Who can do with less catches it; for others it is the task's error. */
+/** Spark has no more memory for the rows of a task. Code that can go on with less catches it; otherwise it fails the task. */
 final class RowMemoryExhausted(condition: String, parameters: Map[String, String])
     extends SparkException(
       message = Errors.message(condition, parameters),
@@ -43,8 +43,8 @@ final class RowMemoryExhausted(condition: String, parameters: Map[String, String
   override def getSqlState: String = Errors.sqlState(condition)
 }
 
-/** All errors that a user can meet. Texts stand in `error/tailrace-error-conditions.json`: what is wrong, then what to
-  * do. Each method below raises one condition; tests check the condition and its parameters, never the prose.
+/** The errors that several packages share, and what makes errors. Each method makes one condition. The texts are in
+  * `error/tailrace-error-conditions.json`: what is wrong, then what to do. Tests check the condition and its parameters.
   */
 object Errors {
   private lazy val conditions = new ErrorClassesJsonReader(
@@ -87,7 +87,7 @@ object Errors {
       "allowed" -> allowed
     )
 
-  /** @param needed what has to be set, too */
+  /** @param needed the argument that has to be set, too */
   def optionNeeds(call: String, argument: String, value: String, needed: String): TailraceAnalysisException =
     refuse(
       "TAILRACE_OPTION_NEEDS",
@@ -169,7 +169,7 @@ object Errors {
   def columnExists(call: String, column: String, frame: String, cure: String): TailraceAnalysisException =
     refuse("TAILRACE_COLUMN_EXISTS", "call" -> call, "column" -> column, "frame" -> frame, "cure" -> cure)
 
-  /** @param name of two operators of one query */
+  /** @param name the name that two operators of one query have */
   def nameExists(call: String, name: String): TailraceAnalysisException =
     refuse("TAILRACE_NAME_EXISTS", "call" -> call, "name" -> name)
 
@@ -215,16 +215,16 @@ object Errors {
       "retained" -> (if (retained.isEmpty) "none" else retained)
     )
 
-  /** @param neededBy what can't go on without it: "batch 7" */
+  /** @param neededBy what needs the file: "batch 7" */
   def stateFileMissing(file: String, neededBy: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_MISSING", cause, "file" -> file, "neededBy" -> neededBy)
 
   def stateFileCorrupt(file: String, reason: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_CORRUPT", cause, "file" -> file, "reason" -> reason)
 
-  /** The file system failed, not the file.
+  /** The file system failed; the file may be fine.
     *
-    * @param action what was being done to it: "read", "written"
+    * @param action what failed: "read", "written"
     */
   def stateFileUnavailable(file: String, action: String, cause: Throwable): TailraceStateException =
     stateError(
@@ -245,7 +245,7 @@ object Errors {
       "newest" -> newest
     )
 
-  /** What reading failed with isn't damage: another attempt, or other settings, may succeed. */
+  /** Reading failed, but nothing is damaged: another attempt, or other settings, may succeed. */
   def stateUnreadable(path: String, cause: Throwable): TailraceStateException =
     stateError("TAILRACE_STATE_UNREADABLE", cause, "path" -> path, "reason" -> cause)
 

@@ -2,11 +2,11 @@ package io.tailrace.common
 
 import io.tailrace.common.Errors.stateError
 
-/** The errors of tasks that have too little memory, as [[Errors]] has the others'. */
+/** The errors of tasks that have too little memory. */
 object MemoryErrors {
 
-  /** @param needed bytes
-    * @param used   bytes that the task has
+  /** @param needed the bytes that the task asked for
+    * @param used   the bytes that it has
     */
   def exhausted(needed: Long, used: Long): RowMemoryExhausted =
     new RowMemoryExhausted(
@@ -14,9 +14,9 @@ object MemoryErrors {
       Map("needed" -> needed.toString, "used" -> used.toString)
     )
 
-  /** @param labels how many rows of the group there was room for, or are in it
-    * @param bytes  of those
-    * @param cause  Spark has no more memory; none: no row can be so large
+  /** @param labels the rows of the group that fitted
+    * @param bytes  the size of these rows
+    * @param cause  null if no row can be that large, whatever memory there is
     */
   def groupTooLarge(labels: Int, bytes: Long, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_MEMORY_GROUP", cause, "labels" -> labels, "bytes" -> bytes)

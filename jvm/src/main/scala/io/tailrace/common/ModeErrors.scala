@@ -2,7 +2,7 @@ package io.tailrace.common
 
 import io.tailrace.common.Errors.refuse
 
-/** The errors of modes that a streaming query can't be run in, as [[Errors]] has the others. */
+/** The errors of modes that a streaming query can't be run in. */
 object ModeErrors {
 
   /** @param operator as a user calls it: "tailrace.join" */

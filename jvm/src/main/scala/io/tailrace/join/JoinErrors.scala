@@ -3,7 +3,7 @@ package io.tailrace.join
 import io.tailrace.common.Errors.refuse
 import io.tailrace.common.TailraceAnalysisException
 
-/** The errors of both joins, as [[io.tailrace.common.Errors]] has the others'. */
+/** The errors of both joins. */
 object JoinErrors {
 
   /** @param other the column of that side that does have a watermark, if one has */

@@ -9,7 +9,7 @@ import io.tailrace.common.Arguments
 import io.tailrace.plan.Columns
 import io.tailrace.state.KeyEncoder
 
-/** The two sides of a join, and the columns of them that the user names.
+/** The two sides of a join, and the columns of them that arguments name.
   *
   * @param sameName the session's rule for names, case-insensitive by default
   */
@@ -29,10 +29,10 @@ private[tailrace] final class JoinSides(
 
   def columns(side: String): Columns = named(side)
 
-  /** Has a join made of the sides with numeric keys of one type, where they have two: of the wider one. Left columns come out
-    * as they were.
+  /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one before the join, and
+    * left columns are cast back after it.
     *
-    * @param rightAlone whether right rows come out by themselves: left columns may have no room for their keys, and stay wide
+    * @param rightAlone whether right rows come out by themselves. Their keys may not fit into the narrow type, so left keys stay wide
     */
   def withWiderKeys(on: Seq[(String, String)], rightAlone: Boolean)(
       join: JoinSides => LogicalPlan
@@ -41,7 +41,7 @@ private[tailrace] final class JoinSides(
       val (left, right) = (columns("left").find("on", l), columns("right").find("on", r))
       WiderKeys.common(left.dataType, right.dataType).map(to => (left, right, to))
     }
-    // A column that several keys name is refused or not as it is.
+    // A column that several keys name keeps its type, and is checked as it is.
     def isNamedAgain(keys: Seq[Attribute]) = keys.map(_.exprId).distinct.size < keys.size
     if (wider.isEmpty || isNamedAgain(wider.map(_._1)) || isNamedAgain(wider.map(_._2))) join(this)
     else {
@@ -79,7 +79,7 @@ private[tailrace] final class JoinSides(
         case KeyEncoder.NotOrderable => throw JoinErrors.keyTypeUnsupported(a.name, a.dataType.sql)
       }
     }
-    // Nullability inside a type doesn't change what a value is.
+    // Nullability inside a type doesn't change its values.
     if (!DataTypeUtils.sameType(l.dataType, r.dataType)) {
       throw JoinErrors.keyTypesDiffer(l.name, l.dataType.sql, r.name, r.dataType.sql)
     }
@@ -112,7 +112,7 @@ private[tailrace] final class JoinSides(
 
 private[tailrace] object JoinSides {
 
-  /** A frame joined with one that was made of it has the same columns on both sides: gives the right ones new ids. */
+  /** Gives the right columns new ids where the sides share some: one DataFrame was made from the other. */
   private def withoutSharedColumns(left: LogicalPlan, right: LogicalPlan): LogicalPlan =
     if (left.outputSet.intersect(right.outputSet).isEmpty) right
     else Project(right.output.map(a => Alias(a, a.name)(explicitMetadata = Some(a.metadata))), right)

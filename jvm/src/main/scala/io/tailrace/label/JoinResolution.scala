@@ -8,7 +8,7 @@ import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides}
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** Finds the columns that the user named and checks all that can be checked before a query runs.
+/** Finds the columns that the arguments name, and checks what can be checked before a query runs.
   *
   * @param sameName the session's rule for names, case-insensitive by default
   */
@@ -50,7 +50,7 @@ private[tailrace] final class JoinResolution(
   private def checkWatermark(side: String, sides: JoinSides, column: Attribute): Unit = {
     val plan = sides.side(side)
     val key = EventTimeWatermark.delayKey
-    // Spark has no watermarks on them.
+    // Spark supports no watermarks on them.
     if (plan.isStreaming && column.dataType == TimestampNTZType)
       throw sides.columns(side).wrongType(s"${side}_time", column, "TIMESTAMP")
     if (plan.isStreaming && !column.metadata.contains(key)) {
@@ -71,7 +71,7 @@ private[tailrace] final class JoinResolution(
     val leftColumns = sides.columns("left")
     def checkAdded(columns: Columns)(a: Attribute): Unit = columns.checkAdded(a.name, Columns.rename(a.name))
     val marks = if (settings.marksLate) Seq(Mark.attribute()) else Nil
-    // What comes beside the left columns must not have a name of theirs: nobody could tell the two apart.
+    // A column beside the left columns must not have the name of one of them: users could select neither.
     if (settings.isGrouped) {
       if (payload.isEmpty) throw JoinErrors.labelEmpty(into)
       val element = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))

@@ -3,16 +3,16 @@ package io.tailrace.recursion
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
-/** The errors of recursions, as [[Errors]] has the others'. */
+/** The errors of recursions. */
 object RecursionErrors {
   def argumentOutside(): TailraceAnalysisException = refuse("TAILRACE_RECURSION_ARGUMENT_OUTSIDE")
 
   def argumentUnused(name: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_ARGUMENT_UNUSED", "name" -> name)
 
-  /** @param found    the recursions that the checkpoint has rows of
-    * @param expected the query's that go round by their log
-    * @param missing  directories of those that the checkpoint doesn't have
+  /** @param found    the recursions whose rows the checkpoint has
+    * @param expected the recursions of the query that keep a log
+    * @param missing  the directories of those whose rows the checkpoint doesn't have
     */
   def checkpoint(
       location: String,
@@ -50,8 +50,8 @@ object RecursionErrors {
   def identity(name: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_IDENTITY", "name" -> name)
 
-  /** @param time        of a row that would go round, in microseconds
-    * @param watermarkMs of the operator that would drop it
+  /** @param time        the time of the row, in microseconds
+    * @param watermarkMs the watermark of the operator that would drop the row
     * @param sample      the row, as text
     */
   def late(name: String, time: Long, watermarkMs: Long, sample: String): TailraceStateException =
@@ -97,7 +97,7 @@ object RecursionErrors {
       "expected" -> expected
     )
 
-  /** @param rows   that were of the last depth allowed
+  /** @param rows   the number of rows of the last allowed depth
     * @param sample some of them, as text
     */
   def tooDeep(depth: Int, rows: Long, sample: Seq[String]): TailraceStateException =

@@ -2,16 +2,17 @@ package io.tailrace.recursion
 
 import io.tailrace.common.{Arguments, Policy}
 
-/** How [[io.tailrace.api.Tailrace.recursively]] goes round. Names and meanings are those of the Python package.
+/** The arguments of [[io.tailrace.api.Tailrace.recursively]] besides the DataFrame and op. Names and defaults are those of
+  * Python.
   *
-  * @param maxDepth    hops after which no row may come out; none: any number, up to a guard against loops
-  * @param maxRows     rows that a task may give in a micro-batch
-  * @param onLimit     "fail" or "drop"
-  * @param depthColumn a column that is added: the hop at which a row came out
-  * @param pathColumns the columns that a row is known by: `path` is added, those that it has come by, and cycles are found
-  * @param onCycle     "fail", "drop" or "mark"
+  * @param maxDepth    the last hop at which rows may come out; none: any hop, up to a guard against loops
+  * @param maxRows     how many rows a task may give in a micro-batch
+  * @param onLimit     "fail" or "drop": what is done with rows beyond max_depth and max_rows
+  * @param depthColumn the name of a column that is added: the hop at which a row came out
+  * @param pathColumns the key of a row. A column `path` is added, the keys that the row has come by, and cycles are found
+  * @param onCycle     "fail", "drop" or "mark": what is done with a row that closes a cycle
   * @param mode        "auto", "fixpoint" or "feedback"
-  * @param name        of the recursion in the query's checkpoint and progress
+  * @param name        the name of the recursion in the checkpoint and in the query's progress
   */
 final case class RecursionOptions(
     maxDepth: Option[Int] = None,
@@ -37,7 +38,7 @@ final case class RecursionOptions(
     RecursionSettings(arguments.name(name), maxDepth, maxRows, limit, cycle)
   }
 
-  /** None: as op's plan wants it. */
+  /** None: the plan of op decides. */
   private[recursion] def wantedMode: Option[RecursionMode] = {
     val wanted = RecursionMode.values.find(_.name == mode)
     if (wanted.isEmpty && mode != "auto")

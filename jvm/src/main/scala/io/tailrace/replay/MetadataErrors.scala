@@ -3,7 +3,7 @@ package io.tailrace.replay
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 
-/** The errors of queries that write records' metadata, as [[Errors]] has the others'. */
+/** The errors of queries that write records' metadata. */
 object MetadataErrors {
   def merge(): TailraceAnalysisException = refuse("TAILRACE_METADATA_MERGE")
 

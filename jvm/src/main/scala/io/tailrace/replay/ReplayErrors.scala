@@ -3,7 +3,7 @@ package io.tailrace.replay
 import io.tailrace.common.Errors.stateError
 import io.tailrace.common.TailraceStateException
 
-/** The errors of a replay filter that runs, and of its marks, as [[Errors]] has the others'. */
+/** The errors of a replay filter that runs, and of its marks. */
 object ReplayErrors {
   def marksIncomplete(directory: String, batch: Long, name: String): TailraceStateException =
     stateError(
@@ -23,8 +23,8 @@ object ReplayErrors {
       "name" -> name
     )
 
-  /** @param first  a partition that records of the origin are read from
-    * @param second another one
+  /** @param first  a partition that records of the origin were read from
+    * @param second another partition
     */
   def originSplit(pid: Long, partition: Int, first: String, second: String): TailraceStateException =
     stateError(

@@ -2,16 +2,15 @@ package io.tailrace.replay
 
 import io.tailrace.common.{Arguments, Policy}
 
-/** How [[io.tailrace.api.Tailrace.filterReplays]] finds replays. Names and meanings are those of the Python package.
+/** The arguments of [[io.tailrace.api.Tailrace.filterReplays]] besides the DataFrame. Names and defaults are those of Python.
   *
   * @param metadata one binary column of `stream_metadata`'s bytes; or three, of a producer id (bigint), a source
   *                 partition (int) and a source offset (bigint)
-  * @param order    the columns that records are judged by: which topic and partition they were read from, then the
-  *                 offset there
+  * @param order    the columns of the topic and the partition that a record was read from, then of its offset there
   * @param disorder how far below the greatest offset, in offsets, a record may come and still be told from its replay
-  * @param onReplay "drop" or "mark"
-  * @param name     of the filter in the query's checkpoint
-  * @param forgetAfter a duration: an origin without a record for longer than this is forgotten
+  * @param onReplay "drop" or "mark": what is done with replays
+  * @param name     the name of the filter in the checkpoint and in the query's progress
+  * @param forgetAfter a duration; an origin without a record for longer than this is forgotten
   * @param eventTime   the timestamp column that says when a record came; none: the time of its batch
   */
 final case class ReplayOptions(
@@ -45,6 +44,6 @@ object ReplayOptions {
 
   private[replay] val Name = "replays"
 
-  /** The window of each origin would be more than its marks are worth. */
+  /** The most offsets of disorder. Each costs one bit for each origin. */
   private val MostDisorder = 4096L
 }

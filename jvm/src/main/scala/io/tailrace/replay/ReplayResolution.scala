@@ -7,7 +7,7 @@ import org.apache.spark.sql.types._
 import io.tailrace.common.Mark
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** Finds the columns that the user named and checks all that can be checked before a query runs.
+/** Finds the columns that the arguments name, and checks what can be checked before a query runs.
   *
   * @param sameName the session's rule for names
   */

@@ -3,11 +3,11 @@ package io.tailrace.sync
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
-/** The errors of synced joins, as [[Errors]] has the others'. */
+/** The errors of synced joins. */
 object SyncErrors {
 
-  /** @param time  microseconds
-    * @param limit microseconds
+  /** @param time  the event time, in microseconds
+    * @param limit the furthest time that is believed, in microseconds
     */
   def future(side: String, partition: String, time: Long, limit: Long): TailraceStateException =
     stateError(
@@ -39,8 +39,8 @@ object SyncErrors {
   def topicsMerged(name: String, side: String, topics: Seq[String]): TailraceAnalysisException =
     refuse("TAILRACE_SYNC_TOPICS_MERGED", "name" -> name, "side" -> side, "topics" -> topics.mkString(", "))
 
-  /** @param latest   how far the partition has been read, as text; none: nothing of it
-    * @param lag      behind the furthest partition of its side, in microseconds
+  /** @param latest   how far the partition has been read, as text; none: no row of it has been read
+    * @param lag      how far it is behind the furthest partition of its side, in microseconds
     * @param silentMs for how long no row of it has come
     */
   def stalled(

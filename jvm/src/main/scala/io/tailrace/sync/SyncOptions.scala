@@ -5,23 +5,23 @@ import io.tailrace.common.{Arguments, Policy}
 /** The arguments of [[io.tailrace.api.Tailrace.syncJoin]] besides the DataFrames and the keys. Names and
   * defaults are those of Python.
   *
-  * @param leftTime       timestamp column of the left side: when the row was made
+  * @param leftTime       timestamp column of the left side: the time when the row was made
   * @param rightTime      timestamp column of the right side, of the same type
-  * @param window         how long a right row may wait for its left one; a duration such as "10 minutes"
-  * @param syncDelay      how far the slowest right partition has to be past a left row before that is released
-  * @param leftPartition  the columns that say which source partition a left row was read from; empty: Kafka's
+  * @param window         how far apart in event time two rows may be that match; a duration such as "10 minutes"
+  * @param syncDelay      how far the slowest right partition has to be past a left row before the row is released
+  * @param leftPartition  the columns of the source partition of a left row; empty: Kafka's `topic` and `partition`
   * @param rightPartition likewise
-  * @param onStall        "pause", "exclude" or "fail": what is done about a partition that holds the join and gives no rows
-  * @param stallAfter     after how long; needed to exclude or fail, and to go on without a partition whose rows
-  *                       are all filtered; by default a minute to warn
-  * @param onDuplicate    "emit", "drop" or "mark": what becomes of further rows of a key
-  * @param onUnmatchedRight "drop" or "emit": what becomes of right rows that nobody has joined
-  * @param maxPending     rows held of a side, above which partitions that are ahead aren't read
-  * @param suffix         put behind names of right columns that the left side has too
-  * @param name           of its directory in the checkpoint, and of its numbers in the query's progress
+  * @param onStall        "pause", "exclude" or "fail": what is done with a partition that the join waits for and that gives no rows
+  * @param stallAfter     after how long without a row; needed for "exclude" and "fail", and to go on without a partition
+  *                       whose rows are all filtered. By default a warning comes after a minute
+  * @param onDuplicate    "emit", "drop" or "mark": what is done with further rows of a key
+  * @param onUnmatchedRight "drop" or "emit": what is done with right rows that no left row has joined
+  * @param maxPending     the number of held rows of a side above which its partitions that are ahead aren't read
+  * @param suffix         what is appended to the name of a right column that the left side has, too
+  * @param name           the name of the join in the checkpoint and in the query's progress
   * @param onLeftStall    `onStall` of left partitions; none: the same as of right ones
   * @param futureLimit    how far ahead of the batch's clock an event time is believed; a duration
-  * @param onFuture       "clamp", "mark" or "fail": what is done about rows further ahead than that
+  * @param onFuture       "clamp", "mark" or "fail": what is done with rows further ahead
   */
 final case class SyncOptions(
     leftTime: String,

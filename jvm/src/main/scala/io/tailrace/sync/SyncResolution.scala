@@ -10,7 +10,7 @@ import io.tailrace.common.{Errors, Mark, TailraceAnalysisException}
 import io.tailrace.join.{JoinColumns, JoinSides}
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** Finds the columns of a synced join that the user named, and gives right columns names of their own.
+/** Finds the columns that the arguments of a synced join name, and renames right columns that the left side has, too.
   *
   * @param sides    with keys of equal types
   * @param sameName the session's rule for names, case-insensitive by default
@@ -63,7 +63,7 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     else SyncProgress(side, columns, time, settings, read)
   }
 
-  /** By default Kafka's columns, as far as they are there. */
+  /** By default, Kafka's columns that the side has. */
   private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
     val argument = s"${side}_partition"
     val wanted =
@@ -83,9 +83,9 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     found
   }
 
-  /** Nobody could tell columns of one name apart, and two streams have names in common: `created`, `partition`.
+  /** Right columns get another name where the left side has theirs: two streams often share `created` and `partition`.
     *
-    * @return what right columns are called in the result, if it isn't what they were called
+    * @return the new names of those right columns that get one
     */
   private def newNames(keys: Seq[Attribute], suffix: String): Map[ExprId, String] = {
     def isLeft(name: String) = sides.left.output.exists(a => sameName(a.name, name))
@@ -121,8 +121,9 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
 private object SyncResolution {
   private val KafkaPartition = Seq("topic", "partition")
 
-  /** What the user filters out counts: a partition whose rows are all filtered is as far as they were. So progress is noted
-    * below the lowest filter that has all columns below it. Files and tables filter by themselves, and must be let.
+  /** Rows that the user filters out count, too: a partition whose rows are all filtered is as far as they were. So progress
+    * is noted below the lowest filter that has all columns below it. Files and tables filter by themselves; their filters
+    * stay below.
     */
   private def belowFilters(plan: LogicalPlan, columns: Seq[Attribute])(
       progress: LogicalPlan => LogicalPlan
@@ -144,7 +145,7 @@ private object SyncResolution {
     below(plan)
   }
 
-  /** A side whose partitions can be held back. That the offsets are Kafka's is found out when there are some. */
+  /** A side whose partitions can be held back. Whether its offsets are Kafka's is known when there are some. */
   private def heldBack(
       plan: LogicalPlan,
       side: SyncSide,

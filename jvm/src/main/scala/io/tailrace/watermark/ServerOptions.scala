@@ -15,7 +15,7 @@ private[tailrace] final case class ServerOptions(
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   def settings: Option[ServerSettings] = {
-    // Who gives one of these takes it that the query reports.
+    // A user who gives one of these expects that the query reports.
     if (server.isEmpty)
       Seq("app" -> app, "token" -> token).foreach { case (argument, value) =>
         if (value.isDefined) throw arguments.needs(argument, "set", ServerOptions.Needed)
@@ -28,11 +28,11 @@ private[tailrace] final case class ServerOptions(
     val application = app.getOrElse(
       throw arguments.needs("server", url, "app, a name that all queries of the application give")
     )
-    // It is a part of the address, where servers take an encoded slash for a slash.
+    // It is a part of the URL path, in which servers take an encoded slash for a slash.
     if (!WireName.isName(application) || application.contains('/'))
       throw arguments.invalid("app", application, "1 to 200 characters, no / among them")
     ServerOptions.checkName(arguments, "operator", operator)
-    // It isn't shown, and would be by the HTTP client that refuses it.
+    // The error doesn't show it. The HTTP client that would refuse it does.
     if (token.exists(t => !t.matches("[!-~]([ -~]*[!-~])?")))
       throw arguments.invalid(
         "token",
@@ -59,7 +59,7 @@ private[tailrace] object ServerOptions {
   /** What `app`, `token` and `upstreams` need. */
   val Needed = "server, for instance server='http://host:port'"
 
-  /** A server refuses a report with another name as a whole, again and again. */
+  /** A server would refuse each report with another name. */
   def checkName(arguments: Arguments, argument: String, name: String): Unit =
     if (!WireName.isName(name)) {
       val allowed = s"1 to ${WireName.Longest} characters without control characters"

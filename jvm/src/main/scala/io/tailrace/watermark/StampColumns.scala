@@ -8,7 +8,7 @@ import org.apache.spark.sql.{Column, DataFrame}
 import io.tailrace.common.JoinedNames
 import io.tailrace.plan.Columns
 
-/** What is made of a record's stamp for as long as its watermark is noted. */
+/** The columns made of a record's stamp, which exist only while the watermark is noted. */
 private[tailrace] object StampColumns {
   val Partition = "__tailrace_partition"
   val Low = "__tailrace_low"
@@ -27,8 +27,8 @@ private[tailrace] object StampColumns {
     columns.find("stamp", stamp, BinaryType): Unit
   }
 
-  /** Values joined by "-", and no two partitions by one name: but for the first value, which topics have to themselves, "-"
-    * is written %2D and "%" is written %25. Null if a value is null: nobody knows which partition that is.
+  /** The values joined by "-". In all values but the first, "-" is written %2D and "%" is written %25, so that no two partitions
+    * share a name. Null if a value is null.
     */
   private def name(values: Seq[Column]): Column = {
     val others = values.tail.map { value =>

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.BinaryType
 
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** Checks that a frame has watermarks whose completeness is known.
+/** Checks that the completeness of all watermarks of a DataFrame is known.
   *
   * @param sameName the session's rule for names
   */

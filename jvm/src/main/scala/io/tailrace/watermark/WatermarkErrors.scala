@@ -3,11 +3,11 @@ package io.tailrace.watermark
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
-/** The errors of watermarks that run, of what they keep, and of what a server says, as [[Errors]] has the others'. */
+/** The errors of watermarks that run, of what they keep, and of what a server says. */
 object WatermarkErrors {
 
-  /** @param directory or the file of it that is missing
-    * @param batch     that needs it
+  /** @param directory the directory or file that is missing
+    * @param batch     the batch that needs it
     */
   def progressMissing(directory: String, batch: Long): TailraceStateException =
     stateError(
@@ -17,7 +17,7 @@ object WatermarkErrors {
       "batch" -> batch
     )
 
-  /** @param detail the server's words: who the other reporter is, and what both read */
+  /** @param detail the text of the server: who the other reporter is, and what both read */
   def reporterConflict(server: String, app: String, detail: String): TailraceStateException =
     stateError(
       "TAILRACE_WATERMARK_REPORTER_CONFLICT",
@@ -35,8 +35,8 @@ object WatermarkErrors {
 
   def stampSource(): TailraceAnalysisException = refuse("TAILRACE_WATERMARK_STAMP_SOURCE")
 
-  /** @param time  of the row, in microseconds
-    * @param limit the furthest time that would have been let pass
+  /** @param time  the event time of the row, in microseconds
+    * @param limit the furthest time that is believed, in microseconds
     */
   def future(host: String, time: Long, limit: Long): TailraceStateException =
     stateError(

@@ -4,20 +4,21 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import io.tailrace.common.{Arguments, Policy}
 
-/** How [[io.tailrace.api.Tailrace.accurateWatermark]] finds the watermark. Names and meanings are those of the Python package.
+/** The arguments of [[io.tailrace.api.Tailrace.accurateWatermark]] and `stampedWatermark` besides the columns. Names and
+  * defaults are those of Python.
   *
   * @param completeness the share of hosts that must have passed a time: "99.9%" or "0.999"
-  * @param hosts        the roster: hosts that count, seen or not; none: those that have been seen so far
-  * @param idleAfter    a host that is silent for so long, while others go on and nothing is unread, doesn't count until it is
-  *                     back; a duration
+  * @param hosts        the roster: the hosts that count, seen or not; none: the hosts that have been seen
+  * @param idleAfter    a duration; a host that is silent for longer, while others go on and nothing is unread, doesn't count
+  *                     until it is back
   * @param futureLimit  how far ahead of the batch's clock an event time may be; a duration
-  * @param onFuture     "clamp", "mark" or "fail": what is done about rows further ahead than that
-  * @param delay        by which the watermark stays behind; a duration
-  * @param server       a watermark server, "http://host:port", whose word counts; none: the query's own progress
+  * @param onFuture     "clamp", "mark" or "fail": what is done with rows further ahead
+  * @param delay        how far the watermark stays behind; a duration
+  * @param server       a watermark server, "http://host:port", which decides; none: the query decides by its own progress
   * @param app          the application at the server
   * @param operator     the source's name in it
   * @param token        the server's bearer token
-  * @param name         of the source in the query's checkpoint and progress
+  * @param name         the name of the source in the checkpoint and in the query's progress
   */
 final case class WatermarkOptions(
     completeness: String = "99.9%",
@@ -58,14 +59,14 @@ final case class WatermarkOptions(
     )
   }
 
-  /** Of a number that only lacks its sign it is said how it is written. */
+  /** The text for a number that only lacks its percent sign says how to write it. */
   private def shares: String = {
     val meant = s"${completeness.trim}%"
     val example = if (Completeness.parse(meant).isDefined) meant else "99.9%"
     s"'$example', or a share such as 0.999: above 0% and at most 100%"
   }
 
-  /** A server refuses the report of a longer one as a whole, again and again. */
+  /** A server would refuse each report with a longer roster. */
   private def checkRoster(arguments: Arguments, names: Seq[String]): Unit = {
     val bytes = names.map(name => WireName.encode(name).getBytes(UTF_8).length + 3L).sum
     if (names.size > MostHostsAtServer || bytes > MostRosterBytes) {

@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.types.CalendarInterval
 import io.tailrace.common.{Arguments, Mark, Policy}
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** Finds the columns that the user named and checks all that can be checked before a query runs.
+/** Finds the columns that the arguments name, and checks what can be checked before a query runs.
   *
   * @param sameName the session's rule for names
   */
@@ -21,7 +21,7 @@ private[tailrace] final class WatermarkResolution(
 ) {
   private val columns = new Columns(arguments, child.output, sameName)
 
-  /** On a batch frame there is no watermark: it comes back as it is, as from Spark's `withWatermark`. */
+  /** A batch DataFrame comes back as it is, as from Spark's `withWatermark`. */
   def resolve(eventTime: String, host: String, options: WatermarkOptions): LogicalPlan = {
     val settings = options.settings(arguments)
     val time = timeColumn(eventTime)
@@ -36,10 +36,10 @@ private[tailrace] final class WatermarkResolution(
     if (mark.isEmpty) child
     else Project(child.output :+ Alias(Mark.None, Mark.Column)(), child)
 
-  /** The watermark of a stream whose records are stamped: of columns that are of the right types.
+  /** The watermark of a stream of stamped records. The columns have the right types.
     *
     * @param partition a string
-    * @param stamp     the low watermark of a record's stamp
+    * @param stamp     the low watermark in a record's stamp
     * @param share     its completeness, in its units
     */
   def resolveStamps(
@@ -77,7 +77,7 @@ private[tailrace] final class WatermarkResolution(
     val found = columns.find("event_time", name)
     found.dataType match {
       case TimestampType => found
-      // Spark has no watermarks on them.
+      // Spark supports no watermarks on them.
       case TimestampNTZType if !child.isStreaming => found
       case _ => throw columns.wrongType("event_time", found, TimestampType.sql)
     }

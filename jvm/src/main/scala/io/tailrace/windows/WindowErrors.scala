@@ -3,7 +3,7 @@ package io.tailrace.windows
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 
-/** The errors of windows that land, as [[io.tailrace.common.Errors]] has the others'. */
+/** The errors of windows that land. */
 object WindowErrors {
   def source(): TailraceAnalysisException = refuse("TAILRACE_WINDOWS_SOURCE")
 
@@ -15,7 +15,7 @@ object WindowErrors {
   def notFound(path: String): TailraceAnalysisException =
     refuse("TAILRACE_WINDOWS_NOT_FOUND", "path" -> path)
 
-  /** @param newest batch that has landed */
+  /** @param newest the newest batch that has landed */
   def rolledBack(path: String, batch: Long, newest: Long): TailraceStateException =
     stateError(
       "TAILRACE_WINDOWS_ROLLED_BACK",
@@ -37,7 +37,7 @@ object WindowErrors {
   def twoWriters(path: String, cause: Throwable): TailraceStateException =
     stateError("TAILRACE_WINDOWS_TWO_WRITERS", cause, "path" -> path)
 
-  /** @param names of the accurate watermarks that don't report there */
+  /** @param names the accurate watermarks that don't report there */
   def server(server: String, app: String, names: Seq[String]): TailraceAnalysisException =
     refuse(
       "TAILRACE_WINDOWS_SERVER",
@@ -54,7 +54,7 @@ object WindowErrors {
       "other" -> other.fold("")(c => s" (its watermark is on `$c`)")
     )
 
-  /** @param newest batch that has landed there */
+  /** @param newest the newest batch that has landed there */
   def left(path: String, batch: Long, newest: Long): TailraceStateException =
     stateError(
       "TAILRACE_WINDOWS_LEFT",
@@ -64,7 +64,7 @@ object WindowErrors {
       "newest" -> newest
     )
 
-  /** @param sink that the query would write to */
+  /** @param sink the sink that the query would write to */
   def sink(folder: String, sink: String): TailraceAnalysisException =
     refuse("TAILRACE_WINDOWS_SINK", "folder" -> folder, "sink" -> sink)
 }

@@ -3,12 +3,13 @@ package io.tailrace.windows
 import io.tailrace.common.Arguments
 import io.tailrace.watermark.{ProgressSettings, ServerOptions, ServerSettings}
 
-/** How [[io.tailrace.api.Tailrace.writeWindows]] lands rows. Names and meanings are those of the Python package.
+/** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and defaults are those of
+  * Python.
   *
   * @param window    how long a window is; a duration
-  * @param offset    how far after 1970-01-01 UTC one starts; a duration shorter than a window
+  * @param offset    how far after 1970-01-01 UTC a window starts; a duration shorter than a window
   * @param into      the column that directories of windows are named after
-  * @param missing   hosts that a report names at most
+  * @param missing   the most hosts that a report names
   * @param server    a watermark server, whose global low watermark closes windows; none: the query's own
   * @param app       the application at the server
   * @param operator  the sink's name in it
@@ -28,8 +29,8 @@ final case class WindowOptions(
 ) {
   import WindowOptions._
 
-  /** @param path    of the folder, qualified
-    * @param sources the accurate watermarks of the frame
+  /** @param path    the qualified path of the folder
+    * @param sources the accurate watermarks of the DataFrame
     * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
     */
   private[tailrace] def settings(path: String, sources: Seq[ProgressSettings]): LandingSettings = {

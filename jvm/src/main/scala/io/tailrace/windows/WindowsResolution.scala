@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.TimestampType
 import io.tailrace.plan.Columns
 import io.tailrace.watermark.{HostProgress, ProgressSettings}
 
-/** Finds out whether a frame's windows can be landed, and makes the writer that does it.
+/** Checks that the windows of a DataFrame can be landed, and makes the writer that lands them.
   *
   * @param sameName the session's rule for names
   */
@@ -51,7 +51,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
       .option(LandingSettings.Key, LandingSettings.keep(settings))
   }
 
-  /** Windows of a time close by the watermark of that time: another one's says nothing of them. */
+  /** Windows of an event time close by the watermark on that column. The watermark on another column says nothing about them. */
   private def checkWatermark(time: Attribute): Attribute = {
     def hasWatermark(a: Attribute) = a.metadata.contains(EventTimeWatermark.delayKey)
     if (!hasWatermark(time))
@@ -59,7 +59,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     time
   }
 
-  /** A frame that is used twice is one source. */
+  /** A DataFrame that is used twice is one source. */
   private def sources: Seq[ProgressSettings] = {
     val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
     val accurate = child.collect { case p: HostProgress => p.nodeId -> p.settings }
@@ -70,6 +70,6 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
 
 private[tailrace] object WindowsResolution {
 
-  /** The column that no file has: the number of its window, by which Spark sorts rows into files. */
+  /** The number of a row's window, by which Spark sorts rows into files. No file has this column. */
   private val Start = "__tailrace_window"
 }

@@ -35,7 +35,7 @@ final class OrderedBytesSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
   )
 
   private lazy val vectors: Seq[(String, String, String)] = {
-    val source = Source.fromResource("ordered-bytes.txt")
+    val source = Source.fromFile("tests/golden/ordered-bytes.txt")
     try
       source
         .getLines()

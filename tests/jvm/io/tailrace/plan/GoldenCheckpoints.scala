@@ -4,49 +4,56 @@ import java.io.{File, FileInputStream, FileOutputStream}
 import java.nio.file.Files
 import java.util.zip.{ZipEntry, ZipInputStream, ZipOutputStream}
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.classic.SparkSession
 
-import io.tailrace.testkit.{SparkSuite, TempDirectory}
+import io.tailrace.testkit.{Checkpoint, SparkSuite, TempDirectory}
 
-/** A query of each operator that keeps something, as the process of a release leaves it that dies within a micro-batch, with
-  * rows in the state and on their way: one archive a query.
+/** Checkpoints that releases have left of the queries of [[GoldenQueries]], in the middle of their work: one archive a query.
   *
   * {{{
   *   checkpoint/...   of the query
-  *   folder/...       what it has landed, if it lands
-  *   rows.txt         a line for each row that came out: batch, tab, row
+  *   folder/...       the files that it has landed, if it lands files
+  *   rows.txt         a line for each row that had come out: batch, tab, row
+  *   whole.txt        a line for each row that comes out in the end, when the release itself goes on
   * }}}
-  *
-  * Later releases go on from it. A query, its batches and its end are in [[DamagedQueries]]: they can't change any more.
   */
 private[plan] object GoldenCheckpoints {
   val root = new File("tests/golden/checkpoints")
 
   private val Rows = "rows.txt"
+  private val Whole = "whole.txt"
 
-  def archive(release: File, query: DamagedQuery): File =
+  /** @param before the rows that each batch had given
+    * @param whole  all rows that come out in the end
+    */
+  final case class Left(before: Map[Long, Seq[String]], whole: Seq[String])
+
+  def archive(release: File, query: GoldenQuery): File =
     new File(release, query.name.replaceAll("[^a-z0-9]+", "-") + ".zip")
 
-  /** Makes those of this release: `<directory>/<query>.zip`. */
+  /** Makes the archives of this release in the directory that is given. */
   def main(arguments: Array[String]): Unit = {
     val spark = SparkSuite.session
     val release = new File(arguments(0))
     Files.createDirectories(release.toPath)
-    DamagedQueries.golden.foreach { query =>
+    GoldenQueries.all.foreach { query =>
       query.settings.foreach { case (key, value) => spark.conf.set(key, value.toString) }
-      val directory = Files.createTempDirectory("golden").toFile
-      make(spark, query, directory, archive(release, query))
+      make(spark, query, archive(release, query))
       query.settings.foreach { case (key, _) => spark.conf.unset(key) }
     }
     spark.stop()
   }
 
-  private def make(spark: SparkSession, query: DamagedQuery, directory: File, archive: File): Unit = {
-    val kept = new File(directory, "died")
-    val rows = new DamagedCheckpoint(spark, query, new File(directory, "stopped")).write(kept)
-    val before = rows.toSeq.filter(_._1 <= query.diesIn).sortBy(_._1)
-    val lines = for { (batch, all) <- before; row <- all } yield s"$batch\t$row\n"
-    Files.writeString(new File(kept, Rows).toPath, lines.mkString)
+  private def make(spark: SparkSession, query: GoldenQuery, archive: File): Unit = {
+    val directory = Files.createTempDirectory("golden").toFile
+    val (kept, copy) = (new File(directory, "kept"), new File(directory, "copy"))
+    val before = query.leave(spark, kept)
+    Checkpoint.copy(kept, copy)
+    val lines = for { (batch, rows) <- before.toSeq.sortBy(_._1); row <- rows } yield s"$batch\t$row"
+    Files.write(new File(kept, Rows).toPath, lines.asJava)
+    Files.write(new File(kept, Whole).toPath, query.goOn(spark, copy, before).asJava)
     zip(kept, archive)
     TempDirectory.delete(directory.toPath)
   }
@@ -65,17 +72,18 @@ private[plan] object GoldenCheckpoints {
     finally out.close()
   }
 
-  /** Unpacks an archive. @return what each batch had given */
-  def unpack(archive: File, work: File): Map[Long, Seq[String]] = {
+  /** Unpacks an archive into a directory. */
+  def unpack(archive: File, directory: File): Left = {
     val in = new ZipInputStream(new FileInputStream(archive))
     try
       Iterator.continually(in.getNextEntry).takeWhile(_ != null).foreach { entry =>
-        val file = new File(work, entry.getName).toPath
+        val file = new File(directory, entry.getName).toPath
         Files.createDirectories(file.getParent)
         Files.copy(in, file)
       }
     finally in.close()
-    val lines = Files.readString(new File(work, Rows).toPath).linesIterator
-    lines.map(_.split("\t", 2)).map(cells => cells(0).toLong -> cells(1)).toSeq.groupMap(_._1)(_._2)
+    def lines(name: String) = Files.readAllLines(new File(directory, name).toPath).asScala.toSeq
+    val before = lines(Rows).map(_.split("\t", 2)).map(cells => cells(0).toLong -> cells(1))
+    Left(before.groupMap(_._1)(_._2), lines(Whole))
   }
 }

@@ -1,9 +1,8 @@
 package io.tailrace.state
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
 import java.util.zip.CRC32C
-
-import scala.io.Source
 
 import org.apache.spark.SparkThrowable
 import org.scalacheck.{Arbitrary, Gen}
@@ -52,11 +51,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     )
   )
 
-  private def goldenBytes: Array[Byte] = {
-    val source = Source.fromResource("manifest-2.txt")
-    try source.mkString.getBytes(UTF_8)
-    finally source.close()
-  }
+  private def goldenBytes: Array[Byte] = Files.readAllBytes(Path.of("tests/golden/manifest-2.txt"))
 
   private def error(bytes: Array[Byte]): SparkThrowable =
     intercept[Exception](Manifest.decode(bytes, place, file)) match {

@@ -311,9 +311,9 @@ def test_a_server_that_is_told_to_end_waits_for_nobody(tmp_path: Path) -> None:
     """C5: it waited for the rest of a report that never came."""
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         server.post(BODY)
-        head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"
-        with opened(server, head):
-            time.sleep(0.2)
+        head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
+        with opened(server, head + b"Expect: 100-continue\r\n\r\n{") as connection:
+            assert connection.recv(100).startswith(b"HTTP/1.1 100"), "the server reads the body"
             started = time.monotonic()
             server.stop()
             assert time.monotonic() - started < 20

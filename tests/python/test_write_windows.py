@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import socket
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -421,7 +422,7 @@ def test_a_window_closes_when_the_other_job_has_passed_it(
     clicks.add(("a", 1), ("a", 20))
     query = clicks.start()
     query.processAllAvailable()
-    time.sleep(2.5)
+    server.await_sinks()
     assert clicks.marker(0) is None
     # clicks has nothing new to do: its own thread sees that all have passed.
     views.land(("b", 15))
@@ -436,6 +437,14 @@ def test_a_window_closes_when_the_other_job_has_passed_it(
     assert [(w["start"], w["expected"], w["passed"], w["late_rows"]) for w in page["windows"]] == [
         (start, 1, 1, 1)
     ]
+
+
+def _refuse(port: int, connections: int) -> None:
+    """Closes so many connections to a server that is away. Its clients try again by themselves."""
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        listening.settimeout(_PATIENCE)
+        for _ in range(connections):
+            listening.accept()[0].close()
 
 
 def test_hosts_of_a_source_that_two_queries_read_are_the_servers_and_nothing_closes_without_it(
@@ -460,6 +469,6 @@ def test_hosts_of_a_source_that_two_queries_read_are_the_servers_and_nothing_clo
     server.kill()
     two.add(("b", 90), ("b", 91))
     query.processAllAvailable()
-    time.sleep(1.5)
+    _refuse(server.port, 4)
     assert two.rows(name(90)) == 2
     assert two.marker(10) is None

@@ -97,6 +97,21 @@ class ServerProcess:
         found: dict[str, Any] = answer
         return found
 
+    def await_sinks(self, app: str = "app") -> None:
+        """Waits until each sink has reported twice more: the second report was made after the call."""
+        for _ in range(2):
+            before = self._heard_from_sinks(app)
+            end = time.monotonic() + _START_SECONDS
+            while any(self._heard_from_sinks(app)[sink] == at for sink, at in before.items()):
+                assert time.monotonic() < end, f"a sink says nothing: {before}"
+                time.sleep(0.05)
+
+    def _heard_from_sinks(self, app: str) -> dict[str, int]:
+        _, state = self.request("GET", f"/v1/apps/{app}")
+        sinks = {o["operator"]: o["reported_at"] for o in state["topology"] if o["kind"] == "sink"}
+        assert sinks
+        return sinks
+
     def kill(self) -> None:
         """As by kill -9."""
         self._process.send_signal(signal.SIGKILL)

@@ -217,7 +217,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
       eventually(assert(o.localFile("x").getParentFile.list.length == 2))
     }
     val rows = first ++ second ++ step(o, 2)
-    Thread.sleep(300)
+    Compactor.awaitEnd()
     peek(o, 3)(s => assert(s.files == 3 && content(s) == rows.sortBy(_.seq)))
     val more = step(o, 3)
     awaitCompacted(o, 4, files = 3)

@@ -4,10 +4,12 @@ import java.util.concurrent.atomic.AtomicBoolean
 
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceAnalysisException
-import io.tailrace.testkit.{FakeRecord, FakeTopics, SparkSuite, TempDirectory, Warnings}
+import io.tailrace.testkit.{FakeRecord, FakeTopics, ManualClock, SparkSuite, TempDirectory, Warnings}
 
 /** `max_pending`: while a partition stalls, the others are not read beyond it. */
 final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
@@ -73,17 +75,20 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     bids.add("bids", 0, rows(0 until 30): _*)
     impressions.add("impressions", 0, rows(0 until 30): _*)
     val excluding = options.copy(onStall = "exclude", stallAfter = Some("2 seconds"))
-    val query = start(join(bids, impressions, excluding))
-    try {
-      query.processAllAvailable()
-      assert(spark.table("pending").count() == 0)
-      bids.add("bids", 0, rows(30 until 60): _*)
-      impressions.add("impressions", 0, rows(30 until 60): _*)
-      // No row comes that would make a batch.
-      val deadline = System.nanoTime + 60L * 1000000000
-      while (spark.table("pending").count() < 58 && System.nanoTime < deadline) Thread.sleep(100)
-      assert(spark.table("pending").count() == 58)
-    } finally query.stop()
+    ManualClock.during { clock =>
+      val query = start(join(bids, impressions, excluding))
+      try {
+        query.processAllAvailable()
+        assert(spark.table("pending").count() == 0)
+        bids.add("bids", 0, rows(30 until 60): _*)
+        impressions.add("impressions", 0, rows(30 until 60): _*)
+        // No row comes that would make a batch.
+        eventually(timeout(Span(60, Seconds)), interval(Span(20, Millis))) {
+          clock.advance(250)
+          assert(spark.table("pending").count() == 58)
+        }
+      } finally query.stop()
+    }
   }
 
   test("a run that ends by itself reads all there is, however much it holds, and says once what it leaves") {

@@ -187,7 +187,7 @@ final class SyncProgressStreamSuite extends SparkSuite {
   }
 
   test("a partition that has stalled fails the query, by its name, where that is wanted") {
-    withDirectory { checkpoint =>
+    withClock { (checkpoint, clock) =>
       val settings = Settings.copy(onStall = Policy.Fail, stallAfterMs = 2)
       val (left, right, query) = memory(checkpoint, settings)
       query.start()
@@ -195,8 +195,10 @@ final class SyncProgressStreamSuite extends SparkSuite {
         left.addData(logged("a" -> 1000))
         right.addData(logged("c" -> 100, "d" -> 100))
       }: Unit
+      // A batch counts a millisecond.
+      clock.advance(1)
       query.add(right.addData(logged("c" -> 101))): Unit
-      Thread.sleep(5)
+      clock.advance(1)
       StreamAccess.betweenBatches(query.streaming)(right.addData(logged("c" -> 107)): Unit)
       val (condition, parameters) = failureOf(query.streaming)
       assert(condition == "TAILRACE_SYNC_STALLED")
@@ -354,7 +356,7 @@ final class SyncProgressStreamSuite extends SparkSuite {
   }
 
   test("what is idle has nothing to read, for too long if it has stalled; what is slow has") {
-    withDirectory { checkpoint =>
+    withClock { (checkpoint, clock) =>
       val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2)) { frame =>
         frame
           .selectExpr("topic", "cast(partition AS STRING) AS partition", "at", "id + 1 AS id")
@@ -373,7 +375,7 @@ final class SyncProgressStreamSuite extends SparkSuite {
         right.add("views", 1, at(210))
         right.add("views", 0, at(210))
       }: Unit
-      Thread.sleep(5)
+      clock.advance(5)
       query.add(right.add("views", 0, at(220))): Unit
       // There is something of it.
       assert(rights == Seq("right views-1 slow"))
@@ -383,9 +385,9 @@ final class SyncProgressStreamSuite extends SparkSuite {
         right.add("views", 0, at(224))
       }: Unit
       assert(rights.isEmpty && query.next.release == time(215))
-      Thread.sleep(5)
+      clock.advance(5)
       query.add(right.add("views", 0, at(230))): Unit
-      Thread.sleep(5)
+      clock.advance(5)
       query.add(right.add("views", 0, at(231))): Unit
       assert(rights == Seq("right views-1 stalled"))
     }
@@ -432,12 +434,12 @@ final class SyncProgressStreamSuite extends SparkSuite {
   }
 
   test("a partition whose rows are all filtered is waited for as long as one that stalls") {
-    withDirectory { checkpoint =>
+    withClock { (checkpoint, clock) =>
       val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2))(_.where("id >= 0"))
       val filtered = FakeRecord("k", time(10), -1)
       def rights = query.waitsFor.filter(_.startsWith("right"))
       def add(second: Double, other: FakeRecord*): SyncTimes = {
-        Thread.sleep(2)
+        clock.advance(2)
         query.add { right.add("views", 0, at(second)); right.add("views", 1, other: _*) }
       }
       left.add("clicks", 0, at(100))

@@ -42,6 +42,10 @@ abstract class SparkSuite extends AnyFunSuite with BeforeAndAfterEach {
     }
   }
 
+  /** With a directory, and with the driver's clock in the hands of the test. */
+  protected def withClock[T](body: (File, ManualClock) => T): T =
+    ManualClock.during(clock => withDirectory(body(_, clock)))
+
   /** Runs `body`, which must be refused under `condition` with exactly these parameters. */
   protected def checkRefused(condition: String, parameters: (String, String)*)(body: => Any): Unit = {
     val e = intercept[TailraceAnalysisException](body)

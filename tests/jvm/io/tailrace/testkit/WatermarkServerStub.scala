@@ -2,7 +2,7 @@ package io.tailrace.testkit
 
 import java.net.InetSocketAddress
 import java.util.concurrent.atomic.AtomicInteger
-import java.util.concurrent.{CopyOnWriteArrayList, Executors}
+import java.util.concurrent.{CopyOnWriteArrayList, CountDownLatch, Executors}
 
 import scala.jdk.CollectionConverters._
 
@@ -18,7 +18,9 @@ final class WatermarkServerStub extends AutoCloseable {
   private var port = 0
 
   @volatile var status = 200
-  @volatile var delayMs = 0L
+
+  /** A request is answered when this is open. */
+  @volatile var answers = new CountDownLatch(0)
   @volatile var needRoster = false
 
   /** Asks for the roster until one has come, as a server does. */
@@ -68,7 +70,7 @@ final class WatermarkServerStub extends AutoCloseable {
 
   private def answer(exchange: HttpExchange): Unit = {
     val body = json.readTree(exchange.getRequestBody.readAllBytes())
-    Thread.sleep(delayMs)
+    answers.await()
     val authorized = token == null || exchange.getRequestHeaders.getFirst("Authorization") == s"Bearer $token"
     val code =
       if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404

@@ -277,20 +277,20 @@ final class AccurateWatermarkSuite extends SparkSuite {
   }
 
   test("a host that is silent for too long isn't waited for") {
-    withDirectory { directory =>
+    withClock { (directory, clock) =>
       val stream = counting(directory, whole.copy(idleAfter = Some("800 milliseconds")))
       assert(stream.add(logged("a" -> 1, "b" -> 1)) == Nil)
       assert(stream.add(logged("a" -> 20)) == Nil)
       // Nobody gives anything: a quiet night.
-      Thread.sleep(1000)
+      clock.advance(1000)
       assert(stream.add(logged("a" -> 21)) == Nil)
       (1 to 3).foreach { _ =>
-        Thread.sleep(110)
+        clock.advance(110)
         assert(stream.add(logged("a" -> 22)) == Nil)
       }
       assert(stream.metrics().getAs[Long]("idle") == 0)
       val closed = (1 to 8).flatMap { _ =>
-        Thread.sleep(110)
+        clock.advance(110)
         stream.add(logged("a" -> 23))
       }
       assert(closed == Seq(window(0, 2)) && stream.metrics().getAs[Long]("idle") == 1)
@@ -418,7 +418,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
   }
 
   test("a server's word counts; while it is away the watermark stays and the query goes on") {
-    withDirectory { directory =>
+    withClock { (directory, clock) =>
       val server = new WatermarkServerStub().start()
       try {
         val stream = counting(directory, whole.copy(server = Some(server.url), app = Some("my app")))
@@ -434,7 +434,7 @@ final class AccurateWatermarkSuite extends SparkSuite {
         assert(stream.watermark == 4.999)
         server.low = Some((LoggedStream.Noon + 15) * 1000000)
         server.start()
-        Thread.sleep(1200)
+        clock.advance(1200)
         assert(stream.add(logged("b" -> 23)) == Seq(window(0, 1)))
         val back = server.reports.filter(_.get("run").asText == stream.streaming.runId.toString)
         val last = back.map(server.progress).reduce(_ ++ _)

@@ -1,5 +1,7 @@
 package io.tailrace.watermark
 
+import java.util.concurrent.CountDownLatch
+
 import scala.jdk.CollectionConverters._
 
 import org.scalatest.concurrent.Eventually._
@@ -107,11 +109,11 @@ final class ServerClientSuite extends AnyFunSuite {
 
   test("a server that is slow, or refuses, is away") {
     withServer { server =>
-      server.delayMs = 6000
+      server.answers = new CountDownLatch(1)
       val started = System.nanoTime()
       assert(client(server).report(table("a" -> 1), Array(0)).isEmpty)
       assert(System.nanoTime() - started < 4e9)
-      server.delayMs = 0
+      server.answers.countDown()
       server.low = Some(1)
       server.status = 422
       val told = client(server)

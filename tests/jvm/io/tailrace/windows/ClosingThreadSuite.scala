@@ -1,5 +1,7 @@
 package io.tailrace.windows
 
+import java.util.concurrent.atomic.AtomicInteger
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.scalatest.concurrent.Eventually._
@@ -17,6 +19,8 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
   test("a server that refuses the query is asked once, and again by the next batch, before its rows land") {
     val server = new WatermarkServerStub().start()
     @volatile var runs = true
+    // The thread asks before each of its rounds.
+    val rounds = new AtomicInteger
     try {
       val at = ServerSettings(server.url, "my app", "windows", None)
       val path = new Path(directory.toURI)
@@ -33,18 +37,23 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
       val closer = new WindowCloser(folder, settings, () => Some(reporter))
       folder.begin("query-1", 0)
       closer.begin()
-      new ClosingThread(path, closer, () => runs, everyMs = 50).start()
+      val isActive = () => {
+        rounds.incrementAndGet()
+        runs
+      }
+      new ClosingThread(path, closer, isActive, everyMs = 50).start()
       eventually(patient, often)(assert(server.reports.size > 3))
       server.conflict = Some("TAILRACE_WATERMARK_RUN_REPLACED")
       eventually(patient, often)(assert(server.refused == 1))
-      Thread.sleep(1000)
+      val told = rounds.get
+      eventually(patient, often)(assert(rounds.get > told + 20))
       assert(server.refused == 1)
       val error = intercept[TailraceStateException](closer.begin())
       assert(error.getCondition == "TAILRACE_WATERMARK_RUN_REPLACED" && server.refused == 2)
       server.conflict = None
       closer.begin()
-      val told = server.reports.size
-      eventually(patient, often)(assert(server.reports.size > told + 3))
+      val before = server.reports.size
+      eventually(patient, often)(assert(server.reports.size > before + 3))
     } finally {
       runs = false
       server.close()

@@ -35,7 +35,7 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
 
   /** A batch has run.
     *
-    * @param askedMs when its input was asked for, by a clock that doesn't jump: `System.nanoTime`
+    * @param askedMs when its input was asked for, by [[DriverClock]]
     * @param goesOn  whether any part gave something in it, or has something that the query doesn't read just now
     * @return how much the clock has gone on
     */
@@ -72,9 +72,6 @@ object Silence {
 
   /** A part must be missing in so many batches with others' rows, at the least, before it has been silent for too long. */
   val Batches = 8
-
-  /** Now, for [[Silence.advance]]. */
-  def nowMs: Long = System.nanoTime / 1000000
 }
 
 /** What a batch has heard of a part. */

@@ -224,4 +224,7 @@ private[state] object Compactor {
 
   /** One for the executor: compaction must not take the cores that the batches need. */
   private lazy val thread: ExecutorService = SparkState.oneThread("tailrace-compaction")
+
+  /** Waits until all compactions that were submitted have ended, for tests. */
+  private[state] def awaitEnd(): Unit = thread.submit((() => ()): Runnable).get(): Unit
 }

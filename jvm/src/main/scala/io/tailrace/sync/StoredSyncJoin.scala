@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWat
 import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan, StreamingRun}
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.driver.{DriverWatermarkExec, Silence}
+import io.tailrace.driver.{DriverClock, DriverWatermarkExec}
 import io.tailrace.join._
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
@@ -81,7 +81,7 @@ private[sync] final class SyncJoinBatch(settings: SyncSettings, exec: StoredJoin
     */
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
-      takesOut(run.next) || run.needsBatch(Silence.nowMs) || isFollowed && closesMore(watermarkMs)
+      takesOut(run.next) || run.needsBatch(DriverClock.ms) || isFollowed && closesMore(watermarkMs)
     // Spark asks when it knows what the next batch would read.
     if (!another && StreamingRun.current(session).endsByItself && !StreamInputs.all(session).hasNew)
       tellWhatIsHeld()

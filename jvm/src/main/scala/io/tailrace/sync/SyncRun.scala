@@ -8,7 +8,7 @@ import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import io.tailrace.common.Policy
-import io.tailrace.driver.{InputWatermarks, PartitionAccumulator, PerRun, Silence}
+import io.tailrace.driver.{DriverClock, InputWatermarks, PartitionAccumulator, PerRun}
 
 /** The progress of one synced join in one start of its query, on the driver.
   *
@@ -109,7 +109,7 @@ private[sync] final class SyncRun(
   /** Whether a batch without data is needed to find out that a partition has stalled: while all others are held back, none
     * has data. A join that only waits tells of a stall once.
     *
-    * @param nowMs by the clock of [[io.tailrace.driver.Silence]]
+    * @param nowMs by [[io.tailrace.driver.DriverClock]]
     */
   def needsBatch(nowMs: Long): Boolean = synchronized {
     val acts = SyncSide.values.exists(settings.onStallOf(_) != Policy.Pause)
@@ -131,7 +131,7 @@ private[sync] final class SyncRun(
         partitions.advance(side(SyncSide.Left), side(SyncSide.Right), ending.askedMs)
       }
       log.write(number, partitions.file, number - retain)
-      last = SyncRun.Ended(number, Silence.nowMs, SyncReport.of(partitions, read, ending.heldRows))
+      last = SyncRun.Ended(number, DriverClock.ms, SyncReport.of(partitions, read, ending.heldRows))
     }
   }
 
@@ -182,7 +182,7 @@ private[sync] object SyncRun {
 
   /** A batch that has begun. A sink may run its tasks several times, so there may be several accumulators of a kind. */
   private final class Batch(val number: Long, val times: SyncTimes, val timesBefore: SyncTimes) {
-    val askedMs: Long = Silence.nowMs
+    val askedMs: Long = DriverClock.ms
     var reads = List.empty[(SyncSide, PartitionAccumulator[TaskRead])]
     var held = List.empty[CollectionAccumulator[SyncHeld]]
 

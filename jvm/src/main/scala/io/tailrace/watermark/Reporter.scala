@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.internal.Logging
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.driver.Silence
+import io.tailrace.driver.DriverClock
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -39,7 +39,7 @@ final class Reporter private[tailrace] (
 
   private val connection = new ServerConnection(server)
   private val warned = mutable.LinkedHashSet.empty[String]
-  @volatile private var lastMs = Silence.nowMs
+  @volatile private var lastMs = DriverClock.ms
 
   private[watermark] def newBody(): ObjectNode =
     ServerConnection.newBody().put("client", client).put("run", run)
@@ -49,7 +49,7 @@ final class Reporter private[tailrace] (
     */
   private[watermark] def report(by: ServerConnection, body: ObjectNode): JsonNode = {
     val answer = by.report(body)
-    lastMs = Silence.nowMs
+    lastMs = DriverClock.ms
     answer.path("warnings").elements.asScala.foreach(warning => warn(warning.asText))
     answer
   }
@@ -74,7 +74,7 @@ final class Reporter private[tailrace] (
     var welcome = true
     while (isActive()) {
       Thread.sleep(EveryMs)
-      if (welcome && isActive() && Silence.nowMs - lastMs >= restMs) welcome = beat()
+      if (welcome && isActive() && DriverClock.ms - lastMs >= restMs) welcome = beat()
     }
     leave()
   }

@@ -9,6 +9,8 @@ import java.util.concurrent.{ExecutionException, TimeUnit, TimeoutException}
 
 import org.apache.spark.internal.Logging
 
+import io.tailrace.driver.DriverClock
+
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
@@ -33,7 +35,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     * @return none while the server is away
     */
   def attempt[T](meanwhile: => String)(requests: => T): Option[T] =
-    if (System.nanoTime() - nextAttempt < 0) None
+    if (DriverClock.nanos - nextAttempt < 0) None
     else
       try {
         val answer = requests
@@ -45,7 +47,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
         case e: IOException =>
           failures += 1
           // Subtracted and compared: the clock may be any number.
-          nextAttempt = System.nanoTime() + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
+          nextAttempt = DriverClock.nanos + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
           warn(e, meanwhile)
           None
       }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
 
-import io.tailrace.driver.{PartitionAccumulator, Silence, SparkWatermark}
+import io.tailrace.driver.{DriverClock, PartitionAccumulator, SparkWatermark}
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -60,7 +60,7 @@ private[watermark] final class SourceWatermark(
       }
     }
     batch = next
-    askedMs = Silence.nowMs
+    askedMs = DriverClock.ms
     collected = Nil
     hasNoTasks = false
     // Before a row is out: the server refuses a query whose input another one reports as its own.

@@ -98,14 +98,17 @@ lazy val jvm = (project in file("jvm"))
     Test / parallelExecution := false,
     // A simulation that failed, again.
     Test / javaOptions ++= sys.props.get("tailrace.seed").map(seed => s"-Dtailrace.seed=$seed").toSeq,
-    // The first compiler only: nothing runs long enough for what the second one costs.
-    Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", firstCompilerOnly),
+    // The first compiler only: nothing runs long enough for what the second one costs. And no collector that works beside the
+    // tests: it takes a quarter more of the cores.
+    Test / javaOptions ++= sparkJavaOptions ++ Seq("-Xmx3g", "-XX:+UseParallelGC", firstCompilerOnly),
     Test / testGrouping := testProcesses(
       (Test / definedTests).value,
       (Test / forkOptions).value,
       target.value
     ),
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+    // CONTRIBUTING.md says what a campaign is. `testOnly` runs whatever it is asked for.
+    Test / test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-l", "campaign"),
     Compile / packageBin / artifactPath := target.value / s"tailrace-$tailraceVersion.jar",
     Compile / packageBin / packageOptions += Package.ManifestAttributes(
       "Tailrace-Version" -> tailraceVersion,

@@ -40,9 +40,19 @@ def _is_jvm_suites(item: pytest.Item) -> bool:
     return item.path.name == "test_jvm_suites.py"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # The JVM suites take minutes: what fails in seconds is told first.
     items.sort(key=_is_jvm_suites)
+    if not _are_chosen(config):
+        campaigns = [item for item in items if item.get_closest_marker("campaign")]
+        items[:] = [item for item in items if item not in campaigns]
+        config.hook.pytest_deselected(items=campaigns)
+
+
+def _are_chosen(config: pytest.Config) -> bool:
+    """Whether the command line says which tests run. If it doesn't, campaigns don't."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    return named or bool(config.option.markexpr or config.option.keyword)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

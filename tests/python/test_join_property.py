@@ -64,8 +64,11 @@ def _check(spark: SparkSession, how: str, steps: list[_Step], window: tuple[int,
                 assert new_rows(query, seen, view) == sorted(expected)
 
 
+_few = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, max_examples=2)
+
+
 @pytest.mark.parametrize("how", ["left", "inner"])
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@_few
 @given(steps=_steps, window=_windows)
 def test_every_step_gives_what_the_oracle_says(
     spark: SparkSession, how: str, steps: list[tuple[Any, Any, bool]], window: tuple[int, int]
@@ -73,9 +76,26 @@ def test_every_step_gives_what_the_oracle_says(
     _check(spark, how, _materialise(steps), window)
 
 
+@pytest.mark.campaign
+@pytest.mark.parametrize("how", ["left", "inner"])
+@settings(_few, max_examples=12)
+@given(steps=_steps, window=_windows)
+def test_every_step_of_many_streams_gives_what_the_oracle_says(
+    spark: SparkSession, how: str, steps: list[tuple[Any, Any, bool]], window: tuple[int, int]
+) -> None:
+    _check(spark, how, _materialise(steps), window)
+
+
 # 200 tasks a batch take long, and the operator doesn't tell the two apart there.
 @pytest.mark.parametrize(
-    ("how", "partitions"), [("left", "1"), ("left", "7"), ("left", "200"), ("inner", "1"), ("inner", "7")]
+    ("how", "partitions"),
+    [
+        ("left", "1"),
+        ("left", "7"),
+        pytest.param("left", "200", marks=pytest.mark.campaign),
+        ("inner", "1"),
+        ("inner", "7"),
+    ],
 )
 def test_shuffle_partitions_change_nothing(spark: SparkSession, how: str, partitions: str) -> None:
     steps = [

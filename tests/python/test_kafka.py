@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from tailrace.testing import KafkaBroker
+
+pytestmark = pytest.mark.campaign
 
 _SCENARIO = Path(__file__).with_name("kafka_scenario.py")
 

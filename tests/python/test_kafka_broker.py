@@ -17,17 +17,18 @@ from tailrace.kafka import KafkaBroker
 
 # The child keeps the parent's end of the broker's input open: the end of that alone ends no broker.
 _PARENT = """
-import os, sys, time
+import os, signal, sys
 from tailrace.kafka import run_kafka
 with run_kafka() as broker:
     if os.fork() == 0:
-        time.sleep(20)
-        os._exit(0)
+        signal.alarm(20)
+        signal.pause()
     print(broker._process.pid, broker._process.directory, flush=True)
-    time.sleep(600)
+    signal.pause()
 """
 
 
+@pytest.mark.campaign
 def test_records_that_were_not_written_are_told(kafka_broker: KafkaBroker) -> None:
     kafka_broker.create_topic("told", 2)
     with pytest.raises(RuntimeError, match=r"1 of 3 records.*number 1: RecordTooLarge"):
@@ -80,12 +81,14 @@ def test_what_is_no_record_is_refused_by_name(values: Any, more: dict[str, Any],
         KafkaBroker("", process).produce("never", values, **more)
 
 
+@pytest.mark.campaign
 def test_more_records_than_one_request_holds(kafka_broker: KafkaBroker) -> None:
     kafka_broker.create_topic("many", 3)
     kafka_broker.produce("many", map(str, range(25_001)), partitions=1)
     assert kafka_broker.end_offsets("many") == {0: 0, 1: 25_001, 2: 0}
 
 
+@pytest.mark.campaign
 def test_a_topic_made_anew_has_another_id(kafka_broker: KafkaBroker) -> None:
     kafka_broker.create_topic("again", 1)
     first = kafka_broker.topic_id("again")
@@ -107,6 +110,7 @@ def _is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.campaign
 def test_no_broker_outlives_its_parent(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     parent = subprocess.Popen(

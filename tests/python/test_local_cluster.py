@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
@@ -53,6 +55,7 @@ spark.stop()
 """
 
 
+@pytest.mark.campaign
 def test_join_and_watermark_run_on_executors_of_their_own(
     run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, repository: Path
 ) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.campaign
+
 SCRIPT = """
 import sys
 

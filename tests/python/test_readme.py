@@ -8,10 +8,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
 
@@ -51,6 +52,7 @@ def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+@pytest.mark.campaign
 def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
     code, shown = _example(repository, "replays")
     script = tmp_path / "example.py"

@@ -72,6 +72,7 @@ def texts(browser: Chrome, selector: str) -> list[str]:
                 raise
 
 
+@pytest.mark.campaign
 def test_the_page_shows_who_holds_the_watermark_and_follows(
     server: ServerProcess, browser: Chrome, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_the_page_shows_who_holds_the_watermark_and_follows(
     assert problems == []
 
 
+@pytest.mark.campaign
 def test_names_are_shown_and_not_obeyed(server: ServerProcess, browser: Chrome) -> None:
     host = {_HOSTILE: T}
     server.post(report(source(host, name=_HOSTILE), sink({"0": T}, upstreams=[_HOSTILE])), app="hostile")
@@ -136,6 +138,7 @@ def test_names_are_shown_and_not_obeyed(server: ServerProcess, browser: Chrome) 
     assert browser.title == "hostile – watermarks"  # noqa: RUF001  a dash, as it is meant
 
 
+@pytest.mark.campaign
 def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, browser: Chrome) -> None:
     body = report(source({"h1": T, "h2": T - 60 * SECOND}, roster=["h1", "h2"]), sink({}))
     assert server.request("POST", "/v1/apps/b%20c/reports", body)[0] == 200
@@ -174,6 +177,7 @@ def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, 
     assert [row.split()[0] for row in texts(browser, "#operators tbody tr")] == ["source"]
 
 
+@pytest.mark.campaign
 def test_a_server_that_is_gone_is_told(browser: Chrome, tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         server.post(report(source({"h": T})))

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tailrace.server.answers import ReportAnswer
     from tailrace.server.reporter import Client
 
+pytestmark = pytest.mark.campaign
+
 SCHEDULES = int(os.environ.get("TAILRACE_SCHEDULES", "700"))
 SEED = int(os.environ.get("TAILRACE_SEED", "1"))
 HOSTS = ["h0", "h1", "h2"]

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from killing import KILLS, SEED, committed_files, run_to_the_end
 
 from arrivals import arrive
 from join_oracle import Oracle
 from streams import SCHEMA, Row, arrow
+
+pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("worker.py")
 _SLICES_PER_KILL = 4

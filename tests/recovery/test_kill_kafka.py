@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
+import pytest
 from killing import SEED, begin, committed_files, kill, start
 
 if TYPE_CHECKING:
     import subprocess
 
     from tailrace.testing import KafkaBroker
+
+pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("kafka_worker.py")
 _KILLS = int(os.environ.get("TAILRACE_KILLS", "3"))

@@ -13,9 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from killing import KILLS, SEED, committed_files, run_to_the_end
 
 from synced import Row, write
+
+pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("sync_worker.py")
 _FILES_PER_KILL = 6

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from killing import KILLS, SEED, committed_files, run_to_the_end
 
 from arrivals import arrive
+
+pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("watermark_worker.py")
 _FILES_PER_KILL = 6

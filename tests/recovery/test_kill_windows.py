@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from killing import KILLS, SEED, run_to_the_end
 
 from arrivals import arrive
+
+pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("windows_worker.py")
 _KILLS = KILLS if "TAILRACE_KILLS" in os.environ else 2

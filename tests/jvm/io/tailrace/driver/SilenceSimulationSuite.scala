@@ -6,12 +6,14 @@ import scala.collection.mutable
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.testkit.CampaignSuite
+
 /** Random schedules of parts that give something or not, under a query that stops, sleeps, is killed before it has committed a
   * batch, and reads less than there is. What the rule says is compared with the whole history, looked at from its end.
   *
   * `-Dtailrace.seed=` runs one of them again.
   */
-final class SilenceSimulationSuite extends AnyFunSuite {
+final class SilenceSimulationSuite extends AnyFunSuite with CampaignSuite {
   import SilenceSimulationSuite._
 
   test("silence is time in which others went on, and nothing else") {

@@ -3,16 +3,18 @@ package io.tailrace.inspect
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, File, PrintStream}
 import java.nio.file.Files
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkThrowable
 import org.json4s.jackson.JsonMethods
+import org.scalatest.BeforeAndAfterAll
 
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{microsOf, seconds}
-import io.tailrace.testkit.{Damage, Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Checkpoint, Damage, Engaged, Served, SparkSuite, StreamHarness, TempDirectory}
 
-class CheckpointInspectionSuite extends SparkSuite {
+class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
   private val keys = (1 to 12).map(i => s"key $i")
   private val grouped = options("10 seconds").copy(before = "5 seconds")
 
@@ -22,16 +24,31 @@ class CheckpointInspectionSuite extends SparkSuite {
   private def inspection(d: File) =
     new CheckpointInspection(d.getPath, spark.sessionState.newHadoopConf())
 
-  /** Five batches with data; in between, what the watermark has passed comes out. */
-  private def run(d: File, how: String = "left"): Unit = {
-    val h = new StreamHarness(spark, d)(join(grouped.copy(how = how))).start()
-    (1 to 5).foreach { i =>
-      h.step(
-        keys.zipWithIndex.map { case (k, n) => served(i * 10 + n * 0.5, i, k) },
-        keys.take(i).map(engaged(i * 10 + 2, i, _))
-      )
+  // Made once for each test that asks for the same.
+  private val made = mutable.Map.empty[(String, Int), File]
+
+  override protected def afterAll(): Unit = {
+    made.values.foreach(d => TempDirectory.delete(d.toPath))
+    super.afterAll()
+  }
+
+  /** The checkpoint of five batches with data; in between, what the watermark has passed comes out. */
+  private def run(d: File, how: String = "left", format: Int = 1): Unit =
+    Checkpoint.copy(made.getOrElseUpdate((how, format), make(how, format)), d)
+
+  private def make(how: String, format: Int): File = {
+    val d = Files.createTempDirectory("inspected").toFile
+    withConf("spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
+      val h = new StreamHarness(spark, d)(join(grouped.copy(how = how))).start()
+      (1 to 5).foreach { i =>
+        h.step(
+          keys.zipWithIndex.map { case (k, n) => served(i * 10 + n * 0.5, i, k) },
+          keys.take(i).map(engaged(i * 10 + 2, i, _))
+        )
+      }
+      h.stop()
     }
-    h.stop()
+    d
   }
 
   private def condition(body: => Any): (String, Map[String, String]) =
@@ -60,7 +77,7 @@ class CheckpointInspectionSuite extends SparkSuite {
     test(s"rows and times are those that Spark's state reader finds: $how, checkpoint format $format") {
       withConf("spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
         withDirectory { d =>
-          run(d, how)
+          run(d, how, format)
           val newest = inspection(d).report(None)
           assert(newest.checkpointFormat == format)
           val batches = new File(d, "commits").list.flatMap(_.toLongOption).sorted

@@ -55,7 +55,21 @@ final class GroupWriterSuite extends AnyFunSuite {
   private def attributes(random: Random, count: Int, prefix: String): Seq[AttributeReference] =
     (0 until count).map(i => AttributeReference(s"$prefix$i", types(random.nextInt(types.size)))())
 
-  private def check(random: Random, leftCount: Int, rightCount: Int, settings: JoinSettings): Unit = {
+  /** Spark's projection without code that is generated and compiled for each list of types. */
+  private def interpreted(types: Seq[DataType]): UnsafeProjection =
+    InterpretedUnsafeProjection.createProjection(types.zipWithIndex.map { case (dataType, i) =>
+      BoundReference(i, dataType, nullable = true)
+    })
+
+  private def generated(types: Seq[DataType]): UnsafeProjection = UnsafeProjection.create(types.toArray)
+
+  private def check(
+      random: Random,
+      leftCount: Int,
+      rightCount: Int,
+      settings: JoinSettings,
+      projection: Seq[DataType] => UnsafeProjection
+  ): Unit = {
     val key = AttributeReference("k", LongType)()
     val time = AttributeReference("t", LongType)()
     val left = time +: attributes(random, leftCount - 1, "l")
@@ -65,9 +79,9 @@ final class GroupWriterSuite extends AnyFunSuite {
       (settings.maxMatches.map(_ => AttributeReference("f", BooleanType, nullable = false)()).toSeq ++
         Option.when(settings.marksLate)(Mark.attribute()))
     val columns = JoinColumns(left, key +: payload, Seq(time), Seq(key), time, key, added)
-    val toUnsafe = UnsafeProjection.create((left ++ added).map(_.dataType).toArray)
-    val leftToUnsafe = UnsafeProjection.create(left.map(_.dataType).toArray)
-    val elementToUnsafe = UnsafeProjection.create(payload.map(_.dataType).toArray)
+    val toUnsafe = projection((left ++ added).map(_.dataType))
+    val leftToUnsafe = projection(left.map(_.dataType))
+    val elementToUnsafe = projection(payload.map(_.dataType))
     val manager = TaskMemory.create(64L << 20)
     val memory = new RowMemory(manager)
     val candidates = new Candidates(memory)
@@ -107,7 +121,9 @@ final class GroupWriterSuite extends AnyFunSuite {
       (1 to 20).foreach { seed =>
         val random = new Random(seed * 1000L + leftCount)
         Seq(plain, plain.copy(maxMatches = Some(2)), plain.copy(maxMatches = Some(64), marksLate = true))
-          .foreach(check(random, leftCount, 1 + random.nextInt(5), _))
+          .foreach(
+            check(random, leftCount, 1 + random.nextInt(5), _, if (seed <= 2) generated else interpreted)
+          )
       }
     }
   }

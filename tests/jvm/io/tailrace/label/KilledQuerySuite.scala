@@ -11,12 +11,12 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.testkit.FileStep._
-import io.tailrace.testkit.{Campaign, FileStep, KillableQuery, NeverLate, TempDirectory}
+import io.tailrace.testkit.{Campaign, CampaignSuite, FileStep, KillableQuery, NeverLate, TempDirectory}
 
 /** A process that dies at each step of a batch, one after the other, on one checkpoint: what comes out in the end is what
   * one gives that never died, and no batch that is made again gives anything else than the first time.
   */
-final class KilledQuerySuite extends AnyFunSuite with TempDirectory {
+final class KilledQuerySuite extends AnyFunSuite with TempDirectory with CampaignSuite {
 
   /** In the order in which a batch takes them; the number is that of the step since the process started. */
   private val commit: Seq[(FileStep, String, Int)] = Seq(

@@ -1,12 +1,13 @@
 package io.tailrace.label
 
 import org.scalacheck.Gen
+import org.scalactic.anyvals.PosInt
 import org.scalatest.Assertion
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf
-import io.tailrace.testkit.{Emitted, Engaged, JoinOracle, Served, SparkSuite, StreamHarness, Times}
+import io.tailrace.testkit.{Campaign, Emitted, Engaged, JoinOracle, Served, SparkSuite, StreamHarness, Times}
 
 /** The join against the oracle: random orders, lags, batch cuts, windows and restarts, batch by batch. */
 class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
@@ -51,32 +52,32 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       }
     }
 
-  test("batch by batch as the oracle says: left") {
-    forAll(scenarios(grouped = true), minSuccessful(12))(streamed)
-  }
+  for ((how, grouped) <- Seq("left" -> true, "inner" -> false); (count, tags) <- Campaign.sizes(3, 20))
+    test(s"batch by batch as the oracle says: $how, $count scenarios", tags: _*) {
+      forAll(scenarios(grouped), minSuccessful(PosInt.ensuringValid(count)))(streamed)
+    }
 
-  test("batch by batch as the oracle says: inner") {
-    forAll(scenarios(grouped = false), minSuccessful(4))(streamed)
-  }
+  for ((count, tags) <- Campaign.sizes(6, 40))
+    test(s"batch frames give what a stream gives that drops nothing: $count scenarios", tags: _*) {
+      forAll(scenarios(grouped = true), Gen.oneOf(true, false), minSuccessful(PosInt.ensuringValid(count)))(
+        batched _
+      )
+    }
 
-  test("batch frames give what a stream gives that drops nothing") {
+  private def batched(scenario: Scenario, grouped: Boolean): Assertion = {
     import spark.implicits._
-    forAll(scenarios(grouped = true), Gen.oneOf(true, false), minSuccessful(20)) { (scenario, grouped) =>
-      // As inner, a scenario has no policy.
-      val s = if (grouped) scenario else scenario.copy(grouped = false, matching = "all", maxMatches = None)
-      val (served, engaged) = (s.batches.flatMap(_._1), s.batches.flatMap(_._2))
-      val year = 366L * 24 * 3600 * 1000
-      val oracle = oracleOf(s, (year, year))
-      val ends = Times.seconds(4.0 * 366 * 24 * 3600)
-      val expected =
-        (oracle.step(served, engaged) ++ oracle.step(
-          Seq(Served("end", ends, -1)),
-          Seq(Engaged("nobody", ends, -2))
-        ))
-      withConf("spark.sql.shuffle.partitions" -> s.partitions) {
-        val out = Tailrace.join(served.toDF(), engaged.toDF(), Seq("k" -> "k"), optionsOf(s)).collect()
-        assert(Emitted.sorted(out.map(Emitted.of)) == Emitted.sorted(expected.flatten))
-      }
+    // As inner, a scenario has no policy.
+    val s = if (grouped) scenario else scenario.copy(grouped = false, matching = "all", maxMatches = None)
+    val (served, engaged) = (s.batches.flatMap(_._1), s.batches.flatMap(_._2))
+    val year = 366L * 24 * 3600 * 1000
+    val oracle = oracleOf(s, (year, year))
+    val ends = Times.seconds(4.0 * 366 * 24 * 3600)
+    val expected =
+      oracle.step(served, engaged) ++
+        oracle.step(Seq(Served("end", ends, -1)), Seq(Engaged("nobody", ends, -2)))
+    withConf("spark.sql.shuffle.partitions" -> s.partitions) {
+      val out = Tailrace.join(served.toDF(), engaged.toDF(), Seq("k" -> "k"), optionsOf(s)).collect()
+      assert(Emitted.sorted(out.map(Emitted.of)) == Emitted.sorted(expected.flatten))
     }
   }
 }

@@ -10,13 +10,13 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
 import io.tailrace.state.RowMemory
-import io.tailrace.testkit.{JoinData, JoinDataOracle, JoinFixture}
+import io.tailrace.testkit.{CampaignSuite, JoinData, JoinDataOracle, JoinFixture}
 
 /** Joins of many times what a task's memory holds, against an oracle: all in one micro-batch, hot keys on either side, wide
   * rows, memory that others take away meanwhile. The short form has small memories, and as little data.
   * `TAILRACE_MEMORY=128,256,512` runs them with tasks of so many MiB, and data in proportion.
   */
-final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture {
+final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with CampaignSuite {
   private val MiB = 1L << 20
 
   private val sizes: Seq[Long] =

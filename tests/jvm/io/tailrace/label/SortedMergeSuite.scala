@@ -7,12 +7,13 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.tailrace.TaskMemory
 import org.apache.spark.unsafe.Platform
 import org.scalacheck.{Gen, Shrink}
+import org.scalactic.anyvals.PosInt
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.common.OrderedBytes
 import io.tailrace.state.{RowBuffer, RowMemory, RowSort, StoreKind}
-import io.tailrace.testkit.{RunFixture, TestRow}
+import io.tailrace.testkit.{Campaign, RunFixture, TestRow}
 
 final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
   private type Entry = (String, Long)
@@ -167,29 +168,47 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
     check(Seq("a" -> -1700000000000000L), entries, -Long.MaxValue, Long.MaxValue)
   }
 
-  test("the same as brute force") {
+  for ((count, tags) <- Campaign.sizes(20, 60)) test(s"the same as brute force: $count times", tags: _*) {
     val key = Gen.oneOf("", "a", "b", "c", "a key beyond the prefix", "a key beyond the prefix.")
     val entry = Gen.zip(key, Gen.choose(-40L, 40L))
     val probes = Gen.listOf(entry)
     val runs = Gen.listOf(Gen.listOf(entry.map { case (k, t) => (if (k.isEmpty) "d" else k, t) }))
     val bound = Gen.choose(-20L, 20L)
-    forAll(probes, runs, bound, bound, Gen.choose(1L, 50L), minSuccessful(60), sizeRange(40)) {
-      (p, r, a, b, width) =>
-        check(p, r, Math.min(a, b), Math.max(a, b), width)
+    forAll(
+      probes,
+      runs,
+      bound,
+      bound,
+      Gen.choose(1L, 50L),
+      minSuccessful(PosInt.ensuringValid(count)),
+      sizeRange(40)
+    ) { (p, r, a, b, width) =>
+      check(p, r, Math.min(a, b), Math.max(a, b), width)
     }
   }
 
-  test("the same as brute force with many sections, entries that come twice, and a key that most have") {
-    val key = Gen.frequency(6 -> "hot", 1 -> "a", 1 -> "b", 1 -> "hot key beyond the prefix", 1 -> "zz")
-    val entry = Gen.zip(key, Gen.choose(-200L, 200L))
-    val run = Gen.listOf(entry).map(some => some ++ some.take(3))
-    val runs = Gen.choose(1, 25).flatMap(Gen.listOfN(_, run))
-    val bound = Gen.choose(-60L, 60L)
-    forAll(Gen.listOf(entry), runs, bound, bound, Gen.oneOf(1, 7, 1000), minSuccessful(30), sizeRange(60)) {
-      (p, r, a, b, chunk) =>
+  for ((count, tags) <- Campaign.sizes(8, 30))
+    test(
+      s"the same as brute force with many sections, entries that come twice, and a key that most have: $count times",
+      tags: _*
+    ) {
+      val key = Gen.frequency(6 -> "hot", 1 -> "a", 1 -> "b", 1 -> "hot key beyond the prefix", 1 -> "zz")
+      val entry = Gen.zip(key, Gen.choose(-200L, 200L))
+      val run = Gen.listOf(entry).map(some => some ++ some.take(3))
+      val runs = Gen.choose(1, 25).flatMap(Gen.listOfN(_, run))
+      val bound = Gen.choose(-60L, 60L)
+      forAll(
+        Gen.listOf(entry),
+        runs,
+        bound,
+        bound,
+        Gen.oneOf(1, 7, 1000),
+        minSuccessful(PosInt.ensuringValid(count)),
+        sizeRange(60)
+      ) { (p, r, a, b, chunk) =>
         check(p, r, Math.min(a, b), Math.max(a, b), width = 20, chunk, fill = 300)
+      }
     }
-  }
 
   test("a key of more rows than a page, or any chunk, holds") {
     val hot = Seq.tabulate(2000)(i => "hot" -> (i * 7L % 1000))

@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.Path
 import io.tailrace.testkit.FileStep._
 import io.tailrace.testkit.{
   Campaign,
+  CampaignSuite,
   FileFault,
   FileFaults,
   FileStep,
@@ -20,7 +21,7 @@ import io.tailrace.testkit.{
 /** Whole streams over a file system that fails: whatever step it is and whoever's file, the query that is started again
   * gives what one gives that never failed; and if the file is Tailrace's, the error says which.
   */
-class StreamFaultsSuite extends SparkSuite {
+class StreamFaultsSuite extends SparkSuite with CampaignSuite {
   private def withFailingFiles[T](format: Int, partitions: Int, retain: Int)(body: => T): T = withConf(
     WatchedFiles.Key -> classOf[WatchedFiles].getName,
     "spark.sql.shuffle.partitions" -> partitions,

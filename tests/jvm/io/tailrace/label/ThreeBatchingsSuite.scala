@@ -16,7 +16,7 @@ import io.tailrace.testkit._
   * compactions and restarts: the same result, byte for byte, and as the oracle says. Many rows have equal times, and all
   * left rows expire at the ends of windows. A longer run: `TAILRACE_FAULTS=<seeds>`.
   */
-final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture {
+final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with CampaignSuite {
 
   private def settings(random: Random, data: JoinData): JoinSettings = {
     def oneOf[T](values: T*): T = values(random.nextInt(values.size))

@@ -16,10 +16,11 @@ import io.tailrace.testkit._
   * stopped by name, at each start until the file is as it was, and goes on to the right rows then; or it gives the right rows
   * at once. There is no third.
   *
-  * Kinds are those of the table in `jvm/docs/formats.md`, which also says which of both it is. A run of all tests does a few
-  * damages of each kind, others with another `TAILRACE_SEED`; all of them to all files with `TAILRACE_FAULTS`.
+  * Kinds are those of the table in `jvm/docs/formats.md`, which also says which of both it is. The short form does a few damages
+  * of each kind, others with another `TAILRACE_SEED`. The long form does as many for each of `TAILRACE_FAULTS` seeds, to each
+  * query: 60 of them take about an hour.
   */
-final class DamageCampaignSuite extends SparkSuite {
+final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
   import DamageCampaignSuite._
 
   private val seed = sys.env.get("TAILRACE_SEED").fold(1L)(_.toLong)
@@ -115,7 +116,6 @@ final class DamageCampaignSuite extends SparkSuite {
 
   /** The damages of one query's checkpoints. */
   private final class Damaging(all: Seq[Originals], expected: Seq[String], work: File) {
-    private val random = new Random(seed)
     private val wrong = mutable.Buffer.empty[String]
 
     /** All damages that will be done, and then what is wrong. */
@@ -124,35 +124,34 @@ final class DamageCampaignSuite extends SparkSuite {
       // In a short run a kind that several queries have is that of the first one.
       val checked = kinds.filter(kind => kind.isRead && (Campaign.isLong || !done(kind)))
       done ++= kinds
-      checked.foreach { kind =>
-        val files = for (one <- all; file <- newestFirst(one.kinds.getOrElse(kind, Nil))) yield one -> file
-        val harms = FileKind.harms.filter(kind.fates(_) != FileKind.Undetected)
-        chosen(kind, harms).foreach(harm =>
-          if (Campaign.isLong) everything(files, harm) else some(files, harm)
-        )
+      Campaign.seeds(short = 1).foreach { n =>
+        val random = new Random(seed + n)
+        for (kind <- checked; harm <- chosen(kind, random)) {
+          val files = for (one <- all; file <- newestFirst(one.kinds.getOrElse(kind, Nil))) yield one -> file
+          if (n == 0) untilStopped(files, harm, random) else anyOf(files, harm, random)
+        }
+        val directories = for (one <- all; damage <- one.directories) yield one -> damage
+        random.shuffle(directories).headOption.foreach { case (one, damage) =>
+          check(one, damage, isThorough = true)
+        }
       }
-      val directories = for (one <- all; damage <- one.directories) yield one -> damage
-      val gone = if (Campaign.isLong) directories else random.shuffle(directories).take(1)
-      gone.foreach { case (one, damage) => check(one, damage, isThorough = true) }
       assert(wrong.isEmpty, wrong.mkString(s"${wrong.size} of the damages: ", "\n", ""))
     }
 
-    /** In a short run: that it is gone, and one of the others; of Spark's files one. */
-    private def chosen(kind: FileKind, harms: Seq[FileKind.Harm]): Seq[FileKind.Harm] =
-      if (Campaign.isLong) harms
-      else if (kind.isOurs) harms.take(1) ++ random.shuffle(harms.drop(1)).take(1)
+    /** That the file is gone, and one of the other harms; of Spark's files one harm. */
+    private def chosen(kind: FileKind, random: Random): Seq[FileKind.Harm] = {
+      val harms = FileKind.harms.filter(kind.fates(_) != FileKind.Undetected)
+      if (kind.isOurs) harms.take(1) ++ random.shuffle(harms.drop(1)).take(1)
       else random.shuffle(harms).take(1)
-
-    /** All damages to all files of a kind: if it stops the query, one of them does at least. */
-    private def everything(files: Seq[(Originals, Path)], harm: FileKind.Harm): Unit = {
-      val done = for ((one, file) <- files; damage <- one.damages(file, harm, random)) yield {
-        damage -> check(one, damage, isThorough = true)
-      }
-      checkStopped(done)
     }
 
-    /** One damage; if that file isn't needed, one to the next. */
-    private def some(files: Seq[(Originals, Path)], harm: FileKind.Harm): Unit = {
+    private def anyOf(files: Seq[(Originals, Path)], harm: FileKind.Harm, random: Random): Unit = {
+      val (one, file) = files(random.nextInt(files.size))
+      random.shuffle(one.damages(file, harm, random)).headOption.foreach(check(one, _, isThorough = true))
+    }
+
+    /** One damage to one file. If the query doesn't need that file, one damage to the next. */
+    private def untilStopped(files: Seq[(Originals, Path)], harm: FileKind.Harm, random: Random): Unit = {
       val done = mutable.Buffer.empty[(Damage, Boolean)]
       val left = files.iterator
       while (left.hasNext && done.size < MostTried && !done.exists(_._2)) {

@@ -17,14 +17,22 @@ import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.FileStep._
-import io.tailrace.testkit.{Campaign, FileFault, FileFaults, LoggedStream, SparkSuite, WatchedFiles}
+import io.tailrace.testkit.{
+  Campaign,
+  CampaignSuite,
+  FileFault,
+  FileFaults,
+  LoggedStream,
+  SparkSuite,
+  WatchedFiles
+}
 import io.tailrace.watermark.WatermarkOptions
 
 /** Queries whose driver keeps something of each batch, with Spark's sink of files, over a file system on which steps of a batch
   * fail: what they give in the end is what they give where nothing fails. That sink takes a batch that it has for done, so what
   * was lost between its commit and Spark's nobody makes up for but us.
   */
-final class EndOfBatchFaultsSuite extends SparkSuite {
+final class EndOfBatchFaultsSuite extends SparkSuite with CampaignSuite {
   import EndOfBatchFaultsSuite._
 
   test("a synced join waits for all partitions that have come") {

@@ -4,14 +4,14 @@ import scala.util.Random
 
 import org.apache.spark.sql.Row
 
-import io.tailrace.testkit.{Event, EventStreams, Shape, SparkSuite, Times}
+import io.tailrace.testkit.{CampaignSuite, Event, EventStreams, Shape, SparkSuite, Times}
 
 /** Queries of random shapes: a stream gives what the same calls give on batch frames, however its batches are cut, drops
   * nothing, and keeps no row that it needn't.
   *
   * `TAILRACE_SHAPES` is the number of shapes of a long campaign, `TAILRACE_SEED` the first one's seed.
   */
-class ShapePropertySuite extends SparkSuite {
+class ShapePropertySuite extends SparkSuite with CampaignSuite {
   import spark.implicits._
 
   private val first = sys.env.get("TAILRACE_SEED").fold(0L)(_.toLong)

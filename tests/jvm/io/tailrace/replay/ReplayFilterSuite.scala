@@ -14,9 +14,10 @@ import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryException}
 import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
+import org.scalatest.concurrent.Eventually._
 
 import io.tailrace.api.Tailrace
-import io.tailrace.testkit.{SparkSuite, TempDirectory}
+import io.tailrace.testkit.{Campaign, SparkSuite, TempDirectory}
 
 /** A record of a topic that pipeline 1 has written: where it stands there, and where it comes from. */
 final case class Written(
@@ -103,24 +104,24 @@ final class ReplayFilterSuite extends SparkSuite {
 
   private def firstOfEach(records: Seq[Written]): Set[String] = records.map(_.value).toSet
 
-  test("each record passes once, whatever the batches, the order in them, and restarts between them") {
-    (1 to 6).foreach { seed =>
-      val random = new Random(seed)
-      val records = topic(random, 6, 120)
-      withDirectory { directory =>
-        val pipeline = new Pipeline(directory, byKey).start()
-        var rest = records
-        while (rest.nonEmpty) {
-          val (batch, later) = rest.splitAt(1 + random.nextInt(60))
-          rest = later
-          if (random.nextInt(3) == 0) pipeline.restart()
-          withConf("spark.sql.shuffle.partitions" -> (1 + random.nextInt(4)))(
-            pipeline.add(random.shuffle(batch))
-          )
-        }
-        assert(pipeline.values.sorted == firstOfEach(records).toSeq.sorted, s"seed $seed")
-      }
+  for ((count, tags) <- Campaign.sizes(1, 12))
+    test(
+      s"each record passes once, whatever the batches, the order in them, and restarts between them: $count times",
+      tags: _*
+    )((1 to count).foreach(checkOnce))
+
+  private def checkOnce(seed: Int): Unit = withDirectory { directory =>
+    val random = new Random(seed)
+    val records = topic(random, 6, 120)
+    val pipeline = new Pipeline(directory, byKey).start()
+    var rest = records
+    while (rest.nonEmpty) {
+      val (batch, later) = rest.splitAt(1 + random.nextInt(60))
+      rest = later
+      if (random.nextInt(3) == 0) pipeline.restart()
+      withConf("spark.sql.shuffle.partitions" -> (1 + random.nextInt(4)))(pipeline.add(random.shuffle(batch)))
     }
+    assert(pipeline.values.sorted == firstOfEach(records).toSeq.sorted, s"seed $seed")
   }
 
   test("marks outlive snapshots and purges: sixty batches, replays of the first in the last") {
@@ -522,7 +523,9 @@ final class ReplayFilterSuite extends SparkSuite {
         (0 until 70).foreach { b =>
           pipeline.add((0 until 50).map(i => written(0, b * 50L + i, b * 50L + i, 0, 0)))
         }
-        Thread.sleep(100)
+        // Until the last batch is old enough.
+        val last = System.currentTimeMillis
+        eventually(assert(System.currentTimeMillis > last + 50))
         pipeline.add(Seq(written(0, 9000, 3499, 0, 0)))
         assert(pipeline.values.count(_ == "3499/0/0") == 2)
         val snapshots =

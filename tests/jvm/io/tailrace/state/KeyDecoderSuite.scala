@@ -3,7 +3,11 @@ package io.tailrace.state
 import scala.util.Random
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.{
+  BoundReference,
+  InterpretedUnsafeProjection,
+  UnsafeProjection
+}
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -51,12 +55,18 @@ final class KeyDecoderSuite extends AnyFunSuite {
   private def nullable(random: Random, dataType: DataType): Any =
     if (random.nextInt(4) == 0) null else value(random, dataType)
 
+  /** Without code that is generated and compiled for each list of types. */
+  private def projection(types: Array[DataType]): UnsafeProjection =
+    InterpretedUnsafeProjection.createProjection(types.toSeq.zipWithIndex.map { case (dataType, i) =>
+      BoundReference(i, dataType, nullable = true)
+    })
+
   test("what was encoded comes back, alone and among other columns") {
     (1 to 2000).foreach { seed =>
       val random = new Random(seed)
       val chosen = Array.fill(1 + random.nextInt(3))(types(random.nextInt(types.size)))
       val encoder = new KeyEncoder(chosen.indices.toArray, chosen)
-      val unsafe = UnsafeProjection.create(chosen)
+      val unsafe = projection(chosen)
       val row = unsafe(InternalRow.fromSeq(chosen.toSeq.map(value(random, _)))).copy()
       val length = encoder.encode(row)
       val decoded = new KeyDecoder(chosen).decode(java.util.Arrays.copyOf(encoder.bytes, length))

@@ -9,12 +9,21 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.testkit.{Campaign, FileFault, FileFaults, FileStep, StoreFixture, TestRow, WatchedFiles}
+import io.tailrace.testkit.{
+  Campaign,
+  CampaignSuite,
+  FileFault,
+  FileFaults,
+  FileStep,
+  StoreFixture,
+  TestRow,
+  WatchedFiles
+}
 
 /** The state of one partition on a file system that fails now and then, at any step and on any file: each failure names
   * its file, each second attempt gets the rows that were committed, and what nobody needs is purged.
   */
-final class StoreFaultsSuite extends AnyFunSuite with StoreFixture {
+final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with CampaignSuite {
   private val kind = StoreKind.RightKeySorted
   private val retained = 3
   private val steps = FileStep.all.filter(_ != FileStep.Look)

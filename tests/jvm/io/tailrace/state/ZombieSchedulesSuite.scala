@@ -8,13 +8,13 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.testkit.{Campaign, StoreFixture, TestRow}
+import io.tailrace.testkit.{Campaign, CampaignSuite, StoreFixture, TestRow}
 
 /** Random schedules of attempts, commits, compactions and purges on several executors, with one retained version: the
   * version that the next batch begins with can always be loaded by an executor that knows nothing yet, and holds what its
   * batches have put in. A longer run: `TAILRACE_FAULTS=<schedules>`.
   */
-final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Eventually {
+final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Eventually with CampaignSuite {
   private val kind = StoreKind.LeftTimeSorted
 
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(10, Seconds), Span(5, Millis))
@@ -120,8 +120,8 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
           written = None
         case _ =>
       }
-      // The compaction runs beside it.
-      if (random.nextInt(3) == 0) Thread.sleep(5)
+      // The compaction runs beside it, and sometimes ends.
+      if (random.nextInt(3) == 0) Compactor.awaitEnd()
       if (committed > 0) check(ids, committed, id, s"seed $seed: ${steps.mkString(", ")}")
     }
     attempts.foreach(_.abort())

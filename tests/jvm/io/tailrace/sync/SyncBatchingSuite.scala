@@ -6,12 +6,12 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.Policy
-import io.tailrace.testkit.{Campaign, SyncOut, SyncRow}
+import io.tailrace.testkit.{Campaign, CampaignSuite, SyncOut, SyncRow}
 
 /** What comes out depends on the data alone: the same rows, cut into batches and read at speeds of three kinds, give the same.
   * `TAILRACE_FAULTS=<seeds>` makes it long.
   */
-final class SyncBatchingSuite extends AnyFunSuite with SyncFixture {
+final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with CampaignSuite {
   import SyncBatchingSuite._
 
   private def oneOf[T](random: Random)(values: T*): T = values(random.nextInt(values.size))

@@ -204,15 +204,20 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
   }
 
   // Each a scenario of its own; TAILRACE_FAULTS=<seeds> makes it long.
-  test("random batches, layouts, restarts and failed attempts: as the oracle says") {
-    val only = Option(System.getProperty("tailrace.seed")).map(_.toInt)
-    only.fold[Seq[Int]](Campaign.seeds(short = 30))(Seq(_)).foreach { seed =>
-      withClue(s"-Dtailrace.seed=$seed: ") {
-        emptyDirectory()
-        scenario(new Random(seed))
+  private val only = Option(System.getProperty("tailrace.seed")).map(_.toInt)
+
+  for ((count, tags) <- Campaign.sizes(6, Campaign.seeds(short = 30).size))
+    test(
+      s"random batches, layouts, restarts and failed attempts: as the oracle says, $count times",
+      tags: _*
+    ) {
+      only.fold[Seq[Int]](0 until count)(Seq(_)).foreach { seed =>
+        withClue(s"-Dtailrace.seed=$seed: ") {
+          emptyDirectory()
+          scenario(new Random(seed))
+        }
       }
     }
-  }
 
   private def scenario(random: Random): Unit = {
     def oneOf[T](values: T*): T = values(random.nextInt(values.size))

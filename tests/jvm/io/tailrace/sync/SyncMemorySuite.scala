@@ -5,13 +5,13 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.Policy
-import io.tailrace.testkit.{SyncOracle, SyncOut, SyncRow}
+import io.tailrace.testkit.{CampaignSuite, SyncOracle, SyncOut, SyncRow}
 
 /** Synced joins of several times what a task's memory holds, against the oracle: rows that wait, a release after a long
   * stall, a key that many rows have, rows of a tenth of the memory. `TAILRACE_MEMORY=128` as in the campaign of the label
   * join; the oracle compares each row with each, so there the rows are large and not many.
   */
-final class SyncMemorySuite extends AnyFunSuite with SyncFixture {
+final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSuite {
   private val second = 1000000L
   private val MiB = 1L << 20
 

@@ -5,10 +5,12 @@ import java.util.concurrent.{Callable, Executors}
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.testkit.CampaignSuite
+
 /** A million random schedules of the rules that a synced join goes by. A failure names its seed; `-Dtailrace.seed=` runs that
   * one again.
   */
-final class SyncSimulationSuite extends AnyFunSuite {
+final class SyncSimulationSuite extends AnyFunSuite with CampaignSuite {
   import SyncSimulationSuite._
 
   test(

@@ -1,12 +1,29 @@
 package io.tailrace.testkit
 
-/** How long the fault campaigns are: short in the everyday run of the tests; `TAILRACE_FAULTS` is the number of seeds of
-  * a long one.
+import org.scalatest.{Suite, Tag}
+
+/** The tag of tests that are long: random schedules, faults, damage, memory, simulations, Spark's own suites. `sbt test` leaves
+  * them out; `sbt "jvm/testOnly -- -n campaign"` runs them alone, and `testOnly` of a suite runs all of its tests.
+  *
+  * A campaign has a short form, which CI runs. `TAILRACE_FAULTS` is the number of seeds of a long one.
   */
-object Campaign {
+object Campaign extends Tag("campaign") {
   private val asked: Option[Int] = sys.env.get("TAILRACE_FAULTS").map(_.toInt)
 
   def isLong: Boolean = asked.isDefined
 
   def seeds(short: Int): Range = 0 until asked.getOrElse(short)
+
+  /** How often a random test runs: a few times among the tests, and more often in a campaign. The second of each pair is the
+    * test's tags.
+    */
+  def sizes(few: Int, more: Int): Seq[(Int, Seq[Tag])] = Seq(few -> Nil, more -> Seq(Campaign))
+}
+
+/** A suite whose tests are all long. */
+trait CampaignSuite extends Suite {
+  override def tags: Map[String, Set[String]] = {
+    val others = super.tags
+    testNames.iterator.map(name => name -> (others.getOrElse(name, Set.empty) + Campaign.name)).toMap
+  }
 }

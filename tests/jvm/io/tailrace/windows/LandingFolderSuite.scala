@@ -143,7 +143,8 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
   }
 
   test(
-    "whatever step it dies before, the next start does the rest: nothing is lost, twice, or marked too early"
+    "whatever step it dies before, the next start does the rest: nothing is lost, twice, or marked too early",
+    Campaign
   ) {
     DyingFileSystem.live(Int.MaxValue)
     run(0)
@@ -171,7 +172,7 @@ final class LandingFolderSuite extends AnyFunSuite with TempDirectory {
     }
   }
 
-  test("dying twice, at any two steps") {
+  test("dying twice, at any two steps", Campaign) {
     DyingFileSystem.live(Int.MaxValue)
     run(0)
     val steps = DyingFileSystem.steps.size

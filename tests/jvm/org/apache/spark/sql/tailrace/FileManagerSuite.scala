@@ -14,9 +14,10 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 import org.apache.spark.util.Utils
 
 import io.tailrace.checkpoint.{LocalFileManager, TailraceFileManager}
+import io.tailrace.testkit.CampaignSuite
 
 /** Spark's own tests of a file manager, and what ours adds. */
-final class FileManagerSuite extends CheckpointFileManagerTests {
+final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSuite {
   private val conf = {
     val set = new Configuration
     set.set(TailraceFileManager.Key, classOf[TailraceFileManager].getName)

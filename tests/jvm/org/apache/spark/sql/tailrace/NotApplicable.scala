@@ -2,10 +2,12 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.SparkFunSuite
 
-/** Tests of a suite of Spark's that don't apply to our provider, each with its reason. Spark's own hook makes them ignored
-  * tests; one more test keeps the list from naming what the parent doesn't have.
+import io.tailrace.testkit.CampaignSuite
+
+/** A suite of Spark's: a campaign. Its tests that don't apply to our provider are listed, each with its reason. Spark's own hook
+  * makes them ignored tests; one more test keeps the list from naming what the parent doesn't have.
   */
-trait NotApplicable extends SparkFunSuite {
+trait NotApplicable extends SparkFunSuite with CampaignSuite {
 
   /** Reason -> names of tests. A `def`: it is asked while the parent's constructor runs. */
   protected def notApplicable: Map[String, Seq[String]] = Map.empty

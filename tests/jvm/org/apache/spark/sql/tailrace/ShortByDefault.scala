@@ -2,7 +2,7 @@ package org.apache.spark.sql.tailrace
 
 import org.scalatest.{Args, DynaTags, Filter, Status, SucceededStatus}
 
-/** A suite of Spark's of which a run of all tests takes a few tests only; the whole suite takes minutes, and runs with
+/** A suite of Spark's of which the short form of the campaigns takes a few tests; the whole suite takes minutes, and runs with
   * TAILRACE_LONG in the environment. A test asked for by its name always runs.
   */
 trait ShortByDefault extends NotApplicable {
@@ -14,8 +14,7 @@ trait ShortByDefault extends NotApplicable {
     (everyRun ++ ShortByDefault.Always).exists(part => name.contains(part))
 
   override def run(testName: Option[String], args: Args): Status =
-    if (ShortByDefault.long || testName.isDefined || args.filter.tagsToInclude.nonEmpty)
-      super.run(testName, args)
+    if (ShortByDefault.long || testName.isDefined) super.run(testName, args)
     else if (everyRun.isEmpty) SucceededStatus
     else {
       val tag = "in every run"

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Of the drivers of this process and of those that it starts: nothing runs long enough for what the second
-# compiler costs.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# compiler costs, or a collector that works beside the tests.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC")
 
 
 _JVM_SUITES = pytest.StashKey[JvmSuites]()

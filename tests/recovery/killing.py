@@ -92,7 +92,7 @@ def committed_files(root: Path) -> list[str]:
 def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Starts `worker ROOT MORE...`, which makes the tests' Spark and waits for `begin`."""
     paths = [str(_SHARED), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", **os.environ}
+    environment = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC", **os.environ}
     environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.Popen(
         [sys.executable, str(worker), str(root), *more],

@@ -85,7 +85,7 @@ final class FutureFormatsSuite extends AnyFunSuite with TempDirectory {
 
   private lazy val golden: Seq[LocalPath] = {
     val releases = GoldenCheckpoints.root.listFiles.toSeq.filter(_.isDirectory).sorted
-    for (release <- releases; query <- DamagedQueries.golden) {
+    for (release <- releases; query <- GoldenQueries.all) {
       val archive = GoldenCheckpoints.archive(release, query)
       GoldenCheckpoints.unpack(archive, new File(directory, archive.getName)): Unit
     }

@@ -2,36 +2,19 @@ package io.tailrace.state
 
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state.{NoPrefixKeyStateEncoderSpec, StateStore}
+import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec
 import org.apache.spark.sql.types.StructType
 import org.scalacheck.Gen
 import org.scalatest.concurrent.Eventually._
-import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.testkit.{FileFault, FileFaults, FileStep, HeldWrite, StoreFixture, TestRow, WatchedFiles}
+import io.tailrace.testkit.{FileFault, FileFaults, FileStep, HeldWrite, TestRow, WatchedFiles}
 
-final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with ScalaCheckPropertyChecks {
+/** Commit, abort, and the upload of runs. */
+final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPropertyChecks {
   import StoreKind.{LeftTimeSorted, RightKeySorted}
-
-  private def at(times: Long*): Seq[TestRow] = times.map(t => TestRow.of(s"key $t", t, t, s"value $t"))
-
-  /** A store of version 0 with these rows as its first run. */
-  private def storeWith(
-      left: Seq[TestRow],
-      right: Seq[TestRow] = Nil,
-      bucketWidth: Long = 10
-  ): TailraceStateStore = {
-    val store = open(newProvider(), 0)
-    store.addRun(bucketWidth, LeftTimeSorted -> bufferOf(left), RightKeySorted -> bufferOf(right))
-    store
-  }
-
-  private def reopen(version: Long): TailraceStateStore = open(newProvider(), version)
-
-  private def rowCount(store: TailraceStateStore): Long = store.metrics.numKeys
 
   test(
     "random batches over a fresh provider each: state is all rows that were added, less what was dropped"
@@ -200,87 +183,6 @@ final class TailraceStateStoreSuite extends AnyFunSuite with StoreFixture with S
     assert(store.addRun(10, LeftTimeSorted -> newBuffer(), RightKeySorted -> newBuffer()).isEmpty)
     store.commit()
     assert(checkpointFiles == Set("1.manifest"))
-  }
-
-  test("a section goes when its newest row is reached, not before, and its rows are counted") {
-    val store = storeWith(at(1, 9), at(3, 5, 12))
-    assert(rowCount(store) == 5)
-    assert(store.dropThrough(RightKeySorted, 4) == 0)
-    assert(store.dropThrough(RightKeySorted, 5) == 2)
-    assert(rowsOf(store, RightKeySorted) == at(12))
-    assert(rowsOf(store, LeftTimeSorted) == at(1, 9))
-    assert(rowCount(store) == 3)
-    store.commit()
-    val next = reopen(1)
-    assert(rowsOf(next, RightKeySorted) == at(12))
-    next.abort()
-  }
-
-  test(
-    "expired rows count no more, also after a reload, and aren't counted again when their section is dropped"
-  ) {
-    val store = storeWith(at(1, 2, 8))
-    store.markExpired(LeftTimeSorted, 2, _ => 2)
-    assert(store.expiredThrough == 2)
-    assert(rowCount(store) == 1)
-    store.commit()
-    val next = reopen(1)
-    assert(next.expiredThrough == 2)
-    assert(rowCount(next) == 1)
-    next.markExpired(LeftTimeSorted, 8, _ => 1)
-    assert(rowCount(next) == 0)
-    assert(next.dropThrough(LeftTimeSorted, 8) == 0)
-    next.commit()
-    assert(reopenedExpiry(2) == 8)
-  }
-
-  private def reopenedExpiry(version: Long): Long = {
-    val store = reopen(version)
-    try store.expiredThrough
-    finally store.abort()
-  }
-
-  test("what has expired is that of one store only, and never goes back") {
-    val store = storeWith(at(5), at(5))
-    store.markExpired(LeftTimeSorted, 5, _ => 1)
-    store.markExpired(LeftTimeSorted, 3, _ => 0)
-    assert(store.expiredThrough == 5)
-    assert(rowCount(store) == 1)
-    assert(store.dropThrough(RightKeySorted, 5) == 1)
-    store.abort()
-  }
-
-  test("when all has expired the state is empty: no section, no run, no byte") {
-    storeWith(at(1, 11), at(2, 12)).commit()
-    val store = reopen(1)
-    // A run that dies in its own batch is in the checkpoint before that is known; no manifest names it.
-    store.addRun(10, RightKeySorted -> bufferOf(at(20)))
-    store.markExpired(LeftTimeSorted, 30, live => live.section.rows)
-    store.dropThrough(LeftTimeSorted, 30)
-    store.dropThrough(RightKeySorted, 30)
-    store.commit()
-    val empty = reopen(2)
-    assert(StoreKind.all.flatMap(empty.sectionsOf).isEmpty)
-    assert(!empty.iterator(StateStore.DEFAULT_COL_FAMILY_NAME).hasNext)
-    assert(rowCount(empty) == 0)
-    assert(empty.metrics.memoryUsedBytes == 0)
-    empty.commit()
-    reopen(3).commit()
-    reopen(4).commit()
-    val provider = newProvider(storeConf(retain(1)))
-    provider.doMaintenance()
-    assert(checkpointFiles == Set("3.manifest", "4.manifest", "5.manifest"))
-  }
-
-  test("bytes are those of a store's live sections") {
-    val store = storeWith(at(1), at(2, 30))
-    val all = store.bytesOf(RightKeySorted)
-    assert(all == at(2, 30).map(r => r.layout.length).sum)
-    store.dropThrough(RightKeySorted, 2)
-    assert(store.bytesOf(RightKeySorted) < all)
-    assert(store.bytesOf(StoreKind.LeftKeySorted) == 0)
-    store.commit()
-    assert(store.metrics.memoryUsedBytes > 0)
   }
 
   test("sequence numbers go up from batch to batch") {

@@ -1,114 +1,18 @@
 package io.tailrace.sync
 
-import java.io.File
-import java.sql.Timestamp
-import java.util.concurrent.ConcurrentSkipListMap
-
 import scala.jdk.CollectionConverters._
-
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Union}
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamAccess}
-import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
-import io.tailrace.common.Policy
+import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.Row
+
 import io.tailrace.testkit.LoggedStream.logged
-import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream, SparkSuite}
+import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream}
 
-/** The nodes of a synced join's progress in streaming queries, under a union where the join would be. */
-final class SyncProgressStreamSuite extends SparkSuite {
-  import SyncProgressStreamSuite._
-
-  private def progress(
-      side: SyncSide,
-      frame: DataFrame,
-      partitions: Seq[String],
-      time: String,
-      settings: SyncSettings
-  ): SyncProgress = {
-    val plan = SparkPlans.analyzed(frame)
-    def column(name: String) = plan.output.find(_.name == name).get
-    SyncProgress(side, partitions.map(column), column(time), settings, plan)
-  }
-
-  private def both(settings: SyncSettings, partitions: Seq[String], time: String = "at")(
-      left: DataFrame,
-      right: DataFrame
-  ): DataFrame = {
-    val sides: Seq[LogicalPlan] = Seq(
-      Synced.of(progress(SyncSide.Left, left, partitions, time, settings), settings),
-      progress(SyncSide.Right, right, partitions, time, settings)
-    )
-    SparkPlans.toFrame(spark, Union(sides))
-  }
-
-  /** A query that keeps what each of its batches was judged by. */
-  private final class Judged(checkpoint: File, settings: SyncSettings)(frame: => DataFrame) {
-    val times = new ConcurrentSkipListMap[Long, SyncTimes]
-    val rows = new ConcurrentSkipListMap[Long, Seq[Row]]
-    @volatile var failing = false
-    @volatile var peeking = false
-    private var query: StreamingQuery = _
-
-    def start(): Judged = {
-      query = frame.writeStream
-        .option("checkpointLocation", checkpoint.getPath)
-        .foreachBatch { (batch: Dataset[Row], id: Long) =>
-          rows.put(id, batch.collect().toSeq)
-          if (peeking) batch.take(1): Unit
-          val run = SyncRun.of(spark, settings)
-          times.put(id, run.times(id))
-          if (failing) {
-            failing = false
-            throw new IllegalStateException("as the test wants it")
-          }
-        }
-        .start()
-      this
-    }
-
-    def restart(): Judged = {
-      query.stop()
-      start()
-    }
-
-    def streaming: StreamingQuery = query
-
-    /** Adds rows as one batch. @return what the batch after it is judged by */
-    def add(body: => Unit): SyncTimes = {
-      StreamAccess.betweenBatches(query)(body)
-      query.processAllAvailable()
-      next
-    }
-
-    def next: SyncTimes = {
-      val report = metrics
-      def micros(name: String): Long =
-        Option(report.getAs[Timestamp](name)).fold(SyncTimes.Unknown)(_.getTime * 1000)
-      SyncTimes(micros("syncTime"), micros("leftLow"))
-    }
-
-    def metrics: Row =
-      query.recentProgress
-        .filter(_.observedMetrics.containsKey("tailrace.syncJoin.clicks"))
-        .last
-        .observedMetrics
-        .get("tailrace.syncJoin.clicks")
-
-    def waitsFor: Seq[String] =
-      metrics.getSeq[Row](6).map(w => s"${w.getString(0)} ${w.getString(1)} ${w.getString(5)}")
-  }
-
-  private def memory(checkpoint: File, settings: SyncSettings = Settings) = {
-    import spark.implicits._
-    val left = MemoryStream[Logged](spark)
-    val right = MemoryStream[Logged](spark)
-    val query = new Judged(checkpoint, settings)(both(settings, Seq("host"))(left.toDF(), right.toDF()))
-    (left, right, query)
-  }
-
-  private def time(second: Double): Long = LoggedStream.at(second).getTime * 1000
+/** How the batches of a query are judged. */
+final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
+  import SyncProgressQuerySuite._
 
   test("a batch is judged by what was known before it, in the next start too, and when it runs again") {
     withDirectory { checkpoint =>
@@ -186,57 +90,6 @@ final class SyncProgressStreamSuite extends SparkSuite {
     }
   }
 
-  test("a partition that has stalled fails the query, by its name, where that is wanted") {
-    withClock { (checkpoint, clock) =>
-      val settings = Settings.copy(onStall = Policy.Fail, stallAfterMs = 2)
-      val (left, right, query) = memory(checkpoint, settings)
-      query.start()
-      query.add {
-        left.addData(logged("a" -> 1000))
-        right.addData(logged("c" -> 100, "d" -> 100))
-      }: Unit
-      // A batch counts a millisecond.
-      clock.advance(1)
-      query.add(right.addData(logged("c" -> 101))): Unit
-      clock.advance(1)
-      StreamAccess.betweenBatches(query.streaming)(right.addData(logged("c" -> 107)): Unit)
-      val (condition, parameters) = failureOf(query.streaming)
-      assert(condition == "TAILRACE_SYNC_STALLED")
-      assert(
-        parameters.view.filterKeys(Set("name", "side", "partition")).toMap ==
-          Map("name" -> "clicks", "side" -> "right", "partition" -> "d")
-      )
-      assert(parameters("latest").contains("2026-01-01T12:01:40Z") && parameters("lag").startsWith("7000 ms"))
-      // The next start has a batch's time to mend it.
-      query.start()
-      query.streaming.processAllAvailable()
-      query.add(right.addData(logged("d" -> 107))): Unit
-      assert(query.next.release == time(102))
-    }
-  }
-
-  test("a side that stops as a whole fails the query where that is wanted for it") {
-    withDirectory { checkpoint =>
-      val settings =
-        Settings.copy(onStall = Policy.Fail, onLeftStall = Some(Policy.Pause), stallAfterMs = 2)
-      val (left, right, query) = memory(checkpoint, settings)
-      query.start()
-      query.add(right.addData(logged("c" -> 100))): Unit
-      query.add(right.addData(logged("c" -> 101))): Unit
-      query.add(right.addData(logged("c" -> 102))): Unit
-      assert(query.waitsFor == Seq("left (none yet) stalled"))
-      query.add(left.addData(logged("a" -> 110))): Unit
-      StreamAccess.betweenBatches(query.streaming)(left.addData(logged("a" -> 112)): Unit)
-      val (condition, parameters) = failureOf(query.streaming)
-      assert(
-        condition == "TAILRACE_SYNC_STALLED" && parameters("side") == "right" && parameters(
-          "partition"
-        ) == "c"
-      )
-      assert(parameters("lag").startsWith("10000 ms"))
-    }
-  }
-
   test("the query's own watermark is what it is without") {
     import spark.implicits._
     withDirectory { checkpoint =>
@@ -282,39 +135,6 @@ final class SyncProgressStreamSuite extends SparkSuite {
     }
   }
 
-  private def topics(checkpoint: File, settings: SyncSettings = Settings)(change: DataFrame => DataFrame) = {
-    val left = new FakeTopics(s"left-${checkpoint.getName}")
-    val right = new FakeTopics(s"right-${checkpoint.getName}")
-    val columns = Seq("topic", "partition")
-    val query = new Judged(checkpoint, settings)(
-      both(settings, columns)(change(left.frame(spark)), change(right.frame(spark)))
-    )
-    (left, right, query)
-  }
-
-  private def at(second: Double): FakeRecord = FakeRecord("k", time(second), 0)
-
-  test("Kafka's partitions count from when the topic has them until it doesn't") {
-    withDirectory { checkpoint =>
-      val (left, right, query) = topics(checkpoint)(identity)
-      left.add("clicks", 0, at(100))
-      right.add("views", 0, at(100))
-      right.add("views", 1)
-      query.start()
-      query.streaming.processAllAvailable()
-      assert(query.next.release == SyncTimes.Unknown)
-      assert(query.waitsFor == Seq("right views-1 waiting"))
-      assert(query.add(right.add("views", 1, at(90))).release == time(85))
-      // A new one is known before it has given anything; a restart doesn't forget it.
-      assert(query.add(right.add("views", 2)).release == time(85))
-      query.restart()
-      assert(query.add { right.add("views", 1, at(200)); right.add("views", 0, at(200)) }.release == time(85))
-      assert(query.waitsFor == Seq("right views-2 waiting"))
-      assert(query.add(right.remove("views", 2)).release == time(195))
-      query.streaming.stop()
-    }
-  }
-
   test("a batch that a start runs again asks nothing of a source that Spark hasn't asked") {
     withDirectory { checkpoint =>
       val (left, right, query) = topics(checkpoint)(identity)
@@ -352,44 +172,6 @@ final class SyncProgressStreamSuite extends SparkSuite {
       }
       assert(next == SyncTimes(time(95), time(50)))
       query.streaming.stop()
-    }
-  }
-
-  test("what is idle has nothing to read, for too long if it has stalled; what is slow has") {
-    withClock { (checkpoint, clock) =>
-      val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2)) { frame =>
-        frame
-          .selectExpr("topic", "cast(partition AS STRING) AS partition", "at", "id + 1 AS id")
-          .where("id > 0")
-      }
-      left.add("clicks", 0, at(1000))
-      right.add("views", 0, at(100))
-      right.add("views", 1, at(100))
-      def rights = query.waitsFor.filter(_.startsWith("right"))
-      query.start()
-      query.streaming.processAllAvailable()
-      query.add(right.add("views", 0, at(200))): Unit
-      assert(rights == Seq("right views-1 idle"))
-      query.add {
-        right.stall("views", 1, Some(1))
-        right.add("views", 1, at(210))
-        right.add("views", 0, at(210))
-      }: Unit
-      clock.advance(5)
-      query.add(right.add("views", 0, at(220))): Unit
-      // There is something of it.
-      assert(rights == Seq("right views-1 slow"))
-      query.add {
-        right.stall("views", 1, None)
-        right.add("views", 1, at(220))
-        right.add("views", 0, at(224))
-      }: Unit
-      assert(rights.isEmpty && query.next.release == time(215))
-      clock.advance(5)
-      query.add(right.add("views", 0, at(230))): Unit
-      clock.advance(5)
-      query.add(right.add("views", 0, at(231))): Unit
-      assert(rights == Seq("right views-1 stalled"))
     }
   }
 
@@ -433,35 +215,6 @@ final class SyncProgressStreamSuite extends SparkSuite {
     }
   }
 
-  test("a partition whose rows are all filtered is waited for as long as one that stalls") {
-    withClock { (checkpoint, clock) =>
-      val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2))(_.where("id >= 0"))
-      val filtered = FakeRecord("k", time(10), -1)
-      def rights = query.waitsFor.filter(_.startsWith("right"))
-      def add(second: Double, other: FakeRecord*): SyncTimes = {
-        clock.advance(2)
-        query.add { right.add("views", 0, at(second)); right.add("views", 1, other: _*) }
-      }
-      left.add("clicks", 0, at(100))
-      right.add("views", 0, at(100))
-      right.add("views", 1, filtered)
-      query.start()
-      query.streaming.processAllAvailable()
-      assert(query.next.release == SyncTimes.Unknown && rights == Seq("right views-1 filtered"))
-      // A batch counts a millisecond.
-      assert(add(150, filtered).release == SyncTimes.Unknown)
-      assert(add(200, filtered).release == time(195) && rights.isEmpty)
-      query.restart()
-      // What comes of it may be old, as long as it gives nothing.
-      assert(add(300).release == time(195) && rights == Seq("right views-1 idle"))
-      assert(add(301, filtered).release == time(296))
-      assert(add(400, at(295)).release == time(296))
-      assert(query.metrics.getSeq[Row](5) == Seq(Row("right", "views-1", 1L)))
-      assert(add(500, filtered).release == time(296) && rights == Seq("right views-1 filtered"))
-      query.streaming.stop()
-    }
-  }
-
   test("one clock far ahead doesn't move its partition further than the limit") {
     withDirectory { checkpoint =>
       val now = System.currentTimeMillis * 1000
@@ -492,17 +245,4 @@ final class SyncProgressStreamSuite extends SparkSuite {
       assert(query.next == SyncTimes(time(95), time(95)))
     }
   }
-}
-
-object SyncProgressStreamSuite {
-  private val Settings = SyncSettings(
-    name = "clicks",
-    syncDelay = 5000000,
-    window = 60000000,
-    onStall = Policy.Pause,
-    stallAfterMs = 600000,
-    onDuplicate = Policy.Emit,
-    emitsUnmatchedRight = false,
-    maxPending = None
-  )
 }

@@ -1,11 +1,11 @@
 package io.tailrace.sync
 
-
-import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.tailrace.StreamAccess
+
 import io.tailrace.common.Policy
-import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit.FakeRecord
+import io.tailrace.testkit.LoggedStream.logged
 
 /** Partitions and sides of a query that give nothing. */
 final class StalledPartitionsSuite extends SyncProgressQuerySuite {

@@ -3,6 +3,7 @@ package io.tailrace.sync
 import java.io.File
 import java.sql.Timestamp
 import java.util.concurrent.ConcurrentSkipListMap
+
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
@@ -106,7 +107,10 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
 
   protected def time(second: Double): Long = LoggedStream.at(second).getTime * 1000
 
-  protected def topics(checkpoint: File, settings: SyncSettings = Settings)(change: DataFrame => DataFrame) = {
+  protected def topics(
+      checkpoint: File,
+      settings: SyncSettings = Settings
+  )(change: DataFrame => DataFrame) = {
     val left = new FakeTopics(s"left-${checkpoint.getName}")
     val right = new FakeTopics(s"right-${checkpoint.getName}")
     val columns = Seq("topic", "partition")

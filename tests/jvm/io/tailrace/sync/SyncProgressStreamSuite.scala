@@ -1,11 +1,11 @@
 package io.tailrace.sync
 
 import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-
 import org.apache.spark.sql.tailrace.StreamAccess
-import org.apache.spark.sql.Row
 
 import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream}

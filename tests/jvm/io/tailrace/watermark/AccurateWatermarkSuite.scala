@@ -2,10 +2,9 @@ package io.tailrace.watermark
 
 import java.io.File
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming._
-
-import org.apache.spark.sql.Row
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf

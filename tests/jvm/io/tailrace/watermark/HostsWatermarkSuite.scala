@@ -3,11 +3,9 @@ package io.tailrace.watermark
 import java.io.File
 
 import org.apache.spark.sql.functions._
-
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace
-
 import io.tailrace.testkit.LoggedStream.at
 import io.tailrace.testkit.{LoggedStream, SparkSuite}
 

@@ -1,8 +1,8 @@
 package io.tailrace.watermark
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.{FilterExec, WholeStageCodegenExec}
 import org.apache.spark.sql.tailrace.StreamAccess
-import org.apache.spark.sql.Row
 
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream}

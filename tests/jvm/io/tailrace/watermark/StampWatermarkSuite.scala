@@ -2,12 +2,10 @@ package io.tailrace.watermark
 
 import java.io.File
 
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions._
 
-import org.apache.spark.sql.Row
-
 import io.tailrace.api.Tailrace
-
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream}
 

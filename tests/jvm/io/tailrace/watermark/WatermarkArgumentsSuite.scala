@@ -1,13 +1,11 @@
 package io.tailrace.watermark
 
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions._
 
-import org.apache.spark.sql.DataFrame
-
 import io.tailrace.api.Tailrace
-
-import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit.LoggedStream
+import io.tailrace.testkit.LoggedStream.logged
 
 /** What is wrong with the arguments of `accurate_watermark` is refused by name. */
 final class WatermarkArgumentsSuite extends HostsWatermarkSuite {

@@ -7,6 +7,7 @@ complete, `recursively` feeds results back, `sync_join` joins topics within seco
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
+from tailrace import _failures
 from tailrace._jar import jar_path
 from tailrace._session import configure
 from tailrace._version import __version__
@@ -36,6 +37,8 @@ from tailrace.replay import (
 from tailrace.sync import sync_join
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 from tailrace.windows import window_report, write_windows
+
+_failures.install()
 
 __all__ = [
     "Reason",

@@ -1,4 +1,4 @@
-"""The one file that touches py4j: calls into the JVM, and pyspark's private fields that lead there."""
+"""Calls into the JVM by py4j, and pyspark's private fields that lead there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from tailrace._versions import check_versions
-from tailrace.errors import TailraceSessionError, from_spark
+from tailrace.errors import TailraceError, TailraceSessionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,9 +206,6 @@ def _java(value: object) -> Any:
 def _call(method: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return method(*arguments)
-    except SPARK_ERRORS as error:
-        refusal = from_spark(error)
-        if refusal is None:
-            raise
-        # From None: the user is told what is wrong with the call, not through which sockets the answer came.
-        raise refusal from None
+    except TailraceError as error:
+        # The user is told what is wrong with the call, not through which sockets the answer came.
+        raise error.with_traceback(None) from None

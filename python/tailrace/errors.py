@@ -13,9 +13,9 @@
 
 An argument of a wrong Python type raises `TypeError`, as everywhere in Python.
 
-Calls of this package raise these by themselves. What Spark's own `start()` refuses, it raises as its
-`AnalysisException`, and a query that fails while it runs ends with its `StreamingQueryException`:
-`from_spark` finds the Tailrace error in either.
+Calls of this package raise these, and so do Spark's own calls: `start()` when Tailrace refuses the query,
+`awaitTermination()` when Tailrace has ended it, `collect()` when a batch fails. Such an error is Spark's
+exception too, for instance a `StreamingQueryException`, so code that catches that one still does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class TailraceError(Exception):
 
     def __str__(self) -> str:
         """The text behind its condition, which is what one searches for."""
-        return f"[{self.condition}] {super().__str__()}" if self.condition else super().__str__()
+        # Exception's, not super()'s: an error that is Spark's as well has Spark's text next in line.
+        text = Exception.__str__(self)
+        return f"[{self.condition}] {text}" if self.condition else text
 
 
 class TailraceSessionError(TailraceError):
@@ -151,12 +153,7 @@ def from_condition(
 
 
 def from_spark(error: BaseException) -> TailraceError | None:
-    """Finds the Tailrace error in an exception of Spark's, for instance the one that ended a query.
-
-        try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
-            raise tailrace.errors.from_spark(error) or error from None
+    """Finds the Tailrace error in the text of an exception of Spark's.
 
     Args:
         error: what PySpark raised; its text is read, and its condition and parameters when it is Tailrace's
@@ -165,6 +162,8 @@ def from_spark(error: BaseException) -> TailraceError | None:
     Returns:
         The error, with `parameters` when Spark hands them over; None if Tailrace isn't the one who refused.
     """
+    if isinstance(error, TailraceError):
+        return error
     found = _MESSAGE.search(str(error))
     if found is None:
         return None

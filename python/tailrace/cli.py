@@ -187,11 +187,19 @@ def _setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-# The imports below are late, so that `tailrace jar` in a script's $(...) loads neither matplotlib nor numpy.
+# The imports below are late: `tailrace jar` in a script's $(...) loads little, and needs no extra.
 
 
 def _demo(parsed: argparse.Namespace) -> int:
-    from tailrace.demo.run import run_demo
+    try:
+        from tailrace.demo.run import run_demo
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        raise TailraceError(
+            f"The demo needs {missing}, which isn't installed. Install it: pip install 'tailrace[demo]'.",
+            condition="TAILRACE_DEMO_DEPENDENCY_MISSING",
+            parameters={"extra": "demo"},
+        ) from error
 
     return 0 if run_demo(parsed.rows, parsed.slices, parsed.out, parsed.driver_memory) else 1
 

@@ -149,6 +149,20 @@ def test_a_batch_shows_its_rate_and_both_sizes_of_its_state() -> None:
     assert len(batch.line().rstrip("W")) == progress.HEADER.index("watermark")
 
 
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib", "numpy"])
+def test_a_missing_package_is_told_in_a_line_with_its_extra(package: str, run_python: RunPython) -> None:
+    code = f"""import sys
+sys.modules[{package!r}] = None
+from tailrace.cli import main
+sys.exit(main(["demo"]))"""
+    done = run_python("-c", code)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"tailrace: [TAILRACE_DEMO_DEPENDENCY_MISSING] The demo needs {package}, which isn't installed. "
+        "Install it: pip install 'tailrace[demo]'.\n"
+    )
+
+
 def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     done = run_python("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
 import inspect
+import re
+import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import tailrace
 from tailrace import errors
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_all_is_what_the_documentation_names() -> None:
@@ -81,4 +90,36 @@ def test_only_two_files_touch_py4j() -> None:
         for line in file.read_text().splitlines()
         if any(name in line for name in private) and not line.lstrip().startswith(("#", '"""'))
     }
-    assert guilty == {"_jvm.py"}
+    assert guilty == {"_failures.py", "_jvm.py"}
+
+
+_EXTRAS = (
+    *("fastapi", "h11", "jinja2", "markupsafe", "matplotlib", "numpy"),
+    *("prometheus_client", "psycopg", "pydantic", "starlette", "uvicorn"),
+)
+
+
+def test_importing_tailrace_loads_nothing_of_an_extra(run_python: RunPython) -> None:
+    done = run_python(
+        "-c",
+        f"import sys, tailrace, tailrace.cli\nprint([name for name in {_EXTRAS} if name in sys.modules])",
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_what_no_extra_is_named_for_works_without_any(run_python: RunPython) -> None:
+    code = f"""import sys
+sys.modules.update(dict.fromkeys({_EXTRAS}))
+import tailrace.doctor, tailrace.inspection, tailrace.kafka, tailrace.testing
+import tailrace.demo.watermark, tailrace.server.overview, tailrace.server.tokens"""
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_installation_needs_pyspark_py4j_and_pyarrow_alone(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    assert [re.split("[>=<]", needed)[0] for needed in project["dependencies"]] == [
+        "py4j",
+        "pyarrow",
+        "pyspark",
+    ]

@@ -161,7 +161,11 @@ def test_a_token_comes_from_a_file_or_else_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("package", "extra"), [("fastapi", "server"), ("uvicorn", "server"), ("psycopg", "server,postgres")]
+    ("package", "extra"),
+    [
+        *((name, "server") for name in ("fastapi", "jinja2", "numpy", "prometheus_client", "uvicorn")),
+        ("psycopg", "server,postgres"),
+    ],
 )
 def test_a_missing_package_is_told_with_its_extra(
     package: str, extra: str, run_python: Callable[..., subprocess.CompletedProcess[str]]

@@ -15,7 +15,7 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 # The order of `tailrace.server`'s docstring. Files of one layer may import each other, in no circle.
 _LAYERS = (
     ("run", "store_url"),
-    ("page", "sections", "chart", "drawing", "api_page", "metrics"),
+    ("page", "charts", "metrics"),
     ("api", "parsing", "guard", "tokens", "connections", "handshake"),
     ("views",),
     ("worker", "reading"),
@@ -31,7 +31,9 @@ _LAYERS = (
 _ASKER = ("overview",)
 
 _OUTSIDE = {
-    "fastapi": {"run", "api", "parsing", "api_page", "metrics", "page"},
+    "fastapi": {"run", "api", "parsing", "metrics", "page"},
+    "jinja2": {"page"},
+    "prometheus_client": {"metrics"},
     "starlette": {"guard", "page"},
     "uvicorn": {"run", "connections"},
     "h11": {"connections"},

@@ -10,9 +10,8 @@ import pytest
 from selenium.common.exceptions import StaleElementReferenceException
 
 from tailrace.server.answers import History, HistoryPoint, OperatorState
-from tailrace.server.chart import lag_chart
-from tailrace.server.drawing import topology
-from tailrace.server.sections import _percent
+from tailrace.server.charts import lag_chart, topology
+from tailrace.server.page import TEMPLATES, percent
 from tailrace.server.wording import shown_lag, shown_time
 from watermark_servers import SECOND, ServerProcess, T, missing, report, running, sink, source
 
@@ -193,17 +192,24 @@ def test_an_unknown_application_has_no_page(server: ServerProcess) -> None:
     )
 
 
+def drawn(block: str, **shown: Any) -> str:  # noqa: ANN401  whatever the template takes
+    template = TEMPLATES.get_template("sections.html")
+    return "".join(template.blocks[block](template.new_context(shown)))
+
+
 def test_a_chart_of_history_shows_lags_and_is_thinned() -> None:
-    assert "History comes with time" in lag_chart(History(series={}))
+    assert "History comes with time" in drawn("history", chart=lag_chart(History(series={})))
     points = [
         HistoryPoint(at=T + n * SECOND, low_watermark=T + n * SECOND - 90 * SECOND) for n in range(2_000)
     ]
-    svg = lag_chart(History(series={"": points, **{f"o{n}": points for n in range(20)}}))
+    many = History(series={"": points, **{f"o{n}": points for n in range(20)}})
+    svg = drawn("history", chart=lag_chart(many))
     assert svg.count("<polyline") == 8
     assert max(line.count(",") for line in svg.split("<polyline")) <= 400
     assert ">1 min 30 s<" in svg
-    future = [HistoryPoint(at=T + n, low_watermark=T + 10 * SECOND) for n in range(2)]
-    assert "−10.0 s" in lag_chart(History(series={"": future}))  # noqa: RUF001  a minus, as it is meant
+    assert svg.rindex("<polyline") == svg.index('<polyline class="series s0" data-operator=""')
+    future = History(series={"": [HistoryPoint(at=T + n, low_watermark=T + 10 * SECOND) for n in range(2)]})
+    assert "−10.0 s" in drawn("history", chart=lag_chart(future))  # noqa: RUF001  a minus, as it is meant
 
 
 def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
@@ -220,11 +226,14 @@ def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
         }
         return OperatorState.model_validate({**empty, **of})
 
-    svg = topology([operator("b", "a" * 40, "elsewhere"), operator("a" * 40)], [])
+    app: dict[str, list[str]] = {"held_by": []}
+    svg = drawn(
+        "topology", app=app, drawing=topology([operator("b", "a" * 40, "elsewhere"), operator("a" * 40)])
+    )
     assert "a" * 25 + "…" in svg
     assert svg.count("<path") == 1
     assert svg.index("translate(297") < svg.index("translate(1 ")
-    assert "<svg" in topology([], [])
+    assert "<svg" in drawn("topology", app=app, drawing=topology([]))
 
 
 @pytest.mark.parametrize(
@@ -262,4 +271,4 @@ def test_times_are_shown_in_utc() -> None:
     ],
 )
 def test_completeness_is_shown_as_it_was_said(completeness: str, text: str) -> None:
-    assert _percent(completeness) == text
+    assert percent(completeness) == text

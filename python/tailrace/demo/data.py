@@ -27,14 +27,6 @@ CLOSING_GAP_US = 6 * 3_600_000_000
 MATCHED_SHARE = 0.3
 MEAN_LABEL_DELAY_US = 360_000_000
 
-IMPRESSIONS_SCHEMA = (
-    "impression_id long, user_id long, item_id long, served_at timestamp, position int, price double, "
-    "model string"
-)
-ENGAGEMENTS_SCHEMA = (
-    "engagement_id long, user_id long, item_id long, engaged_at timestamp, action string, dwell_ms int"
-)
-
 
 @dataclass(frozen=True)
 class Side:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 import tailrace
-from tailrace.demo.data import ENGAGEMENTS_SCHEMA, IMPRESSIONS_SCHEMA
 from tailrace.demo.progress import Batch, read_batch
-from tailrace.errors import from_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tailrace.demo.data import Workload
+
+IMPRESSIONS_SCHEMA = (
+    "impression_id long, user_id long, item_id long, served_at timestamp, position int, price double, "
+    "model string"
+)
+ENGAGEMENTS_SCHEMA = (
+    "engagement_id long, user_id long, item_id long, engaged_at timestamp, action string, dwell_ms int"
+)
 
 WATERMARK_DELAY = "2 minutes"
 AFTER = "30 minutes"
@@ -94,7 +100,7 @@ def run(spark: SparkSession, workload: Workload, examples_dir: Path, checkpoint_
         query.stop()
     failure = query.exception()
     if failure is not None:
-        raise from_spark(failure) or failure
+        raise failure
 
 
 def _stream(spark: SparkSession, directory: Path, schema: str, time_column: str) -> DataFrame:

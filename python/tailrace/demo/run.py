@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tailrace.demo import chart, data, oracle, page, progress, query
+from tailrace.demo import chart, data, oracle, progress, query
 from tailrace.demo.summary import Summary
 
 
@@ -47,7 +47,7 @@ def run_demo(rows: int, slices: int, out: Path, driver_memory: str = "2g") -> bo
     print(f"\n{summary.text()}\n")
     png = chart.draw(batches)
     out.mkdir(parents=True, exist_ok=True)
-    for name, content in (("demo.png", png), ("demo.html", page.render(summary, png).encode())):
+    for name, content in (("demo.png", png), ("demo.html", summary.page(png).encode())):
         (out / name).write_bytes(content)
         print((out / name).resolve())
     return verdict.equal

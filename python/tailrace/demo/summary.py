@@ -1,15 +1,28 @@
-"""The demo's result in numbers, as the terminal and the page show it."""
+"""The demo's result: numbers for the terminal, and one HTML page that needs no other file."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from tailrace._version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.demo.oracle import Verdict
     from tailrace.demo.progress import Batch
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("tailrace.demo"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,15 @@ class Summary:
         rows = self.rows()
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def page(self, chart: bytes) -> str:
+        """The numbers, the chart and the micro-batches as HTML.
+
+        Args:
+            chart: a PNG; it is embedded.
+        """
+        embedded = base64.b64encode(chart).decode("ascii")
+        return _TEMPLATES.get_template("demo.html").render(summary=self, chart=embedded, version=__version__)
 
 
 def _state(batch: Batch) -> str:

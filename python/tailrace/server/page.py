@@ -1,136 +1,155 @@
-"""The page at `/`: rendered here, and kept live by a small script that asks for newer parts as JSON."""
+"""The pages for people: `/`, which a small script keeps live with `/page.json`, and the API at `/docs`."""
 
 from __future__ import annotations
 
-from html import escape
+from decimal import Decimal
 from pathlib import Path
-from string import Template
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
+from markupsafe import Markup
 from starlette.staticfiles import StaticFiles
 
 from tailrace._version import __version__
 from tailrace.server import views
 from tailrace.server.api import known_app, reader_of
-from tailrace.server.chart import MAX_SERIES
+from tailrace.server.charts import MAX_SERIES, lag_chart, topology
 from tailrace.server.ledger import HISTORY_KEPT, Ledger
 from tailrace.server.protocol import Name
 from tailrace.server.reading import Reader
-from tailrace.server.sections import Standing, sections
+from tailrace.server.wording import shown_lag, shown_some, shown_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.server.answers import AppState
 
 _HOSTS = 15
 _WINDOWS = 12
 _OVERRIDES = 10
 _TABS = 100
+_MISSING = 3
+_WARNINGS = 20
 
-_router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 AppName = Annotated[Name | None, Query()]
 
-_PAGE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<link rel="icon" href="/static/icon.svg">
-<link rel="stylesheet" href="/static/page.css">
-<script src="/static/page.js" defer></script>
-<script src="/static/override.js" defer></script>
-</head>
-<body data-app="$app">
-<header><h1>Watermarks</h1><nav>$tabs</nav><p id="live" role="status"></p></header>
-<main>$main</main>
-<footer>tailrace $version · all times are UTC · <a href="/docs">API</a> ·
-<a href="/metrics">metrics</a></footer>
-</body>
-</html>
-""")
 
-_MAIN = Template("""<section id="summary">$summary</section>
-<section><h2>Topology</h2><div id="topology" class="wide">$topology</div></section>
-<section><h2>Operators</h2><div id="operators" class="wide">$operators</div></section>
-<section><h2>Lag over time</h2><div id="history">$history</div></section>
-<section><h2>Slowest hosts</h2><div id="hosts" class="wide">$hosts</div></section>
-<section><h2>Latest windows</h2><div id="windows" class="wide">$windows</div></section>
-<section><h2>Overrides</h2><div id="overrides" class="wide">$overrides</div>
-<form id="override">
-<label>action <select name="action"><option value="exclude">exclude host</option>
-<option value="include">include host</option><option value="advance">advance to</option>
-<option value="undo">undo advance</option><option value="remove">remove operator</option>
-<option value="purge">purge operator</option></select></label>
-<label>operator <input name="operator" list="names" maxlength="200" required></label>
-<label data-for="remove">of one query alone <input name="client" maxlength="200"></label>
-<datalist id="names">$names</datalist>
-<label data-for="exclude include">host <input name="host" maxlength="200" required></label>
-<label data-for="advance">to, UTC <input name="to" type="datetime-local" step="0.001" required></label>
-<label>your name <input name="name" maxlength="200" autocomplete="name" required></label>
-<label>reason <input name="reason" maxlength="2000" required></label>
-<button>Override</button><output></output>
-</form></section>
-""")
+def percent(share: str) -> str:
+    """A decimal share, for instance "0.999", in percent: exactly, whatever a double makes of it."""
+    return f"{(Decimal(share) * 100).normalize():f} %"
 
-_EMPTY = """<section id="empty"><h2>No application has reported yet</h2>
-<p>A query reports here when it is given this server, for instance
-<code>tailrace.accurate_watermark(logs, "event_time", host="hostname", server="http://127.0.0.1:7171",
-app="clicks", operator="source")</code>. This page follows by itself.</p></section>"""
+
+TEMPLATES = Environment(
+    loader=PackageLoader("tailrace.server"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters |= {
+    "time": shown_time,
+    "lag": shown_lag,
+    "percent": percent,
+    "number": "{:,}".format,
+    "some": lambda names: shown_some(names, _MISSING, quoted=False),
+    "urlquoted": lambda name: quote(name, safe=""),
+}
+# OpenAPI leaves out what a route or a type doesn't have.
+_DOCS = TEMPLATES.overlay(undefined=Undefined)
+_LIMITS = {
+    "minimum": "from",
+    "maximum": "to",
+    "maxLength": "of at most",
+    "maxItems": "at most",
+    "maxProperties": "at most",
+}
 
 
 def mount_page(api: FastAPI) -> None:
-    """Adds the page and its files."""
-    api.include_router(_router)
+    """Adds the pages and their files."""
+    api.include_router(router)
     api.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
 
 
-@_router.get("/")
+@router.get("/")
 async def page(request: Request, app: AppName = None) -> HTMLResponse:
     """The page of an application, or of the first one."""
     reader = reader_of(request)
     names = await reader.share("names", lambda ledger: ledger.names())
     chosen = app or next(iter(names), "")
-    current = {chosen: " aria-current=page"}
-    tabs = "".join(
-        f'<a href="/?app={quote(name, safe="")}"{current.get(name, "")}>{escape(name)}</a>'
-        for name in dict.fromkeys([*names[:_TABS], *([chosen] if chosen in names else [])])
-    )
-    main = _EMPTY
-    if chosen:
-        main = _MAIN.substitute(await _parts(reader, chosen))
-    title = escape(f"{chosen} – watermarks" if chosen else "Watermarks")  # noqa: RUF001  a dash, as it is meant
-    html = _PAGE.substitute(
-        title=title, app=escape(chosen), tabs=tabs, main=main, version=escape(__version__)
+    html = TEMPLATES.get_template("page.html").render(
+        app=chosen,
+        tabs=dict.fromkeys([*names[:_TABS], *([chosen] if chosen in names else [])]),
+        sections=await _sections(reader, chosen) if chosen else None,
+        version=__version__,
     )
     return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
 
-@_router.get("/page.json")
-async def parts(request: Request, app: AppName = None) -> Response:
-    """The parts of the page as they are now; without an application, none as long as there is none."""
+@router.get("/page.json")
+async def sections(request: Request, app: AppName = None) -> Response:
+    """The sections of the page as they are now; without an application, the names of all."""
     reader = reader_of(request)
     if app is None:
         names = await reader.share("names", lambda ledger: ledger.names())
         return JSONResponse({"apps": dict.fromkeys(names, "")})
-    return JSONResponse({"sections": await _parts(reader, app)})
+    return JSONResponse({"sections": await _sections(reader, app)})
 
 
-async def _parts(reader: Reader, name: str) -> dict[str, str]:
-    # All who have the page open ask every other second: it is worked out once for them.
-    return await reader.share(("page", name), lambda ledger: sections(_standing(ledger, name)))
+@router.get("/docs")
+async def docs(request: Request) -> HTMLResponse:
+    """The routes and the types of the API."""
+    return HTMLResponse(_DOCS.get_template("docs.html").render(request.app.openapi(), limits=_LIMITS.items()))
 
 
-def _standing(ledger: Ledger, name: str) -> Standing:
+async def _sections(reader: Reader, name: str) -> dict[str, Markup]:
+    # Each open page asks every two seconds; they share one answer.
+    return await reader.share(("page", name), lambda ledger: rendered(shown(ledger, name)))
+
+
+def rendered(shown: dict[str, Any]) -> dict[str, Markup]:
+    """The HTML of each section, by the id of its element."""
+    template = TEMPLATES.get_template("sections.html")
+    context = template.new_context(shown)
+    return {name: Markup("".join(block(context))) for name, block in template.blocks.items()}  # noqa: S704  escaped by Jinja
+
+
+def shown(ledger: Ledger, name: str) -> dict[str, Any]:
+    """What the sections show of an application.
+
+    Raises:
+        UnknownAppError: there is none of this name.
+    """
     app = known_app(ledger, name)
     now = ledger.clock()
     state = views.app_state(app, ledger.now(), ledger.limits)
-    # The chart shows the slowest, and theirs alone is read.
+    # Only the history of the operators that the chart shows is read: the slowest.
     slowest = sorted(state.topology, key=lambda o: (o.output_low_watermark or 0, o.operator))
     charted = ["", *(o.operator for o in slowest[:MAX_SERIES])]
-    return Standing(
-        app=state,
-        hosts=views.host_page(app, None, _HOSTS, 0, now),
-        windows=views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
-        history=views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted)),
-        overrides=views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),
-    )
+    hosts = views.host_page(app, None, _HOSTS, 0, now)
+    return {
+        "app": state,
+        "drawing": topology(state.topology),
+        "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
+        "hosts": hosts,
+        "waits": [h.host for h in hosts.hosts if h.state == "holds" and h.operator in state.held_by],
+        "warnings": [*_warnings(state)][:_WARNINGS],
+        "windows": views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
+        "overrides": views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),
+    }
+
+
+def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
+    """Operators whose queries are gone, or were told that something wasn't taken."""
+    for operator in state.topology:
+        for reporter in operator.reporters:
+            if not reporter.live:
+                gone = "has ended" if reporter.leaving else "isn't heard of"
+                ago = shown_lag(state.at - reporter.heard_at)
+                yield operator.operator, f"{reporter.client} {gone} ({ago} ago), and its data still counts"
+            for text in reporter.warnings:
+                yield operator.operator, text

@@ -146,7 +146,6 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
         import uvicorn  # noqa: F401, PLC0415  of the same extra
 
         from tailrace.server.api import build_api  # noqa: PLC0415
-        from tailrace.server.api_page import router as api_page  # noqa: PLC0415
         from tailrace.server.database import DatabaseError  # noqa: PLC0415
         from tailrace.server.ledger import Ledger  # noqa: PLC0415
         from tailrace.server.metrics import router as metrics  # noqa: PLC0415
@@ -175,7 +174,6 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
     api = build_api(Worker(ledger), Reader(Ledger(reading, Store(reading), limits=limits)))
     mount_page(api)
     api.include_router(metrics)
-    api.include_router(api_page)
     api.add_middleware(Guard, tokens=Tokens.one(tokens) if isinstance(tokens, str) else tokens)
     return api
 

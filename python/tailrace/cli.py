@@ -225,8 +225,8 @@ def _inspect(parsed: argparse.Namespace) -> int:
 
 
 def _watermark_server(parsed: argparse.Namespace) -> int:
+    from tailrace.server.opening import read_store
     from tailrace.server.run import Options, serve
-    from tailrace.server.store_url import read_store
     from tailrace.server.tokens import read_tokens
 
     options = Options(

@@ -17,7 +17,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tailrace.cli import main
-from tailrace.server import connections, guard, handshake, intake
+from tailrace.server import connections, guard, intake
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
 from tailrace.server.protocol import OverrideRequest, Report
@@ -84,7 +84,7 @@ def served(
 
     protocol = connections.protocol_of(crowd)
     if context is not None:
-        protocol = handshake.secured_protocol_of(protocol, crowd, context)
+        protocol = connections.secured_protocol_of(protocol, crowd, context)
     config = uvicorn.Config(build(store, tokens), port=0, http=protocol, ws="none", log_level="error")
     found = uvicorn.Server(config)
     thread = threading.Thread(target=found.run)

@@ -14,9 +14,9 @@ import pytest
 
 from tailrace.cli import main
 from tailrace.errors import TailraceServerError
+from tailrace.server.opening import STORE_VARIABLE
 from tailrace.server.run import Options, parse_address, serve
 from tailrace.server.schema import FORMAT
-from tailrace.server.store_url import STORE_VARIABLE
 from tailrace.server.tokens import TOKEN_VARIABLE, read_token
 from watermark_servers import T, report, running, sink, source
 

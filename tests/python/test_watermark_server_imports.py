@@ -14,18 +14,18 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 
 # The order of `tailrace.server`'s docstring. Files of one layer may import each other, in no circle.
 _LAYERS = (
-    ("run", "store_url"),
+    ("run",),
     ("page", "charts", "metrics"),
-    ("api", "parsing", "guard", "tokens", "connections", "handshake"),
+    ("api", "parsing", "guard", "tokens", "connections"),
     ("views",),
     ("worker", "reading"),
     ("ledger", "apart"),
-    ("intake", "newcomers", "identity", "decisions", "answering", "room"),
-    ("store", "loading", "records", "opening", "migration", "sqlite", "postgresql", "schema", "database"),
+    ("intake", "identity", "decisions", "answering", "room"),
+    ("store", "loading", "records", "opening", "sqlite", "postgresql", "schema", "database"),
     ("journal",),
-    ("state", "reporter", "union", "hosts", "counted"),
+    ("state", "reporter", "hosts", "counted"),
     ("answers", "protocol"),
-    ("topology", "rules", "names", "clock", "wording"),
+    ("topology", "rules", "names", "times"),
 )
 # What `tailrace watermarks` asks with: it must do without the server's packages.
 _ASKER = ("overview",)
@@ -38,7 +38,7 @@ _OUTSIDE = {
     "uvicorn": {"run", "connections"},
     "h11": {"connections"},
     "pydantic": {"protocol", "answers", "api", "parsing"},
-    "numpy": {"hosts", "counted", "union", "rules"},
+    "numpy": {"hosts", "counted", "rules"},
     "sqlite3": {"sqlite"},
     "psycopg": {"postgresql"},
     "pyspark": set[str](),
@@ -82,9 +82,9 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     TopologicalSorter(_OF_OURS).prepare()
 
 
-def test_the_asker_needs_nothing_of_the_server_but_its_wording() -> None:
-    assert _OF_OURS["overview"] == {"wording"}
-    assert not _OF_OURS["wording"]
+def test_the_asker_needs_nothing_of_the_server_but_times() -> None:
+    assert _OF_OURS["overview"] == {"times"}
+    assert not _OF_OURS["times"]
 
 
 @pytest.mark.parametrize("package", _OUTSIDE)

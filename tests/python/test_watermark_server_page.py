@@ -12,7 +12,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from tailrace.server.answers import History, HistoryPoint, OperatorState
 from tailrace.server.charts import lag_chart, topology
 from tailrace.server.page import TEMPLATES, percent
-from tailrace.server.wording import shown_lag, shown_time
+from tailrace.server.times import shown_lag, shown_time
 from watermark_servers import SECOND, ServerProcess, T, missing, report, running, sink, source
 
 if TYPE_CHECKING:

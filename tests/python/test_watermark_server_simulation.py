@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from tailrace.server import answering, decisions, intake, newcomers
-from tailrace.server.clock import SECOND, Moment
+from tailrace.server import answering, decisions, identity, intake
 from tailrace.server.identity import CONFLICT, REPLACED
 from tailrace.server.protocol import OverrideRequest, Report
 from tailrace.server.reporter import LIVE_FOR, RefusedError
 from tailrace.server.state import App, Limits
+from tailrace.server.times import SECOND, Moment
 from tailrace.server.topology import latest, smallest
 from watermark_ledgers import Ledgers
 from watermark_servers import T, sink, source
@@ -96,8 +96,8 @@ class InMemory:
             try:
                 intake.check(self.app, report, moment, LIMITS, self.journal)
             except RefusedError as error:
-                if newcomers.is_turned_away(self.app, report, error, self.journal):
-                    newcomers.turn_away(self.app, report, moment, self.journal)
+                if identity.is_turned_away(self.app, report, error, self.journal):
+                    identity.turn_away(self.app, report, moment, self.journal)
                 found.append(error)
                 continue
             intake.take_in(self.app, report, moment, LIMITS, self.journal)

@@ -6,18 +6,18 @@ import logging
 from typing import TYPE_CHECKING
 
 from tailrace.server.answers import LowWatermark, ReportAnswer
+from tailrace.server.names import shown_some
 from tailrace.server.protocol import MAX_IDLE_NAMED
 from tailrace.server.topology import latest
-from tailrace.server.wording import shown_some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tailrace.server.clock import Moment
     from tailrace.server.journal import Journal
     from tailrace.server.protocol import Report
     from tailrace.server.reporter import Client
     from tailrace.server.state import App, Limits, Operator
+    from tailrace.server.times import Moment
     from tailrace.server.topology import LowWatermarks
 
 _GONE_NAMED = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from tailrace.server.clock import SECOND
 from tailrace.server.database import WAIT_SECONDS, DatabaseError, NotBegunError
+from tailrace.server.times import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,6 +7,7 @@ makes room for the new one, so that who says nothing can't keep out who reports.
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import time
 from contextlib import suppress
@@ -17,7 +18,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
-    import asyncio
+    import ssl
+    from collections.abc import Callable
 
 HEAD_SECONDS = 10
 """How long the head of a request may take, from the connection or from its first byte on."""
@@ -170,6 +172,66 @@ class Connection(H11Protocol):
         self.state, self.since = state, time.monotonic()
 
 
+class Handshake(asyncio.Protocol):
+    """A connection that shakes hands, and gives its place to one that speaks HTTP then.
+
+    Args:
+        crowd: that it belongs to.
+        context: of the certificate.
+        make: makes the connection that comes after it.
+
+    Attributes:
+        state: it has said nothing yet.
+        is_refused: never.
+        since: when it has come.
+        transport: the TCP connection.
+    """
+
+    state = State.HEAD
+    is_refused = False
+
+    def __init__(self, crowd: Crowd, context: ssl.SSLContext, make: Callable[[], Connection]) -> None:
+        self.since = time.monotonic()
+        self.transport: asyncio.Transport
+        self._crowd = crowd
+        self._context = context
+        self._make = make
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._early: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio."""
+        self.transport = transport
+        self._crowd.enter(self, self._loop)
+        if not transport.is_closing():
+            self._task = self._loop.create_task(self._shake_hands(transport))
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio: the request may come together with the end of the handshake."""
+        self._early.append(data)
+
+    async def _shake_hands(self, transport: asyncio.Transport) -> None:
+        try:
+            # One that is too slow is cut off by the crowd; this is for one that it doesn't know any more.
+            secured = await self._loop.start_tls(
+                transport, self, self._context, server_side=True, ssl_handshake_timeout=2 * HEAD_SECONDS
+            )
+        except OSError:
+            secured = None  # it speaks no TLS, has another version of it, or went away: no line for each
+        finally:
+            self._crowd.leave(self)
+        # None, too, where the crowd has cut it off.
+        if secured is None or secured.is_closing():
+            transport.abort()
+            return
+        connection = self._make()
+        secured.set_protocol(connection)
+        connection.connection_made(secured)
+        if self._early:
+            connection.data_received(b"".join(self._early))
+
+
 def protocol_of(crowd: Crowd) -> type[Any]:
     """The protocol for uvicorn's Config of a server with some crowd."""
     return type("Connection", (Connection,), {"crowd": crowd})
@@ -185,3 +247,19 @@ def most_connections() -> int:
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     room = MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - _OTHER_FILES
     return max(16, min(MOST_CONNECTIONS, room))
+
+
+def secured_protocol_of(plain: Callable[..., Any], crowd: Crowd, context: ssl.SSLContext) -> type[Any]:
+    """The protocol for uvicorn's Config of a server with some crowd, over TLS.
+
+    Args:
+        plain: from `protocol_of`.
+        crowd: the same.
+        context: of the certificate.
+    """
+
+    class Secured(Handshake):
+        def __init__(self, **given: Any) -> None:  # noqa: ANN401  uvicorn's
+            super().__init__(crowd, context, lambda: plain(**given))
+
+    return Secured

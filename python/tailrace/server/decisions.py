@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.server.reporter import RefusedError
+from tailrace.server.times import shown_lag, shown_time
 from tailrace.server.topology import below, latest
-from tailrace.server.wording import shown_lag, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.server.clock import Moment
     from tailrace.server.journal import Journal
     from tailrace.server.protocol import OverrideRequest
     from tailrace.server.state import App, Limits, Operator
+    from tailrace.server.times import Moment
 
 
 def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, journal: Journal) -> None:

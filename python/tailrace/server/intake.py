@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tailrace.server import identity, newcomers
+from tailrace.server import identity
 from tailrace.server.hosts import HostTable
+from tailrace.server.names import shown_some
 from tailrace.server.reporter import RefusedError, Reporter, RosterState, Settings
 from tailrace.server.room import check_room
 from tailrace.server.state import Operator
 from tailrace.server.topology import find_cycle, latest
-from tailrace.server.wording import shown_some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace.server.clock import Moment
     from tailrace.server.journal import Journal
     from tailrace.server.protocol import OperatorReport, Report
     from tailrace.server.reporter import Client
     from tailrace.server.state import App, Limits
+    from tailrace.server.times import Moment
 
 _HOUR = 3_600_000_000
 
@@ -34,7 +34,7 @@ def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Jou
             unknown.
     """
     identity.check_run(app, report, journal)
-    newcomers.check(app, report)
+    identity.check_sources_first(app, report)
     if report.client not in app.clients and len(app.clients) >= limits.clients:
         raise RefusedError(
             f"an application has at most {limits.clients:,} clients: remove those of {app.name!r} that are "

@@ -11,13 +11,13 @@ import gc
 import logging
 from typing import TYPE_CHECKING
 
-from tailrace.server import answering, decisions, intake, newcomers
+from tailrace.server import answering, decisions, identity, intake
 from tailrace.server.apart import one_by_one
-from tailrace.server.clock import SECOND, Moment, ticks, wall_clock
 from tailrace.server.database import DatabaseError, NotBegunError
 from tailrace.server.records import Records
 from tailrace.server.reporter import RefusedError
 from tailrace.server.state import App, Limits
+from tailrace.server.times import SECOND, Moment, ticks, wall_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -173,10 +173,10 @@ class Ledger:
                 self._take_in(app, report, moment)
             except RefusedError as error:
                 found[i] = error
-                if newcomers.is_turned_away(app, report, error, self.store):
+                if identity.is_turned_away(app, report, error, self.store):
                     found.update(answering.answer_all(app, taken, moment, self.limits, self.store))
                     taken.clear()
-                    newcomers.turn_away(app, report, moment, self.store)
+                    identity.turn_away(app, report, moment, self.store)
                 continue
             taken[i] = report
             if report.leaving:

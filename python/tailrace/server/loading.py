@@ -10,8 +10,8 @@ from tailrace.server.reporter import Client, Reporter, RosterState, Settings
 from tailrace.server.state import App, Operator
 
 if TYPE_CHECKING:
-    from tailrace.server.clock import Moment
     from tailrace.server.database import Database, Row
+    from tailrace.server.times import Moment
 
 _HEAD = "SELECT id, version, told, reported_at, cleared FROM app WHERE name = ?"
 _CLIENT = """SELECT id, name, run, heard_at, leaving, told, took FROM client

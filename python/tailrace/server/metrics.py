@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from tailrace.server import views
 from tailrace.server.api import reader_of, worker_of
-from tailrace.server.clock import SECOND
+from tailrace.server.times import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 MAX_NAME = 200
 
@@ -57,6 +57,18 @@ def all_fit(names: Iterable[str]) -> bool:
     given = list(names)
     longest = max(map(len, given), default=0)
     return all(given) and longest <= MAX_NAME and not _CONTROL.search("".join(given))
+
+
+def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True) -> str:
+    """The first of some names, and how many more there are.
+
+    Args:
+        names: for instance of hosts.
+        most: how many are named.
+        quoted: each as Python writes it, so that no name is taken for the text around it.
+    """
+    shown = ", ".join(repr(name) if quoted else name for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} others"
 
 
 class Inputs:

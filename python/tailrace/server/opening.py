@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from tailrace.errors import TailraceServerError
 from tailrace.server.database import DatabaseError
-from tailrace.server.migration import OLDEST, migrate
-from tailrace.server.schema import FORMAT, TABLES
+from tailrace.server.schema import FORMAT, OLDEST, TABLES, migrate
 from tailrace.server.sqlite import SQLiteDatabase
-from tailrace.server.wording import shown_url, without_secrets
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tailrace.server.database import Database
+
+STORE_VARIABLE = "TAILRACE_WATERMARK_STORE"
+_DEFAULT = "sqlite:///watermarks.db"
+_SHOWN = 10
 
 
 def open_database(url: str) -> Database:
@@ -76,3 +82,63 @@ def _of_url(url: str) -> Database:
         condition="TAILRACE_SERVER_STORE_INVALID",
         parameters={"store": shown_url(url)},
     )
+
+
+def read_store(given: str | None, file: Path | None) -> str:
+    """The URL from the command line, a file, the environment, or the default one.
+
+    Raises:
+        TailraceServerError: it has a password and stands on the command line, or the file can't be read.
+    """
+    if given is not None:
+        if secrets_of(given):
+            raise TailraceServerError(
+                f"--store {shown_url(given)} has its password on the command line, where all users of the "
+                f"machine see it. Put the URL into a file for --store-file, or into {STORE_VARIABLE}, or the "
+                "password into PGPASSWORD or ~/.pgpass.",
+                condition="TAILRACE_SERVER_STORE_PASSWORD",
+                parameters={"store": shown_url(given)},
+            )
+        return given
+    if file is None:
+        return os.environ.get(STORE_VARIABLE, _DEFAULT)
+    try:
+        lines = file.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TailraceServerError(
+            f"The store's URL can't be read from {file}: {error}.",
+            condition="TAILRACE_SERVER_STORE_INVALID",
+            parameters={"store": str(file)},
+        ) from error
+    return lines[0].strip()
+
+
+def shown_url(url: str) -> str:
+    """A URL without its secrets: the password, wherever it stands."""
+    try:
+        parts = urlsplit(url)
+        hidden = without_secrets(url, url)
+    except ValueError:
+        return url.partition("://")[0] + "://..."
+    # Whatever the rest of a broken URL is.
+    return hidden if parts.scheme else f"{hidden.partition('@')[0][:_SHOWN]}..."
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A text, for instance a driver's error, without the secrets of a URL."""
+    for secret in sorted(secrets_of(url), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def secrets_of(url: str) -> set[str]:
+    """The passwords in a database's URL, as they stand there and as they are meant."""
+    found: set[str] = set()
+    authority = (url.partition("://")[2] or url).partition("/")[0]
+    if "@" in authority:
+        found.add(authority.rpartition("@")[0].partition(":")[2])
+    for field in re.split(r"[?&]", url)[1:]:
+        name, _, value = field.partition("=")
+        if "password" in name.lower():
+            found.add(value)
+    return {text for raw in found for text in (raw, unquote(raw), unquote_plus(raw)) if text}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from tailrace.errors import TailraceServerError
-from tailrace.server.wording import shown_lag, shown_time
+from tailrace.server.times import shown_lag, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,9 +18,10 @@ from tailrace.server import views
 from tailrace.server.api import known_app, reader_of
 from tailrace.server.charts import MAX_SERIES, lag_chart, topology
 from tailrace.server.ledger import HISTORY_KEPT, Ledger
+from tailrace.server.names import shown_some
 from tailrace.server.protocol import Name
 from tailrace.server.reading import Reader
-from tailrace.server.wording import shown_lag, shown_some, shown_time
+from tailrace.server.times import shown_lag, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

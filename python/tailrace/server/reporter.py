@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tailrace.server.clock import SECOND
 from tailrace.server.hosts import HostTable
 from tailrace.server.rules import NEVER, parse_completeness
+from tailrace.server.times import SECOND
 from tailrace.server.topology import latest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tailrace.server.clock import Moment
+    from tailrace.server.times import Moment
 
 LIVE_FOR = 60 * SECOND
 """How long after it was heard of a query is taken to live; queries say each 10 s that they do."""

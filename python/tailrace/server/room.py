@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.server.names import shown_some
 from tailrace.server.reporter import RefusedError
-from tailrace.server.wording import shown_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

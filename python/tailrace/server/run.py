@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import TailraceServerError
 from tailrace.server.guard import Guard, is_loopback
+from tailrace.server.opening import shown_url, without_secrets
 from tailrace.server.tokens import TOKEN_VARIABLE, Tokens
-from tailrace.server.wording import shown_url, without_secrets
 
 if TYPE_CHECKING:
     import ssl
@@ -97,8 +97,12 @@ def _run(
     """Serves until a signal."""
     import uvicorn  # noqa: PLC0415  an extra of its own; `build` has said what to install
 
-    from tailrace.server.connections import Crowd, most_connections, protocol_of  # noqa: PLC0415
-    from tailrace.server.handshake import secured_protocol_of  # noqa: PLC0415
+    from tailrace.server.connections import (  # noqa: PLC0415
+        Crowd,
+        most_connections,
+        protocol_of,
+        secured_protocol_of,
+    )
 
     class Announced(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:

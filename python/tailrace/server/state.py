@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from tailrace.server.hosts import HostUnion
 from tailrace.server.names import InputIndex
 from tailrace.server.reporter import Client, RefusedError, Reporter, strictest
 from tailrace.server.rules import parse_completeness
 from tailrace.server.topology import LowWatermarks, Node, latest, low_watermarks, read_through, sort
-from tailrace.server.union import HostUnion
 
 if TYPE_CHECKING:
     from collections.abc import Collection

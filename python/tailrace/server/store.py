@@ -16,12 +16,12 @@ from tailrace.server.loading import refresh
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from tailrace.server.clock import Moment
     from tailrace.server.database import Database
     from tailrace.server.journal import AuditLine
     from tailrace.server.protocol import WindowReport
     from tailrace.server.reporter import Client, Reporter
     from tailrace.server.state import App, Operator
+    from tailrace.server.times import Moment
 
 # More former starts of one query than any zombie has outlived.
 _RUNS_KEPT = 1_000

@@ -19,11 +19,11 @@ MAX_POINTS = 400
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.server.clock import Moment
     from tailrace.server.counted import Host
     from tailrace.server.database import Row
     from tailrace.server.reporter import Reporter
     from tailrace.server.state import App, Limits, Operator
+    from tailrace.server.times import Moment
     from tailrace.server.topology import LowWatermarks
 
 

@@ -1,4 +1,7 @@
-"""Python arguments as the JVM takes them: types are checked here, values over there, for both languages."""
+"""Python arguments as the JVM takes them. Types are checked here, values in the JVM."""
+
+# Callers without a type checker pass values of other types: they are checked all the same.
+# pyright: reportUnnecessaryIsInstance=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -119,7 +122,7 @@ def names(values: str | Sequence[str] | None, argument: str) -> list[str]:
     for name in found:
         if not isinstance(name, str):
             raise TypeError(f"`{argument}` has a {type(name).__name__} among its names, which are strings.")
-    return [str(name) for name in found]
+    return found
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,7 @@ class Columns:
 
     def names(self, values: ColumnOrName | Sequence[ColumnOrName] | None, argument: str) -> list[str]:
         """The names of several columns, or of one alone without its list; None is none."""
-        found: list[Any] = _several(values, argument)
-        return [self.name(value, argument) for value in found]
+        return [self.name(value, argument) for value in _several(values, argument)]
 
     def given(self, **values: ColumnOrName | None) -> dict[str, str]:
         """The names of those columns that are given, each under the name of its argument."""
@@ -196,7 +198,7 @@ def frame(value: object, argument: str) -> None:
     raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {type(value).__name__}.")
 
 
-def _several(values: object, argument: str) -> list[object]:
+def _several(values: object, argument: str) -> list[Any]:
     if values is None:
         return []
     if isinstance(values, str | Column):
@@ -212,4 +214,5 @@ def _pair(key: object) -> tuple[ColumnOrName, ColumnOrName]:
             return key, key
         case (str() | Column() as left, str() | Column() as right):
             return left, right
-    raise TypeError(f"A key in `on` is a column or a (left, right) pair of columns, not {key!r}.")
+        case _:
+            raise TypeError(f"A key in `on` is a column or a (left, right) pair of columns, not {key!r}.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from pyspark.find_spark_home import _find_spark_home
+from pyspark.find_spark_home import _find_spark_home  # pyright: ignore[reportPrivateUsage]
 
 from tailrace._jar import jar_path
 from tailrace._java import JavaUnusableError, find_java

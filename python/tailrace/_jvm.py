@@ -1,5 +1,9 @@
 """Calls into the JVM by py4j, and pyspark's private fields that lead there."""
 
+# py4j has no types, and only private fields of pyspark lead to it.
+# pyright: reportPrivateUsage=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import os
@@ -200,7 +204,8 @@ def _java(value: object) -> Any:
             return value
         case Sequence():
             return ListConverter().convert(list(value), gateway._gateway_client)
-    raise TypeError(f"no argument of the JVM: {type(value).__name__}")
+        case _:
+            raise TypeError(f"no argument of the JVM: {type(value).__name__}")
 
 
 def _call(method: Callable[..., Any], *arguments: Any) -> Any:

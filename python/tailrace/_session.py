@@ -55,10 +55,11 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         TypeError: `builder` isn't a session builder.
     """
     _refuse_connect(builder)
-    if not isinstance(builder, SparkSession.Builder):
+    if not isinstance(builder, SparkSession.Builder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"`builder` is SparkSession.builder, not {type(builder).__name__}.")
     jar = str(jar_path())
-    known = {**_settings_outside(jar), **{name: str(value) for name, value in builder._options.items()}}
+    given = builder._options  # pyright: ignore[reportPrivateUsage]
+    known = {**_settings_outside(jar), **{name: str(value) for name, value in given.items()}}
     _refuse_provider(known)
     builder.config(_JARS, _with_jar(known.get(_JARS, ""), jar))
     builder.config(_EXTENSIONS, _appended(known.get(_EXTENSIONS, ""), EXTENSION))

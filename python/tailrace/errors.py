@@ -47,7 +47,7 @@ class TailraceError(Exception):
     ) -> None:
         super().__init__(message)
         self.condition = condition
-        self.parameters = dict(parameters or {})
+        self.parameters: dict[str, str] = dict(parameters or {})
 
     def __str__(self) -> str:
         """The text behind its condition, which is what one searches for."""

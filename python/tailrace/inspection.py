@@ -73,7 +73,7 @@ _FILE_HEADER = ("partition", "files", "bytes", "results out through")
 
 
 def _store_rows(operator: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    everything = {"partition": "all", "stores": operator["stores"]}
+    everything: Mapping[str, Any] = {"partition": "all", "stores": operator["stores"]}
     for partition in (everything, *operator["partitions"]):
         for store in partition["stores"]:
             # Rows up to there have expired; which row is the oldest now only the run itself would tell.

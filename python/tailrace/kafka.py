@@ -19,14 +19,14 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tailrace._ivy import resolve
 from tailrace._kafka_process import KafkaProcess, Record
 from tailrace._versions import SCALA_SERIES, SPARK_SERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
 __all__ = ["KAFKA_VERSION", "KafkaBroker", "connector_jars", "resolve", "run_kafka"]
 
@@ -181,10 +181,11 @@ def _headers(given: object) -> tuple[tuple[str, bytes | None], ...]:
             f"The headers of a value are a mapping of names and values, not {type(given).__name__}: "
             f"{_shown(given)}."
         )
-    for name in given:
+    headers = cast("Mapping[Any, object]", given)
+    for name in headers:
         if not isinstance(name, str):
             raise TypeError(f"A header's name is a str, not {type(name).__name__}: {_shown(name)}.")
-    return tuple((name, _bytes(value, f"The header {name!r}")) for name, value in given.items())
+    return tuple((name, _bytes(value, f"The header {name!r}")) for name, value in headers.items())
 
 
 def _bytes(value: object, what: str) -> bytes | None:
@@ -200,7 +201,7 @@ def _shown(value: object) -> str:
 
 
 @contextmanager
-def run_kafka() -> Iterator[KafkaBroker]:
+def run_kafka() -> Generator[KafkaBroker]:
     """Runs a broker until the block ends. All of it is in a temporary directory, which is deleted then.
 
     Raises:

@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.Suite
 
 import io.tailrace.common.Policy
-import io.tailrace.join.JoinColumns
+import io.tailrace.join.{JoinColumns, StoredJoinContext}
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 import io.tailrace.testkit.{LocalSpark, StoreFixture, SyncOut, SyncRow}
 
@@ -91,19 +91,8 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
   ): Option[Done] = {
     val manager = TaskMemory.create(memoryBytes)
     val metrics = newMetrics()
-    val task = new SyncJoinTask(
-      SyncTaskContext(
-        columns,
-        settings,
-        store,
-        new RowMemory(manager),
-        times,
-        bufferBytes,
-        metrics,
-        hash = hash,
-        layout = layout
-      )
-    )
+    val context = StoredJoinContext(columns, store, new RowMemory(manager), bufferBytes, metrics)
+    val task = new SyncJoinTask(context, settings, times, hash = hash, layout = layout)
     try {
       val rows = task.output(left.iterator.map(row), right.iterator.map(row)).map(out)
       val taken = rows.take(until).toVector

@@ -94,7 +94,14 @@ final case class StoredJoinContext(
 trait StoredJoinTask extends AutoCloseable {
 
   /** All rows that come out in this micro-batch. Each is valid until the next one. */
-  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow]
+  final def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
+    phases(left, right).iterator.flatMap(phase => phase())
+
+  /** A phase begins when all rows of the one before have been taken. */
+  protected def phases(
+      left: Iterator[InternalRow],
+      right: Iterator[InternalRow]
+  ): Seq[() => Iterator[InternalRow]]
 
   /** How many rows went into the state. */
   def rowsKept: Long

@@ -1,9 +1,9 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows, UnsafeRows}
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{KeyEncoder, RowMemory}
 
@@ -16,7 +16,7 @@ private[label] final class BatchMerge(
     leftRows: Iterator[InternalRow],
     rightRows: Iterator[InternalRow],
     memory: RowMemory
-) extends Iterator[InternalRow]
+) extends StepwiseRows[InternalRow]
     with AutoCloseable {
   private val window = settings.window
   private val candidates = new Candidates(memory)
@@ -37,9 +37,9 @@ private[label] final class BatchMerge(
 
   private var key = new Array[Byte](0)
   private var started = false
-  // Pairs of the current left row are out up to `position`, of the matches up to `end`.
+  // Pairs of the current left row are out up to `position`, of the matches up to `until`.
   private var position = 0
-  private var end = 0
+  private var until = 0
   // The right rows of the key, where a window of them has no room in memory.
   private var onDisk: Option[KeyOnDisk] = None
 
@@ -54,29 +54,26 @@ private[label] final class BatchMerge(
     }
   }
 
-  override def hasNext: Boolean =
-    if (settings.isGrouped) left.hasNext
-    else {
-      while (!hasPair && nextLeft()) {}
-      hasPair
-    }
+  override protected def step(): InternalRow =
+    if (hasPair) nextPair()
+    else if (!nextLeft()) {
+      end()
+      null
+    } else if (settings.isGrouped) group()
+    else null
 
-  private def hasPair: Boolean = position < end || onDisk.exists(_.hasMatch)
+  private def hasPair: Boolean = !settings.isGrouped && (position < until || onDisk.exists(_.hasMatch))
 
-  override def next(): InternalRow =
-    if (settings.isGrouped) {
-      if (!nextLeft()) throw new NoSuchElementException("no more left rows")
-      try groups.write(left.row, left.time, candidates, position, end - position, end - position)
-      catch { case e: RowMemoryExhausted => throw tooLarge(e) }
-    } else {
-      if (!hasNext) throw new NoSuchElementException("no more pairs")
-      onDisk match {
-        case Some(disk) => pairs.write(left.row, disk.next(element))
-        case None =>
-          position += 1
-          pairs.write(left.row, candidates.pointTo(element, position - 1))
-      }
-    }
+  private def nextPair(): InternalRow = onDisk match {
+    case Some(disk) => pairs.write(left.row, disk.next(element))
+    case None =>
+      position += 1
+      pairs.write(left.row, candidates.pointTo(element, position - 1))
+  }
+
+  private def group(): InternalRow =
+    try groups.write(left.row, left.time, candidates, position, until - position, until - position)
+    catch { case e: RowMemoryExhausted => throw tooLarge(e) }
 
   private def tooLarge(e: RowMemoryExhausted): Throwable =
     MemoryErrors.groupTooLarge(candidates.size, candidates.bytes, e)
@@ -87,7 +84,7 @@ private[label] final class BatchMerge(
       left.advance()
       if (left.canMatch) findMatches()
       else {
-        end = position
+        until = position
         onDisk.foreach(_.endMatches())
       }
       true
@@ -110,13 +107,13 @@ private[label] final class BatchMerge(
     try {
       matches.slideTo(left.time, lower, upper)
       position = candidates.first
-      end = position + candidates.count
+      until = position + candidates.count
     } catch {
       case e: RowMemoryExhausted =>
         if (settings.isGrouped) throw tooLarge(e)
         onDisk = Some(KeyOnDisk.of(candidates, rows, memory))
         position = 0
-        end = 0
+        until = 0
     }
 
   private def closeDisk(): Unit = {
@@ -134,19 +131,16 @@ private[label] final class BatchMerge(
 /** One sorted input: its current row, for the left side, or its head, for the right one, with key and time. */
 private final class SortedSide(
     rows: Iterator[InternalRow],
-    attributes: Seq[org.apache.spark.sql.catalyst.expressions.Attribute],
+    attributes: Seq[Attribute],
     keys: KeyEncoder,
     timeOrdinal: Int
 ) {
-  private lazy val toUnsafe = UnsafeProjection.create(attributes, attributes)
+  private val unsafe = new UnsafeRows(attributes)
   private var current: UnsafeRow = _
   private var keyLength = 0
 
   private def take(): Unit = {
-    current = rows.next() match {
-      case row: UnsafeRow => row
-      case row => toUnsafe(row)
-    }
+    current = unsafe(rows.next())
     keyLength = keys.encode(current)
   }
 

@@ -4,7 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
 
@@ -29,7 +29,7 @@ import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, Sorte
   * matching keeps them until 13:05. Left rows up to 12:05 come out, with what was found by then.
   */
 final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
-    extends JoinTask(context, settings, times) {
+    extends LabelJoinTask(context, settings, times) {
   import StoreKind._
   import context._
   import times._
@@ -118,34 +118,34 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     true
   }
 
-  /** Expired left rows with their matches; both come by (left time, left seq). */
-  private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends Iterator[UnsafeRow] {
+  /** The left rows that expire, each with its group: one in each step. Left rows and matches come by (left time, left seq). */
+  private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends StepwiseRows[UnsafeRow] {
     private val leftRow = new UnsafeRow(columns.left.size)
     private val counts = new GroupCounts(metric)
     private val selection = new MatchSelection(settings.bound, group)
     private val matches = new Matches(joins)
 
-    override def hasNext: Boolean = {
-      if (lefts.isEmpty) counts.report()
-      !lefts.isEmpty
-    }
+    override protected def step(): UnsafeRow =
+      if (lefts.isEmpty) {
+        counts.report()
+        end()
+        null
+      } else {
+        current.clear()
+        current.appendRow(lefts.base, lefts.at)
+        lefts.drop()
+        val time = current.time(0)
+        group.clear()
+        matches.of(time, current.seq(0))
+        try write(time)
+        catch { case e: RowMemoryExhausted => throw MemoryErrors.groupTooLarge(group.size, group.bytes, e) }
+      }
 
-    override def next(): UnsafeRow = {
-      if (!hasNext) throw new NoSuchElementException("no more groups")
-      current.clear()
-      current.appendRow(lefts.base, lefts.at)
-      lefts.drop()
-      val time = current.time(0)
-      group.clear()
-      matches.of(time, current.seq(0))
-      val row =
-        try {
-          val matched = selection.take(matches, time, ofOneTime = false)
-          val left = pointTo(leftRow, current, 0)
-          val row = groupWriter.write(left, time, group, 0, group.size, matched)
-          counts.add(matched, groupWriter.lastSize)
-          row
-        } catch { case e: RowMemoryExhausted => throw MemoryErrors.groupTooLarge(group.size, group.bytes, e) }
+    private def write(time: Long): UnsafeRow = {
+      val matched = selection.take(matches, time, ofOneTime = false)
+      val left = pointTo(leftRow, current, 0)
+      val row = groupWriter.write(left, time, group, 0, group.size, matched)
+      counts.add(matched, groupWriter.lastSize)
       row
     }
   }

@@ -1,10 +1,8 @@
 package io.tailrace.label
 
-import scala.annotation.tailrec
-
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
 
@@ -24,7 +22,7 @@ import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKin
   * out; right rows of 12:05 are still needed, for a left row of 12:06.
   */
 final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
-    extends JoinTask(context, settings, times) {
+    extends LabelJoinTask(context, settings, times) {
   import context._
   import times._
 
@@ -43,95 +41,70 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   override protected def write(left: RowBuffer, right: RowBuffer): Unit =
     store.addRun(bucketWidth, leftKind -> left, StoreKind.RightKeySorted -> right)
 
-  override protected def joined: Iterator[UnsafeRow] = new Iterator[UnsafeRow] {
-    private lazy val source = {
-      val rows = new ExpiringRows(store, leftKind, store.expiredThrough, through)
-      expiring = Some(rows)
-      rows
-    }
-    private lazy val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
+  override protected def joined: Iterator[UnsafeRow] = {
+    val expired = new ExpiringRows(store, leftKind, store.expiredThrough, through)
+    expiring = Some(expired)
+    new Groups(expired)
+  }
+
+  /** The left rows that expire, each with its group: one in each step. */
+  private final class Groups(expired: ExpiringRows) extends StepwiseRows[UnsafeRow] {
+    private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
     private val leftRow = new UnsafeRow(columns.left.size)
-    private var hasProbe = false
     private val counts = new GroupCounts(metric)
     private var found = 0L
 
-    override def hasNext: Boolean = hasProbe || {
-      hasProbe = nextProbe() || nextChunk()
-      hasProbe
+    override protected def step(): UnsafeRow = {
+      var hasProbe = true
+      var row: UnsafeRow = null
+      try {
+        hasProbe = merge.next()
+        if (hasProbe) row = write()
+      } catch { case e: RowMemoryExhausted => parkOthers(e) }
+      if (!hasProbe) nextChunk()
+      row
     }
 
-    private def nextProbe(): Boolean =
-      try merge.next()
-      catch {
-        case e: RowMemoryExhausted =>
-          again(e)
-          true
-      }
-
-    /** Left rows that were parked, or those that expire. */
-    private def nextChunk(): Boolean = {
-      val started = System.nanoTime
-      chunk.clear()
-      if (parked.fill(chunk)) merge.start(chunk, Array.range(0, chunk.size), rightSections)
-      else {
-        share.reset()
-        source.fill(chunk, share)
-        merge.start(chunk, RowSort.byKey(chunk), rightSections)
-      }
-      nanos += System.nanoTime - started
-      val more = nextProbe()
-      if (!more) report()
-      more
-    }
-
-    override def next(): UnsafeRow = {
-      if (!hasNext) throw new NoSuchElementException("no more groups")
-      hasProbe = false
-      val row = write()
+    private def write(): UnsafeRow = {
+      val probe = merge.probe
+      val matches = merge.candidates
+      val left = pointTo(leftRow, chunk, probe)
+      val row = writer.write(left, chunk.time(probe), matches, matches.first, matches.count, merge.matched)
       counts.add(merge.matched, writer.lastSize)
       found += merge.matched
       row
     }
 
-    @tailrec private def write(): UnsafeRow = {
-      val row =
-        try {
-          val (probe, matches) = (merge.probe, merge.candidates)
-          val left = pointTo(leftRow, chunk, probe)
-          writer.write(left, chunk.time(probe), matches, matches.first, matches.count, merge.matched)
-        } catch {
-          case e: RowMemoryExhausted =>
-            again(e)
-            null
-        }
-      if (row == null) write() else row
-    }
-
-    /** Comes to the same left row once more, with more memory: those behind it go to disk, until it is the only one. */
-    private def again(first: RowMemoryExhausted): Unit = {
-      var failure = first
-      while (failure != null) {
-        val rest = merge.rest
-        if (rest.length <= 1) {
-          throw MemoryErrors.groupTooLarge(merge.candidates.size, merge.candidates.bytes, failure)
-        }
-        merge.release()
-        writer.close()
-        parked.park(store, chunk, rest)
-        parked.fill(chunk)
-        merge.start(chunk, Array.range(0, chunk.size), rightSections)
-        failure =
-          try {
-            merge.next()
-            null
-          } catch { case e: RowMemoryExhausted => e }
+    /** Left rows that were parked come before those that have yet to be read. */
+    private def nextChunk(): Unit = {
+      val started = System.nanoTime
+      chunk.clear()
+      if (parked.fill(chunk)) startParked()
+      else {
+        share.reset()
+        expired.fill(chunk, share)
+        merge.start(chunk, RowSort.byKey(chunk), rightSections)
+      }
+      nanos += System.nanoTime - started
+      if (chunk.isEmpty) {
+        counts.report()
+        metric(JoinMetrics.MatchedAtExpiry) += found
+        end()
       }
     }
 
-    private def report(): Unit = {
-      counts.report()
-      metric(JoinMetrics.MatchedAtExpiry) += found
-      found = 0
+    private def startParked(): Unit = merge.start(chunk, Array.range(0, chunk.size), rightSections)
+
+    /** Comes to the same left row once more, with more memory: the rows behind it go to disk, until it is the only one. */
+    private def parkOthers(failure: RowMemoryExhausted): Unit = {
+      val rest = merge.rest
+      if (rest.length <= 1)
+        throw MemoryErrors.groupTooLarge(merge.candidates.size, merge.candidates.bytes, failure)
+      merge.release()
+      writer.close()
+      parked.park(store, chunk, rest)
+      parked.fill(chunk)
+      startParked()
     }
   }
 

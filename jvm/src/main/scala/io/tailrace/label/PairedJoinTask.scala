@@ -4,6 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
+import io.tailrace.common.StepwiseRows
 import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
@@ -18,7 +19,7 @@ import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
   * after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00.
   */
 final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
-    extends JoinTask(context, settings, times) {
+    extends LabelJoinTask(context, settings, times) {
   import context._
   import times._
 
@@ -29,6 +30,7 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
   private val newLeft = new ArrayBuffer[LiveSection]
   private val newRight = new ArrayBuffer[LiveSection]
   private var open: Option[ArrivalMatches] = None
+  private lazy val writer = new PairWriter(columns, settings)
 
   override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
     val (lefts, rights) =
@@ -39,30 +41,32 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     newRight ++= rights
   }
 
-  override protected def joined: Iterator[UnsafeRow] = {
-    val left = new UnsafeRow(columns.left.size)
-    val right = new UnsafeRow(columns.payload.size)
-    lazy val writer = new PairWriter(columns, settings)
-    val labelsOut = metric(JoinMetrics.LabelsOut)
-    val onArrival = metric(JoinMetrics.MatchedOnArrival)
+  override protected def joined: Iterator[UnsafeRow] =
+    new Pairs(matchesOf(newLeft, earlierRight, -window.before, window.after), probesAreLeft = true) ++
+      new Pairs(matchesOf(newRight, earlierLeft ++ newLeft, -window.after, window.before), probesAreLeft = false)
 
-    def pairs(matches: => ArrivalMatches, probe: UnsafeRow, candidate: UnsafeRow): Iterator[UnsafeRow] = {
-      lazy val source = {
-        open.foreach(_.close())
-        open = Some(matches)
-        open.get
-      }
-      Iterator.continually(source.next()).takeWhile(identity).map { _ =>
+  /** All pairs of the probing rows with those of the other side. */
+  private final class Pairs(matches: ArrivalMatches, probesAreLeft: Boolean) extends StepwiseRows[UnsafeRow] {
+    open.foreach(_.close())
+    open = Some(matches)
+    private val left = new UnsafeRow(columns.left.size)
+    private val right = new UnsafeRow(columns.payload.size)
+    private val probe = if (probesAreLeft) left else right
+    private val candidate = if (probesAreLeft) right else left
+    private val labelsOut = metric(JoinMetrics.LabelsOut)
+    private val onArrival = metric(JoinMetrics.MatchedOnArrival)
+
+    override protected def step(): UnsafeRow =
+      if (!matches.next()) {
+        end()
+        null
+      } else {
         labelsOut += 1
         onArrival += 1
-        pointTo(probe, source.chunk, source.probe)
-        source.candidates.pointTo(candidate, source.candidate)
+        pointTo(probe, matches.chunk, matches.probe)
+        matches.candidates.pointTo(candidate, matches.candidate)
         writer.write(left, right)
       }
-    }
-
-    pairs(matchesOf(newLeft, earlierRight, -window.before, window.after), left, right) ++
-      pairs(matchesOf(newRight, earlierLeft ++ newLeft, -window.after, window.before), right, left)
   }
 
   private def matchesOf(

@@ -151,12 +151,8 @@ private[sync] final class SyncJoinTasks(
     joinedThrough: Long,
     held: CollectionAccumulator[SyncHeld]
 ) extends StoredJoinTasks {
-  override def task(context: StoredJoinContext): StoredJoinTask = {
-    import context._
-    new SyncJoinTask(
-      SyncTaskContext(columns, settings, store, memory, times, bufferBytes, metric, joinedThrough)
-    )
-  }
+  override def task(context: StoredJoinContext): StoredJoinTask =
+    new SyncJoinTask(context, settings, times, joinedThrough)
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.HeldLeft)
   override def rightKind: StoreKind = StoreKind.HeldRight

@@ -2,29 +2,9 @@ package io.tailrace.sync
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.metric.SQLMetric
 
-import io.tailrace.join.{JoinColumns, StoredJoinTask}
-import io.tailrace.state.{RowBuffer, RowMemory, RunCursor, SortedRows, StoreKind, TailraceStateStore}
-
-/** What a task of a synced join works with in one micro-batch.
-  *
-  * @param times       what the batch is judged by
-  * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
-  * @param joinedThrough rows beyond this time come out as they are read, marked
-  */
-private[sync] final case class SyncTaskContext(
-    columns: JoinColumns,
-    settings: SyncSettings,
-    store: TailraceStateStore,
-    memory: RowMemory,
-    times: SyncTimes,
-    bufferBytes: Long,
-    metric: String => SQLMetric,
-    joinedThrough: Long = Long.MaxValue,
-    hash: KeyHash = KeyHash.XX64,
-    layout: SyncLayout = SyncLayout()
-)
+import io.tailrace.join.{StoredJoinContext, StoredJoinTask}
+import io.tailrace.state.{RowBuffer, RunCursor, SortedRows, StoreKind}
 
 /** How the rows of a partition are laid out in files.
   *
@@ -54,8 +34,18 @@ private[sync] final case class SyncLayout(
   *
   * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows before
   * 12:00:25 are released; each takes its right row with it, whenever that came.
+  *
+  * @param times         what the micro-batch is judged by
+  * @param joinedThrough rows beyond this time come out as they are read, marked
   */
-private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJoinTask {
+private[sync] final class SyncJoinTask(
+    context: StoredJoinContext,
+    settings: SyncSettings,
+    times: SyncTimes,
+    joinedThrough: Long = Long.MaxValue,
+    hash: KeyHash = KeyHash.XX64,
+    layout: SyncLayout = SyncLayout()
+) extends StoredJoinTask {
   import context._
 
   private val through = Math.max(store.expiredThrough, SyncRules.releasedThrough(times))
@@ -64,18 +54,7 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private lazy val writer = new SyncWriter(columns, settings)
   private val released = new ReleasedRows(store, memory, bufferBytes, () => input.makeRoom())
   private val input: SyncInput =
-    new SyncInput(
-      columns,
-      store,
-      memory,
-      through,
-      joinedThrough,
-      released,
-      writer,
-      bufferBytes,
-      metric,
-      () => flush()
-    )
+    new SyncInput(context, through, joinedThrough, released, writer, () => flush())
   private val heldLeft = new HeldLeft(store, through)
   private val heldRight = new HeldRight(store, hash, memory, bufferBytes)
   private val newRight = new NewRight(input.right)
@@ -92,19 +71,18 @@ private[sync] final class SyncJoinTask(context: SyncTaskContext) extends StoredJ
   private var sorting = 0L
   private var writing = 0L
 
-  /** A phase begins when the one before has given all of its rows. */
-  override def output(
+  override protected def phases(
       leftRows: Iterator[InternalRow],
       rightRows: Iterator[InternalRow]
-  ): Iterator[InternalRow] =
-    Iterator[() => Iterator[InternalRow]](
+  ): Seq[() => Iterator[InternalRow]] =
+    Seq(
       () => carryForward(),
       () => input.readLeft(leftRows),
       () => input.readRight(rightRows),
       () => decide(),
       () => unjoinedInMemory(),
       () => unjoinedInState()
-    ).flatMap(phase => phase())
+    )
 
   override def rowsKept: Long = kept
   override def updateNanos: Long = input.readNanos + writing

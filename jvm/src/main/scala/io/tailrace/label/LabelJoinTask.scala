@@ -1,0 +1,201 @@
+package io.tailrace.label
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+
+import io.tailrace.common.Mark
+import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
+import io.tailrace.state.{FlushingRows, RowBuffer}
+
+/** A task of the label join: reads both inputs, writes them into the state, and then gives what the state gives. */
+abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
+    extends StoredJoinTask {
+  private val input = new LabelInput(context, settings, times.lateWatermark, () => flush())
+  protected val window: JoinWindow = settings.window
+  private var flushNanos = 0L
+
+  override protected def phases(
+      left: Iterator[InternalRow],
+      right: Iterator[InternalRow]
+  ): Seq[() => Iterator[InternalRow]] =
+    Seq(() => input.readLeft(left), () => input.readRight(right), () => flushAll(), () => joined)
+
+  override def rowsKept: Long = input.rowsKept
+  override def updateNanos: Long = input.readNanos + flushNanos
+
+  /** Writes out what is left in memory: the next phase needs memory, too. */
+  private def flushAll(): Iterator[InternalRow] = {
+    val started = System.nanoTime
+    flush()
+    input.release()
+    flushNanos = System.nanoTime - started
+    Iterator.empty
+  }
+
+  private def flush(): Unit = {
+    write(input.left, input.right)
+    input.left.clear()
+    input.right.clear()
+  }
+
+  /** Writes rows of the micro-batch into the state. It is called several times if they are many. */
+  protected def write(left: RowBuffer, right: RowBuffer): Unit
+
+  /** The rows that come out when the whole micro-batch is in the state. */
+  protected def joined: Iterator[UnsafeRow]
+
+  override def expiryNanos: Long = 0L
+
+  override def close(): Unit = input.close()
+
+  protected def pointTo(row: UnsafeRow, rows: RowBuffer, i: Int): UnsafeRow = {
+    row.pointTo(rows.base(i), rows.valueOffset(i), rows.valueLength(i))
+    row
+  }
+}
+
+/** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows come out at once if they are to
+  * come out at all, and left rows without a time.
+  */
+private final class LabelInput(
+    context: StoredJoinContext,
+    settings: JoinSettings,
+    lateWatermark: Long,
+    flush: () => Unit
+) extends JoinInput(context, flush) {
+  import context.{columns, metric, store}
+
+  private val alone = new LoneRows(columns, settings)
+  private var kept = 0L
+
+  /** How many rows went into the state. */
+  def rowsKept: Long = kept
+
+  override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
+    private val keys = columns.leftKeyEncoder()
+    private val timeOrdinal = columns.leftTimeOrdinal
+    private lazy val late = alone.left(Literal(Mark.LateLeft.reason))
+    private lazy val timeless = alone.left(Mark.None)
+    private val expired = if (settings.isGrouped) store.expiredThrough else Long.MinValue
+    private var lateRows = 0L
+    private var timelessRows = 0L
+
+    override protected def receive(row: UnsafeRow): UnsafeRow =
+      if (row.isNullAt(timeOrdinal)) {
+        // It has no window, so nothing can match it.
+        timelessRows += 1
+        if (settings.isGrouped) timeless(row) else null
+      } else {
+        val time = row.getLong(timeOrdinal)
+        // A row whose time has expired would wait in the state and never come out.
+        if (JoinWindow.isLate(time, lateWatermark) || JoinWindow.isLate(time, expired)) {
+          lateRows += 1
+          if (settings.marksLate) late(row) else null
+        } else {
+          val keyLength = keys.encode(row)
+          // Each left row has a group, with or without a key. A pair needs two keys.
+          if (keyLength > 0 || settings.isGrouped) keep(lefts, keys.bytes, keyLength, time, row)
+          null
+        }
+      }
+
+    override protected def report(): Unit = {
+      countLate(JoinMetrics.LateLeftRows, lateRows)
+      if (settings.isGrouped) {
+        metric(JoinMetrics.GroupsOut) += timelessRows
+        metric(JoinMetrics.GroupsUnmatched) += timelessRows
+      }
+    }
+  }
+
+  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.right) {
+    private val keys = columns.rightKeyEncoder()
+    private val timeOrdinal = columns.rightTimeOrdinal
+    private val payload = columns.payloadProjection()
+    private lazy val late = alone.right
+    private var lateRows = 0L
+    private var nullRows = 0L
+
+    override protected def receive(row: UnsafeRow): UnsafeRow = {
+      val keyLength = keys.encode(row)
+      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+        nullRows += 1
+        null
+      } else {
+        val time = row.getLong(timeOrdinal)
+        if (JoinWindow.isLate(time, lateWatermark)) {
+          lateRows += 1
+          if (settings.marksLate) late(row) else null
+        } else {
+          keep(rights, keys.bytes, keyLength, time, payload(row))
+          null
+        }
+      }
+    }
+
+    override protected def report(): Unit = {
+      countLate(JoinMetrics.LateRightRows, lateRows)
+      metric(JoinMetrics.NullKeyRightRows) += nullRows
+    }
+  }
+
+  private def keep(
+      rows: FlushingRows,
+      key: Array[Byte],
+      keyLength: Int,
+      time: Long,
+      value: UnsafeRow
+  ): Unit = {
+    rows.append(key, keyLength, time, store.newSeq(), value)
+    kept += 1
+  }
+
+  override def makeRoom(): Boolean = (!left.isEmpty || !right.isEmpty) && {
+    flush()
+    release()
+    true
+  }
+
+  private def countLate(name: String, rows: Long): Unit = {
+    metric(name) += rows
+    if (!settings.marksLate) metric("numRowsDroppedByWatermark") += rows
+  }
+}
+
+/** Makes the rows that come out without a row of the other side. */
+private final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
+  import columns.{added, leftKeys, payload, rightKeys}
+
+  /** A left row that comes out by itself: with an empty group, or with nulls for the right row of a pair. */
+  def left(mark: Literal): UnsafeProjection =
+    UnsafeProjection.create(
+      columns.left ++ rest(mark, payload.map(a => Literal(null, a.dataType)), Nil),
+      columns.left
+    )
+
+  /** A right row that comes out by itself: the left columns null but the keys. */
+  def right: UnsafeProjection = {
+    val nulls = columns.left.map { a =>
+      val key = leftKeys.indexWhere(_.exprId == a.exprId)
+      if (key >= 0) rightKeys(key) else Literal(null, a.dataType)
+    }
+    val element = CreateNamedStruct(payload.flatMap(a => Seq(Literal(a.name), a)))
+    UnsafeProjection.create(
+      nulls ++ rest(Literal(Mark.LateRight.reason), payload, Seq(element)),
+      columns.right
+    )
+  }
+
+  private def rest(
+      mark: Literal,
+      pairColumns: Seq[Expression],
+      elements: Seq[Expression]
+  ): Seq[Expression] = {
+    val marks = if (settings.marksLate) Seq(mark) else Nil
+    if (!settings.isGrouped) pairColumns ++ marks
+    else {
+      val group = if (elements.isEmpty) Literal.create(Nil, added.head.dataType) else CreateArray(elements)
+      (group +: settings.maxMatches.toSeq.map(_ => Literal(false))) ++ marks
+    }
+  }
+}

@@ -1,5 +1,6 @@
 package io.tailrace.join
 
+import java.io.{EOFException, IOException, UTFDataFormatException}
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.util.control.NonFatal
@@ -7,6 +8,8 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.state.{StateSchemaCompatibilityChecker, StateStore, StateStoreId}
 import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
@@ -100,5 +103,29 @@ object JoinCheckpoint {
       catch { case NonFatal(e) => throw corrupt("it isn't what it was", e) }
     if (content.settings == null || content.settings.isEmpty) throw corrupt("it has no settings")
     content
+  }
+}
+
+/** Spark's schema file of an operator's state. Spark reads it, and its errors don't say which file they are about. */
+private[join] object SchemaFile {
+
+  /** Runs Spark's check. What it expects of the file never changes under one state format: if the file differs, it is
+    * damaged, or another operator's.
+    */
+  def naming[T](state: StatefulOperatorStateInfo)(check: => T): T =
+    try check
+    catch {
+      case e @ (_: EOFException | _: UTFDataFormatException) => throw corrupt(state, "it ends too early", e)
+      case e: IOException => throw Errors.stateFileUnavailable(file(state), "read or written", e)
+      case NonFatal(e) => throw corrupt(state, "it isn't the schema of this operator's state", e)
+    }
+
+  private def corrupt(state: StatefulOperatorStateInfo, reason: String, cause: Throwable): Throwable =
+    Errors.stateFileCorrupt(file(state), reason, cause)
+
+  private def file(state: StatefulOperatorStateInfo): String = {
+    val store =
+      StateStoreId(state.checkpointLocation, state.operatorId, StateStore.PARTITION_ID_TO_CHECK_SCHEMA)
+    StateSchemaCompatibilityChecker.schemaFile(store.storeCheckpointLocation()).toString
   }
 }

@@ -1,12 +1,13 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.bitset.BitSetMethods
 
 import io.tailrace.common.MemoryErrors
-import io.tailrace.join.JoinColumns
+import io.tailrace.join.{JoinColumns, JoinMetrics}
 import io.tailrace.state.RowMemory
 
 /** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `_mark` if late
@@ -175,4 +176,29 @@ object GroupWriter {
   private val True = 1L
 
   private def offsetAndSize(offset: Int, size: Int): Long = (offset.toLong << 32) | size.toLong
+}
+
+/** Counts groups in plain fields, row by row, and adds them to the metrics once. */
+private[label] final class GroupCounts(metric: String => SQLMetric) {
+  private var matched = 0L
+  private var unmatched = 0L
+  private var labels = 0L
+
+  /** @param matches of the left row
+    * @param elements of them that are in its group
+    */
+  def add(matches: Int, elements: Int): Unit = {
+    if (matches > 0) matched += 1 else unmatched += 1
+    labels += elements
+  }
+
+  def report(): Unit = {
+    metric(JoinMetrics.GroupsOut) += matched + unmatched
+    metric(JoinMetrics.GroupsMatched) += matched
+    metric(JoinMetrics.GroupsUnmatched) += unmatched
+    metric(JoinMetrics.LabelsOut) += labels
+    matched = 0
+    unmatched = 0
+    labels = 0
+  }
 }

@@ -3,14 +3,15 @@ package io.tailrace.label
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder, UnsafeRow}
 import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
 import org.apache.spark.sql.tailrace.SparkState
 
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows, UnsafeRows}
 import io.tailrace.join.JoinColumns
-import io.tailrace.state.RowMemory
+import io.tailrace.state.{KeyEncoder, RowMemory}
 
 /** The same join on batch frames: both sides shuffled and sorted by key and time (by Spark, which spills), then one
   * merge. It shares window, policies and group writer with the streaming operator, so both give the same rows.
@@ -73,4 +74,160 @@ case class LabelJoinBatchExec(
       newRight: SparkPlan
   ): LabelJoinBatchExec =
     copy(left = newLeft, right = newRight)
+}
+
+/** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the window of one left
+  * row, or what a group can hold of them ([[MatchWindow]]); each row that comes out is valid until the next one.
+  */
+private[label] final class BatchMerge(
+    columns: JoinColumns,
+    settings: JoinSettings,
+    leftRows: Iterator[InternalRow],
+    rightRows: Iterator[InternalRow],
+    memory: RowMemory
+) extends StepwiseRows[InternalRow]
+    with AutoCloseable {
+  private val window = settings.window
+  private val candidates = new Candidates(memory)
+  // One more than comes out, to know whether there are more.
+  private val bound = {
+    val b = settings.bound
+    if (b.policy == MatchPolicy.All && b.isBound) b.copy(most = b.most + 1) else b
+  }
+  private val matches = new MatchWindow(bound, candidates)
+
+  private val left = new SortedSide(leftRows, columns.left, columns.leftKeyEncoder(), columns.leftTimeOrdinal)
+  private val right =
+    new SortedSide(rightRows, columns.right, columns.rightKeyEncoder(), columns.rightTimeOrdinal)
+  private val payload = columns.payloadProjection()
+  private lazy val groups = new GroupWriter(columns, settings, memory)
+  private lazy val pairs = new PairWriter(columns, settings)
+  private val element = new UnsafeRow(columns.payload.size)
+
+  private var key = new Array[Byte](0)
+  private var started = false
+  // Pairs of the current left row are out up to `position`, of the matches up to `until`.
+  private var position = 0
+  private var until = 0
+  // The right rows of the key, where a window of them has no room in memory.
+  private var onDisk: Option[KeyOnDisk] = None
+
+  /** The right rows of the left row's key. */
+  private object rows extends KeyedRows {
+    override def isEmpty: Boolean = !right.hasHead || !right.headCanMatch || right.compareHead(key) != 0
+    override def time: Long = right.headTime
+    override def advance(): Unit = right.dropHead()
+    override def addTo(to: Candidates): Unit = {
+      val value = payload(right.head)
+      to.add(time, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
+    }
+  }
+
+  override protected def step(): InternalRow =
+    if (hasPair) nextPair()
+    else if (!nextLeft()) {
+      end()
+      null
+    } else if (settings.isGrouped) group()
+    else null
+
+  private def hasPair: Boolean = !settings.isGrouped && (position < until || onDisk.exists(_.hasMatch))
+
+  private def nextPair(): InternalRow = onDisk match {
+    case Some(disk) => pairs.write(left.row, disk.next(element))
+    case None =>
+      position += 1
+      pairs.write(left.row, candidates.pointTo(element, position - 1))
+  }
+
+  private def group(): InternalRow =
+    try groups.write(left.row, left.time, candidates, position, until - position, until - position)
+    catch { case e: RowMemoryExhausted => throw tooLarge(e) }
+
+  private def tooLarge(e: RowMemoryExhausted): Throwable =
+    MemoryErrors.groupTooLarge(candidates.size, candidates.bytes, e)
+
+  /** Takes the next left row and finds its matches. */
+  private def nextLeft(): Boolean =
+    left.hasNext && {
+      left.advance()
+      if (left.canMatch) findMatches()
+      else {
+        until = position
+        onDisk.foreach(_.endMatches())
+      }
+      true
+    }
+
+  private def findMatches(): Unit = {
+    if (!started || !left.hasKey(key)) {
+      started = true
+      key = left.copyKey()
+      closeDisk()
+      while (right.hasHead && (!right.headCanMatch || right.compareHead(key) < 0)) right.dropHead()
+      matches.start(rows)
+    }
+    val (lower, upper) = (window.lowerBound(left.time), window.upperBound(left.time))
+    if (onDisk.isEmpty) findInMemory(lower, upper)
+    onDisk.foreach(_.slideTo(lower, upper))
+  }
+
+  private def findInMemory(lower: Long, upper: Long): Unit =
+    try {
+      matches.slideTo(left.time, lower, upper)
+      position = candidates.first
+      until = position + candidates.count
+    } catch {
+      case e: RowMemoryExhausted =>
+        if (settings.isGrouped) throw tooLarge(e)
+        onDisk = Some(KeyOnDisk.of(candidates, rows, memory))
+        position = 0
+        until = 0
+    }
+
+  private def closeDisk(): Unit = {
+    onDisk.foreach(_.close())
+    onDisk = None
+  }
+
+  override def close(): Unit = {
+    closeDisk()
+    candidates.close()
+    if (settings.isGrouped) groups.close()
+  }
+}
+
+/** One sorted input: its current row, for the left side, or its head, for the right one, with key and time. */
+private final class SortedSide(
+    rows: Iterator[InternalRow],
+    attributes: Seq[Attribute],
+    keys: KeyEncoder,
+    timeOrdinal: Int
+) {
+  private val unsafe = new UnsafeRows(attributes)
+  private var current: UnsafeRow = _
+  private var keyLength = 0
+
+  private def take(): Unit = {
+    current = unsafe(rows.next())
+    keyLength = keys.encode(current)
+  }
+
+  def hasNext: Boolean = rows.hasNext
+  def advance(): Unit = take()
+  def row: UnsafeRow = current
+  def time: Long = current.getLong(timeOrdinal)
+  def canMatch: Boolean = keyLength > 0 && !current.isNullAt(timeOrdinal)
+  def copyKey(): Array[Byte] = java.util.Arrays.copyOf(keys.bytes, keyLength)
+  def hasKey(key: Array[Byte]): Boolean = compare(key) == 0
+
+  private def compare(key: Array[Byte]): Int =
+    java.util.Arrays.compareUnsigned(keys.bytes, 0, keyLength, key, 0, key.length)
+
+  def hasHead: Boolean = current != null || (rows.hasNext && { take(); true })
+  def head: UnsafeRow = current
+  def headTime: Long = time
+  def headCanMatch: Boolean = canMatch
+  def compareHead(key: Array[Byte]): Int = compare(key)
+  def dropHead(): Unit = current = null
 }

@@ -1,5 +1,10 @@
 package io.tailrace.label
 
+import java.util.PriorityQueue
+
+import io.tailrace.common.RowMemoryExhausted
+import io.tailrace.state.{LiveSection, RunCursor}
+
 /** The right rows of a key that are in a left row's window, read as the window moves on: what is held is one window at a
   * time, and of that no more than the policy can choose from. For keys that have more rows than memory has room for.
   *
@@ -64,5 +69,121 @@ private[label] final class MatchWindow(bound: MatchBound, candidates: Candidates
   private def dropDead(): Unit = {
     candidates.dropFirst(dead)
     dead = 0
+  }
+}
+
+/** Right rows that come one after the other, from wherever they are. */
+private[label] trait KeyedRows {
+  def isEmpty: Boolean
+
+  /** Of the row that comes next. */
+  def time: Long
+  def addTo(candidates: Candidates): Unit
+  def advance(): Unit
+}
+
+/** Gathers rows that come in any order, and keeps of them what a group can hold: a policy that chooses one row needs no
+  * room for all that it chooses from.
+  *
+  * @param makeRoom gives back memory of candidates that nobody needs any more
+  */
+private[label] final class MatchSelection(
+    bound: MatchBound,
+    candidates: Candidates,
+    makeRoom: () => Unit = () => ()
+) {
+  private val enough =
+    if (bound.most > Int.MaxValue / 4) Int.MaxValue else MatchSelection.Few + 2 * bound.most
+  // Of the candidates, the last so many are being gathered.
+  private var held = 0
+
+  /** Puts what it keeps behind the other candidates, in order.
+    *
+    * @param ofOneTime whether to stop behind the rows of the next row's time
+    * @return how many rows it has seen
+    */
+  def take(rows: KeyedRows, leftTime: Long, ofOneTime: Boolean): Int = {
+    val time = if (ofOneTime) rows.time else 0L
+    var seen = 0
+    held = 0
+    while (!rows.isEmpty && (!ofOneTime || rows.time == time)) {
+      try rows.addTo(candidates)
+      catch { case _: RowMemoryExhausted if hasRoom(leftTime) => rows.addTo(candidates) }
+      held += 1
+      seen += 1
+      rows.advance()
+      if (held >= enough) choose(leftTime)
+    }
+    choose(leftTime)
+    seen
+  }
+
+  private def hasRoom(leftTime: Long): Boolean = {
+    val before = candidates.size
+    makeRoom()
+    choose(leftTime)
+    candidates.size < before
+  }
+
+  private def choose(leftTime: Long): Unit = {
+    val from = candidates.size - held
+    candidates.settleFrom(from)
+    if (held > 1) held = bound.keep(candidates, from, held, leftTime)
+  }
+}
+
+private[label] object MatchSelection {
+
+  /** Rows that are gathered before it is worth to see which of them are wanted. */
+  private val Few = 1024
+}
+
+/** The rows of one key in some key-sorted sections, in the order of time: each section has them in that order.
+  *
+  * @param base     a row with the key, which stays where it is
+  * @param earliest rows before it are left out
+  * @param latest   and those after it
+  */
+private[label] final class SectionRows(base: AnyRef, at: Long, earliest: Long, latest: Long)
+    extends KeyedRows
+    with AutoCloseable {
+  private val queue =
+    new PriorityQueue[RunCursor](11, (a: RunCursor, b: RunCursor) => java.lang.Long.compare(a.time, b.time))
+
+  /** Begins to read. */
+  def open(sections: Seq[LiveSection]): Unit = sections.foreach { live =>
+    val cursor = live.cursor()
+    try cursor.seekKey(base, at)
+    catch {
+      case e: Throwable =>
+        cursor.close()
+        throw e
+    }
+    while (hasKey(cursor) && cursor.time < earliest) cursor.next()
+    enqueue(cursor)
+  }
+
+  private def hasKey(cursor: RunCursor): Boolean = cursor.isValid && cursor.compareKey(base, at) == 0
+
+  private def enqueue(cursor: RunCursor): Unit =
+    if (hasKey(cursor) && cursor.time <= latest) queue.add(cursor) else cursor.close()
+
+  override def isEmpty: Boolean = queue.isEmpty
+  override def time: Long = queue.peek().time
+
+  override def addTo(candidates: Candidates): Unit = {
+    val cursor = queue.peek()
+    candidates.add(cursor.base, cursor.at)
+  }
+
+  override def advance(): Unit = {
+    val cursor = queue.poll()
+    cursor.next()
+    enqueue(cursor)
+  }
+
+  override def close(): Unit = {
+    queue.forEach(_.close())
+    queue.clear()
   }
 }

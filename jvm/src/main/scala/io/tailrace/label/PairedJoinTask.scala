@@ -3,9 +3,11 @@ package io.tailrace.label
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.types.StructType
 
-import io.tailrace.common.StepwiseRows
-import io.tailrace.join.{JoinMetrics, StoredJoinContext}
+import io.tailrace.common.{MarkedRows, StepwiseRows}
+import io.tailrace.join.{JoinColumns, JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
 /** Matching on arrival: a pair comes out in the batch that brings the later of its two rows. Both sides are key-sorted.
@@ -83,5 +85,18 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
   override def close(): Unit = {
     open.foreach(_.close())
     super.close()
+  }
+}
+
+/** Writes a pair: the left row, the right row's columns but the keys, then `_mark` if late rows come out. */
+final class PairWriter(columns: JoinColumns, settings: JoinSettings) {
+  private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
+  private lazy val marked =
+    new MarkedRows(StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields))
+
+  /** @return a row that is valid until the next call */
+  def write(left: UnsafeRow, right: UnsafeRow): UnsafeRow = {
+    val pair = joiner.join(left, right)
+    if (settings.marksLate) marked.ordinary(pair) else pair
   }
 }

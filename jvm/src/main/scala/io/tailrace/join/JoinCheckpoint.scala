@@ -16,10 +16,10 @@ import org.json4s.{Formats, JInt, NoTypeHints}
 import io.tailrace.checkpoint.{DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
 
-/** What a checkpoint's state means: the settings that its rows were kept under. Written with the first batch, compared
-  * at every start. The layout is in `jvm/docs/formats.md`.
+/** The settings that a checkpoint's state was written under. They say what its rows mean. The file is written with the first
+  * batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
   *
-  * @param settings by the name that a user knows them under
+  * @param settings by the names that a user knows
   */
 final case class JoinCheckpoint(format: Int, settings: Map[String, String])
 
@@ -32,7 +32,7 @@ object JoinCheckpoint {
   /** @param directory of the operator in the checkpoint */
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
 
-  /** What binds a checkpoint to the columns of any join. */
+  /** The columns that the checkpoint of any join is bound to. */
   def settingsOf(columns: JoinColumns): Map[String, String] = {
     def list(attributes: Seq[Attribute]): String =
       attributes.map(a => s"${a.name} ${a.dataType.sql}").mkString(", ")
@@ -47,8 +47,8 @@ object JoinCheckpoint {
   }
 
   /** @param batchId  the batch that is being planned, the first one of this run
-    * @param settings of the join now
-    * @param later    further ones; a checkpoint that doesn't name one of them is not bound to it
+    * @param settings the join's settings now
+    * @param later    settings that earlier versions didn't write; a checkpoint without one of them is not bound to it
     * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint was written under other settings
     */
   def check(
@@ -59,7 +59,7 @@ object JoinCheckpoint {
       later: Map[String, String] = Map.empty
   ): Unit = {
     val now = JoinCheckpoint(Format, settings ++ later)
-    // As long as batch 0 isn't committed there is no state that could mean something else.
+    // Before batch 0 is committed there is no state.
     if (batchId == 0) {
       DurableFiles
         .in(directory, conf)
@@ -76,13 +76,13 @@ object JoinCheckpoint {
     }
   }
 
-  /** Durations are kept in microseconds, which nobody reads. */
+  /** The file has durations in microseconds. An error shows them as a user writes them. */
   private def shown(setting: String): String = setting match {
     case Micros(count) if count.length < 19 => Durations.text(count.toLong)
     case other => other
   }
 
-  /** @param batchId that needs it
+  /** @param batchId the batch that needs the file
     * @throws io.tailrace.common.TailraceStateException if it is missing, damaged, or of a format of the future
     */
   def read(directory: Path, conf: Configuration, batchId: Long): JoinCheckpoint = {
@@ -106,11 +106,11 @@ object JoinCheckpoint {
   }
 }
 
-/** Spark's schema file of an operator's state. Spark reads it, and its errors don't say which file they are about. */
+/** Spark's schema file of an operator's state. Spark reads it, and its errors don't name the file. */
 private[join] object SchemaFile {
 
-  /** Runs Spark's check. What it expects of the file never changes under one state format: if the file differs, it is
-    * damaged, or another operator's.
+  /** Runs Spark's check. The schema never changes within one state format: a file that differs is damaged, or it is another
+    * operator's.
     */
   def naming[T](state: StatefulOperatorStateInfo)(check: => T): T =
     try check

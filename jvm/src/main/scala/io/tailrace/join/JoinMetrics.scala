@@ -3,7 +3,7 @@ package io.tailrace.join
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
-/** The join's own metrics, by the names under which a query's progress and Spark's UI show them. */
+/** The metrics of the label join, by the names that a query's progress shows. Spark's UI shows the texts. */
 object JoinMetrics {
   val LateLeftRows = "lateLeftRows"
   val LateRightRows = "lateRightRows"
@@ -45,8 +45,8 @@ object JoinMetrics {
 
   def create(context: SparkContext): Map[String, SQLMetric] = create(context, counts, sizes)
 
-  /** @param counts names, and what Spark's UI says of them
-    * @param sizes  likewise, in bytes
+  /** @param counts names with the texts of Spark's UI
+    * @param sizes  the same, for metrics in bytes
     */
   def create(
       context: SparkContext,

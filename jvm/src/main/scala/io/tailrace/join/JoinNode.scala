@@ -79,8 +79,8 @@ object OneEventTimeExec {
     else plan
 }
 
-/** The columns of a join, and what is made of them in a task. `payload` are the right columns but the keys: they are the
-  * value that the state keeps of a right row, and the element of a group.
+/** The columns of a join, and their encoders and projections in a task. `payload` are the right columns but the keys: the
+  * state keeps them as the value of a right row, and they are the element of a group.
   */
 final case class JoinColumns(
     left: Seq[Attribute],
@@ -103,8 +103,8 @@ final case class JoinColumns(
   def leftTimeOrdinal: Int = ordinal(leftTime, left)
   def rightTimeOrdinal: Int = ordinal(rightTime, right)
 
-  /** Binary columns are bound as strings: they are copied as they are either way, and Spark's code for binary ones makes an
-    * array of each on the way.
+  /** Binary columns are bound as strings: both are copied as they are, but Spark's code for binary columns makes an array of
+    * each value.
     */
   def payloadProjection(): UnsafeProjection =
     UnsafeProjection.create(payload.map { a =>

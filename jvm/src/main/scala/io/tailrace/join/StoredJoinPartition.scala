@@ -32,8 +32,8 @@ final case class StoredJoinState(
 
 /** The join of one partition in one micro-batch, on an executor: it opens the store, runs the task, commits and reports.
   *
-  * A function by inheritance: Spark would take a lambda for a closure to be cleaned, and read the byte code of the
-  * operator around it with each batch.
+  * It is a function by inheritance. Spark would clean a lambda as a closure, and read the byte code of the operator around it
+  * with each batch.
   */
 final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, state: StoredJoinState)
     extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
@@ -47,7 +47,7 @@ final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, st
   ): Iterator[InternalRow] = {
     val context = TaskContext.get()
     val store = open(partition)
-    // First in, last out: the store goes after the join that reads from it.
+    // Listeners run in reverse order: the store is closed after the join that reads from it.
     context.addTaskCompletionListener[Unit](_ => store.abort())
     val memory = new RowMemory(SparkState.taskMemoryManager(context))
     val join = tasks.task(StoredJoinContext(columns, store, memory, state.bufferBytes, metrics))
@@ -90,7 +90,7 @@ final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, st
     metrics("allRemovalsTimeMs") += NANOSECONDS.toMillis(join.expiryNanos) +
       millis { metrics("numRemovedStateRows") += join.expire() }
     metrics("stateMemory") += memory.peakBytes
-    // Cursors and buffers go before the commit may retire the runs under them.
+    // Closes cursors and buffers before the commit, which may delete the files that they read.
     join.close()
     metrics("commitTimeMs") += millis(store.commit())
     val now = store.metrics

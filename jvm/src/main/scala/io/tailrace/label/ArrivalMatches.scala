@@ -2,8 +2,8 @@ package io.tailrace.label
 
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RunCursor}
 
-/** All matches between the rows of some sections, the probing ones, and those of other sections; both key-sorted. Works
-  * on a chunk of the probing rows at a time.
+/** All matches between the rows of some sections, the probing rows, and those of other sections. Both are key-sorted. It works
+  * on a chunk of probing rows at a time.
   *
   * @param from see [[SortedMerge]]
   */
@@ -38,7 +38,7 @@ final class ArrivalMatches(
   /** The probing row: its number in [[chunk]]. */
   def probe: Int = merge.probe
 
-  /** The row that it matches: its position in [[candidates]]. */
+  /** The row that the probing row matches: its position in [[candidates]]. */
   def candidate: Int = position
   def candidates: Candidates = merge.candidates
 

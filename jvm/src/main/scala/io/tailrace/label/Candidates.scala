@@ -6,11 +6,11 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.state.{RowBuffer, RowMemory}
 
-/** The right rows of one key that its left rows may match, in the order of time, and of content where times are equal:
-  * the order in which rows arrive isn't the same twice after a shuffle.
+/** The right rows of one key that its left rows may match, in the order of time. Rows of equal times are in the order of their
+  * content, for rows come out of a shuffle in another order each time.
   *
-  * Add rows, `settle`, then read by position. `slideTo` finds the stretch of them that a left row matches: left rows come
-  * in the order of time, so no row is looked at twice.
+  * Add rows, `settle`, then read by position. `slideTo` finds the stretch of them that a left row matches. Left rows come in the
+  * order of time, so no row is looked at twice.
   */
 final class Candidates(memory: RowMemory) extends AutoCloseable {
   private val rows = new RowBuffer(memory)
@@ -33,20 +33,20 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     latest = Long.MinValue
   }
 
-  /** Forgets the rows and gives all memory back; it can be filled again. */
+  /** Forgets the rows and gives all memory back. Rows can be added again. */
   def release(): Unit = {
     clear()
     rows.release()
     aside.release()
   }
 
-  /** Bytes that its rows take. */
+  /** The bytes of the rows. */
   def bytes: Long = rows.bytes
 
   /** Adds a copy of a row of a run. */
   def add(base: AnyRef, at: Long): Unit = added(rows.appendWithoutKey(base, at))
 
-  /** Adds a row that is only a value. */
+  /** Adds a row without a key. */
   def add(time: Long, base: AnyRef, offset: Long, length: Int): Unit =
     added(rows.append(Candidates.NoKey, 0, time, 0L, base, offset, length))
 
@@ -64,14 +64,14 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     inOrder = true
   }
 
-  /** The same where all rows before a position are in order, and before those after it. */
+  /** Puts the rows from a position on in order. All rows before it are in order already, and come before these. */
   def settleFrom(position: Int): Unit = {
     if (size - position > 1) sort(position)
     inOrder = true
   }
 
-  /** Forgets all rows but `count` from position `first` on, of those from position `from` on. All must be in order; those
-    * before `from` must have been added before the others.
+  /** Of the rows from position `from` on, keeps `count` from position `first` on and forgets the others. All rows must be in
+    * order. Those before `from` must have been added before the others.
     */
   def keep(from: Int, first: Int, count: Int): Unit = if (first > from || first + count < size) {
     var i = 0
@@ -104,27 +104,27 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
 
   def size: Int = rows.size
 
-  /** Moves on to the rows at `lower` at the least and at `upper` at the most; neither may go back before `clear`. */
+  /** Moves on to the rows from `lower` to `upper`, both included. Neither may go back before `clear`. */
   def slideTo(lower: Long, upper: Long): Unit = {
     while (begin < size && time(begin) < lower) begin += 1
     if (end < begin) end = begin
     while (end < size && time(end) <= upper) end += 1
   }
 
-  /** The rows that it has moved to: `count` of them, from position `first` on. */
+  /** The rows of the stretch: `count` of them, from position `first` on. */
   def first: Int = begin
   def count: Int = end - begin
 
   def time(position: Int): Long = rows.time(ranked(position))
 
-  /** Where the row is: see [[io.tailrace.state.RowLayout]]. */
+  /** The row's place: see [[io.tailrace.state.RowLayout]]. */
   def at(position: Int): Long = rows.at(ranked(position))
   def base(position: Int): AnyRef = rows.base(ranked(position))
 
   def valueOffset(position: Int): Long = rows.valueOffset(ranked(position))
   def valueLength(position: Int): Int = rows.valueLength(ranked(position))
 
-  /** @return `row`, with the row's value for its bytes */
+  /** @return `row`, pointed to the value at the position */
   def pointTo(row: UnsafeRow, position: Int): UnsafeRow = {
     row.pointTo(base(position), valueOffset(position), valueLength(position))
     row
@@ -147,7 +147,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     }
   }
 
-  /** A hot key. Boxed row numbers are little beside its rows, and the library's sort takes sorted stretches as they are. */
+  /** For keys with many rows. Boxed row numbers are small beside the rows, and Java's sort uses stretches that are sorted. */
   private def sortMany(from: Int): Unit = {
     val boxed = Array.tabulate[Integer](size - from)(i => ranked(from + i))
     Arrays.sort(boxed, (a: Integer, b: Integer) => compare(a, b))

@@ -9,8 +9,8 @@ import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted, Stepw
 import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
 
-/** Eager matching of a grouped join: a match is found when the later of its rows arrives, and kept under its left row
-  * until that expires.
+/** Eager matching of a grouped join: a match is found when the later of its two rows arrives. It is kept under its left
+  * row until that expires.
   *
   * {{{
   *   batch ──> left-time-sorted    left rows, to come out in the order of time
@@ -26,8 +26,8 @@ import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, Sorte
   *     joined-indicator ──┴─ merge ──> (left row, [right rows])
   * }}}
   *
-  * With before = 0, after = 30 minutes and the watermark at 12:35: right rows up to 12:35 are gone, matched or not; lazy
-  * matching keeps them until 13:05. Left rows up to 12:05 come out, with what was found by then.
+  * With before = 0, after = 30 minutes and the watermark at 12:35: right rows up to 12:35 are removed, matched or not. Lazy
+  * matching keeps them until 13:05. Left rows up to 12:05 come out with the matches that were found.
   */
 final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends LabelJoinTask(context, settings, times) {
@@ -74,7 +74,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     new Groups(expired, matched)
   }
 
-  /** Writes what this batch's rows match, of earlier rows and of each other, into the joined-indicator store. */
+  /** Writes the matches of this batch's rows, with earlier rows and with each other, into the joined-indicator store. */
   private def findMatches(): Unit = {
     val before = -window.before
     val after = window.after
@@ -163,7 +163,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
 
     override def isEmpty: Boolean = joins.isEmpty || {
       val order = joins.compareHead(leftTime, leftSeq)
-      // Else a match had no left row to come out with, which must not go unseen.
+      // A match without a left row would never come out: its label would be lost in silence.
       require(order >= 0, "a match without its left row")
       order > 0
     }

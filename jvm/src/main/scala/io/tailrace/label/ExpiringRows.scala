@@ -3,7 +3,7 @@ package io.tailrace.label
 import io.tailrace.state.{LiveSection, MemoryShare, MergedSections, RowBuffer, StoreKind, TailraceStateStore}
 
 /** The rows of a time-sorted store after `from` (excluded) up to `through` (included), by time and sequence number, over all
-  * its runs. Counts per section what it has handed out: those rows expire with the commit.
+  * its runs. It counts the rows that it gives, per section: they expire with the commit.
   */
 final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long, through: Long)
     extends AutoCloseable {
@@ -21,15 +21,15 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
   /** Whether the oldest row is before, at or after a time and sequence number. */
   def compareHead(time: Long, seq: Long): Int = rows.head.compareTimeAndSeq(time, seq)
 
-  /** Where the oldest row is: see [[io.tailrace.state.RowLayout]]. */
+  /** The oldest row's place: see [[io.tailrace.state.RowLayout]]. */
   def base: AnyRef = rows.head.base
   def at: Long = rows.head.at
 
-  /** Goes on behind the oldest row. */
+  /** Moves behind the oldest row. */
   def drop(): Unit = rows.drop()
 
-  /** Appends rows to `into` until it is full, or Spark has no more memory for it, or no row is left; at least one row,
-    * whatever its size.
+  /** Appends rows to `into` until it is full, or Spark has no more memory for it, or no row is left. Appends at least one
+    * row, whatever its size.
     */
   def fill(into: RowBuffer, share: MemoryShare): Unit = {
     var full = false
@@ -42,7 +42,7 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
     }
   }
 
-  /** How many rows it has handed out, of each section that it has read. */
+  /** How many rows it has given, of each section that it has read. */
   def taken: Map[LiveSection, Long] = rows.dropped
 
   override def close(): Unit = rows.close()

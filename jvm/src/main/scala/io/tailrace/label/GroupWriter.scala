@@ -11,7 +11,7 @@ import io.tailrace.join.{JoinColumns, JoinMetrics}
 import io.tailrace.state.RowMemory
 
 /** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `_mark` if late
-  * rows come out. Left columns and elements are copied once, as the bytes that they are in the state, never decoded.
+  * rows come out. Left columns and elements are copied once, as the bytes that they are in the state. They are never decoded.
   *
   * {{{
   *   null bits | a word a left column | group: offset, size | flags || the left columns' bytes | array of the elements
@@ -25,7 +25,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
   private val leftFields = columns.left.size
   private val leftBits = UnsafeRow.calculateBitSetWidthInBytes(leftFields)
   private val leftFixed = leftBits + 8 * leftFields
-  // Where the offsets of columns stand that are longer than a word.
+  // The places of the offsets of columns that are longer than a word.
   private val moving: Array[Int] = columns.left.indices
     .filterNot(i => UnsafeRow.isFixedLength(columns.left(i).dataType))
     .map(8 * _)
@@ -42,11 +42,11 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
   private var reserved = 0L
   private var labels = 0
 
-  /** Elements in the group last written. */
+  /** The number of elements of the group that was written last. */
   def lastSize: Int = labels
 
-  /** @param first   position of the first match; the `count` candidates from there on are what the policy chooses from
-    * @param matched how many matches there are, with those that it would never choose
+  /** @param first   position of the first match; the policy chooses from the `count` candidates from there on
+    * @param matched how many matches there are, with those that the policy would never choose
     * @return a row that is valid until the next call
     */
   def write(
@@ -92,7 +92,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
   private def ensure(length: Int): Unit = if (buffer.length < length) {
     if (length <= Small) buffer = new Array[Byte](2 * length)
     else {
-      // Nothing of the old one is needed: it must not stand in the way.
+      // Gives the memory of the old buffer back first: nothing of it is needed.
       close()
       val room = Math.max(length.toLong, Math.min(length + length / 8L, MostBytes)).toInt
       memory.reserve(room.toLong)
@@ -113,7 +113,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
   private def writeLeft(left: UnsafeRow): Unit = {
     val base = left.getBaseObject
     val from = left.getBaseOffset
-    put(bits - 8, 0L) // there may be one word more of them than the left row has
+    put(bits - 8, 0L) // the result may have one word of null bits more than the left row
     Platform.copyMemory(base, from, buffer, Start, leftBits.toLong)
     Platform.copyMemory(base, from + leftBits, buffer, Start + bits, 8L * leftFields)
     Platform.copyMemory(
@@ -128,7 +128,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     while (i < moving.length) {
       val at = Start + bits + moving(i)
       val where = Platform.getLong(buffer, at)
-      // 0 is a null without room; a null decimal has some, and its offset moves too.
+      // 0 is a null without a value. A null decimal has an offset, which moves too.
       if (where != 0) Platform.putLong(buffer, at, where + by)
       i += 1
     }
@@ -170,7 +170,7 @@ object GroupWriter {
 
   private val MostBytes = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH.toLong
 
-  // Up to so many bytes a row is not worth counting.
+  // A row of up to so many bytes isn't counted with Spark's memory manager.
   private val Small = 1 << 20
   private val False = 0L
   private val True = 1L
@@ -184,8 +184,8 @@ private[label] final class GroupCounts(metric: String => SQLMetric) {
   private var unmatched = 0L
   private var labels = 0L
 
-  /** @param matches of the left row
-    * @param elements of them that are in its group
+  /** @param matches  how many matches the left row has
+    * @param elements how many of them are in its group
     */
   def add(matches: Int, elements: Int): Unit = {
     if (matches > 0) matched += 1 else unmatched += 1

@@ -2,10 +2,10 @@ package io.tailrace.label
 
 import io.tailrace.common.{Choice, Durations}
 
-/** `Grouped`: a row per left row, when its window has closed. `Pairs`: a row per pair, as soon as both are there. */
+/** `Grouped`: one row per left row, when its window has closed. `Pairs`: one row per pair, as soon as both rows are there. */
 sealed abstract class JoinOutput(val name: String, synonyms: String*) extends Choice {
 
-  /** What Spark's own join calls it, too. */
+  /** The names that Spark's own join accepts. */
   def names: Seq[String] = name +: synonyms
 }
 
@@ -16,11 +16,11 @@ object JoinOutput {
   val values: Seq[JoinOutput] = Seq(Grouped, Pairs)
 }
 
-/** What a join was asked for, columns apart.
+/** The settings of a join, without its columns.
   *
   * @param maxMatches a cap on the group of a left row, which then carries a flag
-  * @param marksLate  rows behind the watermark come out, marked, instead of being counted only
-  * @param strategy   when matches are looked for; a stream's planner decides it
+  * @param marksLate  late rows come out, marked; else they are only counted
+  * @param strategy   when matches are looked for; the planner decides it for streams
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -32,7 +32,7 @@ final case class JoinSettings(
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
-  /** For `explain`: what was asked for, by the names of the arguments. */
+  /** The settings in `explain`, by the names of the arguments. */
   def text: String = {
     val cap = maxMatches.fold("")(n => s", max_matches=$n")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(
@@ -40,7 +40,7 @@ final case class JoinSettings(
       )}, match=${policy.name}$cap, on_late=${if (marksLate) "mark" else "drop"}"
   }
 
-  /** What a group can hold, and a pair: all. */
+  /** The most that comes out for one left row. Of pairs all come out. */
   def bound: MatchBound = if (isGrouped) MatchBound.of(this) else MatchBound.None
 }
 
@@ -48,7 +48,7 @@ object JoinSettings {
   def truncatedColumn(into: String): String = s"${into}_truncated"
 }
 
-/** When the matches of a row are looked for. What comes out is the same; what is kept and written is not.
+/** When the matches of a row are looked for. The result is the same. The rows that are written and kept are not.
   *
   * {{{
   *             written                                  right rows are kept until
@@ -57,14 +57,14 @@ object JoinSettings {
   *             right rows, and each match once
   * }}}
   *
-  * @param name  what the configuration and the checkpoint call it
-  * @param moment what `explain` calls it
+  * @param name   in the configuration and in the checkpoint
+  * @param moment in `explain`
   */
 sealed abstract class MatchStrategy(val name: String, val moment: String)
 
 object MatchStrategy {
 
-  /** When the left row expires: one merge of what expires with what it may match. */
+  /** When the left row expires: one merge of the rows that expire with the right rows of their windows. */
   case object Lazy extends MatchStrategy("lazy", "at expiry")
 
   /** When the later of the two rows arrives. */

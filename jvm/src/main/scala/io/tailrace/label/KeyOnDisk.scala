@@ -7,8 +7,8 @@ import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.state.{LiveSection, LocalRun, RowBuffer, RowMemory, RunWriter, Section, StoreKind}
 
-/** The right rows of one key in a local file, by time, for a join of batch frames whose windows have no room in memory:
-  * each left row reads its window.
+/** The right rows of one key in a local file, by time, for a join of batch DataFrames whose windows have no room in
+  * memory. Each left row reads its window.
   */
 private[label] final class KeyOnDisk private (directory: File, local: LocalRun, section: Section)
     extends AutoCloseable {
@@ -17,7 +17,7 @@ private[label] final class KeyOnDisk private (directory: File, local: LocalRun, 
   private var matching = false
   private var closed = false
 
-  /** Begins with the matches of another left row. */
+  /** Moves to the matches of the next left row. */
   def slideTo(lower: Long, to: Long): Unit = {
     upper = to
     matching = true
@@ -29,9 +29,9 @@ private[label] final class KeyOnDisk private (directory: File, local: LocalRun, 
 
   def hasMatch: Boolean = matching && cursor.isValid && cursor.time <= upper
 
-  /** @return `row`, with the next match for its bytes; until the next call */
+  /** @return `row`, pointed to the next match; valid until the next call */
   def next(row: UnsafeRow): UnsafeRow = {
-    // The row's bytes are a page's, which the next move may fill anew.
+    // A copy: the next move may overwrite the page that holds the row.
     val value = cursor.valueBytes
     row.pointTo(value, value.length)
     cursor.next()
@@ -48,11 +48,11 @@ private[label] final class KeyOnDisk private (directory: File, local: LocalRun, 
 }
 
 private[label] object KeyOnDisk {
-  // Any store by time does.
+  // Any kind whose sections are in the order of time.
   private val Kind = StoreKind.LeftTimeSorted
 
-  /** @param first those that are in memory already, which are released
-    * @param rest  all others, in the order of time, none before the first ones
+  /** @param first the rows that are in memory already, which are released
+    * @param rest  all other rows, in the order of time, none before the first ones
     */
   def of(first: Candidates, rest: KeyedRows, memory: RowMemory): KeyOnDisk = {
     val directory = SparkState.localDirectory("tailrace-key")

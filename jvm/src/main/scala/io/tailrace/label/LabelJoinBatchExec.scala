@@ -13,8 +13,8 @@ import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows, Unsaf
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{KeyEncoder, RowMemory}
 
-/** The same join on batch frames: both sides shuffled and sorted by key and time (by Spark, which spills), then one
-  * merge. It shares window, policies and group writer with the streaming operator, so both give the same rows.
+/** The label join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills; one merge joins
+  * them. It shares window, policies and group writer with the streaming operator, so both give the same rows.
   *
   * {{{
   *   left  (A,12:00) (A,12:10) (B,12:00)      right (A,12:05) (A,12:20) (C,12:00)
@@ -50,7 +50,7 @@ case class LabelJoinBatchExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val outputRows = longMetric("numOutputRows")
-    // Only these two travel to the tasks, not the plan.
+    // The tasks need these two, and not the plan around them.
     val (taskColumns, taskSettings) = (columns, settings)
     left.execute().zipPartitions(right.execute()) { (leftRows, rightRows) =>
       val task = TaskContext.get()
@@ -77,7 +77,7 @@ case class LabelJoinBatchExec(
 }
 
 /** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the window of one left
-  * row, or what a group can hold of them ([[MatchWindow]]); each row that comes out is valid until the next one.
+  * row, or the part of them that the group can hold ([[MatchWindow]]). Each row that comes out is valid until the next one.
   */
 private[label] final class BatchMerge(
     columns: JoinColumns,
@@ -89,7 +89,7 @@ private[label] final class BatchMerge(
     with AutoCloseable {
   private val window = settings.window
   private val candidates = new Candidates(memory)
-  // One more than comes out, to know whether there are more.
+  // One more than comes out, to know whether the group is truncated.
   private val bound = {
     val b = settings.bound
     if (b.policy == MatchPolicy.All && b.isBound) b.copy(most = b.most + 1) else b
@@ -106,10 +106,10 @@ private[label] final class BatchMerge(
 
   private var key = new Array[Byte](0)
   private var started = false
-  // Pairs of the current left row are out up to `position`, of the matches up to `until`.
+  // The matches of the current left row end before `until`. Those before `position` have come out.
   private var position = 0
   private var until = 0
-  // The right rows of the key, where a window of them has no room in memory.
+  // The right rows of the key, if a window of them has no room in memory.
   private var onDisk: Option[KeyOnDisk] = None
 
   /** The right rows of the left row's key. */
@@ -197,7 +197,7 @@ private[label] final class BatchMerge(
   }
 }
 
-/** One sorted input: its current row, for the left side, or its head, for the right one, with key and time. */
+/** One sorted input, with key and time of a row: the left side's current row, or the right side's next one. */
 private final class SortedSide(
     rows: Iterator[InternalRow],
     attributes: Seq[Attribute],

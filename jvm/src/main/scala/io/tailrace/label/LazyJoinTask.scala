@@ -6,8 +6,8 @@ import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.{JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, RunCursor, ScratchRun, SortedRows, StoreKind, TailraceStateStore}
 
-/** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in time order, sorted by
-  * key, a chunk at a time, and merged once with the right rows of their windows.
+/** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the order of
+  * time, a chunk at a time. Each chunk is sorted by key and merged with the right rows of its windows.
   *
   * {{{
   *   batch ──sort──> one run: left rows by time, right rows by key, in time buckets
@@ -19,7 +19,7 @@ import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, RunCurso
   * }}}
   *
   * With after = 30 minutes and a watermark that goes from 12:20 to 12:35, left rows after 11:50 and up to 12:05 come
-  * out; right rows of 12:05 are still needed, for a left row of 12:06.
+  * out. Right rows of 12:05 are still needed, for a left row of 12:06.
   */
 final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends LabelJoinTask(context, settings, times) {
@@ -47,7 +47,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     new Groups(expired)
   }
 
-  /** The left rows that expire, each with its group: one in each step. */
+  /** The left rows that expire, each with its group: one in a step. */
   private final class Groups(expired: ExpiringRows) extends StepwiseRows[UnsafeRow] {
     private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
     private val leftRow = new UnsafeRow(columns.left.size)
@@ -95,7 +95,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
 
     private def startParked(): Unit = merge.start(chunk, Array.range(0, chunk.size), rightSections)
 
-    /** Comes to the same left row once more, with more memory: the rows behind it go to disk, until it is the only one. */
+    /** Tries the same left row again with more memory: the rows behind it go to disk, until it is the only one. */
     private def parkOthers(failure: RowMemoryExhausted): Unit = {
       val rest = merge.rest
       if (rest.length <= 1)
@@ -127,15 +127,15 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   }
 }
 
-/** Left rows for which there was no memory, in local files, sorted by key. They come back a few at a time; what of these
-  * has to wait once more comes back before the others, in still smaller parts.
+/** Left rows for which there was no memory, in local files, sorted by key. They come back a few at a time. Those of them that
+  * have to wait again come back before the others, in still smaller parts.
   */
 private[label] final class ParkedRows extends AutoCloseable {
   private var stack = List.empty[ParkedRows.Parked]
 
-  /** Takes rows out of a chunk, which it empties.
+  /** Takes rows out of a chunk, and empties it.
     *
-    * @param rest their numbers, sorted by key; none has an empty one
+    * @param rest numbers of the rows to keep, sorted by key; none has an empty key
     */
   def park(store: TailraceStateStore, chunk: RowBuffer, rest: Array[Int]): Unit = {
     // One bucket, or two if there are times before the epoch.
@@ -144,7 +144,7 @@ private[label] final class ParkedRows extends AutoCloseable {
     chunk.release()
   }
 
-  /** @param chunk gets rows that were parked, sorted by key. @return whether there were any */
+  /** Appends rows that were parked to a chunk, sorted by key. @return whether there were any */
   def fill(chunk: RowBuffer): Boolean = stack match {
     case Nil => false
     case last :: before =>

@@ -2,14 +2,14 @@ package io.tailrace.label
 
 import io.tailrace.common.Choice
 
-/** Which of a left row's matches come out. Matches are given by number, sorted by time and, where times are equal, by
-  * content: the choice depends on the data alone, never on the order of arrival or the number of partitions.
+/** Chooses which of a left row's matches come out. Matches are numbered in the order of time, and of content where times are
+  * equal. So the choice depends on the data alone, never on the order of arrival or the number of partitions.
   */
 sealed abstract class MatchPolicy(val name: String) extends Choice {
 
   /** @param n    how many matches there are, at least one
-    * @param time of the i-th
-    * @return the number of the chosen one, or -1 for all
+    * @param time the time of the i-th match
+    * @return the number of the chosen match, or -1 for all
     */
   def choose(n: Int, leftTime: Long, time: Int => Long): Int
 }
@@ -27,7 +27,7 @@ object MatchPolicy {
     override def choose(n: Int, leftTime: Long, time: Int => Long): Int = n - 1
   }
 
-  /** The least distance in time; of two equally far, the earlier one. */
+  /** The match with the least distance in time. Of two equally far, the earlier one. */
   case object Nearest extends MatchPolicy("nearest") {
     override def choose(n: Int, leftTime: Long, time: Int => Long): Int = {
       var best = 0
@@ -43,16 +43,16 @@ object MatchPolicy {
   val values: Seq[MatchPolicy] = Seq(All, First, Last, Nearest)
 }
 
-/** What a group can hold at the most: nothing beyond it need be kept.
+/** The most that a group can hold. Nothing beyond it is kept.
   *
-  * @param most of a group, at least one
+  * @param most elements of a group, at least one
   */
 final case class MatchBound(policy: MatchPolicy, most: Int) {
 
-  /** Whether some rows can be left out before all are seen. */
+  /** Whether some rows can be left out before all have been read. */
   def isBound: Boolean = most < Int.MaxValue
 
-  /** Forgets those of the last `count` candidates that can't be in the group, whatever else comes.
+  /** Of the last `count` candidates, forgets those that can't be in the group, whatever rows come later.
     *
     * @param from position of the first of them; they are in order
     * @return how many are left

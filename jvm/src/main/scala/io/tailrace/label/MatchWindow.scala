@@ -5,8 +5,8 @@ import java.util.PriorityQueue
 import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state.{LiveSection, RunCursor}
 
-/** The right rows of a key that are in a left row's window, read as the window moves on: what is held is one window at a
-  * time, and of that no more than the policy can choose from. For keys that have more rows than memory has room for.
+/** The right rows of a key that are in a left row's window, read as the window moves on. It holds one window at a time, and of
+  * it no more than the policy can choose from. It is for keys that have more rows than memory has room for.
   *
   * {{{
   *   right rows   12:00 12:01 12:02 12:03 12:04 ...
@@ -14,16 +14,16 @@ import io.tailrace.state.{LiveSection, RunCursor}
   *   left row at 12:03                    all: from 12:03 on   first: 12:03     max_matches = 2: 12:03 12:04
   * }}}
   *
-  * Of rows of one time the policy wants those that come first by content, or last: they are kept at the end of their time,
-  * when all have been seen.
+  * Of rows of one time the policy wants the first or the last by content. They are chosen when all rows of that time have been
+  * read.
   *
-  * @param candidates what a left row can choose from; in order
+  * @param candidates gets the rows that a left row can choose from, in order
   */
 private[label] final class MatchWindow(bound: MatchBound, candidates: Candidates) {
   import MatchPolicy._
 
   private var rows: KeyedRows = _
-  // Rows at the beginning of the candidates that are before all windows to come.
+  // The number of candidates, from the first one on, that are before all windows to come.
   private var dead = 0
   private val selection = new MatchSelection(bound, candidates, () => dropDead())
 
@@ -34,7 +34,7 @@ private[label] final class MatchWindow(bound: MatchBound, candidates: Candidates
     dead = 0
   }
 
-  /** Moves on to the window of the next left row; they come in the order of time. */
+  /** Moves on to the window of the next left row. Left rows come in the order of time. */
   def slideTo(leftTime: Long, lower: Long, upper: Long): Unit = {
     while (dead < candidates.size && candidates.time(dead) < lower) dead += 1
     if (dead > candidates.size / 2) dropDead()
@@ -53,7 +53,7 @@ private[label] final class MatchWindow(bound: MatchBound, candidates: Candidates
           selection.take(rows, leftTime, ofOneTime = true)
           if (lastTime <= leftTime) keepLast(1)
         }
-        // Behind one that isn't after the left row, an earlier one is never nearest again.
+        // If a candidate isn't after the left row, no earlier one is nearest to it or to a later left row.
         while (candidates.size > 1 && candidates.time(1) <= leftTime) keepLast(candidates.size - 1)
     }
     candidates.slideTo(lower, upper)
@@ -72,18 +72,18 @@ private[label] final class MatchWindow(bound: MatchBound, candidates: Candidates
   }
 }
 
-/** Right rows that come one after the other, from wherever they are. */
+/** Right rows of one key, read one after the other, from memory or from files. */
 private[label] trait KeyedRows {
   def isEmpty: Boolean
 
-  /** Of the row that comes next. */
+  /** The time of the next row. */
   def time: Long
   def addTo(candidates: Candidates): Unit
   def advance(): Unit
 }
 
-/** Gathers rows that come in any order, and keeps of them what a group can hold: a policy that chooses one row needs no
-  * room for all that it chooses from.
+/** Gathers rows that come in any order, and keeps those that a group can hold. A policy that chooses one row needs no
+  * room for all rows that it chooses from.
   *
   * @param makeRoom gives back memory of candidates that nobody needs any more
   */
@@ -94,13 +94,13 @@ private[label] final class MatchSelection(
 ) {
   private val enough =
     if (bound.most > Int.MaxValue / 4) Int.MaxValue else MatchSelection.Few + 2 * bound.most
-  // Of the candidates, the last so many are being gathered.
+  // The last so many candidates are being gathered.
   private var held = 0
 
-  /** Puts what it keeps behind the other candidates, in order.
+  /** Puts the rows that it keeps behind the other candidates, in order.
     *
-    * @param ofOneTime whether to stop behind the rows of the next row's time
-    * @return how many rows it has seen
+    * @param ofOneTime whether to take only the rows of the next row's time
+    * @return how many rows it has read
     */
   def take(rows: KeyedRows, leftTime: Long, ofOneTime: Boolean): Int = {
     val time = if (ofOneTime) rows.time else 0L
@@ -134,15 +134,15 @@ private[label] final class MatchSelection(
 
 private[label] object MatchSelection {
 
-  /** Rows that are gathered before it is worth to see which of them are wanted. */
+  /** The number of rows to gather before it chooses among them. */
   private val Few = 1024
 }
 
-/** The rows of one key in some key-sorted sections, in the order of time: each section has them in that order.
+/** The rows of one key in some key-sorted sections, in the order of time. Each section has them in that order.
   *
   * @param base     a row with the key, which stays where it is
   * @param earliest rows before it are left out
-  * @param latest   and those after it
+  * @param latest   rows after it are left out
   */
 private[label] final class SectionRows(base: AnyRef, at: Long, earliest: Long, latest: Long)
     extends KeyedRows

@@ -10,14 +10,14 @@ import io.tailrace.common.{MarkedRows, StepwiseRows}
 import io.tailrace.join.{JoinColumns, JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
-/** Matching on arrival: a pair comes out in the batch that brings the later of its two rows. Both sides are key-sorted.
+/** The task of how = "inner": a pair comes out in the batch that brings the later of its two rows. Both sides are key-sorted.
   *
   * {{{
   *   new left  rows  x  right rows of earlier batches
   *   new right rows  x  left rows of earlier batches and of this one
   * }}}
   *
-  * which is each pair once. A row stays until the watermark says that no partner can come: a left row of 12:00 with
+  * This gives each pair once. A row stays until the watermark says that no partner can come: a left row of 12:00 with
   * after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00.
   */
 final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)

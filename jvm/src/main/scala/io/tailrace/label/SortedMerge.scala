@@ -5,8 +5,8 @@ import java.util.Arrays
 import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RunCursor}
 
-/** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store: all sections forward at once, key
-  * by key. What is held is the matches of one key, however large the chunk; each row's matches are a stretch of them.
+/** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store. It goes through all sections at once,
+  * key by key. It holds the matches of one key, however large the chunk. Each row's matches are a stretch of them.
   *
   * {{{
   *   probe rows (key, time)     (A,12:00) (A,12:10)          (C,12:05)
@@ -17,14 +17,14 @@ import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RunCur
   *                   (A,12:00) -> [12:03, 12:05]   (A,12:10) -> [12:40]   (C,12:05) -> [12:07, 12:20]
   * }}}
   *
-  * A key may have more rows than there is memory for. Where each probe is to come once, with what it can choose from, its
-  * rows are read again, in the order of time, a window at a time ([[MatchWindow]]); where any order will do
-  * (`inPieces`), all probes of the key come again for each piece of them.
+  * A key may have more rows than there is memory for. If each probe has to come once, with all rows that it can choose from, the
+  * key's rows are read again, in the order of time, a window at a time ([[MatchWindow]]). If any order will do (`inPieces`),
+  * they are read in pieces, and all probes of the key come again for each piece.
   *
   * @param from     a match is at `probe time + from` at the least
   * @param to       and at `probe time + to` at the most
-  * @param most     bytes that a key's matches may take, or half of what there is
-  * @param bound    what a probe can choose from
+  * @param most     bytes that a key's matches may take; they never take more than half of the memory there is
+  * @param bound    the most that a probe can choose from
   */
 final class SortedMerge(
     from: Long,
@@ -36,12 +36,12 @@ final class SortedMerge(
 ) extends AutoCloseable {
   import JoinWindow.saturatingAdd
 
-  /** What the last probe's key has; its `first` and `count` say which of them the probe matches. */
+  /** The matches of the last probe's key. Its `first` and `count` say which of them the probe matches. */
   val candidates = new Candidates(memory)
 
   private var probes: RowBuffer = _
   private var order = new Array[Int](0)
-  // Of the probes in that order: read one after the other here, all over the buffer there.
+  // Copies in that order: reading them here is sequential, reading them in the buffer is not.
   private var probeTimes = new Array[Long](0)
   private var probePrefixes = new Array[Long](0)
   private var position = -1
@@ -53,7 +53,7 @@ final class SortedMerge(
   private var unfinished = false
   private val window = new MatchWindow(bound, candidates)
   private var windowed: Option[SectionRows] = None
-  // How many rows match each probe of a key whose rows aren't all held: the difference to the probe before.
+  // For a key whose rows aren't all held: how many rows match each probe, as the difference to the probe before.
   private var tally: Array[Int] = _
   private var matches = 0
   private var reached: Seq[LiveSection] = Nil
@@ -64,8 +64,8 @@ final class SortedMerge(
 
   /** Begins with another chunk.
     *
-    * @param rows   they stay as they are until the next `start` or `close`
-    * @param sorted their numbers by key and time; a row with an empty key matches nothing
+    * @param rows   the probes; they stay as they are until the next `start` or `close`
+    * @param sorted their numbers in the order of key and time; a row with an empty key matches nothing
     */
   def start(rows: RowBuffer, sorted: Array[Int], sections: Seq[LiveSection]): Unit = {
     closeCursors()
@@ -125,7 +125,7 @@ final class SortedMerge(
   }
 
   /** Goes on to the next probe row. @return false if there is none
-    * @throws RowMemoryExhausted if there is no room for what one probe can choose from; start anew with [[rest]]
+    * @throws RowMemoryExhausted if there is no room for the rows that one probe can choose from; start again with [[rest]]
     */
   def next(): Boolean = {
     if (unfinished && position + 1 == groupEnd) nextPiece()
@@ -182,7 +182,7 @@ final class SortedMerge(
     // Not a new key: the group's end stays where it is.
   }
 
-  /** Leaves the key's rows on disk but for a window; those that have been read are counted, and the others. */
+  /** Leaves the key's rows on disk but for one window. Counts all of them, those that have been read too. */
   private def readByWindow(): Unit = {
     unfinished = false
     tally = new Array[Int](groupEnd - groupStart + 1)
@@ -207,7 +207,7 @@ final class SortedMerge(
     tally(firstProbe(probe => saturatingAdd(probe, from) > time)) -= 1
   }
 
-  /** How many probes of the key are before the first one that `reaches`, as all after it do. */
+  /** How many probes of the key are before the first one that `reaches`. All probes after it reach, too. */
   private def firstProbe(reaches: Long => Boolean): Int = {
     var low = groupStart
     var high = groupEnd
@@ -220,7 +220,7 @@ final class SortedMerge(
 
   /** Takes the rows of the key, from where the cursors are on.
     *
-    * @param counting whether they are only counted
+    * @param counting whether the rows are only counted
     * @return false if there was no more room for them: the cursors are at the rows that are left
     */
   private def collect(counting: Boolean): Boolean =
@@ -232,7 +232,7 @@ final class SortedMerge(
     val (first, last) = (earliest, latest)
     var i = 0
     while (i < open) {
-      // Mostly a section's next key is beyond, and the section need not be looked at.
+      // A section whose next key is greater is skipped, which is the usual case.
       if (java.lang.Long.compareUnsigned(prefixes(i), prefix) > 0) i += 1
       else {
         val cursor = cursors(i)
@@ -274,7 +274,7 @@ final class SortedMerge(
     }
   }
 
-  /** Closes what it reads, and gives all memory back; it can be started again. */
+  /** Closes the sections, and gives all memory back. It can be started again. */
   def release(): Unit = {
     closeCursors()
     candidates.release()

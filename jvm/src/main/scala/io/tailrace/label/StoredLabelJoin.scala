@@ -14,9 +14,9 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
 /** The label join of streams. Per partition and micro-batch:
   *
   * {{{
-  *   left child ──┐ shuffled by key                 ┌─> rows that come out
-  *                ├──> JoinTask ── TailraceStateStore┤
-  *   right child ─┘ shuffled by key                 └─> commit: next version of the partition's state
+  *   left child ──┐ shuffled by key                      ┌─> rows that come out
+  *                ├──> LabelJoinTask ── TailraceStateStore┤
+  *   right child ─┘ shuffled by key                      └─> commit: next version of the partition's state
   * }}}
   *
   * An example, after = 30 minutes, watermark delay 5 minutes:

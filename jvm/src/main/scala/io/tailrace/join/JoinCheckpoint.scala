@@ -9,7 +9,11 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
-import org.apache.spark.sql.execution.streaming.state.{StateSchemaCompatibilityChecker, StateStore, StateStoreId}
+import org.apache.spark.sql.execution.streaming.state.{
+  StateSchemaCompatibilityChecker,
+  StateStore,
+  StateStoreId
+}
 import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 

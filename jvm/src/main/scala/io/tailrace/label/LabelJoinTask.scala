@@ -108,36 +108,37 @@ private final class LabelInput(
     }
   }
 
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.right) {
-    private val keys = columns.rightKeyEncoder()
-    private val timeOrdinal = columns.rightTimeOrdinal
-    private val payload = columns.payloadProjection()
-    private lazy val late = alone.right
-    private var lateRows = 0L
-    private var nullRows = 0L
+  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
+    new Reading(rows, columns.right) {
+      private val keys = columns.rightKeyEncoder()
+      private val timeOrdinal = columns.rightTimeOrdinal
+      private val payload = columns.payloadProjection()
+      private lazy val late = alone.right
+      private var lateRows = 0L
+      private var nullRows = 0L
 
-    override protected def receive(row: UnsafeRow): UnsafeRow = {
-      val keyLength = keys.encode(row)
-      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
-        nullRows += 1
-        null
-      } else {
-        val time = row.getLong(timeOrdinal)
-        if (JoinWindow.isLate(time, lateWatermark)) {
-          lateRows += 1
-          if (settings.marksLate) late(row) else null
-        } else {
-          keep(rights, keys.bytes, keyLength, time, payload(row))
+      override protected def receive(row: UnsafeRow): UnsafeRow = {
+        val keyLength = keys.encode(row)
+        if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+          nullRows += 1
           null
+        } else {
+          val time = row.getLong(timeOrdinal)
+          if (JoinWindow.isLate(time, lateWatermark)) {
+            lateRows += 1
+            if (settings.marksLate) late(row) else null
+          } else {
+            keep(rights, keys.bytes, keyLength, time, payload(row))
+            null
+          }
         }
       }
-    }
 
-    override protected def report(): Unit = {
-      countLate(JoinMetrics.LateRightRows, lateRows)
-      metric(JoinMetrics.NullKeyRightRows) += nullRows
+      override protected def report(): Unit = {
+        countLate(JoinMetrics.LateRightRows, lateRows)
+        metric(JoinMetrics.NullKeyRightRows) += nullRows
+      }
     }
-  }
 
   private def keep(
       rows: FlushingRows,

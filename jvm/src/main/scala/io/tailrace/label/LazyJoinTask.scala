@@ -4,7 +4,17 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.{JoinMetrics, StoredJoinContext}
-import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, RunCursor, ScratchRun, SortedRows, StoreKind, TailraceStateStore}
+import io.tailrace.state.{
+  LiveSection,
+  MemoryShare,
+  RowBuffer,
+  RowSort,
+  RunCursor,
+  ScratchRun,
+  SortedRows,
+  StoreKind,
+  TailraceStateStore
+}
 
 /** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the order of
   * time, a chunk at a time. Each chunk is sorted by key and merged with the right rows of its windows.

@@ -45,7 +45,10 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
 
   override protected def joined: Iterator[UnsafeRow] =
     new Pairs(matchesOf(newLeft, earlierRight, -window.before, window.after), probesAreLeft = true) ++
-      new Pairs(matchesOf(newRight, earlierLeft ++ newLeft, -window.after, window.before), probesAreLeft = false)
+      new Pairs(
+        matchesOf(newRight, earlierLeft ++ newLeft, -window.after, window.before),
+        probesAreLeft = false
+      )
 
   /** All pairs of the probing rows with those of the other side. */
   private final class Pairs(matches: ArrivalMatches, probesAreLeft: Boolean) extends StepwiseRows[UnsafeRow] {

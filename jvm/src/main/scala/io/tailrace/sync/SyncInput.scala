@@ -60,32 +60,33 @@ private[sync] final class SyncInput(
     }
   }
 
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.right) {
-    private val keys = columns.rightKeyEncoder()
-    private val timeOrdinal = columns.rightTimeOrdinal
-    private val payload = columns.payloadProjection()
-    private var nullRows = 0L
-    private var future = 0L
+  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
+    new Reading(rows, columns.right) {
+      private val keys = columns.rightKeyEncoder()
+      private val timeOrdinal = columns.rightTimeOrdinal
+      private val payload = columns.payloadProjection()
+      private var nullRows = 0L
+      private var future = 0L
 
-    override protected def receive(row: UnsafeRow): UnsafeRow = {
-      val keyLength = keys.encode(row)
-      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
-        nullRows += 1
-        null
-      } else if (row.getLong(timeOrdinal) > joined) {
-        future += 1
-        writer.futureRight(Arrays.copyOf(keys.bytes, keyLength), payload(row))
-      } else {
-        keep(rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
-        null
+      override protected def receive(row: UnsafeRow): UnsafeRow = {
+        val keyLength = keys.encode(row)
+        if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+          nullRows += 1
+          null
+        } else if (row.getLong(timeOrdinal) > joined) {
+          future += 1
+          writer.futureRight(Arrays.copyOf(keys.bytes, keyLength), payload(row))
+        } else {
+          keep(rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
+          null
+        }
+      }
+
+      override protected def report(): Unit = {
+        metric(JoinMetrics.NullKeyRightRows) += nullRows
+        metric(SyncMetrics.FutureRight) += future
       }
     }
-
-    override protected def report(): Unit = {
-      metric(JoinMetrics.NullKeyRightRows) += nullRows
-      metric(SyncMetrics.FutureRight) += future
-    }
-  }
 
   private def keep(
       rows: FlushingRows,

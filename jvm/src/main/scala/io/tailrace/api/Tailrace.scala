@@ -11,7 +11,7 @@ import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
 import io.tailrace.sync.{SyncOptions, SyncResolution}
 import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, WatermarkResolution}
-import io.tailrace.windows.{WindowOptions, WindowReports, WindowsResolution}
+import io.tailrace.windows.{WindowOptions, ReportTable, WindowsResolution}
 
 /** Tailrace for Scala. Names and meanings are those of the Python package. */
 object Tailrace {
@@ -181,7 +181,7 @@ object Tailrace {
   /** The completeness reports of the windows that [[writeWindows]] has closed in a folder, one row each. */
   def windowReport(session: SparkSession, path: String): DataFrame = {
     val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
-    WindowReports.read(classic, path)
+    ReportTable.read(classic, path)
   }
 
   /** All that comes of a frame by an operation whose results are its arguments again: each result comes out, and is given to

@@ -66,3 +66,20 @@ private[tailrace] object ServerOptions {
       throw arguments.invalid(argument, name, allowed)
     }
 }
+
+/** Where a watermark server is, and who reports to it.
+  *
+  * @param url      "http://host:port"
+  * @param app      the application whose sources, operators and sinks share a global low watermark
+  * @param operator this source's name in it
+  * @param token    the server's bearer token, if it wants one
+  */
+final case class ServerSettings(url: String, app: String, operator: String, token: Option[String]) {
+
+  /** Whether the other one reports to the same application. */
+  def isBeside(other: ServerSettings): Boolean =
+    url.stripSuffix("/") == other.url.stripSuffix("/") && app == other.app
+
+  // Plans are shown, and tokens aren't.
+  override def toString: String = s"ServerSettings($url,$app,$operator)"
+}

@@ -1,10 +1,20 @@
 package io.tailrace.watermark
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
+import org.apache.spark.sql.types._
 
-import io.tailrace.plan.{Obstacle, TailraceNode}
+import io.tailrace.common.UnsafeRows
+import io.tailrace.driver.SparkWatermark
+import io.tailrace.plan.{Columns, Obstacle, OwnColumns, SqlFunction, TailraceNode}
 
 /** `tailrace.stamp_watermark`, resolved.
   *
@@ -34,4 +44,124 @@ object StampWatermarkStrategy extends SparkStrategy {
       StampWatermarkExec(s.stamp, sources, s.isStreaming, planLater(s.child)) :: Nil
     case _ => Nil
   }
+}
+
+/** Adds to each row the low watermark that its micro-batch was written under, the same for all rows of it.
+  *
+  * It is the one behind which no row of this batch or a later one is, unless its host lags: of operators with state those
+  * rows still come out in the batch that the watermark had not let come out before. With a watermark server it isn't
+  * further than the sinks of all queries of the application.
+  *
+  * @param sources the accurate watermarks below
+  * @param streaming a batch frame has no watermark, and gets nulls
+  */
+final case class StampWatermarkExec(
+    stamp: Attribute,
+    sources: Seq[ProgressSettings],
+    streaming: Boolean,
+    child: SparkPlan
+) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output :+ stamp
+  override def producedAttributes: AttributeSet = AttributeSet(stamp)
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    rows.mapPartitions(new StampPartition(child.output, if (streaming) stampNow else null))
+  }
+
+  private def stampNow: Array[Byte] = {
+    val batch = StreamingBatch.current(session)
+    val low = OutputWatermark
+      .ofRows(child, batch.watermarkMs, batch.previousWatermarkMs)
+      .fold(HostTable.Never)(SparkWatermark.after)
+    val watermarks = sources.map(SourceWatermarks.of(session, _))
+    val completeness = watermarks.map(_.completeness(batch.batchId))
+    // Other queries may write the same topic: what they have not written yet isn't complete either.
+    val global = watermarks.flatMap(_.globalLow(batch.batchId))
+    WatermarkStamp.encode((low +: global).min, completeness.foldLeft(Completeness.Whole)(_ andThen _).units)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): StampWatermarkExec =
+    copy(child = newChild)
+}
+
+/** One task. A function by inheritance: Spark need not look for closures in it.
+  *
+  * @param stamp null for none
+  */
+private[watermark] final class StampPartition(columns: Seq[Attribute], stamp: Array[Byte])
+    extends (Iterator[InternalRow] => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val schema = new StructType().add("stamp", BinaryType)
+    val toUnsafe = new UnsafeRows(columns)
+    val joiner = GenerateUnsafeRowJoiner.create(DataTypeUtils.fromAttributes(columns), schema)
+    val added = UnsafeProjection.create(schema)(InternalRow(stamp)).copy()
+    rows.map(row => joiner.join(toUnsafe(row), added))
+  }
+}
+
+/** Checks that the completeness of all watermarks of a DataFrame is known.
+  *
+  * @param sameName the session's rule for names
+  */
+private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
+  def resolve(into: String): LogicalPlan = {
+    new Columns(WatermarkOptions.stamp, child.output, sameName)
+      .checkAdded(into, s"Choose another name than '$into' for `into`.")
+    if (child.isStreaming) {
+      val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+      val accurate = child.collect { case p: HostProgress => p.nodeId }.toSet
+      if (watermarks.isEmpty || watermarks != accurate) throw WatermarkErrors.stampSource()
+    }
+    OwnColumns.renewable(StampWatermark(AttributeReference(into, BinaryType)(), child))
+  }
+}
+
+/** `parse_watermark_stamp(binary)`: a struct of `low_watermark`, null while there is none, and `completeness`; null if the
+  * bytes aren't a [[WatermarkStamp]].
+  */
+case class ParseWatermarkStamp(stamp: Expression)
+    extends Expression
+    with RuntimeReplaceable
+    with ImplicitCastInputTypes {
+  override def children: Seq[Expression] = Seq(stamp)
+  override def inputTypes: Seq[DataType] = Seq(BinaryType)
+  override def prettyName: String = "parse_watermark_stamp"
+
+  override lazy val replacement: Expression =
+    StaticInvoke(StampExpressions.getClass, ParseWatermarkStamp.Schema, "parse", children, inputTypes)
+
+  override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression = copy(c(0))
+}
+
+object ParseWatermarkStamp {
+  val Schema: StructType = new StructType()
+    .add("low_watermark", TimestampType)
+    .add("completeness", DecimalType(19, 18), nullable = false)
+}
+
+/** What generated code calls. */
+object StampExpressions {
+  def parse(stamp: Array[Byte]): InternalRow =
+    if (!WatermarkStamp.isValid(stamp)) null
+    else {
+      val low = WatermarkStamp.low(stamp)
+      InternalRow(
+        if (low == HostTable.Never) null else low,
+        Decimal(WatermarkStamp.share(stamp), 19, 18)
+      )
+    }
+}
+
+/** The function of `io.tailrace.watermark` under its name in SQL. */
+object WatermarkFunctions {
+  val parseStamp: SqlFunction.Description = SqlFunction(
+    classOf[ParseWatermarkStamp],
+    "parse_watermark_stamp(stamp)",
+    "A struct of low_watermark and completeness; null if the bytes aren't a stamp."
+  ) { case Seq(stamp) => ParseWatermarkStamp(stamp) }
 }

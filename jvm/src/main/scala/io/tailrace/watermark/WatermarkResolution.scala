@@ -4,10 +4,12 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
+import org.apache.spark.sql.functions.{call_function, col, concat, lit, replace}
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.common.{Arguments, Mark, Policy}
+import io.tailrace.common.{Arguments, JoinedNames, Mark, Policy}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** Finds the columns that the arguments name, and checks what can be checked before a query runs.
@@ -88,4 +90,47 @@ private[tailrace] final class WatermarkResolution(
       columns.checkAdded(Mark.Column, Columns.rename(Mark.Column))
       Mark.attribute()
     }
+}
+
+/** The columns made of a record's stamp, which exist only while the watermark is noted. */
+private[tailrace] object StampColumns {
+  val Partition = "__tailrace_partition"
+  val Low = "__tailrace_low"
+  val Share = "__tailrace_share"
+  val all: Seq[String] = Seq(Partition, Low, Share)
+
+  def check(
+      plan: LogicalPlan,
+      stamp: String,
+      partition: Seq[String],
+      sameName: (String, String) => Boolean
+  ): Unit = {
+    if (partition.isEmpty) throw WatermarkOptions.stamped.invalid("partition", "empty", "one column or more")
+    val columns = new Columns(WatermarkOptions.stamped, plan.output, sameName)
+    partition.foreach(columns.find("partition", _))
+    columns.find("stamp", stamp, BinaryType): Unit
+  }
+
+  /** The values joined by "-". In all values but the first, "-" is written %2D and "%" is written %25, so that no two partitions
+    * share a name. Null if a value is null.
+    */
+  private def name(values: Seq[Column]): Column = {
+    val others = values.tail.map { value =>
+      JoinedNames.Escapes.foldLeft(value) { case (text, (from, to)) => replace(text, lit(from), lit(to)) }
+    }
+    concat(values.head +: others.flatMap(Seq(lit(JoinedNames.Separator), _)): _*)
+  }
+
+  def add(frame: DataFrame, stamp: String, partition: Seq[String]): DataFrame = {
+    def quoted(name: String) = col(s"`${name.replace("`", "``")}`")
+    val parsed = call_function("parse_watermark_stamp", quoted(stamp))
+    frame
+      .withColumn(Partition, name(partition.map(quoted(_).cast("string"))))
+      .withColumn(Low, parsed.getField("low_watermark"))
+      .withColumn(
+        Share,
+        (parsed.getField("completeness") * lit(WatermarkStamp.WholeShare).cast("decimal(19,0)"))
+          .cast("bigint")
+      )
+  }
 }

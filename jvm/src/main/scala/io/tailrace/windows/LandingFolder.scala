@@ -1,22 +1,11 @@
 package io.tailrace.windows
 
-import java.io.FileNotFoundException
-import java.util.UUID
-
 import scala.collection.immutable.TreeMap
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.Path
 
 import io.tailrace.common.{Durations, Errors}
-
-/** A file that a task has written.
-  *
-  * @param path   below the staging directory
-  * @param start  of the window; none: the rows have no event time
-  * @param inside where it goes below the window's directory
-  */
-final case class StagedFile(path: String, start: Option[Long], inside: String, length: Long, rows: Long)
 
 /** A folder of windows, on the driver. Each row of a batch comes into its window's directory once, and a window's
   * `_SUCCESS` comes when nothing will be added to that directory any more:
@@ -46,7 +35,7 @@ final class LandingFolder private[windows] (
 
   private val paths = new LandingPaths(path, settings.into)
   private val log = new LandingLog(paths, hadoopConf)
-  private lazy val fileSystem: FileSystem = path.getFileSystem(hadoopConf)
+  private val placing = new PlacedFiles(path, paths.staging, hadoopConf)
 
   private var owner: Option[FolderFile] = None
   private var newest: Option[BatchFile] = None
@@ -63,8 +52,8 @@ final class LandingFolder private[windows] (
     owner = log.folder
     owner.foreach(checkSettings)
     newest = log.newestBatch()
-    newest.filter(batch => exists(stagingOf(batch))).foreach(publish(_, again = true))
-    fileSystem.delete(paths.staging, true)
+    newest.filter(placing.areStaged).foreach(placing.place(_, again = true))
+    placing.deleteAll()
     val closed = log.newestClosed()
     checkClosed(closed)
     closings = closed.fold(0L)(_._1 + 1)
@@ -135,22 +124,11 @@ final class LandingFolder private[windows] (
     newest.filter(_.batch >= batch).map { known =>
       if (known.batch != batch || known.offsets != offsets)
         throw WindowErrors.rolledBack(path.toString, batch, known.batch)
-      checkInPlace(known)
+      // Those of closed windows may be gone: somebody else has them now.
+      placing.check(known, known.files.filter(file => !file.late && file.start.exists(!windows.isClosed(_))))
       known
     }
   }
-
-  /** Files that have been taken away while the batch wasn't done, and their staging directory with them. Those of closed
-    * windows may be gone: somebody else has them now.
-    */
-  private def checkInPlace(batch: BatchFile): Unit =
-    batch.files.filter(file => !file.late && file.start.exists(!windows.isClosed(_))).foreach { file =>
-      val to = new Path(path, file.to)
-      if (!isInPlace(to, file.length)) {
-        val from = new Path(stagingOf(batch), file.from)
-        throw WindowErrors.fileMissing(from.toString, to.toString, batch.batch)
-      }
-    }
 
   /** The batch before has left a file, if it has landed here and wasn't of an earlier release. */
   private def checkNewest(batch: Long): Unit = {
@@ -163,11 +141,11 @@ final class LandingFolder private[windows] (
   }
 
   /** An empty place for the files of an attempt at a batch. */
-  def newStaging(batch: Long): Path = new Path(paths.staging, s"$batch-${UUID.randomUUID}")
+  def newStaging(batch: Long): Path = placing.newStaging(batch)
 
   /** Puts the files of a batch in their places. */
   def land(batch: Long, offsets: String, staging: Path, staged: Seq[StagedFile]): BatchFile = owned {
-    val files = staged.map(place)
+    val files = staged.map(placed)
     val onTime = files.filterNot(_.late).flatMap(f => f.start.map(_ -> f.rows))
     val (open, lateNow) = (windows.add(onTime), countLate(files))
     val file = BatchFile(
@@ -182,7 +160,7 @@ final class LandingFolder private[windows] (
     )
     landing = true
     log.write(file)
-    publish(file, again = false)
+    placing.place(file, again = false)
     newest.foreach(before => log.deleteBatch(before.batch))
     newest = Some(file)
     windows = open
@@ -191,7 +169,7 @@ final class LandingFolder private[windows] (
     file
   }
 
-  private def place(file: StagedFile): LandedFile = {
+  private def placed(file: StagedFile): LandedFile = {
     val late = file.start.exists(windows.isClosed)
     val directory = file.start match {
       case None => LandingPaths.Untimed
@@ -207,41 +185,6 @@ final class LandingFolder private[windows] (
     }
     all.drop(all.size - MostLate)
   }
-
-  private def stagingOf(batch: BatchFile): Path = new Path(paths.staging, batch.staging)
-
-  /** @param again whether some of them may be in their places */
-  private def publish(batch: BatchFile, again: Boolean): Unit = {
-    batch.files
-      .map(file => new Path(path, file.to).getParent)
-      .distinct
-      .foreach(fileSystem.mkdirs(_))
-    batch.files.foreach { file =>
-      val from = new Path(stagingOf(batch), file.from)
-      val to = new Path(path, file.to)
-      if (!again || !isInPlace(to, file.length)) {
-        val length = lengthOf(from)
-        length.filter(_ != file.length).foreach { found =>
-          val reason = s"it has $found bytes instead of ${file.length}"
-          throw Errors.stateFileCorrupt(from.toString, reason)
-        }
-        val moved = length.isDefined && fileSystem.rename(from, to)
-        if (!moved && !isInPlace(to, file.length))
-          throw WindowErrors.fileMissing(from.toString, to.toString, batch.batch)
-      }
-    }
-    fileSystem.delete(stagingOf(batch), true)
-  }
-
-  private def isInPlace(to: Path, length: Long): Boolean = lengthOf(to).contains(length)
-
-  private def lengthOf(file: Path): Option[Long] =
-    try Some(fileSystem.getFileStatus(file).getLen)
-    catch { case _: FileNotFoundException => None }
-
-  private def exists(file: Path): Boolean =
-    try fileSystem.exists(file)
-    catch { case _: FileNotFoundException => false }
 
   /** Whether a low watermark closes windows. */
   def closes(low: Long): Boolean = owned(!landing && (unmarked.nonEmpty || windows.close(low).isDefined))

@@ -1,13 +1,28 @@
 package io.tailrace.windows
 
+import java.io.FileNotFoundException
 import java.util.UUID
 
+import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.{WriteJobStatsTracker, WriteTaskStats, WriteTaskStatsTracker}
+
+import io.tailrace.common.Errors
+
+/** A file that a task has written.
+  *
+  * @param path   below the staging directory
+  * @param start  of the window; none: the rows have no event time
+  * @param inside where it goes below the window's directory
+  */
+final case class StagedFile(path: String, start: Option[Long], inside: String, length: Long, rows: Long)
 
 /** How tasks of one attempt at a batch write its files: into the attempt's own directory, under names that no other task
   * has. What tasks leave behind that were aborted, or that nobody waits for any more, is in no list and goes with the
@@ -70,4 +85,114 @@ private[windows] final class StagedFiles(directory: String, batch: Long)
     root.getFileSystem(job.getConfiguration).delete(root, true)
     ()
   }
+}
+
+/** Counts the rows of each file that a job writes. */
+private[windows] final class RowsPerFile extends WriteJobStatsTracker {
+  @transient private var counts = Map.empty[String, Long]
+
+  /** By the path that the file was written to, when the job has ended. */
+  def rows: Map[String, Long] = counts
+
+  override def newTaskInstance(): WriteTaskStatsTracker = new RowsPerFile.OfTask
+
+  override def processStats(stats: Seq[WriteTaskStats], jobCommitTime: Long): Unit =
+    counts = stats.collect { case RowsPerFile.Counted(rows) => rows }.flatten.toMap
+}
+
+private[windows] object RowsPerFile {
+  final case class Counted(rows: Seq[(String, Long)]) extends WriteTaskStats
+
+  final class OfTask extends WriteTaskStatsTracker {
+    private val counts = mutable.HashMap.empty[String, Long]
+
+    // Rows come a file at a time, unless Spark is told to write several at once.
+    private var file = ""
+    private var rows = 0L
+
+    override def newPartition(partitionValues: InternalRow): Unit = ()
+    override def newFile(filePath: String): Unit = counts(filePath) = 0
+
+    override def newRow(filePath: String, row: InternalRow): Unit = {
+      if (filePath != file) turnTo(filePath)
+      rows += 1
+    }
+
+    private def turnTo(next: String): Unit = {
+      if (file.nonEmpty) counts(file) += rows
+      file = next
+      rows = 0
+    }
+
+    override def closeFile(filePath: String): Unit = ()
+
+    override def getFinalStats(taskCommitTime: Long): WriteTaskStats = {
+      turnTo("")
+      Counted(counts.toSeq)
+    }
+  }
+}
+
+/** Moves the files of a batch from its staging directory to their places, on the driver: whatever died in between, any number
+  * of times.
+  *
+  * @param folder  of windows
+  * @param staging has a directory for each attempt at a batch
+  */
+private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf: Configuration) {
+  private lazy val fileSystem: FileSystem = folder.getFileSystem(hadoopConf)
+
+  /** An empty place for the files of an attempt at a batch. */
+  def newStaging(batch: Long): Path = new Path(staging, s"$batch-${UUID.randomUUID}")
+
+  /** Deletes what attempts have left. */
+  def deleteAll(): Unit = {
+    fileSystem.delete(staging, true)
+    ()
+  }
+
+  /** Whether files of a batch may not be in their places yet. */
+  def areStaged(batch: BatchFile): Boolean =
+    try fileSystem.exists(stagingOf(batch))
+    catch { case _: FileNotFoundException => false }
+
+  /** @param again whether some of them may be in their places */
+  def place(batch: BatchFile, again: Boolean): Unit = {
+    batch.files
+      .map(file => new Path(folder, file.to).getParent)
+      .distinct
+      .foreach(fileSystem.mkdirs(_))
+    batch.files.foreach { file =>
+      val (from, to) = (stagedOf(batch, file), new Path(folder, file.to))
+      if (!again || !isInPlace(to, file.length)) {
+        val length = lengthOf(from)
+        length.filter(_ != file.length).foreach { found =>
+          val reason = s"it has $found bytes instead of ${file.length}"
+          throw Errors.stateFileCorrupt(from.toString, reason)
+        }
+        val moved = length.isDefined && fileSystem.rename(from, to)
+        if (!moved && !isInPlace(to, file.length)) throw missing(batch, file)
+      }
+    }
+    fileSystem.delete(stagingOf(batch), true)
+    ()
+  }
+
+  /** Refuses files that have been taken away while the batch wasn't done, and their staging directory with them. */
+  def check(batch: BatchFile, files: Seq[LandedFile]): Unit =
+    files.find(file => !isInPlace(new Path(folder, file.to), file.length)).foreach { file =>
+      throw missing(batch, file)
+    }
+
+  private def missing(batch: BatchFile, file: LandedFile): Throwable =
+    WindowErrors.fileMissing(stagedOf(batch, file).toString, new Path(folder, file.to).toString, batch.batch)
+
+  private def stagingOf(batch: BatchFile): Path = new Path(staging, batch.staging)
+  private def stagedOf(batch: BatchFile, file: LandedFile): Path = new Path(stagingOf(batch), file.from)
+
+  private def isInPlace(to: Path, length: Long): Boolean = lengthOf(to).contains(length)
+
+  private def lengthOf(file: Path): Option[Long] =
+    try Some(fileSystem.getFileStatus(file).getLen)
+    catch { case _: FileNotFoundException => None }
 }

@@ -15,7 +15,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration
 
 /** The reports of a folder as a table: those in the `_SUCCESS` of its windows, and the rows that are in `_late`. */
-object WindowReports {
+object ReportTable {
   private val Share = DecimalType(19, 18)
   private val Missing = new StructType()
     .add("source", StringType)

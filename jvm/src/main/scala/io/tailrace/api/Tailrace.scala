@@ -11,7 +11,7 @@ import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
 import io.tailrace.sync.{SyncOptions, SyncResolution}
 import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, WatermarkResolution}
-import io.tailrace.windows.{WindowOptions, ReportTable, WindowsResolution}
+import io.tailrace.windows.{ReportTable, WindowOptions, WindowsResolution}
 
 /** Tailrace for Scala. Names and meanings are those of the Python package. */
 object Tailrace {

@@ -3,9 +3,14 @@ package io.tailrace.checkpoint
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-/** A directory whose entries are numbered, mostly by micro-batch: `<number><suffix>`. Other entries are not its own.
+/** A directory of files that are numbered by micro-batch: `<number><suffix>`. It ignores all other names.
   *
-  * @param suffixes of the entries. An entry without a suffix is a directory
+  * {{{
+  *   <checkpoint>/tailrace-replay/<name>/12.snapshot      Entry(12, ".snapshot")
+  *                                       13/...           Entry(13, ""), a directory
+  * }}}
+  *
+  * @param suffixes all suffixes that entries have; "" for directories
   */
 final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: Seq[String]) {
   import BatchFiles._
@@ -13,7 +18,7 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
   def this(directory: Path, hadoopConf: Configuration, suffixes: String*) =
     this(directory, DurableFiles.in(directory, hadoopConf), suffixes)
 
-  /** In the order of the file system; empty if nobody has written yet. */
+  /** The entries in the order of the file system. A directory that doesn't exist yet has none. */
   def list(): Seq[Entry] = files.names(directory).flatMap { name =>
     val digits = name.takeWhile(c => c >= '0' && c <= '9')
     val suffix = name.substring(digits.length)
@@ -23,7 +28,7 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
   def path(entry: Entry): Path = new Path(directory, s"${entry.number}${entry.suffix}")
   def path(number: Long, suffix: String = suffixes.head): Path = path(Entry(number, suffix))
 
-  /** The place that a file says of itself, below the checkpoint: `<directory>/<names>`. */
+  /** The place that is written into a file: `<directory's name>/<names>`. It stays when the checkpoint is moved. */
   def place(names: String*): String = (directory.getName +: names).mkString("/")
 
   def write(number: Long, suffix: String = suffixes.head)(bytes: Array[Byte]): Unit =
@@ -34,6 +39,6 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
 
 object BatchFiles {
 
-  /** One of the entries of the directory. */
+  /** A file or directory, by its name. */
   final case class Entry(number: Long, suffix: String)
 }

@@ -9,10 +9,10 @@ import scala.util.control.NonFatal
 
 import io.tailrace.common.Errors
 
-/** CRC-32C, the checksum at the end of each file. */
+/** CRC-32C, the checksum at the end of a file. */
 object Checksum {
 
-  /** @param length how many of the bytes count */
+  /** @param length only the first bytes count */
   def of(bytes: Array[Byte], length: Int): Int = {
     val crc = new CRC32C
     crc.update(bytes, 0, length)
@@ -26,13 +26,13 @@ object Checksum {
   }
 }
 
-/** A kind of file, and the formats of it that this release reads. Older and newer formats are refused by name.
+/** The formats that this release reads of one kind of file. It refuses others, and names the file.
   *
-  * @param kind what such a file is, for errors: "a table of hosts"
+  * @param kind for errors: "a table of hosts"
   */
 class FileFormats(kind: String, oldest: Int, newest: Int) {
 
-  /** @param file its name, for errors
+  /** @param file name, for errors
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FORMAT_UNSUPPORTED
     */
   def checkFormat(found: Int, file: String): Unit =
@@ -43,15 +43,14 @@ class FileFormats(kind: String, oldest: Int, newest: Int) {
   protected def checkPlace(found: String, place: String, file: String): Unit =
     if (found != place) throw Errors.stateFileCorrupt(file, s"it belongs to '$found', not to '$place'")
 
-  /** @param fits whether the file's checksum is that of its content */
+  /** @param fits whether the checksum is that of the content */
   protected def checkChecksum(fits: Boolean, file: String): Unit =
     if (!fits) throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
 }
 
 /** A kind of binary file, big-endian: magic(4) format(4) place(4 + n) body CRC-32C of all before(4).
   *
-  * The place says where the file stands, below the checkpoint, which may be moved as a whole. Without it the file of another
-  * batch would be believed.
+  * The place is the file's path below the checkpoint. Without it a copy of another batch's file would be taken for this one.
   *
   * @param newest      the format that is written
   * @param placedSince the first format that has a place
@@ -60,7 +59,7 @@ final class CheckedBytes(magic: Int, kind: String, oldest: Int, newest: Int, pla
     extends FileFormats(kind, oldest, newest) {
   import CheckedBytes._
 
-  /** @param length of the body, if it is known: then the bytes are not copied */
+  /** @param length of the body. If it is exact, the bytes are not copied */
   def encode(place: String, length: Int = 1024)(body: DataOutputStream => Unit): Array[Byte] = {
     val bytes = new Buffer(Math.addExact(length, 16 + place.getBytes(UTF_8).length))
     val out = new DataOutputStream(bytes)
@@ -70,9 +69,9 @@ final class CheckedBytes(magic: Int, kind: String, oldest: Int, newest: Int, pla
     bytes.content
   }
 
-  /** @param file  its name, for errors
-    * @param place that the file must be of
-    * @param body  gets the file's format, and its bytes between place and checksum
+  /** @param file  name, for errors
+    * @param place that the file must contain
+    * @param body  is given the format and the bytes between place and checksum
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
     */
   def decode[T](bytes: Array[Byte], file: String, place: String)(body: (Int, ByteBuffer) => T): T =
@@ -88,21 +87,21 @@ final class CheckedBytes(magic: Int, kind: String, oldest: Int, newest: Int, pla
       read
     } catch { case e: BufferUnderflowException => throw Errors.stateFileCorrupt(file, "it ends too soon", e) }
 
-  /** Begins a file that is too long for memory. Who writes it writes its checksum, too. */
+  /** Begins a file that may not fit in memory. The caller writes body and checksum. */
   def writeHead(out: DataOutputStream, place: String): Unit = {
     out.writeInt(magic)
     out.writeInt(newest)
     writeText(out, place)
   }
 
-  /** Reads the beginning of a file that is too long for memory. @return its format */
+  /** Reads the beginning of a file that may not fit in memory. The caller calls [[checkEnd]]. @return the format */
   def readHead(in: DataInputStream, file: String, place: String): Int = {
     val format = checkedFormat(in.readInt(), in.readInt(), file)
     if (format >= placedSince) checkPlace(readText(in), place, file)
     format
   }
 
-  /** @see [[readHead]] */
+  /** @param written the checksum in the file */
   def checkEnd(checksum: Int, written: Int, file: String): Unit = checkChecksum(checksum == written, file)
 
   private def checkedFormat(foundMagic: Int, found: Int, file: String): Int = {
@@ -128,7 +127,7 @@ object CheckedBytes {
     new String(bytes, UTF_8)
   }
 
-  /** Reads the number of bytes, or of entries of at least one byte, that follow. A damaged one must not take all memory. */
+  /** Reads how many bytes, or entries of at least one byte, follow. A damaged number must not allocate all memory. */
   def readCount(in: ByteBuffer): Int = {
     val count = in.getInt()
     if (count < 0 || count > in.remaining) throw new BufferUnderflowException
@@ -137,7 +136,7 @@ object CheckedBytes {
 
   def readText(in: DataInputStream): String = {
     val length = in.readInt()
-    // This reads piece by piece: a damaged length must not take all memory.
+    // `readNBytes` allocates as it reads: a damaged length must not allocate all memory.
     val bytes = if (length < 0) Array.emptyByteArray else in.readNBytes(length)
     if (bytes.length != length) throw new EOFException(s"a text of $length bytes")
     new String(bytes, UTF_8)
@@ -149,24 +148,23 @@ object CheckedBytes {
   }
 }
 
-/** A kind of text file, of three lines: magic, format and perhaps a place; a body of one line; the CRC-32C of the two lines
-  * above.
+/** A kind of text file of three lines: magic, format and place; a body of one line; the CRC-32C of both.
   *
   * @param newest      the format that is written
-  * @param placedSince the first format that has a place, if the file is of one
+  * @param placedSince the first format that has a place
   */
 final class CheckedText(magic: String, kind: String, oldest: Int, newest: Int, placedSince: Int = 0)
     extends FileFormats(kind, oldest, newest) {
 
-  /** @param place what the file is of; empty: nothing */
+  /** @param place empty if files of this kind have none */
   def encode(body: String, place: String = ""): Array[Byte] = {
     val text = s"$magic $newest${if (place.isEmpty) "" else s" $place"}\n$body\n"
     s"$text${Checksum.hex(text)}\n".getBytes(UTF_8)
   }
 
-  /** @param file  its name, for errors
-    * @param place that the file must be of
-    * @param body  gets the line between place and checksum
+  /** @param file  name, for errors
+    * @param place that the file must contain
+    * @param body  is given the second line
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
     */
   def decode[T](bytes: Array[Byte], file: String, place: String = "")(body: String => T): T = {

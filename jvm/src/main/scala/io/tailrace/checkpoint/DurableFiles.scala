@@ -12,23 +12,25 @@ import org.apache.hadoop.fs.{
   FileStatus,
   Path
 }
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.internal.SQLConf
 
 import io.tailrace.common.Errors
 
-/** The files of a checkpoint. Each appears whole and synced, or not at all. Errors name the file, and tell a file that is
-  * missing or damaged from a file system that fails.
+/** Reads and writes the files of a checkpoint. A file appears whole and synced, or not at all. Errors name the file. They
+  * distinguish a missing file, a damaged file and a file system that fails.
   */
 final class DurableFiles(open: => CheckpointFileManager) {
   private lazy val manager = open
 
-  /** Replaces the file if it is there. @return what `body` gives */
+  /** Writes a file, and replaces one of that name. @return the result of `body` */
   def write[T](path: Path)(body: OutputStream => T): T =
     try put(path, overwrite = true)(body)
     catch { case e: IOException => throw Errors.stateFileUnavailable(path.toString, "written", e) }
 
-  /** @return what `body` gives
+  /** @return the result of `body`
     * @throws org.apache.hadoop.fs.FileAlreadyExistsException if the file is there
     */
   def create[T](path: Path)(body: OutputStream => T): T =
@@ -38,11 +40,11 @@ final class DurableFiles(open: => CheckpointFileManager) {
       case e: IOException => throw Errors.stateFileUnavailable(path.toString, "written", e)
     }
 
-  /** A file that comes into being while its writer goes on. It appears when the stream is closed. */
+  /** Opens a file for a writer that takes long. The file appears when the stream is closed. */
   def begin(path: Path, overwrite: Boolean): CancellableFSDataOutputStream =
     try manager.createAtomic(path, overwriteIfPossible = overwrite)
     catch {
-      // HDFS and object stores want the directory of a file to be there.
+      // HDFS and object stores require that the directory exists.
       case _: FileNotFoundException =>
         manager.mkdirs(path.getParent)
         manager.createAtomic(path, overwriteIfPossible = overwrite)
@@ -63,7 +65,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
     }
   }
 
-  /** The content of a directory; nothing if nobody has written into it yet. */
+  /** Lists a directory. A directory that doesn't exist yet is empty. */
   def list(directory: Path): Seq[FileStatus] =
     try manager.list(directory).toSeq
     catch { case _: FileNotFoundException => Nil }
@@ -72,16 +74,19 @@ final class DurableFiles(open: => CheckpointFileManager) {
 
   def exists(path: Path): Boolean = manager.exists(path)
 
-  /** Deletes a file, or a directory with all that is in it, if it is there. */
+  /** Deletes a file, or a directory with its content. A path that doesn't exist is no error. */
   def delete(path: Path): Unit = manager.delete(path)
 
-  /** @return none if the file isn't there
-    * @throws io.tailrace.common.TailraceStateException if it is damaged, or its file system fails
+  /** Reads a file that may be missing.
+    *
+    * @throws io.tailrace.common.TailraceStateException if the file is damaged, or the file system fails
     */
   def find(path: Path): Option[Array[Byte]] = content(path).toOption
 
-  /** @param neededBy what can't go on without the file, for errors: "batch 7"
-    * @throws io.tailrace.common.TailraceStateException if it is missing or damaged, or its file system fails
+  /** Reads a file that must exist.
+    *
+    * @param neededBy what can't go on without the file, for errors: "batch 7"
+    * @throws io.tailrace.common.TailraceStateException if the file is missing or damaged, or the file system fails
     */
   def read(path: Path, neededBy: => String): Array[Byte] =
     content(path).fold(e => throw Errors.stateFileMissing(path.toString, neededBy, e), identity)
@@ -94,7 +99,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
     } catch { case e: FileNotFoundException => Left(e) }
   }
 
-  /** Reads a file that may be too long for memory.
+  /** Reads a file that must exist and may not fit in memory.
     *
     * @see [[read]]
     */
@@ -120,7 +125,22 @@ final class DurableFiles(open: => CheckpointFileManager) {
 
 object DurableFiles {
 
-  /** @param directory that the files are in, or below */
+  /** @param directory the files are in it or below it */
   def in(directory: Path, hadoopConf: Configuration): DurableFiles =
     new DurableFiles(LocalFileManager.forPath(directory, hadoopConf))
+}
+
+/** The checkpoint location of a query that is being started. Checks read there what an earlier start has left. */
+private[tailrace] object CheckpointLocation {
+
+  /** @return none if the query has a temporary checkpoint */
+  def of(write: WriteToStreamStatement): Option[Path] = {
+    val ofSession = for {
+      root <- SQLConf.get.checkpointLocation
+      name <- write.userSpecifiedName
+    } yield new Path(root, name)
+    write.userSpecifiedCheckpointLocation.map(new Path(_)).orElse(ofSession).map { path =>
+      path.getFileSystem(write.hadoopConf).makeQualified(path)
+    }
+  }
 }

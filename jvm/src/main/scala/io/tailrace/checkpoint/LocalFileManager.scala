@@ -9,12 +9,13 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.internal.SQLConf
 
-/** Files of a checkpoint on a local disk. Spark's own manager, where Hadoop's native library is missing, as it mostly is,
-  * starts ten processes a file for it (`readlink`, `chmod`), and writes a checksum file beside each; Tailrace's files
-  * carry their checksums (`adr/004`).
+/** Writes the files of a checkpoint on a local disk. Spark's own manager starts ten processes for each file (`readlink`,
+  * `chmod`) where Hadoop's native library is missing, and writes a checksum file beside each. Tailrace's files contain
+  * their checksums (`adr/004`).
   *
-  * A file appears by one rename, and is there for good when the stream is closed: it and its directory are synced.
+  * A file appears by one rename. When its stream is closed, the file and its directory are synced to the disk.
   */
 final class LocalFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
   private val files = FileSystem.getLocal(conf).getRawFileSystem
@@ -32,11 +33,11 @@ final class LocalFileManager(root: Path, conf: Configuration) extends Checkpoint
 
   private def publish(from: Path, to: Path, overwrite: Boolean): Unit = {
     if (overwrite) {
-      // A checksum file that another manager has left would be taken for this file's.
+      // Another manager would check this file against a checksum file that it has left here.
       files.delete(checksumOf(to), false)
       Files.move(local(from), local(to), StandardCopyOption.ATOMIC_MOVE)
     } else {
-      // Of two writers one gets the name, which a rename would give to both, one after the other.
+      // Only one of two writers gets the name. A rename would give it to both, one after the other.
       try Files.createLink(local(to), local(from))
       catch {
         case e: java.nio.file.FileAlreadyExistsException =>
@@ -55,7 +56,7 @@ final class LocalFileManager(root: Path, conf: Configuration) extends Checkpoint
 
   override def open(path: Path): FSDataInputStream = files.open(path)
 
-  /** Without the checksum files that another manager has left. */
+  /** Lists no checksum files, which another manager may have left. */
   override def list(path: Path, filter: PathFilter): Array[FileStatus] =
     files.listStatus(path, (p: Path) => !isChecksum(p) && filter.accept(p))
 
@@ -78,7 +79,9 @@ final class LocalFileManager(root: Path, conf: Configuration) extends Checkpoint
 
 object LocalFileManager {
 
-  /** How the files of a checkpoint are written: as Spark does it, unless it is on a local disk and nobody has said how. */
+  /** The manager for the files of a checkpoint: Spark's, unless the checkpoint is on a local disk and no setting names a
+    * manager.
+    */
   def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
     val said = Seq(TailraceFileManager.Key, "fs.file.impl")
     val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
@@ -93,7 +96,7 @@ object LocalFileManager {
     override def hsync(): Unit = getFD.sync()
   }
 
-  /** Writes into a temporary file that takes the place of another when it is closed. */
+  /** Writes a temporary file and renames it when it is closed. */
   private final class Replacing(
       manager: LocalFileManager,
       temporary: Path,
@@ -107,7 +110,7 @@ object LocalFileManager {
         hsync()
         super.close()
         manager.publish(temporary, path, overwrite)
-        // Only now: whoever cancels after a failure has the temporary file deleted.
+        // Not earlier: if publishing fails, `cancel` must still delete the temporary file.
         ended = true
       }
     }
@@ -120,4 +123,31 @@ object LocalFileManager {
       }
     }
   }
+}
+
+/** A value for `spark.sql.streaming.checkpointFileManagerClass`. With it Spark's own logs (offsets, commits, sources) are
+  * written by [[LocalFileManager]] too where the checkpoint is on a local disk, and by Spark's manager elsewhere. Spark calls
+  * this constructor.
+  */
+final class TailraceFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
+  private val files = {
+    val unset = new Configuration(conf)
+    unset.unset(TailraceFileManager.Key)
+    LocalFileManager.forPath(path, unset)
+  }
+
+  override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
+    files.createAtomic(path, overwriteIfPossible)
+  override def open(path: Path): FSDataInputStream = files.open(path)
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] = files.list(path, filter)
+  override def mkdirs(path: Path): Unit = files.mkdirs(path)
+  override def exists(path: Path): Boolean = files.exists(path)
+  override def delete(path: Path): Unit = files.delete(path)
+  override def isLocal: Boolean = files.isLocal
+  override def createCheckpointDirectory(): Path = files.createCheckpointDirectory()
+  override def close(): Unit = files.close()
+}
+
+object TailraceFileManager {
+  val Key: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
 }

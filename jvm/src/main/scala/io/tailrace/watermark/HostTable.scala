@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.util.Arrays
 
 import io.tailrace.checkpoint.CheckedBytes
+import io.tailrace.driver.SparkWatermark
 
 /** How far each host's log has been read: its greatest event time, in microseconds. Values only grow, so tables may be
   * merged in any order and any number of times. For each host also how many of its rows were ahead of the clock.
@@ -100,7 +101,7 @@ final class HostTable {
 object HostTable {
 
   /** The time of a host of which nothing has been read: before all others. */
-  val Never: Long = Long.MinValue
+  val Never: Long = SparkWatermark.Never
 
   /** Names of hosts differ in their last characters: spread over all bits. */
   private def spread(name: String): Int = {

@@ -126,7 +126,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "recursion/RowJudge",
       "replay/MarkFile",
       "replay/MarkTable",
-      "replay/ProducerIds",
       "replay/RecordMetadata",
       "sync/CarriedRuns",
       "sync/RightIndex",

@@ -69,4 +69,19 @@ final class RecordMetadataSuite extends AnyFunSuite with ScalaCheckPropertyCheck
       assert(error.getMessageParameters.get("first") == "producer 1, partition 2")
     }
   }
+
+  private def producerId(parts: Seq[String]): Long =
+    ProducerIds.hash(parts(0), parts(1), parts(2), parts(3), parts(4))
+
+  test("producer ids: the golden vectors") {
+    GoldenMetadata.producers.foreach(p => assert(producerId(p.parts) == p.pid, p.parts))
+  }
+
+  test("a producer id depends on every part, but not on the order of the brokers, spaces and doubles") {
+    val parts = Seq("sessions", "clicks", "b1:9092,b2:9092", "topic-1", "1")
+    val same = Seq("b2:9092,b1:9092", " b1:9092 , b2:9092 ", "b1:9092,b2:9092,b1:9092", "b1:9092,,b2:9092")
+    same.foreach(brokers => assert(producerId(parts.updated(2, brokers)) == producerId(parts)))
+    parts.indices.foreach(i => assert(producerId(parts.updated(i, parts(i) + "x")) != producerId(parts)))
+    assert(producerId(Seq("ab", "c", "", "", "")) != producerId(Seq("a", "bc", "", "", "")))
+  }
 }

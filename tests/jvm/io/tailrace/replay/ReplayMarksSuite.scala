@@ -87,7 +87,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
         val pipeline = new Pipeline(directory, byKey).start()
         pipeline.add(Seq(written(0, 0, 1, 0, 5)))
         pipeline.query.stop()
-        val marks = new Path(new File(directory, "tailrace-replay/replays").toURI)
+        val marks = new Path(directory.getPath, "tailrace-replay/replays")
         val log = new MarkLog(marks, spark.sessionState.newHadoopConf(), ReplaySettings("replays"))
         TempDirectory.delete(new File(directory, "tailrace-replay/replays/0").toPath)
         val table = new MarkTable(0)

@@ -1,8 +1,11 @@
 package io.tailrace.windows
 
+import java.lang.ref.Reference
 import java.nio.file.Files
 
 import org.apache.hadoop.fs.Path
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.{Seconds, Span}
 
 import io.tailrace.common.TailraceStateException
 
@@ -25,8 +28,20 @@ final class LandingFolderSuite extends LandingSuite {
     landed(0)
     assert(condition(opened(20)) == "TAILRACE_WINDOWS_FOLDER")
     assert(condition(opened().begin("another", 1)) == "TAILRACE_WINDOWS_FOLDER")
-    LandingFolders.open(root, settings(), conf, () => true)
+    val running = LandingFolders.open(root, settings(), conf, () => true)
     assert(condition(opened()) == "TAILRACE_WINDOWS_FOLDER", "while its query runs")
+    Reference.reachabilityFence(running)
+  }
+
+  test("a process keeps nothing of folders that nobody writes any more") {
+    (1 to 200).foreach { n =>
+      val path = new Path(root, n.toString)
+      LandingFolders.open(path, settings().copy(path = path.toString), conf, () => false)
+    }
+    eventually(timeout(Span(20, Seconds))) {
+      System.gc()
+      assert(LandingFolders.size < 20)
+    }
   }
 
   test("a batch that is made of other data, or is before the newest, is refused") {

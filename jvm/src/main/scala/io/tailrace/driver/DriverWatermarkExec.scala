@@ -5,10 +5,9 @@ import java.util.UUID
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.execution.{CodegenSupport, LeafExecNode, SparkPlan}
+import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.unsafe.types.CalendarInterval
 
@@ -44,17 +43,9 @@ final class DriverWatermarkExec(
     val watermark: DriverWatermark,
     override val eventTimeStats: EventTimeStatsAccum
 ) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
-    with CodegenSupport {
+    with PassesRows {
   override def nodeName: String = watermark.nodeName
   override protected def doExecute(): RDD[InternalRow] = child.execute()
-
-  // Generated code need not end at a node that does nothing.
-  override def supportCodegen: Boolean = !watermark.followsOthers
-  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
-  override protected def doProduce(ctx: CodegenContext): String =
-    child.asInstanceOf[CodegenSupport].produce(ctx, this)
-  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String =
-    consume(ctx, input)
 
   /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. They ask this
     * node for its columns only: operators find the event time among them.

@@ -2,19 +2,19 @@ package io.tailrace.driver
 
 import org.apache.spark.util.AccumulatorV2
 
-/** What a task has found out about its partition of a batch. */
+/** A result of a task over its partition of a batch. */
 trait PartitionValue[T] {
 
-  /** The one of two runs over the same partition that has seen more of it. Of equal ones either. */
+  /** The result of the one of two tasks over the same partition that has seen more rows of it. Either if they are equal. */
   def max(other: T): T
 }
 
-/** Brings what tasks have found out about their partitions to the driver, once for each partition.
+/** Brings the results of tasks to the driver, one for each partition.
   *
-  * A function of foreachBatch may read a batch as often as it likes, Spark runs a slow task twice, and repeats those whose
-  * shuffle files are lost: an accumulator that adds up would count a row each time. Here the partition is a key, and of
-  * several runs over one the furthest counts. An action that takes only some rows, such as `limit`, gives at most what a
-  * whole one gives.
+  * A function of foreachBatch may read a batch several times. Spark runs a slow task twice, and runs tasks again whose
+  * shuffle files are lost. An accumulator that adds up would count a row each time. This one has the partition as a key, and
+  * keeps the result of the task that has seen the most. An action that takes only some rows, such as `limit`, gives at most
+  * what an action over all rows gives.
   *
   * {{{
   *   rows.count()   partition 0: 4 rows, 1: 3 rows  ┐
@@ -23,10 +23,10 @@ trait PartitionValue[T] {
   * }}}
   *
   * The key is the index of the operator's own partition, as `mapPartitionsWithIndex` and generated code (`partitionIndex`)
-  * have it: that of the task is another one above a union or a coalesce.
+  * have it. Above a union or a coalesce the task's partition is another one.
   */
 final class PartitionAccumulator[T <: PartitionValue[T]] extends AccumulatorV2[(Int, T), Map[Int, T]] {
-  // Immutable: a heartbeat reads it in another thread.
+  // Immutable, because a heartbeat reads it in another thread.
   @volatile private var values = Map.empty[Int, T]
 
   override def isZero: Boolean = values.isEmpty
@@ -47,6 +47,6 @@ final class PartitionAccumulator[T <: PartitionValue[T]] extends AccumulatorV2[(
 
 object PartitionAccumulator {
 
-  /** The key of what the driver itself adds to a batch. */
+  /** The key of a result that the driver itself adds. */
   val Driver: Int = -1
 }

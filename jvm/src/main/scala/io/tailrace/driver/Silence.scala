@@ -1,47 +1,46 @@
 package io.tailrace.driver
 
-/** For how long the parts of a query's inputs (partitions, hosts) have been silent: the one rule for all of them.
+/** Measures for how long parts of a query's inputs (partitions, hosts) have been silent.
   *
-  * A part is silent while others go on, of any side, and nothing of it is unread. So silence is measured by a clock that runs
-  * only while somebody gives something, and each part has a mark on it: where the clock was when it was last heard.
+  * A part is silent while other parts of any side give rows, and the source has no unread row of it. So silence is measured
+  * by a clock that runs only while some part gives rows. Each part has a mark: the clock's time when it last gave a row.
   *
   * {{{
   *   batch           1     2     3            4     5            limit 80 s, so a batch counts 10 s at the most
   *   asked for at    0 s   5 s   12 s  night  8 h   8 h 4 s
-  *   who gave        a b   a     nobody       a     a b
+  *   rows of         a b   a     nobody       a     a b
   *   clock           0     5     5            15    19           b's silence: 0, 5, 5, 15, 0
   * }}}
   *
-  * What one batch counts is bounded, so nobody is silent for too long before others have given something in
-  * [[Silence.Batches]] batches without it. That is what keeps pauses out: time in which nobody gave anything, in which the
-  * process was stopped or a source didn't answer is one long step between two batches. Time while the query was down isn't a
-  * step at all, for the first batch of a start only begins one. And a part that is dead is told all the same, however seldom
-  * the others give something.
+  * What one batch adds to the clock is bounded. So a part is silent for too long only after the others have given rows in
+  * [[Silence.Batches]] batches without it. This keeps pauses out: a time in which no part gave rows, the process was stopped
+  * or a source didn't answer is one long step between two batches. Time while the query was down is no step, because the
+  * first batch of a run only starts the first step. A dead part is found all the same, however seldom the others give rows.
   *
   * Not for several threads.
   *
-  * @param limitMs after so much silence it is too long
-  * @param startMs the clock as the checkpoint has it. Marks are of the same clock
+  * @param limitMs a silence of this length is too long
+  * @param startMs the clock's time in the checkpoint; marks there are of the same clock
   */
 final class Silence(limitMs: Long, startMs: Long = 0) {
   private var running = startMs
   private var lastMs = Option.empty[Long]
 
-  /** The most that one batch counts, in milliseconds. */
+  /** The most that one batch adds to the clock, in milliseconds. */
   val mostPerBatchMs: Long = Math.max(1L, limitMs / Silence.Batches)
 
-  /** Time in which somebody gave something, over all starts of the query. For the checkpoint. */
+  /** The clock's time, over all runs of the query. For the checkpoint. */
   def clockMs: Long = running
 
   /** A batch has run.
     *
     * @param askedMs when its input was asked for, by [[DriverClock]]
-    * @param goesOn  whether any part gave something in it, or has something that the query doesn't read just now
-    * @return how much the clock has gone on
+    * @param goesOn  whether any part gave rows in it, or has rows that the query doesn't read just now
+    * @return how far the clock has moved
     */
   def advance(askedMs: Long, goesOn: Boolean): Long =
     if (!goesOn) {
-      // A start knows from here on what is new.
+      // The first step begins here.
       if (lastMs.isEmpty) lastMs = Some(askedMs)
       0L
     } else {
@@ -51,10 +50,10 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
       passed
     }
 
-  /** A part's mark after a batch, to be asked when the clock has gone on.
+  /** A part's mark after a batch, for which [[advance]] has been called.
     *
-    * @param mark   the one before
-    * @param passed what [[advance]] has given for the batch
+    * @param mark   the part's mark before the batch
+    * @param passed what [[advance]] has returned for the batch
     */
   def mark(mark: Long, passed: Long, heard: Heard): Long = heard match {
     case Heard.Yes => running
@@ -70,21 +69,21 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
 
 object Silence {
 
-  /** A part must be missing in so many batches with others' rows, at the least, before it has been silent for too long. */
+  /** The least number of batches with other parts' rows before a part has been silent for too long. */
   val Batches = 8
 }
 
-/** What a batch has heard of a part. */
+/** Whether a part was heard in a batch. */
 sealed abstract class Heard
 
 object Heard {
 
-  /** It has given something, or the source has something of it that isn't read yet. */
+  /** It has given rows, or the source has unread rows of it. */
   case object Yes extends Heard
 
-  /** It has nothing. */
+  /** It has no rows. */
   case object No extends Heard
 
-  /** Nobody can say: the query doesn't read it just now, or reads less than there is. */
+  /** Unknown: the query doesn't read it just now, or reads less than there is. */
   case object Unknown extends Heard
 }

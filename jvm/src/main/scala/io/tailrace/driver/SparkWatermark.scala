@@ -1,6 +1,7 @@
 package io.tailrace.driver
 
-/** Spark's watermark, in milliseconds, and a low watermark, in microseconds. A row at Spark's is late, one at ours isn't.
+/** Converts between Spark's watermark, in milliseconds, and a low watermark, in microseconds. A row exactly at Spark's
+  * watermark is late. A row exactly at a low watermark is on time.
   *
   * {{{
   *   Spark's 12:00:00.000  ->  ours 12:00:00.000001
@@ -10,12 +11,12 @@ package io.tailrace.driver
   */
 private[tailrace] object SparkWatermark {
 
-  /** Before all event times: of what has read nothing. */
+  /** A low watermark before all event times. */
   val Never: Long = Long.MinValue
 
   /** The last whole millisecond before a time in microseconds. */
   def before(low: Long): Long = Math.floorDiv(low - 1, 1000L)
 
-  /** The first microsecond behind Spark's watermark; [[Never]] for 0, which is none. */
+  /** The first microsecond after Spark's watermark; [[Never]] for 0, which means that there is no watermark. */
   def after(ms: Long): Long = if (ms <= 0) Never else ms * 1000 + 1
 }

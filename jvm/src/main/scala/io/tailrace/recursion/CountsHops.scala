@@ -1,13 +1,9 @@
 package io.tailrace.recursion
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.NamedExpression
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 
-import io.tailrace.driver.PartitionAccumulator
+import io.tailrace.driver.{PartitionAccumulator, ReportExec}
 
 /** An operator whose hops are counted. */
 trait CountsHops extends SparkPlan {
@@ -31,6 +27,11 @@ trait CountsHops extends SparkPlan {
 
   /** Of the batch that has run, however many actions have. */
   def counts: HopCounts = counter.value.values.foldLeft(HopCounts())(_ + _)
+
+  /** With its counts in the query's progress. */
+  def reporting: ReportExec = ReportExec(HopReport.name(settings), this) { case r: CountsHops =>
+    HopReport.row(r.mode, r.counts)
+  }
 }
 
 /** Takes what a task has counted, or the driver for it. */
@@ -47,27 +48,4 @@ private[recursion] final class HopSink(
     metrics("stoppedRows") += counts.stopped
     metrics("cycles") += counts.cycles
   }
-}
-
-/** Shows a recursion's counts in the progress of the query, `observedMetrics`, for which Spark asks its own operator of
-  * `Dataset.observe`. Rows go through untouched.
-  */
-final class ObservedRecursion(observed: String, expressions: Seq[NamedExpression], recursion: SparkPlan)
-    extends CollectMetricsExec(observed, expressions, recursion) {
-
-  override def collectedMetrics: Row =
-    child.collectFirst { case r: CountsHops => HopReport.row(r.mode, r.counts) }.get
-
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
-
-  // The parent's would reset an accumulator that nobody has registered.
-  override def resetMetrics(): Unit = children.foreach(_.resetMetrics())
-
-  override protected def withNewChildInternal(newChild: SparkPlan): ObservedRecursion =
-    new ObservedRecursion(observed, expressions, newChild)
-}
-
-object ObservedRecursion {
-  def apply(recursion: CountsHops): ObservedRecursion =
-    new ObservedRecursion(HopReport.name(recursion.settings), Nil, recursion)
 }

@@ -4,12 +4,13 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamingRun}
+import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 import org.json4s.jackson.{JsonMethods, Serialization}
 
 import io.tailrace.common.{Errors, ModeErrors}
+import io.tailrace.driver.RunState
 
 /** Reads what the last micro-batch has fed back, all of it, and deletes it when the batch after the one that has read it is done.
   *
@@ -89,7 +90,7 @@ private[recursion] object FeedbackStream {
   def of(settings: RecursionSettings, columns: StructType): FeedbackStream = {
     val session = SparkSession.active.asInstanceOf[SparkSession]
     val run = StreamingRun.current(session)
-    val hadoopConf = SparkPlans.broadcastHadoopConf(session)
+    val hadoopConf = RunState.hadoopConf(session)
     val directory = FeedbackLog.directory(run.checkpointRoot, settings.name)
     new FeedbackStream(settings, columns, run, new FeedbackLog(directory, hadoopConf.value.value), hadoopConf)
   }

@@ -9,10 +9,10 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.streaming.operators.stateful.WatermarkSupport
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
+import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.driver.{DriverWatermarkExec, HeldWork, TellsDriver}
+import io.tailrace.driver.{DriverWatermarkExec, HeldWork, RunState, TellsDriver}
 
 /** Lets the results of op pass, and writes them for the next micro-batch, which gives them to op again.
   *
@@ -44,7 +44,7 @@ final case class FeedbackTapExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     val batch = StreamingBatch.current(session)
-    val hadoopConf = SparkPlans.broadcastHadoopConf(session)
+    val hadoopConf = RunState.hadoopConf(session)
     val directory = FeedbackLog.directory(batch.checkpointRoot, settings.name)
     val log = new FeedbackLog(directory, hadoopConf.value.value)
     val name = FeedbackName(

@@ -83,7 +83,7 @@ final case class FixpointExec(
   /** In a batch frame, until nobody refers to them any more: Spark's cleaner sees to that. */
   private def keep(batch: Option[StreamingBatch]): RDD[InternalRow] => RDD[InternalRow] =
     batch.fold((rows: RDD[InternalRow]) => rows.persist(ShuffledFixpoint.Storage): RDD[InternalRow])(b =>
-      KeptRows.keep(session, settings.name, b)
+      KeptRows.of(session, settings.name).keep(b.batchId)
     )
 
   override protected def stringArgs: Iterator[Any] =

@@ -1,37 +1,41 @@
 package io.tailrace.recursion
 
-import java.util.concurrent.ConcurrentHashMap
+import scala.collection.mutable
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.StreamingBatch
 
-/** The rows of hops that Spark keeps for a micro-batch. Its operators can't tell when a batch is over, so they go when the
-  * next one comes, or another query starts after theirs has ended.
+import io.tailrace.driver.{BatchSequence, RunState}
+
+/** The rows of hops that Spark keeps for a micro-batch. Its operators can't tell when a batch is over, so the rows go when
+  * the next batch comes, or when the run ends.
   */
-private[recursion] object KeptRows {
-  private final case class Kept(batch: Long, rows: Seq[RDD[_]])
+private[recursion] final class KeptRows {
+  private type Rows = mutable.ListBuffer[RDD[InternalRow]]
 
-  private val kept = new ConcurrentHashMap[(String, String), Kept]
+  private val batches = new BatchSequence[Rows]((_, before) => {
+    before.foreach(release)
+    new Rows
+  })
 
-  /** Has Spark keep what an RDD gives, as long as the batch that runs in this thread. */
-  def keep(session: SparkSession, recursion: String, batch: StreamingBatch)(
-      rows: RDD[InternalRow]
-  ): RDD[InternalRow] = {
-    val stored = rows.persist(ShuffledFixpoint.Storage)
-    kept.compute(
-      (batch.runId, recursion),
-      (_, before) => {
-        val same = Option(before).filter(_.batch == batch.batchId)
-        if (same.isEmpty) release(before)
-        Kept(batch.batchId, same.fold(Seq.empty[RDD[_]])(_.rows) :+ stored)
-      }
-    )
-    val active = StreamingBatch.activeRuns(session)
-    kept.forEach((key, old) => if (!active(key._1) && kept.remove(key, old)) release(old))
+  /** Has Spark keep what an RDD gives, as long as the batch. */
+  def keep(batch: Long)(rows: RDD[InternalRow]): RDD[InternalRow] = synchronized {
+    val stored: RDD[InternalRow] = rows.persist(ShuffledFixpoint.Storage)
+    batches.at(batch) += stored
     stored
   }
 
-  private def release(old: Kept): Unit = if (old != null) old.rows.foreach(_.unpersist(blocking = false))
+  private def release(rows: Rows): Unit =
+    // A context that is stopped has freed its blocks.
+    rows.filterNot(_.sparkContext.isStopped).foreach(_.unpersist(blocking = false))
+
+  private def releaseAll(): Unit = synchronized(batches.last.foreach(release))
+}
+
+private[recursion] object KeptRows {
+  private val runs = new RunState[KeptRows](_.releaseAll())
+
+  /** Of the run that is executed in this thread. */
+  def of(session: SparkSession, recursion: String): KeptRows = runs.of(session, recursion)(new KeptRows)
 }

@@ -99,11 +99,9 @@ final class RecursionStrategy(session: SparkSession) extends SparkStrategy {
         f.isStreaming,
         planLater(f.child)
       )
-      ObservedRecursion(exec) :: Nil
+      exec.reporting :: Nil
     case t: FeedbackTap =>
-      ObservedRecursion(
-        FeedbackTapExec(t.settings, t.columns, t.times, t.written, planLater(t.child))
-      ) :: Nil
+      FeedbackTapExec(t.settings, t.columns, t.times, t.written, planLater(t.child)).reporting :: Nil
     case EventTimeWatermark(id, eventTime, delay, child) =>
       child
         .collectFirst { case rows: FeedbackRows if rows.nodeId == id => rows }

@@ -2,34 +2,33 @@ package io.tailrace.recursion
 
 import java.util.UUID
 
+import scala.collection.mutable.ListBuffer
+
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.util.AccumulatorV2
 
-import io.tailrace.driver.{DriverWatermark, InputWatermarks, PerRun}
+import io.tailrace.driver.{BatchSequence, DriverWatermark, InputWatermarks, RunState}
 
 /** The rows that a recursion has going round, in one run of a query, on the driver: the oldest of those that the micro-batch
   * has fed back, and how far the query's other watermarks have come. Plans are made anew for each batch, so they can't keep
   * it.
   */
 private[recursion] final class RowsInFlight {
-  private var batch = -1L
-  private var oldest = List.empty[OldestTime]
+  private val batches = new BatchSequence[ListBuffer[OldestTime]]((_, _) => ListBuffer.empty)
   private val inputs = new InputWatermarks
 
   /** What tasks of the batch give the event times to that they feed back. A frame that is used twice in a query has two of
     * them a batch.
     */
   def collect(next: Long, made: OldestTime): OldestTime = synchronized {
-    if (next != batch) oldest = Nil
-    batch = next
-    oldest ::= made
+    batches.at(next) += made
     made
   }
 
   /** Whether all tasks of a batch have fed back what they had to. */
   def isComplete(finished: Long): Boolean = synchronized {
-    batch == finished && oldest.exists(_.isComplete)
+    batches.of(finished).exists(_.exists(_.isComplete))
   }
 
   /** The watermark after a batch, in milliseconds.
@@ -42,16 +41,16 @@ private[recursion] final class RowsInFlight {
 
   /** The oldest event time that a batch has fed back, in microseconds. */
   def oldestOf(finished: Long): Option[Long] = synchronized {
-    if (batch == finished) oldest.flatMap(_.value).minOption else None
+    batches.of(finished).flatMap(_.flatMap(_.value).minOption)
   }
 }
 
 private[recursion] object RowsInFlight {
-  private val all = new PerRun[RowsInFlight]
+  private val all = new RunState[RowsInFlight]
 
   /** Of the run that is being planned or executed in this thread. */
   def of(session: SparkSession, recursion: String): RowsInFlight =
-    all.get(session, StreamingBatch.current(session).runId, recursion)(new RowsInFlight)
+    all.of(session, recursion)(new RowsInFlight)
 }
 
 /** The least of the event times that tasks have seen, in microseconds, and which tasks have come to their end: a sink may run

@@ -5,9 +5,11 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
+import io.tailrace.common.ProgressName
+import io.tailrace.driver.ReportExec
 import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
 
-/** `tailrace.filter_replays`, resolved. See [[ReplayFilterExec]] for what the columns mean. */
+/** The logical node of `tailrace.filter_replays`. [[ReplayFilterExec]] explains the columns. */
 case class FilterReplays(
     metadata: Seq[Attribute],
     order: Seq[Attribute],
@@ -33,7 +35,7 @@ case class FilterReplays(
 
 object FilterReplays {
 
-  /** Two filters of one name would write into one directory of the checkpoint. */
+  /** Refuses two filters of one name: they would write into one directory of the checkpoint. */
   private object NamesCheck extends WriteCheck {
     override def apply(write: WriteToStreamStatement): Unit = {
       val names = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
@@ -56,7 +58,34 @@ object ReplayFilterStrategy extends SparkStrategy {
         f.isStreaming,
         planLater(f.child)
       )
-      ObservedReplays(exec) :: Nil
+      ReportExec(f.settings.progressName, exec) { case filter: ReplayFilterExec =>
+        filter.counts.toRow
+      } :: Nil
     case _ => Nil
   }
+}
+
+/** @param name          of the filter's directory in the checkpoint
+  * @param disorder      how far below the mark, in offsets, a record may be and still be distinguished from its replay
+  * @param marksReplays  replays come out too, marked
+  * @param forgetAfterMs an origin without a record for longer than this is forgotten; none: no origin ever is
+  */
+final case class ReplaySettings(
+    name: String,
+    disorder: Int = 0,
+    marksReplays: Boolean = false,
+    forgetAfterMs: Option[Long] = None
+) {
+
+  /** What the filter's counts are called in `observedMetrics`. */
+  def progressName: String = ProgressName("replays", name, ReplayOptions.Name)
+
+  /** Origins that were last seen before the returned time are forgotten.
+    *
+    * @param clockMs the time now; `Long.MinValue` if it is unknown
+    */
+  def forgottenBefore(clockMs: Long): Long =
+    forgetAfterMs.fold(Long.MinValue)(after =>
+      if (clockMs < Long.MinValue + after) Long.MinValue else clockMs - after
+    )
 }

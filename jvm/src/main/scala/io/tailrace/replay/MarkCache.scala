@@ -2,17 +2,22 @@ package io.tailrace.replay
 
 import java.util.{LinkedHashMap, Map => JMap}
 
-/** What is known of each filter that runs in this JVM, so that a batch reads only what the last one has moved. Tables are
-  * never changed once they are here, so that a task that was replaced judges as its successor does.
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.tailrace.StreamingBatch
+
+import io.tailrace.driver.RunState
+
+/** The newest marks of each filter in this JVM, driver or executor, so that a batch reads only what the batch before it has
+  * moved. A table that is here is never changed, so a task that was replaced judges as its successor does.
   */
 object MarkCache {
+
+  /** The bound for executors, which aren't told when a query ends. */
   private val MostFilters = 64
 
   private final class Newest {
     var table: Option[(Long, MarkTable)] = None
-    @volatile var files: Option[MarkFiles] = None
-    var forgottenBefore = Long.MinValue
-    val notices = new ReplayNotices
   }
 
   private val filters = new LinkedHashMap[String, Newest](16, 0.75f, true) {
@@ -24,8 +29,8 @@ object MarkCache {
     * @param filter names one filter of one run of a query: another run may begin from another checkpoint
     */
   def get(filter: String, wanted: MarkFiles, log: => MarkLog): MarkTable = {
-    val newest = of(filter)
-    // One task reads, the others of the batch wait for it.
+    val newest = filters.synchronized(filters.computeIfAbsent(filter, (_: String) => new Newest))
+    // One task reads, and the other tasks of the batch wait for it.
     newest.synchronized {
       newest.table match {
         case Some((batch, table)) if batch == wanted.batch - 1 => table
@@ -38,24 +43,40 @@ object MarkCache {
     }
   }
 
-  /** The files that the last batch of a filter has begun with, for [[MarkLog.before]]. */
-  def files(filter: String): Option[MarkFiles] = of(filter).files
+  def drop(filter: String): Unit = filters.synchronized(filters.remove(filter): Unit)
 
-  def remember(filter: String, files: MarkFiles): Unit = of(filter).files = Some(files)
+  private[replay] def has(filter: String): Boolean = filters.synchronized(filters.containsKey(filter))
+}
 
-  /** What has been told of a filter, on the driver. */
-  def notices(filter: String): ReplayNotices = of(filter).notices
+/** What the driver knows of one filter in one run of a query.
+  *
+  * @param name      in [[MarkCache]]
+  * @param directory in the checkpoint
+  */
+private[replay] final class FilterRun(val name: String, val directory: Path) {
 
-  /** Notes up to when a filter has forgotten its origins. @return what it was: what lies between is news */
-  def forget(filter: String, before: Long): Long = {
-    val newest = of(filter)
-    newest.synchronized {
-      val known = newest.forgottenBefore
-      newest.forgottenBefore = Math.max(known, before)
-      known
-    }
+  /** The files that the last batch has begun with, for [[MarkLog.before]]. */
+  @volatile var files: Option[MarkFiles] = None
+
+  /** What the user has been told. */
+  val notices = new ReplayNotices
+
+  private var forgottenBefore = Long.MinValue
+
+  /** Notes up to when origins are forgotten. @return the time before: what was last seen between the two is news */
+  def forget(before: Long): Long = synchronized {
+    val known = forgottenBefore
+    forgottenBefore = Math.max(known, before)
+    known
   }
+}
 
-  private def of(filter: String): Newest =
-    filters.synchronized(filters.computeIfAbsent(filter, (_: String) => new Newest))
+private[replay] object FilterRun {
+  private val runs = new RunState[FilterRun](run => MarkCache.drop(run.name))
+
+  def of(session: SparkSession, batch: StreamingBatch, filter: String): FilterRun =
+    runs.of(session, batch.runId, filter) {
+      val directory = new Path(new Path(batch.checkpointRoot, "tailrace-replay"), filter)
+      new FilterRun(s"${batch.runId}/$directory", directory)
+    }
 }

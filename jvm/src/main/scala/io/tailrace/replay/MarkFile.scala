@@ -22,7 +22,7 @@ object MarkFile {
 
   private def entryLength(disorder: Int): Int = 40 + 8 * MarkTable.wordsFor(disorder)
 
-  /** @param place where the file stands: another one's isn't read in its place */
+  /** @param place of the file: a file of another place is refused */
   def encode(table: MarkTable, place: String): Array[Byte] = {
     val words = MarkTable.wordsFor(table.disorder)
     val row = ByteBuffer.allocate(entryLength(table.disorder))
@@ -47,7 +47,7 @@ object MarkFile {
     }
   }
 
-  /** Puts what a file says of its origins in the place of what a table says of them.
+  /** Replaces the entries of a table by those of a file.
     *
     * @param name  of the file, for errors
     * @param place where the file stands
@@ -79,7 +79,7 @@ object MarkFile {
       val bits = if (word < MarkTable.wordsFor(written)) in.getLong() else 0L
       if (word < words) table.setWindow(entry, word, bits)
     }
-    // What was further back than records could be late has passed, as far as this table knows: it was a replay then.
+    // An offset further back than the old `disorder` was taken for a replay then, so it counts as passed.
     (written until table.disorder).foreach { bit =>
       table.setWindow(entry, bit / 64, table.window(entry, bit / 64) | (1L << (bit % 64)))
     }

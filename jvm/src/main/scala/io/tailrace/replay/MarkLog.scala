@@ -11,13 +11,13 @@ import io.tailrace.checkpoint.BatchFiles
 /** The marks of one filter in the query's checkpoint:
   *
   * {{{
-  *   <batch>/<attempt>-<task>-of-<tasks>.marks   what a task of the batch has moved
+  *   <batch>/<attempt>-<task>-of-<tasks>.marks   the marks that a task of the batch has moved
   *   <batch>.snapshot                            all marks after the batch
   * }}}
   *
-  * A task writes its file before it ends, so before Spark can take the batch for done. A batch that runs again writes
-  * under another attempt: of those that are complete any is right, for the batch holds the same records each time, and
-  * one that a dead run has left halfway is never mixed with another.
+  * A task writes its file before it ends, so before Spark can take the batch for done. A batch that runs again writes under
+  * another attempt. Any complete attempt is right, because the batch has the same records each time. An incomplete attempt of
+  * a dead process is never mixed with another one.
   */
 final class MarkLog(directory: Path, hadoopConf: Configuration, settings: ReplaySettings) extends Logging {
   import MarkLog._
@@ -31,9 +31,9 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     }
   }
 
-  /** Which files make the marks that `batch` begins with.
+  /** The files that make the marks that `batch` begins with.
     *
-    * @param known those that the batch before has begun with, if they are known: then only its own are looked for
+    * @param known the files that the batch before has begun with, if known: then only that batch's own files are looked for
     * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_MARKS_INCOMPLETE if an earlier batch's are not
     *                                                   all there: its output wasn't read to the end, or files are gone;
     *                                                   TAILRACE_REPLAY_MARKS_MISSING if there are none at all
@@ -43,8 +43,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
       last.copy(deltas = last.deltas :+ (last.batch -> complete(last.batch)), batch = batch)
     }
 
-  /** Has `batch` begin without marks, whatever is missing before it: the user has said so. What there was stays behind the
-    * snapshot of nothing.
+  /** Has `batch` begin without marks, whatever is missing before it, because the user wants it. Writes an empty snapshot, which
+    * hides earlier files.
     */
   def beginAnew(batch: Long): MarkFiles = {
     logWarning(
@@ -56,7 +56,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   private def listed(batch: Long): MarkFiles = {
     val (snapshots, written) = batches.list().filter(_.number < batch).partition(_.suffix == Snapshot)
     val snapshot = snapshots.map(_.number).maxOption
-    // Without a snapshot the marks begin with the query: one that began later has a snapshot of nothing.
+    // Without a snapshot the marks begin with the query: a filter that began later has an empty snapshot.
     val first = snapshot.fold(0L)(_ + 1)
     if (batch > 0 && snapshot.isEmpty && written.isEmpty) {
       throw ReplayErrors.marksMissing(directory.toString, batch, settings.name)
@@ -77,9 +77,9 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
       .getOrElse(throw ReplayErrors.marksIncomplete(batches.path(batch).toString, batch, settings.name))
   }
 
-  /** Reads a table, on top of the marks after an earlier batch, if they are known.
+  /** Reads a table, starting from the marks after an earlier batch, if known.
     *
-    * @param known the batch, and its table, which stays as it is
+    * @param known that batch and its table, which isn't changed
     */
   def load(wanted: MarkFiles, known: Option[(Long, MarkTable)]): MarkTable = {
     val start = known.filter { case (batch, _) => batch < wanted.batch && wanted.snapshot.forall(_ <= batch) }
@@ -97,12 +97,12 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   }
 
   private def applied(table: MarkTable, batch: Long, names: Seq[String], wanted: Long): MarkTable = {
-    // What was forgotten a batch ago, at the latest, need not be kept: nobody looks for it any more.
+    // Origins that were forgotten a batch ago need not be kept: no task looks for them any more.
     val next = table.since(settings.forgottenBefore(table.newestMs))
     val seen = new BitSet
     names.foreach { name =>
       read(new Path(batches.path(batch), name), batches.place(batch.toString, name), next, wanted) { entry =>
-        // Tasks make sure of it before they end: these are files of an earlier version, or of two queries.
+        // Tasks make sure of it before they end, so these are files of an earlier version, or of two queries.
         if (seen.get(entry)) {
           throw ReplayErrors
             .originSplit(next.pid(entry), next.partition(entry), s"two tasks of batch $batch", "")
@@ -116,7 +116,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   private def read(file: Path, place: String, into: MarkTable, wanted: Long)(entry: Int => Unit): Unit =
     MarkFile.decode(batches.files.read(file, neededBy = s"batch $wanted"), file.toString, place, into)(entry)
 
-  /** Writes all marks after a batch, and deletes what nobody needs any more to have those after `retainFrom` or later.
+  /** Writes all marks after a batch, and deletes the files that the marks after `retainFrom` or a later batch don't need.
     *
     * @return the files that the next batch begins with
     */
@@ -139,8 +139,8 @@ object MarkLog {
   private val Part = """([0-9a-f-]{36})-(\d+)-of-(\d+)\.marks""".r
 }
 
-/** The files that make the marks which a batch begins with: a snapshot, if there is one, and what each batch since then
-  * has moved.
+/** The files that make the marks which a batch begins with: a snapshot, if there is one, and the files of each batch since
+  * then.
   *
   * @param batch the batch that begins with them
   */

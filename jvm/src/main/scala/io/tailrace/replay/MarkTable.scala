@@ -2,8 +2,8 @@ package io.tailrace.replay
 
 import java.util.Arrays
 
-/** The high-water mark of each producer and source partition: the greatest offset that has passed, which of the
-  * `disorder` offsets below it have, and how many below it never came.
+/** The high-water mark of each origin, which is a producer and source partition: the greatest offset that has passed, which
+  * of the `disorder` offsets below it have passed, and how many offsets below it never came.
   *
   * {{{
   *   disorder = 4, marks of one partition
@@ -12,14 +12,14 @@ import java.util.Arrays
   *   8        8     0 0 1 0   (7 6 5 4)          new, 6 and 7 are missing
   *   6        8     0 1 1 0                      new: it was missing
   *   6        8     0 1 1 0                      replay
-  *   3        8     0 1 1 0                      replay: it is further back than anything may be late
+  *   3        8     0 1 1 0                      replay: it is further back than `disorder`
   * }}}
   *
-  * Each has the time at which its origin was last seen, so that a producer that is gone can be forgotten, and the partition
-  * that its records are read from: offsets are in order within one, and two say nothing of each other.
+  * Each mark has the time at which its origin was last seen, so that a producer that is gone can be forgotten, and the
+  * partition that its records are read from: offsets are ordered within one partition only.
   *
-  * A hash table over plain arrays, for there may be a million of them: 40 bytes each, and `disorder` bits. Not for
-  * several threads, unless none of them changes it.
+  * A hash table over plain arrays, because there may be a million marks: 40 bytes each, and `disorder` bits. Several threads
+  * may read it while no thread changes it.
   */
 final class MarkTable(val disorder: Int) {
   import MarkTable._
@@ -30,7 +30,7 @@ final class MarkTable(val disorder: Int) {
   private var used = 0
   private var slots = emptySlots(capacity)
   private var pids = new Array[Long](capacity)
-  // The source's partition, and the home: who looks an origin up has read both.
+  // The source's partition and the home: a look-up reads both at once.
   private var places = new Array[Long](capacity)
   private var marks = new Array[Long](capacity)
   private var gapCounts = new Array[Long](capacity)
@@ -38,7 +38,7 @@ final class MarkTable(val disorder: Int) {
   private var windows = new Array[Long](capacity * words)
   private var newest = Long.MinValue
 
-  /** Entries are numbered from 0 in the order in which they were added. */
+  /** The number of entries. They are numbered from 0, in the order in which they were added. */
   def size: Int = used
   def pid(entry: Int): Long = pids(entry)
   def partition(entry: Int): Int = (places(entry) >>> 32).toInt
@@ -46,7 +46,7 @@ final class MarkTable(val disorder: Int) {
   /** The partitions that the records of this table's origins are read from. */
   private[replay] var homes: Homes = new Homes
 
-  /** Which of [[homes]] an origin's records are read from, or [[Homes.Unknown]]. */
+  /** The number in [[homes]] of the partition that an origin's records are read from, or [[Homes.Unknown]]. */
   private[replay] def home(entry: Int): Int = places(entry).toInt
   private[replay] def setHome(entry: Int, home: Int): Unit = places(entry) = place(partition(entry), home)
 
@@ -56,10 +56,10 @@ final class MarkTable(val disorder: Int) {
   /** How many offsets between the first one and the mark have not come. */
   def gaps(entry: Int): Long = gapCounts(entry)
 
-  /** When a record of the origin came last, a replay too: by event time, or by the time of its batch. */
+  /** The time of the origin's last record, which may be a replay: its event time, or the time of its batch. */
   def lastSeenMs(entry: Int): Long = seenMs(entry)
 
-  /** The latest of these times, of entries that are here no more too; `Long.MinValue` where there has been none. */
+  /** The latest of these times, also of entries that were left out; `Long.MinValue` if there is none. */
   def newestMs: Long = newest
 
   /** Whether the offset `mark - 1 - i` has passed, in bit `i % 64` of word `i / 64`. */
@@ -68,13 +68,13 @@ final class MarkTable(val disorder: Int) {
   /** @return the entry, or -1 */
   def find(pid: Long, partition: Int): Int = slots(slotOf(pid, partition))
 
-  /** @return the entry of the origin, which is a new one if it had none */
+  /** The entry of the origin, which is added if there is none. */
   private[replay] def findOrAppend(pid: Long, partition: Int): Int = {
     val slot = slotOf(pid, partition)
     if (slots(slot) >= 0) slots(slot) else append(pid, partition, slot)
   }
 
-  /** Judges a record of an origin that has none yet. It is new, whatever its offset. @return its entry */
+  /** Adds an entry for the first record of an origin, which is new, whatever its offset. @return the entry */
   def add(pid: Long, partition: Int, offset: Long): Int = {
     val entry = append(pid, partition)
     marks(entry) = offset
@@ -82,13 +82,13 @@ final class MarkTable(val disorder: Int) {
     entry
   }
 
-  /** Notes when a record of the origin came. */
+  /** Notes the time of a record of the origin. */
   def see(entry: Int, timeMs: Long): Unit = if (timeMs > seenMs(entry)) {
     seenMs(entry) = timeMs
     if (timeMs > newest) newest = timeMs
   }
 
-  /** Whether it is known of an offset at or below the mark if it has passed, wherever it is read from. */
+  /** Whether the table knows of an offset at or below the mark if it has passed, whichever partition it is read from. */
   def isCertain(entry: Int, offset: Long): Boolean = marks(entry) - offset <= disorder
 
   /** Judges the next record of an origin. @return true if it is new, false if it is a replay */
@@ -137,9 +137,9 @@ final class MarkTable(val disorder: Int) {
     }
   }
 
-  /** Adds a copy of an entry of a table with the same `disorder`. Its origin has none here.
+  /** Copies an entry of a table with the same `disorder`. Its origin must have no entry here.
     *
-    * @return its number here
+    * @return the number of the copy
     */
   def append(from: MarkTable, entry: Int): Int = {
     val to = append(from.pid(entry), from.partition(entry))
@@ -149,12 +149,12 @@ final class MarkTable(val disorder: Int) {
     to
   }
 
-  // Of the last entry that was copied: those that come one after the other mostly have one home.
+  // The home of the last entry that was copied: entries one after the other mostly have the same home.
   private var othersHomes: Homes = _
   private var othersHome = Homes.Unknown
   private var ownHome = Homes.Unknown
 
-  /** The number here of another table's home: there are few, and their names are looked up once. */
+  /** The number here of another table's home. */
   private def homeOf(from: MarkTable, home: Int): Int = {
     if ((from.homes ne othersHomes) || home != othersHome) {
       ownHome = from.homes.name(home).fold(Homes.Unknown)(homes.of)
@@ -174,7 +174,7 @@ final class MarkTable(val disorder: Int) {
   private[replay] def setWindow(entry: Int, word: Int, bits: Long): Unit = windows(entry * words + word) =
     bits
 
-  /** Adds an entry of an origin that has none. */
+  /** Adds an entry for an origin that has none. */
   private[replay] def append(pid: Long, partition: Int): Int = append(pid, partition, slotOf(pid, partition))
 
   private def append(pid: Long, partition: Int, slot: Int): Int = {
@@ -192,10 +192,10 @@ final class MarkTable(val disorder: Int) {
     entry
   }
 
-  /** Whether an origin was last seen before a time. One whose time nobody knows isn't. */
+  /** Whether an origin was last seen before a time. False if its time is unknown. */
   def isBefore(entry: Int, timeMs: Long): Boolean = seenMs(entry) < timeMs && seenMs(entry) != Long.MinValue
 
-  /** A copy, without the entries of [[isBefore]] if they are many: to leave out one costs as much as to leave out all. */
+  /** A copy. It is made without the entries of [[isBefore]] only if they are many, because then the table is built anew. */
   def since(timeMs: Long): MarkTable =
     if (Iterator.range(0, used).count(isBefore(_, timeMs)).toLong * LeastForgotten <= used) copy()
     else {
@@ -221,9 +221,9 @@ final class MarkTable(val disorder: Int) {
     same
   }
 
-  /** The slot of an origin's entry, or the free one where it would be. */
+  /** The slot of an origin's entry, or the free slot where it would be. */
   private def slotOf(pid: Long, partition: Int): Int = {
-    // Producer ids may be any numbers, 1, 2, 3 too: spread over all bits.
+    // Producer ids may be any numbers, such as 1, 2, 3: the hash spreads them over all bits.
     val mixed = (pid ^ (partition.toLong * 0x9e3779b97f4a7c15L)) * 0xff51afd7ed558ccdL
     var slot = (mixed >>> 32).toInt & (slots.length - 1)
     while (slots(slot) >= 0 && !isOf(slots(slot), pid, partition)) slot = (slot + 1) & (slots.length - 1)
@@ -252,15 +252,15 @@ final class MarkTable(val disorder: Int) {
 
 object MarkTable {
 
-  /** One entry of so many has to be forgotten before the table is made anew without them. */
+  /** The table is built anew when one entry of so many is forgotten. */
   private val LeastForgotten = 8
 
   private def place(partition: Int, home: Int): Long = (partition.toLong << 32) | (home & 0xffffffffL)
 
-  /** Longs that hold the window of one entry. */
+  /** The number of longs in the window of one entry. */
   def wordsFor(disorder: Int): Int = (disorder + 63) / 64
 
-  /** Half of the slots stay free, so that a search ends soon. */
+  /** Half of the slots stay free, so a search ends soon. */
   private def emptySlots(capacity: Int): Array[Int] = {
     val slots = new Array[Int](capacity * 2)
     Arrays.fill(slots, -1)

@@ -3,24 +3,24 @@ package io.tailrace.replay
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
-/** Reads the origin of a row, out of one column of bytes or out of three columns. */
+/** Reads the origin and offset of a row, from one column of bytes or from three columns. */
 abstract class MetadataReader {
   protected var pidRead = 0L
   protected var partitionRead = 0
   protected var offsetRead = 0L
 
-  /** Of the last row that [[read]] has found valid. */
+  /** The producer id of the last row that [[read]] has found valid. */
   def pid: Long = pidRead
   def partition: Int = partitionRead
   def offset: Long = offsetRead
 
-  /** Rows that carry metadata without a tag, which other keys may be taken for. */
+  /** Rows whose metadata has no tag. Other keys may be taken for such metadata. */
   var untagged = 0L
 
-  /** Rows that carry something that has the length of metadata and is none. */
+  /** Rows whose key has the length of metadata but isn't metadata. */
   var doubtful = 0L
 
-  /** @return false if the row carries no valid metadata */
+  /** @return false if the row has no valid metadata */
   def read(row: UnsafeRow): Boolean
 }
 
@@ -31,13 +31,13 @@ object MetadataReader {
     if (ordinals.length == 1) new OfKey(ordinals(0))
     else new OfColumns(ordinals(0), ordinals(1), ordinals(2))
 
-  // In the byte order of the machine: compared where it stands.
+  // In the byte order of the machine, to compare it in place.
   private val Tag = Integer.reverseBytes(RecordMetadata.Tag)
 
   private final class OfKey(ordinal: Int) extends MetadataReader {
     override def read(row: UnsafeRow): Boolean =
       !row.isNullAt(ordinal) && {
-        // Where it stands: an array for each row would be as much as the filter costs.
+        // Read in place: an array for each row would cost as much as the filter.
         val offsetAndSize = row.getLong(ordinal)
         val size = offsetAndSize.toInt
         val base = row.getBaseObject

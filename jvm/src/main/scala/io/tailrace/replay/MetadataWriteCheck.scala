@@ -9,8 +9,8 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import io.tailrace.common.TailraceConf
 import io.tailrace.plan.WriteCheck
 
-/** Refuses a streaming query that writes records' metadata of which originals look like replays to who reads them: the rows of a
-  * source partition have to come to one partition of the sink, in their order, each with an offset of its own.
+/** Refuses a streaming query that writes records' metadata, if a reader would take its original records for replays. The rows
+  * of a source partition must come to one partition of the sink, in their order, each with an offset of its own.
   */
 private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
   override def apply(write: WriteToStreamStatement): Unit = {
@@ -58,7 +58,7 @@ private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
       }
       .toSeq
 
-  /** What tells an origin's records apart from those of others, but for the offset: columns by their names. */
+  /** The expressions that name the origin, without the offset. Columns go by their names. */
   private def names(origin: MetadataOrigin): Seq[String] =
     Seq(origin.metadata.producerId, origin.metadata.partition).map { expression =>
       origin
@@ -99,7 +99,7 @@ private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
       .flatMap(origin.resolved(_).references)
       .exists(_.name == "topic")
 
-  /** Whether the sink is told a partition, the same for all rows of a source partition. */
+  /** Checks that the sink is given a partition, which is the same for all rows of a source partition. */
   private def spread(query: LogicalPlan, order: MetadataOrder): Seq[Throwable] =
     query.output.find(_.name == "partition") match {
       case None => Seq(MetadataErrors.partition("the query gives the Kafka sink no column `partition`"))

@@ -9,25 +9,24 @@ import scala.collection.mutable
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.DriverAnswers
 
-/** Which partition each origin of a batch is read from, on the driver: tasks claim the origins that they are the first to
-  * have there before they end, so that no batch is done in which two of them have judged records of one origin, neither
-  * knowing of the other's.
+/** Knows on the driver which partition each origin of a batch is read from. Before a task ends, it claims its origins. So no
+  * batch is done in which two tasks have judged records of one origin, neither knowing the records of the other.
   *
   * {{{
   *   task 0, of topic-2/0:  (p, 0), (p, 2)  ──> taken
   *   task 1, of topic-2/1:  (p, 1), (p, 2)  ──> (p, 2) is topic-2/0's: the task fails, and with it the batch
   * }}}
   *
-  * An origin that the marks have at the partition already is its home's, and the same could be said by another task that
-  * the origin has moved to. So origins at home are told too, and looked at as soon as one of any task has moved: mostly none
-  * has, and their bytes stay as they came. A task that runs twice claims the same again.
+  * An origin is at home if the marks have it at the partition already. Another task may have records of the same origin,
+  * which has moved there. So tasks claim origins at home, too. The driver looks at these only when some origin of the batch
+  * has moved. Mostly none has, and their bytes stay as they came. A task that runs twice claims the same again.
   */
 private[replay] final class OriginClaims(filter: String, notices: ReplayNotices)
     extends DriverAnswers
     with Logging {
   private val origins = new MarkTable(0)
 
-  // Of tasks that have said which origins are at home, until one of the batch's has moved.
+  // The origins at home that tasks have claimed, until an origin of the batch has moved.
   private val atHome = mutable.ArrayBuffer.empty[(Int, Array[Byte])]
   private var anyMoved = false
 
@@ -40,7 +39,7 @@ private[replay] final class OriginClaims(filter: String, notices: ReplayNotices)
     val claimed = in.readNBytes(in.readInt())
     atHome += number -> in.readAllBytes()
     anyMoved ||= (told & ReplayNotices.Moved.bit) != 0
-    // Who came before keeps what it has: a task that is refused is refused each time.
+    // The first task keeps an origin: a task that is refused once is refused each time.
     val conflicts = if (anyMoved) atHome.flatMap { case (at, stayed) => claim(at, stayed) } else Nil
     if (anyMoved) atHome.clear()
     (conflicts ++ claim(number, claimed)).headOption.fold(Array.emptyByteArray)(conflict)
@@ -70,17 +69,17 @@ private[replay] final class OriginClaims(filter: String, notices: ReplayNotices)
   }
 }
 
-/** What one task claims, of the partitions that it reads.
+/** The claims of one task.
   *
   * @param ask the driver
   */
 private[replay] final class TaskClaims(moved: MarkTable, ask: Array[Byte] => Array[Byte]) {
   import TaskClaims._
 
-  // By the number of the partition.
+  // The index is the number of the partition.
   private val told = mutable.ArrayBuffer.empty[HomeClaims]
 
-  /** An entry of an origin that the task has judged.
+  /** Adds an origin that the task has judged.
     *
     * @param isHome whether the marks have it at its home
     */
@@ -125,7 +124,7 @@ private[replay] final class TaskClaims(moved: MarkTable, ask: Array[Byte] => Arr
 
 private object TaskClaims {
 
-  /** Bytes; of 12 each. A message between Spark's processes has at most 128 MiB. */
+  /** In bytes, 12 for an origin. A message between Spark's processes has at most 128 MiB. */
   val MostAtOnce: Int = 12 << 20
 
   private final class HomeClaims {
@@ -134,7 +133,7 @@ private object TaskClaims {
     def length: Int = Math.max(claimed.size, stayed.size)
   }
 
-  /** Producer ids and partitions, 12 bytes each: a batch may have a hundred thousand of them. */
+  /** Producer ids and partitions, 12 bytes together: a batch may have a hundred thousand of them. */
   private final class Origins {
     private var buffer = ByteBuffer.allocate(1 << 10)
 

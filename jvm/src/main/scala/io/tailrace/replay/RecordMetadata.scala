@@ -1,19 +1,21 @@
 package io.tailrace.replay
 
 import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
 
-/** Where a record comes from: the producer that wrote it, and the partition and offset in the producer's own source.
-  * Mostly the key of a Kafka record (`jvm/docs/formats.md`), 24 bytes, big-endian:
+/** The bytes that say where a record comes from: the producer that wrote it, and the partition and offset in the producer's
+  * own source. Mostly they are the key of a Kafka record (`jvm/docs/formats.md`). 24 bytes, big-endian:
   *
   * {{{
   *   FF 54 52 02   producer id(8) source partition(4) source offset(8)
   * }}}
   *
-  * No text in UTF-8 begins with FF, and of other keys of 24 bytes one of 2^34 is taken for metadata. The older form is the
+  * No text in UTF-8 begins with FF. Of other random keys of 24 bytes, one of 2^34 is taken for metadata. The older form is the
   * 20 bytes without the tag: see [[isPlausible]].
   *
-  * Partitions and offsets are never negative, so of two keys of one producer and partition the greater one, byte by
-  * byte, has the greater offset. Methods on null return null: Spark's generated code calls them.
+  * Partitions and offsets are never negative. So of two keys of one producer and partition, the greater one in the order of
+  * bytes has the greater offset. Methods return null for null, because Spark's generated code calls them.
   */
 object RecordMetadata {
   val Tag = 0xff545202
@@ -23,24 +25,24 @@ object RecordMetadata {
   private val PartitionAt = 8
   private val OffsetAt = 12
 
-  /** Offsets are below it: one record with the greatest number of all would leave nothing above it for the rest of its
-    * origin. Nanoseconds since 1970 are for another 90 years.
+  /** Offsets are less than this: after a record with the greatest long, no later record of its origin could pass. Nanoseconds
+    * since 1970 stay below it for another 90 years.
     */
   val OffsetLimit: Long = 1L << 62
 
   def isInRange(partition: Int, offset: Long): Boolean = partition >= 0 && offset >= 0 && offset < OffsetLimit
 
-  /** @return null if the partition or the offset can't be one */
+  /** @return null if the partition or the offset is out of range */
   def encode(producerId: Long, partition: Int, offset: Long): Array[Byte] =
     if (!isInRange(partition, offset)) null
     else ByteBuffer.allocate(Length).putInt(Tag).putLong(producerId).putInt(partition).putLong(offset).array
 
-  /** Whether 20 bytes without a tag are metadata rather than some other key: no text is, for its bytes are 0x20 or more
-    * where these have the first byte of the partition, which is 0, and of the offset.
+  /** Whether 20 bytes without a tag are metadata rather than another key. No text is: its bytes are 0x20 or more where metadata
+    * has the first byte of the partition, which is 0, and the first byte of the offset.
     */
   def isPlausible(partition: Int, offset: Long): Boolean = (partition >>> 24) == 0 && (offset >>> 61) == 0
 
-  /** Whether these bytes are a record's metadata, in one form or the other. Null isn't. */
+  /** Whether these bytes are metadata, of one form or the other. False for null. */
   def isValid(bytes: Array[Byte]): Boolean = bytes != null && {
     if (bytes.length == Length) {
       ByteBuffer.wrap(bytes).getInt(0) == Tag && isInRange(partition(bytes), offset(bytes))
@@ -53,9 +55,9 @@ object RecordMetadata {
   def partition(bytes: Array[Byte]): Int = ByteBuffer.wrap(bytes).getInt(start(bytes) + PartitionAt)
   def offset(bytes: Array[Byte]): Long = ByteBuffer.wrap(bytes).getLong(start(bytes) + OffsetAt)
 
-  /** The one with the greater offset, of one producer and partition; either may be null.
+  /** The metadata with the greater offset, of one producer and partition. Either may be null.
     *
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_METADATA_MIXED if they are of two
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_METADATA_MIXED if they are of two producers or partitions
     */
   def later(a: Array[Byte], b: Array[Byte]): Array[Byte] =
     if (a == null) b
@@ -67,4 +69,28 @@ object RecordMetadata {
 
   private def describe(bytes: Array[Byte]): String =
     s"producer ${producerId(bytes)}, partition ${partition(bytes)}"
+}
+
+/** Makes producer ids of 64 bits that any program can compute: the first eight bytes, big-endian, of a SHA-256 over query,
+  * stream, brokers, path and epoch. Each part goes in as its length in bytes (4 bytes, big-endian) and its UTF-8 bytes. Thanks
+  * to the lengths ("ab", "c") and ("a", "bc") are two producers.
+  */
+object ProducerIds {
+
+  /** @param brokers a list separated by commas, in any order
+    * @param epoch   "" unless the source was created again under the same name
+    */
+  def hash(query: String, stream: String, brokers: String, path: String, epoch: String): Long = {
+    val digest = MessageDigest.getInstance("SHA-256")
+    Seq(query, stream, ordered(brokers), path, epoch).foreach { part =>
+      val bytes = part.getBytes(UTF_8)
+      digest.update(ByteBuffer.allocate(4).putInt(bytes.length).array)
+      digest.update(bytes)
+    }
+    ByteBuffer.wrap(digest.digest()).getLong
+  }
+
+  /** Without spaces and doubles, sorted: a user may write the list in another order later. */
+  private def ordered(brokers: String): String =
+    brokers.split(',').iterator.map(_.trim).filter(_.nonEmpty).toSeq.distinct.sorted.mkString(",")
 }

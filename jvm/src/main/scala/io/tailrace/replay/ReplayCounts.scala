@@ -6,13 +6,13 @@ import org.apache.spark.sql.types._
 
 import io.tailrace.driver.PartitionValue
 
-/** What a filter has counted in a micro-batch.
+/** The counts of a filter in a micro-batch.
   *
   * @param passed      new records
   * @param replays     records that were written again
   * @param unprotected records without valid metadata, which pass
-  * @param doubtful    of these, those with something that has the length of metadata
-  * @param gaps        offsets that have newly not come, less those that have come late after all
+  * @param doubtful    those of them whose key has the length of metadata
+  * @param gaps        offsets that are newly missing, less missing offsets that have come after all
   * @param returned    origins that had been forgotten and are back: the first record of each has passed unjudged
   * @param forgotten   origins that were forgotten before this batch
   * @param mostGaps    the origins with the most offsets missing in all, of those that had records in the batch
@@ -44,7 +44,7 @@ final case class ReplayCounts(
     ReplayCounts.most(mostGaps ++ other.mostGaps)
   )
 
-  /** As it stands in the query's progress. */
+  /** The row in the query's progress. */
   def toRow: Row = new GenericRowWithSchema(
     Array(passed, replays, unprotected, gaps, returned, forgotten, mostGaps.map(_.toRow), doubtful),
     ReplayCounts.Schema
@@ -63,7 +63,7 @@ object OriginGaps {
 
 object ReplayCounts {
 
-  /** A progress is read by people. */
+  /** People read the progress, so it names no more origins. */
   private val Origins = 20
 
   val Schema: StructType = Seq("passed", "replays", "unprotected", "gaps", "returned", "forgotten")
@@ -71,15 +71,15 @@ object ReplayCounts {
     .add("mostGaps", ArrayType(OriginGaps.Schema))
     .add("doubtful", LongType)
 
-  /** A sum that stays at the greatest number: two origins may miss that many offsets together. */
+  /** A sum that doesn't overflow: two origins together may miss more offsets than a long holds. */
   def saturated(a: Long, b: Long): Long = {
     val sum = a + b
-    // Overflown if both have the sign that the sum hasn't.
+    // It has overflowed if both have the other sign than the sum.
     if (((a ^ sum) & (b ^ sum)) < 0) { if (a < 0) Long.MinValue else Long.MaxValue }
     else sum
   }
 
-  /** The first of them, the worst first, in an order that doesn't depend on that of the tasks. */
+  /** The origins with the most gaps first. The order doesn't depend on the order of the tasks. */
   def most(origins: Seq[OriginGaps]): Seq[OriginGaps] =
     origins.filter(_.gaps > 0).sortBy(o => (-o.gaps, o.pid, o.partition)).take(Origins)
 }

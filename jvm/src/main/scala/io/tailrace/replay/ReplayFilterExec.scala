@@ -1,16 +1,20 @@
 package io.tailrace.replay
 
+import java.util.UUID
+
 import org.apache.hadoop.fs.Path
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{DriverCalls, SparkPlans, StreamingBatch}
+import org.apache.spark.sql.tailrace.{DriverCall, DriverCalls, SparkPlans, StreamingBatch}
+import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.{TailraceConf, TailraceStateException}
-import io.tailrace.driver.PartitionAccumulator
+import io.tailrace.common.{Mark, MarkedRows, StepwiseRows, TailraceConf, TailraceStateException, UnsafeRows}
+import io.tailrace.driver.{PartitionAccumulator, RunState}
 
 /** Drops replays: records at or below the high-water mark of their producer and source partition.
   *
@@ -24,15 +28,16 @@ import io.tailrace.driver.PartitionAccumulator
   *   batch 7, marks (p, 0) -> 41:  40 41 42 43 41 44  ──>  42 43 44, and (p, 0) -> 44 for batch 8
   * }}}
   *
-  * No state store, for that would want each row shuffled by producer. The batch's files are complete before Spark can
-  * take the batch for done; a batch that runs again begins with the same marks and gives the same rows.
+  * There is no state store, because it would need each row shuffled by producer. The batch's files are complete before Spark
+  * can take the batch for done. A batch that runs again begins with the same marks and gives the same rows.
   *
   * @param metadata  one binary column, or producer id, partition and offset
-  * @param order     the columns whose order records are judged in; all but the last say which records must meet
-  * @param eventTime what origins are forgotten by, or none: the time of the batch
+  * @param order     records are judged in the order of these columns; records that agree in all but the last must come to
+  *                  one task
+  * @param eventTime the time that origins are forgotten by; none: the time of the batch
   * @param mark      the column `_mark`, if replays come out too
-  * @param inOrder   whether records come in that order, so that none need be shuffled
-  * @param streaming whether there are marks to begin with and to keep: not in a batch frame
+  * @param inOrder   whether records come in that order, so no shuffle is needed
+  * @param streaming whether marks are kept; a batch DataFrame begins and ends without marks
   */
 final case class ReplayFilterExec(
     metadata: Seq[Attribute],
@@ -68,12 +73,14 @@ final case class ReplayFilterExec(
     made
   }
 
-  /** Of the batch that has run, however many actions have. */
+  /** The counts of the batch, the same however often its tasks have run. */
   def counts: ReplayCounts = counter.value.values.foldLeft(ReplayCounts())(_ + _)
 
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
-    val state = if (streaming) Some(begin(StreamingBatch.current(session), rows.getNumPartitions)) else None
+    val batch = Option.when(streaming)(StreamingBatch.current(session))
+    val run = batch.map(FilterRun.of(session, _, settings.name))
+    val state = batch.zip(run).map { case (b, r) => begin(b, r, rows.getNumPartitions) }
     def ordinal(a: Attribute): Int = child.output.indexWhere(_.exprId == a.exprId)
     val columns = ReplayColumns(
       metadata.map(ordinal).toArray,
@@ -82,42 +89,40 @@ final case class ReplayFilterExec(
       inOrder,
       child.output
     )
-    val notices = state.fold(new ReplayNotices)(batch => MarkCache.notices(batch.filter))
+    val notices = run.fold(new ReplayNotices)(_.notices)
     val claims = DriverCalls.register(new OriginClaims(settings.name, notices))
     rows.mapPartitionsWithIndex(new ReplayPartition(columns, settings, state, metrics, counter, claims))
   }
 
-  private def begin(batch: StreamingBatch, tasks: Int): ReplayBatch = {
-    val directory = new Path(new Path(batch.checkpointRoot, "tailrace-replay"), settings.name)
-    val hadoopConf = SparkPlans.broadcastHadoopConf(session)
-    val log = new MarkLog(directory, hadoopConf.value.value, settings)
-    val filter = s"${batch.runId}/$directory"
+  private def begin(batch: StreamingBatch, run: FilterRun, tasks: Int): ReplayBatch = {
+    val hadoopConf = RunState.hadoopConf(session)
+    val log = new MarkLog(run.directory, hadoopConf.value.value, settings)
     val mayBeginAnew = TailraceConf.ReplayBeginAnew.read(SparkPlans.setting(session, _))
     val files =
       try {
-        val found = log.before(batch.batchId, MarkCache.files(filter))
-        // Tasks would read them otherwise, and what is wrong in them would be for no start to pass.
-        if (mayBeginAnew) MarkCache.get(filter, found, log): Unit
+        val found = log.before(batch.batchId, run.files)
+        // If tasks read damaged files first, no start of the query would get past them.
+        if (mayBeginAnew) MarkCache.get(run.name, found, log): Unit
         found
       } catch {
         case e: TailraceStateException if mayBeginAnew && ReplayFilterExec.Unusable(e.getCondition) =>
           log.beginAnew(batch.batchId)
       }
     if (tasks == 0) log.write(batch.batchId, ReplayFilterExec.NoTasks, 0, 1, new MarkTable(settings.disorder))
-    lazy val marks = MarkCache.get(filter, files, log)
+    lazy val marks = MarkCache.get(run.name, files, log)
     val forgottenBefore =
       if (settings.forgetAfterMs.isEmpty) Long.MinValue
       else settings.forgottenBefore(if (eventTime.isEmpty) batch.clockMs else marks.newestMs)
     if (forgottenBefore != Long.MinValue) {
-      val forgotten = new ForgottenOrigins(marks, MarkCache.forget(filter, forgottenBefore), forgottenBefore)
-      forgotten.report(directory.toString, settings)
+      val forgotten = new ForgottenOrigins(marks, run.forget(forgottenBefore), forgottenBefore)
+      forgotten.report(run.directory.toString, settings)
       counter.add(PartitionAccumulator.Driver -> ReplayCounts(forgotten = forgotten.count))
     }
     val next =
       if (files.deltas.size < ReplayFilterExec.DeltasPerSnapshot) files
       else log.snapshot(batch.batchId - 1, marks, batch.batchId - 1 - conf.minBatchesToRetain)
-    MarkCache.remember(filter, next)
-    ReplayBatch(filter, directory.toString, hadoopConf, files, batch.clockMs, forgottenBefore, tasks)
+    run.files = Some(next)
+    ReplayBatch(run.name, run.directory.toString, hadoopConf, files, batch.clockMs, forgottenBefore, tasks)
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): ReplayFilterExec = copy(child = newChild)
@@ -125,17 +130,116 @@ final case class ReplayFilterExec(
 
 object ReplayFilterExec {
 
-  /** Batches between two snapshots: the files of so many are read when a query starts. */
+  /** Batches between two snapshots. When a query starts, it reads the files of so many batches. */
   private val DeltasPerSnapshot = 20
 
-  /** What a user may have it begin anew after. */
+  /** Conditions after which a user may have the filter begin anew. */
   private val Unusable = Set(
     "TAILRACE_REPLAY_MARKS_INCOMPLETE",
     "TAILRACE_REPLAY_MARKS_MISSING",
-    // An earlier version has let two tasks of a batch judge one origin.
+    // An earlier version let two tasks of a batch judge one origin.
     "TAILRACE_REPLAY_ORIGIN_SPLIT"
   )
 
-  /** The attempt of a batch that has no task to write its marks. */
+  /** The attempt of a batch without tasks: the driver writes its marks. */
   private val NoTasks = new java.util.UUID(0, 0).toString
+}
+
+/** The settings of a micro-batch's tasks.
+  *
+  * @param attempt names this run of the batch. Files of two runs are never mixed
+  */
+private[replay] final case class ReplayBatch(
+    filter: String,
+    directory: String,
+    hadoopConf: Broadcast[SerializableConfiguration],
+    files: MarkFiles,
+    clockMs: Long,
+    forgottenBefore: Long,
+    tasks: Int,
+    attempt: String = UUID.randomUUID.toString
+)
+
+/** The columns that a record is judged by.
+  *
+  * @param metadata  ordinals, of one column or of three
+  * @param eventTime ordinal, or -1
+  * @param home      the columns that name the partition that it is read from
+  * @param oneHome   whether all rows of a task are of one partition
+  */
+private[replay] final case class ReplayColumns(
+    metadata: Array[Int],
+    eventTime: Int,
+    home: Seq[Attribute],
+    oneHome: Boolean,
+    all: Seq[Attribute]
+)
+
+/** One task. It extends the function type, so Spark need not clean a closure.
+  *
+  * @param batch  none for a batch DataFrame, which begins without marks and leaves none
+  * @param claims the RDD keeps it on the driver for as long as its tasks may ask
+  */
+private[replay] final class ReplayPartition(
+    columns: ReplayColumns,
+    settings: ReplaySettings,
+    batch: Option[ReplayBatch],
+    metrics: Map[String, SQLMetric],
+    counter: PartitionAccumulator[ReplayCounts],
+    claims: DriverCall
+) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    lazy val log = batch.map(b => new MarkLog(new Path(b.directory), b.hadoopConf.value.value, settings))
+    val base =
+      batch.fold(new MarkTable(settings.disorder))(b => MarkCache.get(b.filter, b.files, log.get))
+    // In a batch DataFrame nothing is forgotten, so no time matters.
+    val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.clockMs), base.newestMs)
+    val forgottenBefore = batch.fold(Long.MinValue)(_.forgottenBefore)
+    val task = new ReplayTask(
+      base,
+      MetadataReader(columns.metadata),
+      clock,
+      forgottenBefore,
+      claims(_)
+    )
+    val homes = new RecordHomes(columns.home, columns.all, columns.oneHome)(task.enter)
+    val toUnsafe = new UnsafeRows(columns.all)
+    val mark = marker()
+
+    new StepwiseRows[InternalRow] {
+      override protected def step(): InternalRow =
+        if (rows.hasNext) {
+          val row = toUnsafe(rows.next())
+          homes.of(row)
+          val isReplay = task.isReplay(row)
+          if (settings.marksReplays || !isReplay) mark(row, isReplay) else null
+        } else {
+          end()
+          task.end()
+          for { b <- batch; l <- log } l.write(b.files.batch, b.attempt, index, b.tasks, task.moved)
+          show(index, task.counts)
+          null
+        }
+    }
+  }
+
+  private def show(index: Int, counts: ReplayCounts): Unit = {
+    counter.add(index -> counts)
+    metrics(
+      "numOutputRows"
+    ) += counts.passed + counts.unprotected + (if (settings.marksReplays) counts.replays else 0L)
+    metrics("replays") += counts.replays
+    metrics("unprotected") += counts.unprotected
+    metrics("gaps") += counts.gaps
+    metrics("returned") += counts.returned
+  }
+
+  private def marker(): (UnsafeRow, Boolean) => InternalRow =
+    if (!settings.marksReplays) (row, _) => row
+    else {
+      val marked = new MarkedRows(columns.all)
+      (row, isReplay) => if (isReplay) marked(row, Mark.Replay) else marked.ordinary(row)
+    }
 }

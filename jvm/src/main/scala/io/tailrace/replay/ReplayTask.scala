@@ -4,12 +4,13 @@ import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** Judges the records of one task, in their order: against the marks that the batch begins with, and against those that
-  * came before them in the task. Records of an origin that come from two partitions in a batch are an error: the marks of
-  * one say nothing of the other's records. From batch to batch an origin may move on, but not back to what is below its mark.
+/** Judges the records of one task, in their order: against the marks that the batch begins with, and against the records
+  * before them in the task. It is an error if records of an origin come from two partitions in a batch: the marks of one
+  * partition say nothing of the records of the other. From batch to batch an origin may move to another partition, but not
+  * to offsets below its mark.
   *
-  * @param forgottenBefore marks of origins that were last seen before this time, in ms, count no more
-  * @param ask             the driver, who knows what other tasks have read
+  * @param forgottenBefore origins that were last seen before this time, in ms, are judged as new
+  * @param ask             asks the driver, which knows the origins of other tasks
   */
 final class ReplayTask(
     base: MarkTable,
@@ -23,7 +24,7 @@ final class ReplayTask(
   val moved = new MarkTable(base.disorder)
   private val claims = new TaskClaims(moved, ask)
 
-  // Of the entries of `moved`, as far as they had any when the batch began.
+  // The gaps that the entries of `moved` had when the batch began. Later entries had none.
   private var gapsBefore = Array.emptyLongArray
 
   private var home = Homes.Unknown
@@ -36,7 +37,7 @@ final class ReplayTask(
   private var movedOrigins = 0L
   private var fromStart = 0L
 
-  // Records of one origin mostly come one after the other.
+  // The last origin: records of one origin mostly come one after the other.
   private var lastPid = 0L
   private var lastPartition = -1
   private var lastEntry = -1
@@ -57,14 +58,14 @@ final class ReplayTask(
     ReplayCounts.most(withGaps.map(e => OriginGaps(moved.pid(e), moved.partition(e), moved.gaps(e))))
   }
 
-  /** The records that follow are of this partition, until the next one. */
+  /** The records that follow are read from this partition. */
   def enter(partition: String): Unit = {
     home = moved.homes.of(partition)
     homeInBase = base.homes.find(partition)
     lastPartition = -1
   }
 
-  /** Whether the row is a replay. One without valid metadata never is, for nobody can tell. */
+  /** Whether the row is a replay. A row without valid metadata never is: it is unknown. */
   def isReplay(row: UnsafeRow): Boolean =
     if (!reader.read(row)) {
       unprotected += 1
@@ -80,7 +81,7 @@ final class ReplayTask(
       !isNew
     }
 
-  /** There are no more records. Nobody may take the task for done before this.
+  /** Must be called after the last record, before Spark can take the task for done.
     *
     * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_ORIGIN_SPLIT if another task has records of one of
     *                                                   its origins
@@ -104,7 +105,7 @@ final class ReplayTask(
       } else if (moved.home(lastEntry) != home) {
         throw ReplayErrors.originSplit(pid, partition, nameOf(moved, lastEntry), nameOf(home))
       }
-      // Only now: an error leaves no origin behind that wasn't looked at.
+      // Set after the checks, so an error leaves no origin behind that was not checked.
       lastPid = pid
       lastPartition = partition
       if (lastEntry >= 0) moved.admit(lastEntry, offset)
@@ -116,7 +117,7 @@ final class ReplayTask(
       }
     }
 
-  /** The first record of an origin in this task, and not in the query. */
+  /** Takes over the mark of an origin whose first record in this task has come, and which has had records before. */
   private def begin(before: Int, offset: Long): Unit = {
     val isHome = base.home(before) == homeInBase && homeInBase != Homes.Unknown
     if (!isHome && base.home(before) != Homes.Unknown) {
@@ -156,17 +157,15 @@ final class ReplayTask(
   }
 }
 
-/** When a record came, for [[MarkTable.see]].
+/** The time of a record, for [[MarkTable.see]].
   *
   * @param ordinal  of a timestamp column, or -1 for the time of the batch
   * @param batchMs  the time of the batch
-  * @param newestMs the latest time of any record before the batch: what a record without an event time is given
+  * @param newestMs the latest time of any record before the batch, which is the time of a record without an event time
   */
 final class RecordClock(ordinal: Int, batchMs: Long, newestMs: Long) {
 
-  /** @return ms; never later than the batch, so that one wrong clock far in the future can't make everybody else be
-    *         forgotten
-    */
+  /** In ms. Never later than the batch: otherwise one clock far in the future would make all other origins be forgotten. */
   def timeMs(row: UnsafeRow): Long =
     if (ordinal < 0) batchMs
     else if (row.isNullAt(ordinal)) newestMs

@@ -15,9 +15,9 @@ import org.json4s.jackson.JsonMethods
 
 import io.tailrace.checkpoint.{CheckedText, CheckpointLocation, DurableFiles}
 
-/** Notices that a topic was deleted and made anew, by Kafka's own id of it: its offsets begin again, so that with the same
-  * producer id its records would look like replays. The query's checkpoint has the id that each producer's topic had when it was
-  * read first, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
+/** Notices by Kafka's topic id that a topic was deleted and created again. Its offsets begin again, so with the same producer
+  * id its records would look like replays. The query's checkpoint has the id that each producer's topic had when it was first
+  * read, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
   */
 private[tailrace] object TopicIds extends Logging {
   private val text = new CheckedText("tailrace-producer-topics", "a list of topics", oldest = 1, newest = 1)
@@ -70,21 +70,21 @@ private[tailrace] object TopicIds extends Logging {
     found.toMap
   }
 
-  /** By the client that Spark's connector brings. Who can't be asked now will be at the next start: the source itself says what is
-    * wrong with the broker.
+  /** Asks by the client that Spark's connector brings. If the broker doesn't answer, the next start asks again: the source
+    * itself reports what is wrong with the broker.
     */
   private def ask(read: KafkaRead, topics: Seq[String]): Map[String, String] =
     try new TopicQuestion(read).ids(topics)
     catch {
       case NonFatal(e) =>
         logWarning(
-          s"TAILRACE_METADATA_TOPICS_UNKNOWN: whether ${topics.mkString(", ")} were made anew isn't known",
+          s"TAILRACE_METADATA_TOPICS_UNKNOWN: can't find out whether ${topics.mkString(", ")} were created again",
           e
         )
         Map.empty
     }
 
-  /** Spark's Kafka connector isn't among the jars that this one is built with. */
+  /** Uses reflection, because Tailrace is built without Spark's Kafka connector. */
   private final class TopicQuestion(read: KafkaRead) {
     private def of(name: String): Class[_] =
       Class.forName(s"org.apache.kafka.clients.admin.$name", true, read.loader)
@@ -113,7 +113,7 @@ private[tailrace] object TopicIds extends Logging {
       val future = of("DescribeTopicsResult").getMethod("allTopicNames").invoke(result)
       val found = future.asInstanceOf[Future[JMap[String, AnyRef]]].get(LongestSeconds, TimeUnit.SECONDS)
       val id = of("TopicDescription").getMethod("topicId").invoke(found.get(topic)).toString
-      // Of brokers that have none yet.
+      // Old brokers have no ids.
       Option.when(id != "AAAAAAAAAAAAAAAAAAAAAA")(id)
     }
   }

@@ -3,26 +3,19 @@ package io.tailrace.sync
 import java.util.UUID
 
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{
-  Attribute,
-  AttributeReference,
-  AttributeSet,
-  NamedExpression,
-  SortOrder
-}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.{BinaryExecNode, CollectMetricsExec, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.sql.types.TimestampType
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.driver.{ColumnsOfWatermark, DriverWatermark, DriverWatermarkExec, InputWatermarks}
+import io.tailrace.driver._
 
 /** One side of `tailrace.sync_join`, resolved: its progress is kept per source partition.
   *
@@ -101,7 +94,7 @@ final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
     case Synced(side, _) => planLater(side) :: Nil
     case SyncedInQuery(side, end) => SyncedExec(planLater(side), planLater(end)) :: Nil
     case EventTimeWatermark(id, _, _, end: SyncEnd) =>
-      SyncReportExec(session, id, end.output.head, end.settings) :: Nil
+      SyncEndWatermark(end.settings).node(session, id, end.output.head) :: Nil
     case _ => Nil
   }
 }
@@ -116,7 +109,7 @@ object SyncProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkS
   *
   * {{{
   *   join ── SyncedExec ── SyncProgressExec ── the user's left rows
-  *     │         └── SyncReportExec ── DriverWatermarkExec of SyncEndWatermark
+  *     │         └── ReportExec ── DriverWatermarkExec of SyncEndWatermark
   *     └──── SyncProgressExec ── the user's right rows
   * }}}
   */
@@ -128,51 +121,19 @@ private[sync] final case class SyncEndWatermark(settings: SyncSettings) extends 
     run.end(batch.batchId, KafkaSource.of(session, settings.name))
     run.watermark(InputWatermarks.of(session))
   }
-}
 
-/** Shows the progress of a synced join in that of the query, `observedMetrics`, for which Spark asks its own operator of
-  * `Dataset.observe`. It has no rows.
-  */
-final class SyncReportExec(name: String, expressions: Seq[NamedExpression], end: SparkPlan)(
-    val settings: SyncSettings
-) extends CollectMetricsExec(name, expressions, end) {
-  override def nodeName: String = "SyncReport"
-
-  override def collectedMetrics: Row = SyncRun.of(session, settings).metrics
-
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
-
-  // The parent's would reset an accumulator that nobody has registered.
-  override def resetMetrics(): Unit = children.foreach(_.resetMetrics())
-
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings)
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[SyncReportExec]
-  override def equals(other: Any): Boolean = super.equals(other)
-  override def hashCode: Int = super.hashCode
-  override protected def withNewChildInternal(newChild: SparkPlan): SyncReportExec =
-    new SyncReportExec(name, expressions, newChild)(settings)
-}
-
-object SyncReportExec {
-
-  /** @param nodeId    of the watermark node, as Spark's tracker of watermarks knows it
+  /** The node, below the one that reports the join's progress.
+    *
+    * @param nodeId    as Spark's tracker of watermarks knows it
     * @param eventTime a column that has no rows
     */
-  def apply(
-      session: SparkSession,
-      nodeId: UUID,
-      eventTime: Attribute,
-      settings: SyncSettings
-  ): SyncReportExec = {
-    val end = DriverWatermarkExec(
-      session,
-      nodeId,
-      eventTime,
-      new CalendarInterval(0, 0, 0),
-      ColumnsOfWatermark(Seq(eventTime)),
-      SyncEndWatermark(settings)
-    )
-    new SyncReportExec(SyncReport.name(settings), Nil, end)(settings)
+  def node(session: SparkSession, nodeId: UUID, eventTime: Attribute): SparkPlan = {
+    val delay = new CalendarInterval(0, 0, 0)
+    val rows = ColumnsOfWatermark(Seq(eventTime))
+    ReportExec(
+      SyncReport.name(settings),
+      DriverWatermarkExec(session, nodeId, eventTime, delay, rows, this)
+    ) { case _ => SyncRun.of(session, settings).metrics }
   }
 }
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import io.tailrace.common.Policy
-import io.tailrace.driver.{DriverClock, InputWatermarks, PartitionAccumulator, PerRun}
+import io.tailrace.driver.{BatchSequence, DriverClock, InputWatermarks, PartitionAccumulator, RunState}
 
 /** The progress of one synced join in one start of its query, on the driver.
   *
@@ -16,7 +16,7 @@ import io.tailrace.driver.{DriverClock, InputWatermarks, PartitionAccumulator, P
   *   times(7) ── tasks of batch 7: read(7), held(7) ──> end(7): fold what they have read, write 7.progress ── commit log 7
   * }}}
   *
-  * The first call that names a batch begins it. Spark may ask for the end of a batch several times: the first call folds.
+  * The first call that names a batch begins it ([[BatchSequence]]).
   *
   * @param register    registers an accumulator with Spark
   * @param retain      batches that the query must be able to go back by
@@ -33,16 +33,14 @@ private[sync] final class SyncRun(
   private val inputs = new InputWatermarks
   private val notices = new SyncNotices(settings, partitions)
 
-  private var current = Option.empty[SyncRun.Batch]
-  private var last = SyncRun.Ended(-1L, 0L, SyncReport(partitions.times, 0, 0, 0, Nil, Nil))
+  private val batches = new BatchSequence[SyncRun.Batch](begin)
+  private var last = SyncRun.Ended(0L, SyncReport(partitions.times, 0, 0, 0, Nil, Nil))
   private var heldBack = Map.empty[SyncSide, Set[String]].withDefaultValue(Set.empty)
 
-  /** The batch, begun. The first one of a start begins with what the checkpoint has. */
-  private def batch(number: Long): SyncRun.Batch = current.filter(_.number == number).getOrElse {
-    val timesBefore = current.fold(load(number))(_.times)
-    val next = new SyncRun.Batch(number, partitions.times, timesBefore)
-    current = Some(next)
-    next
+  /** The first batch of a start begins with what the checkpoint has. */
+  private def begin(number: Long, before: Option[SyncRun.Batch]): SyncRun.Batch = {
+    val timesBefore = before.fold(load(number))(_.times)
+    new SyncRun.Batch(partitions.times, timesBefore)
   }
 
   private def load(number: Long): SyncTimes = {
@@ -51,19 +49,19 @@ private[sync] final class SyncRun(
   }
 
   /** The times that a batch is judged by. They are the same whenever the batch runs. */
-  def times(number: Long): SyncTimes = synchronized(batch(number).times)
+  def times(number: Long): SyncTimes = synchronized(batches.at(number).times)
 
   /** The times that the batch before it was judged by: a row that comes out later was not released by then. Unknown where
     * the checkpoint doesn't have them.
     */
-  def timesBefore(number: Long): SyncTimes = synchronized(batch(number).timesBefore)
+  def timesBefore(number: Long): SyncTimes = synchronized(batches.at(number).timesBefore)
 
   /** The times that the batch after the last one that has ended will be judged by. */
   def next: SyncTimes = synchronized(partitions.times)
 
   /** Where the state partitions of a batch tell what they hold. */
   def held(number: Long): CollectionAccumulator[SyncHeld] = synchronized {
-    val begun = batch(number)
+    val begun = batches.at(number)
     val accumulator = new CollectionAccumulator[SyncHeld]
     register(accumulator)
     begun.held ::= accumulator
@@ -72,7 +70,7 @@ private[sync] final class SyncRun(
 
   /** What the tasks of a side begin a batch with. */
   def read(side: SyncSide, number: Long, clockMs: Long): SideTasks = synchronized {
-    val begun = batch(number)
+    val begun = batches.at(number)
     val accumulator = new PartitionAccumulator[TaskRead]
     register(accumulator)
     begun.reads ::= side -> accumulator
@@ -93,7 +91,7 @@ private[sync] final class SyncRun(
     * it would end with unread records when the partitions that are waited for have no more.
     */
   def holdBack(side: SyncSide): Set[String] = synchronized {
-    def isTooMany(held: Long) = !endsByItself && current.nonEmpty && settings.maxPending.exists(_ < held)
+    def isTooMany(held: Long) = !endsByItself && batches.last.nonEmpty && settings.maxPending.exists(_ < held)
     val names = side match {
       case SyncSide.Left if isTooMany(last.report.heldLeft) =>
         HoldBack.left(partitions.left.counted, partitions.times.release)
@@ -123,15 +121,14 @@ private[sync] final class SyncRun(
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_STALLED
     */
   def end(number: Long, sources: SyncSide => SideSource): Unit = synchronized {
-    val ending = batch(number)
-    if (last.number != number) {
+    batches.end(number) { ending =>
       val read = SyncSide.values.map(side => side -> ending.read(side)).toMap
       notices.around {
         def side(side: SyncSide) = sideBatch(side, read(side), sources(side))
         partitions.advance(side(SyncSide.Left), side(SyncSide.Right), ending.askedMs)
       }
       log.write(number, partitions.file, number - retain)
-      last = SyncRun.Ended(number, DriverClock.ms, SyncReport.of(partitions, read, ending.heldRows))
+      last = SyncRun.Ended(DriverClock.ms, SyncReport.of(partitions, read, ending.heldRows))
     }
   }
 
@@ -155,13 +152,11 @@ private[sync] final class SyncRun(
 }
 
 private[sync] object SyncRun {
-  private val runs = new PerRun[SyncRun]
+  private val runs = new RunState[SyncRun]
 
   /** The join of that name in the start of a query that is planned or executed in this thread. */
-  def of(session: SparkSession, settings: SyncSettings): SyncRun = {
-    val run = StreamingRun.current(session)
-    runs.get(session, run.runId, settings.name)(open(session, settings, run))
-  }
+  def of(session: SparkSession, settings: SyncSettings): SyncRun =
+    runs.of(session, settings.name)(open(session, settings, StreamingRun.current(session)))
 
   /** The same in the session of the thread. */
   def current(settings: SyncSettings): SyncRun =
@@ -181,7 +176,7 @@ private[sync] object SyncRun {
     )
 
   /** A batch that has begun. A sink may run its tasks several times, so there may be several accumulators of a kind. */
-  private final class Batch(val number: Long, val times: SyncTimes, val timesBefore: SyncTimes) {
+  private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes) {
     val askedMs: Long = DriverClock.ms
     var reads = List.empty[(SyncSide, PartitionAccumulator[TaskRead])]
     var held = List.empty[CollectionAccumulator[SyncHeld]]
@@ -191,6 +186,6 @@ private[sync] object SyncRun {
     def heldRows: Seq[SyncHeld] = SyncReads.held(held.reverse)
   }
 
-  /** The last batch that has ended, and when. */
-  private final case class Ended(number: Long, atMs: Long, report: SyncReport)
+  /** What the last batch that has ended has come to, and when. */
+  private final case class Ended(atMs: Long, report: SyncReport)
 }

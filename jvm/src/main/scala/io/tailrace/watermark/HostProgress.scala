@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.ProgressName
-import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, SparkWatermark}
+import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, ReportExec, SparkWatermark}
 import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
 
 /** Half of `tailrace.accurate_watermark`, resolved; the other half is a watermark node of Spark's somewhere above it, with
@@ -78,14 +78,10 @@ final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
         }
         .toSeq
     case p: HostProgress =>
-      new HostProgressExec(
-        ProgressName("watermark", p.settings.name, WatermarkOptions.Name),
-        Seq(p.host, p.time, p.eventTime) ++ p.share,
-        planLater(p.child)
-      )(
-        p.settings,
-        p.mark
-      ) :: Nil
+      val columns = Seq(p.host, p.time, p.eventTime) ++ p.share
+      val exec = HostProgressExec(p.settings.name, columns, planLater(p.child))(p.settings, p.mark)
+      val name = ProgressName("watermark", p.settings.name, WatermarkOptions.Name)
+      ReportExec(name, exec) { case progress: HostProgressExec => progress.report } :: Nil
     case _ => Nil
   }
 }

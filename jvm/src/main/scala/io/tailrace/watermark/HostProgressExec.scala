@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, JavaCode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{CodegenSupport, CollectMetricsExec, SparkPlan}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.sql.types.StringType
 
@@ -21,15 +21,16 @@ import io.tailrace.driver.TellsDriver
   *     └───> next operator
   * }}}
   *
-  * One of Spark's nodes that collect metrics, for these reach the query's progress: `observedMetrics` has, by the name of
-  * the source, what [[SourceWatermark.metrics]] gives. Part of Spark's generated code, so that the operators on its two
-  * sides stay in one loop and a row need not be put together for it.
+  * Part of Spark's generated code, so that the operators on its two sides stay in one loop and a row need not be put
+  * together for it.
+  *
+  * @param name of the source
   */
-final class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
+final case class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
     // Spark sends nodes to executors along with others', and a roster may be long.
     @transient val settings: ProgressSettings,
     val mark: Option[Attribute]
-) extends CollectMetricsExec(name, columns, child)
+) extends UnaryExecNode
     with CodegenSupport
     with TellsDriver {
   private def host: NamedExpression = columns.head
@@ -41,7 +42,6 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
   override def producedAttributes: AttributeSet = AttributeSet(mark)
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override def nodeName: String = "HostProgress"
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
@@ -49,11 +49,9 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
     "futureRows" -> SQLMetrics.createMetric(sparkContext, "rows ahead of the clock")
   )
 
-  // The source keeps what Spark's node would keep in an accumulator of its own.
   @transient private lazy val source = SourceWatermarks.of(session, settings)
 
-  override def collectedMetrics: Row = source.metrics
-  override def resetMetrics(): Unit = metrics.values.foreach(_.reset())
+  def report: Row = source.metrics
 
   override def hasTold: Boolean = source.hasRead(StreamingBatch.current(session).batchId)
 
@@ -131,9 +129,6 @@ final class HostProgressExec(name: String, columns: Seq[NamedExpression], child:
   }
 
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, mark)
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[HostProgressExec]
-  override def equals(other: Any): Boolean = super.equals(other)
-  override def hashCode: Int = super.hashCode
-  override protected def withNewChildInternal(newChild: SparkPlan): CollectMetricsExec =
-    new HostProgressExec(name, columns, newChild)(settings, mark)
+  override protected def withNewChildInternal(newChild: SparkPlan): HostProgressExec =
+    copy(child = newChild)(settings, mark)
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
 
-import io.tailrace.driver.{DriverClock, PartitionAccumulator, SparkWatermark}
+import io.tailrace.driver.{BatchSequence, DriverClock, PartitionAccumulator, SparkWatermark}
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -32,24 +32,22 @@ private[watermark] final class SourceWatermark(
 ) extends Logging {
   import SourceWatermark._
 
-  private var progress: SourceProgress = _
+  // A server hears of hosts from other queries too: who is silent it says.
+  private val progress = new SourceProgress(
+    settings.completeness,
+    settings.roster,
+    settings.idleAfterMs.filter(_ => server.isEmpty)
+  )
+  private val batches = new BatchSequence[Batch](begin)
   private var lastWritten: Option[Long] = None
   private var lowBefore = HostTable.Never
   private var upstream = Completeness.Whole
 
-  private var batch = -1L
-  private var askedMs = 0L
-  private var collected = List.empty[PartitionAccumulator[TaskProgress]]
-  private var hasNoTasks = false
-  private var ended = -1L
   private var lateRows = 0L
 
-  /** Readies for a batch: what it begins with is read from the checkpoint, if it isn't known. */
-  private def begin(next: Long): Unit = if (next != batch) {
-    if (progress == null) {
-      // A server hears of hosts from other queries too: who is silent it says.
-      val idleAfterMs = settings.idleAfterMs.filter(_ => server.isEmpty)
-      progress = new SourceProgress(settings.completeness, settings.roster, idleAfterMs)
+  /** The first batch of a start begins with what is in the checkpoint. */
+  private def begin(next: Long, before: Option[Batch]): Batch = {
+    if (before.isEmpty) {
       log.load(next, progress.table).foreach { file =>
         progress.restore(file.low)
         lowBefore = file.lowBefore
@@ -59,14 +57,12 @@ private[watermark] final class SourceWatermark(
         file.roster.filter(_ != settings.rosterVersion).foreach(noteRoster)
       }
     }
-    batch = next
-    askedMs = DriverClock.ms
-    collected = Nil
-    hasNoTasks = false
+    val batch = new Batch
     // Before a row is out: the server refuses a query whose input another one reports as its own.
     server.filter(!_.isKnown).foreach { client =>
       client.report(progress.table, Array.empty, hasUnread = true): Unit
     }
+    batch
   }
 
   private def noteRoster(before: String): Unit = logWarning(
@@ -76,26 +72,24 @@ private[watermark] final class SourceWatermark(
 
   /** What tasks of the batch give their tables to. A frame that is used twice in a query has two of them a batch. */
   def collect(next: Long): PartitionAccumulator[TaskProgress] = synchronized {
-    begin(next)
     val accumulator = newAccumulator()
-    collected ::= accumulator
+    batches.at(next).collected ::= accumulator
     accumulator
   }
 
   /** Takes note of the number of tasks that a batch has. */
   def noteTasks(next: Long, tasks: Int): Unit = synchronized {
-    begin(next)
-    hasNoTasks ||= tasks == 0
+    if (tasks == 0) batches.at(next).hasNoTasks = true
   }
 
   /** Whether tasks of a batch have run, if it has any. Not all of them need have: a sink may take the first rows only. */
   def hasRead(finished: Long): Boolean = synchronized {
-    batch == finished && (hasNoTasks || collected.exists(!_.isZero))
+    batches.of(finished).exists(batch => batch.hasNoTasks || batch.collected.exists(!_.isZero))
   }
 
   /** Rows of this time and before are late in the batch: what the batch before it could close is closed. In microseconds. */
   def lateThrough(next: Long): Long = synchronized {
-    begin(next)
+    batches.at(next): Unit
     if (lowBefore == HostTable.Never) Long.MinValue
     else Math.max(SparkWatermark.before(lowBefore) - settings.delayMs, Long.MinValue / 1000) * 1000
   }
@@ -107,46 +101,50 @@ private[watermark] final class SourceWatermark(
     */
   def end(finished: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
     synchronized {
-      begin(finished)
-      if (ended != finished) {
-        val seen = SeenByTask.inBatch(collected.map(_.value.values.map(p => HostMaxima.fromBytes(p.bytes))))
-        lateRows = seen.late
-        upstream = upstream.min(Completeness.ofUnits(seen.share))
-        val before = progress.low
-        val read = input(askedMs)
-        val advance = progress.advance(seen.table, read, moving = server.isEmpty)
-        server.zip(settings.server).foreach { case (client, at) =>
-          val input = Option.when(settings.isStamped)(progress.computed)
-          client
-            .report(progress.table, advance.moved, input, operators(at), read.hasUnread)
-            .foreach(progress.restore)
-        }
-        warn(advance)
-        val forgotten = progress.forget(all = server.isDefined)
-        forgotten.foreach(numbers => server.foreach(_.renumber(numbers)))
-        val file = ProgressFile(
-          -1,
-          progress.low,
-          before,
-          upstream,
-          Some(settings.rosterVersion),
-          progress.futureOfForgotten
-        )
-        // A delta can't take a host away.
-        val adding = if (forgotten.isDefined) None else lastWritten
-        log.write(finished, adding, file, progress.table, advance.moved, finished - retain)
-        lastWritten = Some(finished)
-        lowBefore = before
-        ended = finished
-      }
+      batches.end(finished)(fold(finished, _, operators))
       progress.low
     }
+
+  private def fold(
+      finished: Long,
+      batch: Batch,
+      operators: ServerSettings => Seq[OperatorReport]
+  ): Unit = {
+    val seen = SeenByTask.inBatch(batch.collected.map(_.value.values.map(p => HostMaxima.fromBytes(p.bytes))))
+    lateRows = seen.late
+    upstream = upstream.min(Completeness.ofUnits(seen.share))
+    val before = progress.low
+    val read = input(batch.askedMs)
+    val advance = progress.advance(seen.table, read, moving = server.isEmpty)
+    server.zip(settings.server).foreach { case (client, at) =>
+      val input = Option.when(settings.isStamped)(progress.computed)
+      client
+        .report(progress.table, advance.moved, input, operators(at), read.hasUnread)
+        .foreach(progress.restore)
+    }
+    warn(advance)
+    val forgotten = progress.forget(all = server.isDefined)
+    forgotten.foreach(numbers => server.foreach(_.renumber(numbers)))
+    val file = ProgressFile(
+      -1,
+      progress.low,
+      before,
+      upstream,
+      Some(settings.rosterVersion),
+      progress.futureOfForgotten
+    )
+    // A delta can't take a host away.
+    val adding = if (forgotten.isDefined) None else lastWritten
+    log.write(finished, adding, file, progress.table, advance.moved, finished - retain)
+    lastWritten = Some(finished)
+    lowBefore = before
+  }
 
   /** With a server: how far all sinks of the application were before the batch, in microseconds; [[HostTable.Never]] while
     * nobody knows.
     */
   def globalLow(next: Long): Option[Long] = synchronized {
-    begin(next)
+    batches.at(next): Unit
     server.map { client =>
       // A start that has told nothing yet has heard nothing either. The source's own word is for the end of a batch.
       if (client.global.isEmpty) client.report(progress.table, Array.empty, hasUnread = true): Unit
@@ -156,7 +154,7 @@ private[watermark] final class SourceWatermark(
 
   /** Of the rows of a batch: what stamps have said of the upstream's data, and the share of hosts that this source asks for. */
   def completeness(next: Long): Completeness = synchronized {
-    begin(next)
+    batches.at(next): Unit
     upstream.andThen(settings.completeness)
   }
 
@@ -209,6 +207,13 @@ private[watermark] final class SourceWatermark(
 }
 
 private[watermark] object SourceWatermark {
+
+  /** What is gathered of a batch, whose input was asked for at `askedMs`. */
+  private final class Batch {
+    val askedMs: Long = DriverClock.ms
+    var collected = List.empty[PartitionAccumulator[TaskProgress]]
+    var hasNoTasks = false
+  }
 
   /** Hosts that are named in the query's progress. */
   private val Slowest = 5

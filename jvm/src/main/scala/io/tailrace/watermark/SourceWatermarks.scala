@@ -6,7 +6,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs, StreamingBatch}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{PartitionAccumulator, PerRun}
+import io.tailrace.driver.{PartitionAccumulator, RunState}
 
 /** The node of a plan that a source stands for. */
 trait OfSource extends LogicalPlan {
@@ -22,13 +22,11 @@ object OfSource {
 
 /** The sources of the queries that run in this driver. */
 private[watermark] object SourceWatermarks {
-  private val sources = new PerRun[SourceWatermark]
+  private val sources = new RunState[SourceWatermark]
 
   /** The source of that name in the run that is being planned or executed in this thread. */
-  def of(session: SparkSession, settings: ProgressSettings): SourceWatermark = {
-    val batch = StreamingBatch.current(session)
-    sources.get(session, batch.runId, settings.name)(open(session, settings, batch))
-  }
+  def of(session: SparkSession, settings: ProgressSettings): SourceWatermark =
+    sources.of(session, settings.name)(open(session, settings, StreamingBatch.current(session)))
 
   private def open(
       session: SparkSession,

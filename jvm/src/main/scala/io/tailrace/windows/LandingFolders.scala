@@ -1,6 +1,8 @@
 package io.tailrace.windows
 
-import java.util.concurrent.ConcurrentHashMap
+import java.lang.ref.WeakReference
+
+import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -12,22 +14,28 @@ object LandingFolders {
   private[windows] final class Slot {
     private var folder: LandingFolder = _
     private var isRunning: () => Boolean = () => false
-    private var numbers = LandingNumbers.none
 
     def isOwnedBy(candidate: LandingFolder): Boolean = synchronized(folder eq candidate)
     def isBusy: Boolean = synchronized(isRunning())
     def take(by: LandingFolder, running: () => Boolean): Unit = synchronized {
       folder = by
       isRunning = running
-      numbers = LandingNumbers.none
     }
-    def tell(now: LandingNumbers): Unit = synchronized { numbers = now }
-    def told: LandingNumbers = synchronized(numbers)
   }
 
-  private val slots = new ConcurrentHashMap[String, Slot]
+  // Those who write a folder keep its slot: a sink that has not been started yet too, which no run of a query has.
+  private val slots = mutable.HashMap.empty[String, WeakReference[Slot]]
 
-  private def slot(path: Path): Slot = slots.computeIfAbsent(path.toString, _ => new Slot)
+  private def slot(path: Path): Slot = slots.synchronized {
+    slots.filterInPlace((_, kept) => kept.get != null)
+    slots.get(path.toString).flatMap(kept => Option(kept.get)).getOrElse {
+      val made = new Slot
+      slots(path.toString) = new WeakReference(made)
+      made
+    }
+  }
+
+  private[windows] def size: Int = slots.synchronized(slots.values.count(_.get != null))
 
   /** @param isRunning whether the query that opens it is running
     * @throws io.tailrace.common.TailraceAnalysisException if it has other windows, or another query that runs
@@ -47,29 +55,4 @@ object LandingFolders {
       folder
     }
   }
-
-  /** For the query's progress. */
-  def numbers(path: Path): LandingNumbers = slot(path).told
-
-  private[windows] def tell(path: Path, numbers: LandingNumbers): Unit = slot(path).tell(numbers)
-}
-
-/** What the last batch has done to a folder. Times are microseconds; none: not yet.
-  *
-  * @param rows    that it has landed, late ones and those without an event time among them
-  * @param open    windows that have rows and are open
-  * @param through all windows that end then or before are closed
-  * @param low     the low watermark that closes windows
-  */
-final case class LandingNumbers(
-    rows: Long,
-    late: Long,
-    untimed: Long,
-    open: Long,
-    through: Option[Long],
-    low: Option[Long]
-)
-
-object LandingNumbers {
-  val none: LandingNumbers = LandingNumbers(0, 0, 0, 0, None, None)
 }

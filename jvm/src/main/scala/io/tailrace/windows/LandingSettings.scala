@@ -1,8 +1,5 @@
 package io.tailrace.windows
 
-import java.util.UUID
-import java.util.concurrent.ConcurrentHashMap
-
 import org.apache.hadoop.fs.Path
 
 import io.tailrace.watermark.{Completeness, ProgressSettings, ServerSettings}
@@ -41,29 +38,6 @@ final case class SinkServer(
     ofSources: Boolean,
     isGiven: Boolean
 )
-
-/** Settings on their way from the call to the sink. Spark hands a sink strings, and shows them in its plans and pages,
-  * where a server's token has no place: so it hands on a key, and the settings stay here as long as the JVM.
-  */
-object LandingSettings {
-  private val kept = new ConcurrentHashMap[String, LandingSettings]
-
-  /** The name of the option with the key. */
-  val Key = "tailrace.windows"
-
-  /** @return the key */
-  def keep(settings: LandingSettings): String = {
-    val key = UUID.randomUUID.toString
-    kept.put(key, settings)
-    key
-  }
-
-  def of(parameters: Map[String, String]): LandingSettings =
-    parameters
-      .get(Key)
-      .flatMap(key => Option(kept.get(key)))
-      .getOrElse(throw WindowOptions.arguments.invalid("format", "used by itself", "made by write_windows"))
-}
 
 /** Where everything is below the folder. Readers of tables pass over what begins with an underscore. */
 final class LandingPaths(val folder: Path, into: String) {

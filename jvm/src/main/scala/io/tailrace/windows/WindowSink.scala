@@ -24,17 +24,51 @@ final class WindowSinkProvider extends StreamSinkProvider {
       partitionColumns: Seq[String],
       outputMode: OutputMode
   ): Sink = {
-    val settings = LandingSettings.of(parameters)
+    val folder = parameters.getOrElse(WindowSink.Folder, throw WindowSink.usedByItself)
     if (!SparkPlans.isAppend(outputMode))
       throw WindowOptions.arguments.invalid("outputMode", outputMode.toString, "append")
     val session = context.sparkSession.asInstanceOf[SparkSession]
     parameters.get("path").foreach { path =>
       val wanted = new Path(path)
       val qualified = wanted.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(wanted)
-      if (qualified != new Path(settings.path)) throw WindowErrors.sink(settings.path, path)
+      if (qualified != new Path(folder)) throw WindowErrors.sink(folder, path)
     }
-    new WindowSink(session, settings, partitionColumns, parameters - LandingSettings.Key)
+    new WindowSink(session, partitionColumns, parameters - WindowSink.Folder)
   }
+}
+
+/** The sink of `tailrace.write_windows`. Spark gives a sink nothing but strings, and shows them in its plans and pages, where
+  * a server's token has no place: the settings come from the query's own node, [[LandWindows]], when the query is started.
+  *
+  * @param partitionColumns inside each window's directory, if the user wants some
+  * @param options          of Parquet
+  */
+final class WindowSink(session: SparkSession, partitionColumns: Seq[String], options: Map[String, String])
+    extends Sink
+    with ReportingSink {
+  private var landing = Option.empty[Landing]
+
+  /** Opens the folder, once. */
+  def open(settings: LandingSettings): Unit =
+    if (landing.isEmpty) landing = Some(new Landing(session, this, settings, partitionColumns, options))
+
+  override def reports: Boolean = landing.exists(_.reports)
+  override def addBatch(batchId: Long, data: DataFrame): Unit = opened.addBatch(batchId, data)
+
+  /** What the last batch has done. */
+  def report: LandingReport = opened.report
+
+  private def opened: Landing = landing.getOrElse(throw WindowSink.usedByItself)
+  override def toString: String = s"WindowSink${landing.fold("")(l => s"[${l.path}]")}"
+}
+
+object WindowSink {
+
+  /** The option with the path of the folder, which only `write_windows` sets. */
+  val Folder = "tailrace.windows"
+
+  private[windows] def usedByItself: Throwable =
+    WindowOptions.arguments.invalid("format", "used by itself", "made by write_windows")
 }
 
 /** Lands the micro-batches of a query in a [[LandingFolder]].
@@ -45,33 +79,33 @@ final class WindowSinkProvider extends StreamSinkProvider {
   *
   * Sources tell a watermark server of a batch's rows when that is asked, and not before: so rows that a source's low
   * watermark is past are in their places.
-  *
-  * @param partitionColumns inside each window's directory, if the user wants some
-  * @param options          of Parquet
   */
-final class WindowSink(
+private[windows] final class Landing(
     session: SparkSession,
+    sink: Sink,
     settings: LandingSettings,
     partitionColumns: Seq[String],
     options: Map[String, String]
-) extends Sink
-    with ReportingSink {
+) {
+  val path: Path = new Path(settings.path)
   private val hadoopConf = session.sessionState.newHadoopConf()
-  private val path = new Path(settings.path)
-  private val folder =
-    LandingFolders.open(path, settings, hadoopConf, () => StreamingSinks.isActive(session, this))
+  private val folder = LandingFolders.open(path, settings, hadoopConf, () => isActive)
   private val closer = new WindowCloser(folder, settings, () => reporter)
-  private val watch = new ClosingThread(path, closer, () => StreamingSinks.isActive(session, this))
-  if (settings.server.isDefined) watch.start()
+  if (reports) new ClosingThread(path, closer, () => isActive).start()
+
+  /** What the last batch has done. */
+  @volatile var report: LandingReport = LandingReport()
+
+  def reports: Boolean = settings.server.isDefined
+
+  private def isActive: Boolean = StreamingSinks.isActive(session, sink)
 
   private def reporter: Option[Reporter] = for {
     server <- settings.server
-    (queryId, runId) <- StreamingSinks.run(session, this)
+    (queryId, runId) <- StreamingSinks.run(session, sink)
   } yield Reporters.of(session, queryId, runId, server.settings)
 
-  override def reports: Boolean = settings.server.isDefined
-
-  override def addBatch(batchId: Long, data: DataFrame): Unit = {
+  def addBatch(batchId: Long, data: DataFrame): Unit = {
     val query = data.asInstanceOf[ClassicFrame].queryExecution
     val batch = StreamingBatch.current(session)
     folder.begin(batch.queryId, batchId)
@@ -87,7 +121,7 @@ final class WindowSink(
         folder.land(batchId, offsets, staging, write(query, staging, batchId))
     }
     closer.afterBatch(landed, progressOf(query, batch))
-    tell(landed)
+    report = reportOf(landed)
   }
 
   private def progressOf(query: QueryExecution, batch: StreamingBatch): QueryProgress =
@@ -116,20 +150,15 @@ final class WindowSink(
     StagedFile(file, start, inside.drop(1), length, rows)
   }
 
-  private def tell(batch: BatchFile): Unit = {
+  private def reportOf(batch: BatchFile): LandingReport = {
     val windows = folder.state
-    LandingFolders.tell(
-      path,
-      LandingNumbers(
-        batch.rows,
-        batch.lateRows,
-        batch.untimed,
-        windows.rows.size.toLong,
-        windows.through,
-        closer.closesAt
-      )
+    LandingReport(
+      batch.rows,
+      batch.lateRows,
+      batch.untimed,
+      windows.rows.size.toLong,
+      windows.through,
+      closer.closesAt
     )
   }
-
-  override def toString: String = s"WindowSink[$path]"
 }

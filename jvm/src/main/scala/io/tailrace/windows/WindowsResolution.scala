@@ -43,12 +43,12 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     val settings = options.settings(qualified.toString, landing)
     val start = Alias(WindowStart(time, settings.windows), Start)()
     val plan =
-      LandWindows(settings.path, start.toAttribute, Project(child.output :+ start, child))
+      LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))
     SparkPlans
       .toFrame(session, plan)
       .writeStream
       .format(classOf[WindowSinkProvider].getName)
-      .option(LandingSettings.Key, LandingSettings.keep(settings))
+      .option(WindowSink.Folder, settings.path)
   }
 
   /** Windows of an event time close by the watermark on that column. The watermark on another column says nothing about them. */

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.tailrace
 
-import java.util.{Collections, WeakHashMap}
-
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
@@ -65,18 +63,9 @@ object SparkPlans {
 
   def isAppend(mode: OutputMode): Boolean = mode == InternalOutputModes.Append
 
-  private val hadoopConfs =
-    Collections.synchronizedMap(new WeakHashMap[ClassicSession, Broadcast[SerializableConfiguration]])
-
-  /** The Hadoop configuration of a streaming query, with the session's settings in it. A query has a session of its own,
-    * whose settings are fixed when it starts, so it is broadcast once, not with each batch.
-    */
+  /** Broadcasts the Hadoop configuration, with the session's settings in it. */
   def broadcastHadoopConf(session: ClassicSession): Broadcast[SerializableConfiguration] =
-    hadoopConfs.computeIfAbsent(
-      session,
-      (s: ClassicSession) =>
-        SerializableConfiguration.broadcast(s.sparkContext, s.sessionState.newHadoopConf())
-    )
+    SerializableConfiguration.broadcast(session.sparkContext, session.sessionState.newHadoopConf())
 
   /** @param metric the value of one of Spark's standard metrics of a stateful operator */
   def stateOperatorProgress(

@@ -4,6 +4,7 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.{
@@ -25,6 +26,9 @@ final class StreamingRun private (execution: StreamExecution) {
   def lastCommittedBatch: Option[Long] = execution.commitLog.getLatestBatchId()
 
   def tracksProgressAsynchronously: Boolean = execution.isInstanceOf[AsyncProgressTrackingMicroBatchExecution]
+
+  /** Where the query's rows go. */
+  def sink: Table = execution.sink
 
   /** The query's plan, with its sources. */
   def logicalPlan: LogicalPlan = execution.logicalPlan

@@ -4,12 +4,16 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult.{DataTypeMismatch, TypeCheckSuccess}
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
+import org.apache.spark.sql.catalyst.trees.UnaryLike
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`, null if one of them is null or can't
-  * be one.
+import io.tailrace.plan.SqlFunction
+
+/** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`. Null if an argument is null or out of
+  * range.
   */
 case class StreamMetadata(producerId: Expression, partition: Expression, offset: Expression)
     extends MetadataFunction {
@@ -72,8 +76,8 @@ case class ProducerId(override val children: Seq[Expression]) extends MetadataFu
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression = copy(c)
 }
 
-/** `source_partition(partition, destination_partitions)`: where a record belongs so that records of one source partition
-  * stay in order: the same number where there are as many or more, else the remainder.
+/** `source_partition(partition, destination_partitions)`: the destination's partition that keeps records of one source
+  * partition in order. It is the source partition modulo the number of the destination's partitions.
   */
 case class SourcePartition(partition: Expression, destinationPartitions: Expression)
     extends MetadataFunction {
@@ -102,7 +106,7 @@ case class SourcePartition(partition: Expression, destinationPartitions: Express
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression = copy(c(0), c(1))
 }
 
-/** A function of this package: typed arguments, each value that is known at planning checked there. */
+/** A function with typed arguments. Values that are known when the query is planned are checked then. */
 sealed abstract class MetadataFunction
     extends Expression
     with RuntimeReplaceable
@@ -132,7 +136,7 @@ sealed abstract class MetadataFunction
   }
 }
 
-/** What the generated code of these functions calls. */
+/** Called by the generated code of these functions. */
 object MetadataExpressions {
   def parse(bytes: Array[Byte]): InternalRow =
     if (!RecordMetadata.isValid(bytes)) null
@@ -152,4 +156,94 @@ object MetadataExpressions {
       epoch: UTF8String
   ): Long =
     ProducerIds.hash(query.toString, stream.toString, brokers.toString, path.toString, epoch.toString)
+}
+
+/** `merge_stream_metadata(binary)`, an aggregate: the metadata of a record that was made of several records of one producer
+  * and partition. It is their metadata with the greatest offset, or null if one record has no metadata: such a result must
+  * not be filtered, because it is unknown which records are in it.
+  *
+  * Records of two producers or partitions in one group are an error: group by both.
+  */
+case class MergeStreamMetadata(metadata: Expression)
+    extends DeclarativeAggregate
+    with ImplicitCastInputTypes
+    with UnaryLike[Expression] {
+  override def child: Expression = metadata
+  override def inputTypes: Seq[DataType] = Seq(BinaryType)
+  override def dataType: DataType = BinaryType
+  override def nullable: Boolean = true
+  override def prettyName: String = "merge_stream_metadata"
+
+  private lazy val latest = AttributeReference("latest", BinaryType)()
+  private lazy val unknown = AttributeReference("unknown", BooleanType, nullable = false)()
+
+  override lazy val aggBufferAttributes: Seq[AttributeReference] = Seq(latest, unknown)
+  override lazy val initialValues: Seq[Expression] = Seq(Literal(null, BinaryType), Literal(false))
+
+  private def later(a: Expression, b: Expression): Expression =
+    StaticInvoke(
+      RecordMetadata.getClass,
+      BinaryType,
+      "later",
+      Seq(a, b),
+      Seq(BinaryType, BinaryType),
+      propagateNull = false
+    )
+
+  private def isValid(bytes: Expression): Expression =
+    StaticInvoke(
+      RecordMetadata.getClass,
+      BooleanType,
+      "isValid",
+      Seq(bytes),
+      Seq(BinaryType),
+      propagateNull = false,
+      returnNullable = false
+    )
+
+  override lazy val updateExpressions: Seq[Expression] = Seq(
+    If(isValid(metadata), later(latest, metadata), latest),
+    Or(unknown, Not(isValid(metadata)))
+  )
+
+  override lazy val mergeExpressions: Seq[Expression] =
+    Seq(later(latest.left, latest.right), Or(unknown.left, unknown.right))
+
+  override lazy val evaluateExpression: Expression = If(unknown, Literal(null, BinaryType), latest)
+
+  override protected def withNewChildInternal(newChild: Expression): Expression = copy(metadata = newChild)
+}
+
+/** The functions of this package under their names in SQL. */
+object ReplayFunctions {
+  val all: Seq[SqlFunction.Description] = Seq(
+    SqlFunction(
+      classOf[StreamMetadata],
+      "stream_metadata(producer_id, partition, offset)",
+      "24 bytes that name a record's producer, source partition and source offset."
+    ) { case Seq(producerId, partition, offset) => StreamMetadata(producerId, partition, offset) },
+    SqlFunction(
+      classOf[ParseStreamMetadata],
+      "parse_stream_metadata(metadata)",
+      "A struct of pid, partition and offset; null if the bytes aren't metadata."
+    ) { case Seq(metadata) => ParseStreamMetadata(metadata) },
+    SqlFunction(
+      classOf[SourcePartition],
+      "source_partition(partition, destination_partitions)",
+      "The partition of the destination that keeps a source partition's records in order."
+    ) { case Seq(partition, destinations) => SourcePartition(partition, destinations) },
+    SqlFunction(
+      classOf[MergeStreamMetadata],
+      "merge_stream_metadata(metadata)",
+      "An aggregate: the metadata with the greatest offset, of one producer and partition; null if one is null."
+    ) { case Seq(metadata) => MergeStreamMetadata(metadata) },
+    SqlFunction(
+      classOf[ProducerId],
+      "producer_id(query, stream, brokers, path[, epoch])",
+      "64 bits that name a producer; the order of the brokers in their list doesn't matter."
+    ) {
+      case parts if parts.size == 5 => ProducerId(parts)
+      case parts if parts.size == 4 => ProducerId(parts :+ Literal(""))
+    }
+  )
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.{AnalysisException, Column, Row}
 import io.tailrace.testkit.SparkSuite
 
 /** The functions as a query calls them, interpreted and as generated code. */
-final class MetadataExpressionsSuite extends SparkSuite {
+final class MetadataFunctionsSuite extends SparkSuite {
   private val modes = Seq("CODEGEN_ONLY", "NO_CODEGEN")
 
   private def inEachMode(body: => Unit): Unit = modes.foreach { mode =>

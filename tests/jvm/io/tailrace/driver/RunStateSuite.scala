@@ -1,0 +1,79 @@
+package io.tailrace.driver
+
+import java.io.File
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.{Dataset, Row}
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.{Seconds, Span}
+
+import io.tailrace.testkit.SparkSuite
+
+final class RunStateSuite extends SparkSuite {
+  import spark.implicits._
+
+  private val soon = timeout(Span(20, Seconds))
+
+  /** What an operator of one run keeps. */
+  private final class Counter {
+    var batches = 0
+  }
+
+  private def counting(
+      states: RunState[Counter],
+      source: MemoryStream[Long],
+      checkpoint: File,
+      seen: ConcurrentLinkedQueue[Int]
+  ): StreamingQuery =
+    source
+      .toDF()
+      .writeStream
+      .option("checkpointLocation", checkpoint.getPath)
+      .foreachBatch { (rows: Dataset[Row], _: Long) =>
+        val counter = states.of(rows.sparkSession.asInstanceOf[ClassicSession], "counter")(new Counter)
+        counter.batches += 1
+        seen.add(counter.batches)
+        ()
+      }
+      .start()
+
+  private def batch(query: StreamingQuery, source: MemoryStream[Long]): Unit = {
+    source.addData(1L)
+    query.processAllAvailable()
+  }
+
+  test(
+    "each of two runs has state of its own, a restarted query begins anew, and the state goes with the run"
+  ) {
+    withDirectory { directory =>
+      val closed = new ConcurrentLinkedQueue[Int]
+      val states = new RunState[Counter](counter => closed.add(counter.batches): Unit)
+      val sources = Seq.fill(2)(MemoryStream[Long](spark))
+      val seen = Seq.fill(2)(new ConcurrentLinkedQueue[Int])
+      def start(n: Int): StreamingQuery =
+        counting(states, sources(n), new File(directory, n.toString), seen(n))
+      val first = start(0)
+      val other = start(1)
+      (1 to 3).foreach(_ => batch(first, sources.head))
+      batch(other, sources(1))
+      assert(seen.map(_.asScala.toSeq) == Seq(Seq(1, 2, 3), Seq(1)))
+      assert(states.size == 2)
+      first.stop()
+      eventually(soon)(assert(closed.asScala.toSeq == Seq(3) && states.size == 1))
+      batch(start(0), sources.head)
+      batch(other, sources(1))
+      assert(seen.map(_.asScala.toSeq) == Seq(Seq(1, 2, 3, 1), Seq(1, 2)))
+    }
+  }
+
+  test("state that a thread opens when its run has ended goes when another is opened") {
+    val states = new RunState[Counter]
+    (1 to 1000).foreach(n => states.of(spark, s"ended-$n", "counter")(new Counter))
+    assert(states.size == 1)
+  }
+}

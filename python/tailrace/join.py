@@ -1,4 +1,4 @@
-"""The feature-label join: one row per left row, with all its matches, once its window has closed."""
+"""The feature-label join: one row for each left row, with all its matches, when its window has closed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def join(
     max_matches: int | None = None,
     on_late: OnLate = "drop",
 ) -> DataFrame:
-    """Joins two streams, or two batch frames, on keys and on a window of event time.
+    """Joins two streams, or two batch DataFrames, on keys and on a window of event time.
 
-    A right row matches a left row when their keys are equal and `right_time` lies in
-    [left_time - before, left_time + after], both ends included. Null keys never match. Matching goes by event
-    time alone: neither order nor lag of arrival changes the result, as long as rows arrive within their
-    watermark.
+    A right row matches a left row when their keys are equal and `right_time` is in
+    [left_time - before, left_time + after], both ends included. Null keys never match. Only event time
+    counts: the order and the lag of arrival don't change the result, as long as rows arrive before the
+    watermark has passed them.
 
         examples = tailrace.join(
             impressions.withWatermark("served_at", "10 minutes"),
@@ -43,56 +43,54 @@ def join(
         )
 
     Args:
-        left: a frame with a watermark on `left_time` if it is a stream, for instance what was served.
-        right: a frame with a watermark on `right_time` if it is a stream, for instance what users did. Both
-            are streams, or both are batch frames, of the same classic session.
-        on: the key columns, one or more: columns that both sides have, or pairs (left, right), each by name
-            or as a Column such as left["user_id"]. Any orderable type, nested structs too, but no strings
-            with a collation; the same on both sides, or two integer or decimal types, or float and double,
-            which are compared in the wider one.
-        left_time: column of the left side's event time, a timestamp; in a batch frame also one without a time
-            zone, which Spark's watermarks can't be on.
-        right_time: column of the right side's event time, of the same type.
-        before: how long before its left row a right row may be. A string as Spark reads durations
-            ("30 minutes", "1 hour 500 milliseconds"; no months or years) or a `timedelta`; zero or more.
-        after: how long after its left row a right row may be; likewise.
-        how: as in PySpark's join. "left", "leftouter" or "left_outer": one row per left row, matched or not,
-            in the first micro-batch after the watermark has passed left_time + after. "inner": a row per
-            matching pair, as soon as both rows are there.
-        into: for how="left" only, the name of the column that takes the matches.
-        match: for how="left", which matches to keep: "all", or at most one, by event time: the "first", the
+        left: the left DataFrame, for instance the impressions. A stream needs a watermark on `left_time`.
+        right: the right DataFrame, for instance the engagements. A stream needs a watermark on `right_time`.
+            Both sides are streams, or both are batch DataFrames, of the same classic session.
+        on: the key columns, one or more: columns that both sides have, or pairs (left, right). A column is
+            given by name or as a Column such as left["user_id"]. Any orderable type is allowed, nested
+            structs too, but no strings with a collation. The types are the same on both sides, or two
+            integer or decimal types, or float and double, which are compared in the wider type.
+        left_time: the column of the left side's event time, a timestamp. In a batch DataFrame it may have no
+            time zone; Spark's watermarks need one.
+        right_time: the column of the right side's event time, of the same type.
+        before: how far before its left row a right row may be: zero or more. A string as Spark reads
+            durations ("30 minutes", "1 hour 500 milliseconds"; no months or years) or a `timedelta`.
+        after: how far after its left row a right row may be; likewise.
+        how: as in PySpark's join. "left", "leftouter" or "left_outer": one row for each left row, matched or
+            not, in the first micro-batch after the watermark has passed left_time + after. "inner": one row
+            for each matching pair, as soon as both rows are there.
+        into: with how="left", the name of the column for the matches.
+        match: with how="left", which matches to keep: "all", or at most one by event time: the "first", the
             "last", or the "nearest" to left_time.
-        max_matches: for how="left", the most matches to keep per left row, the earliest first; one or more.
-            None keeps all.
+        max_matches: with how="left", how many matches to keep for each left row, the earliest first; one or
+            more. None keeps all.
         on_late: what is done with a row at or behind the watermark. "drop": it is left out, and counted in
-            the operator's metrics. "mark": it comes out as a row of its own, marked "late_left" or
-            "late_right" in a column `_mark`: a left row with an empty group, a right row with itself as the
-            only match and null in the left columns other than the keys.
+            the operator's metrics. "mark": it comes out as a row of its own, with "late_left" or "late_right"
+            in a column `_mark`. A late left row has an empty group. A late right row has itself as the only
+            match, and null in all left columns but the keys.
 
     Returns:
-        A frame of the same kind, stream or batch; the same rows make the same result in both. For a stream it
-        has a right output watermark, so other stateful operators may follow; its output mode is append.
+        A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream
+        has a correct output watermark, so other stateful operators may follow; its output mode is append.
 
         how="left": the left columns; then `into`, array<struct<all right columns but the keys>>, ordered by
         right_time (equal times by content), empty when there is no match; then `<into>_truncated` boolean if
-        `max_matches` is given; then `_mark` string if on_late="mark",
-        null on ordinary rows.
+        `max_matches` is given; then `_mark` string if on_late="mark", null on ordinary rows.
 
-        how="inner": the left columns; the right columns but the keys; then `_mark` string if on_late="mark",
-        null on ordinary rows.
+        how="inner": the left columns; the right columns but the keys; then `_mark` string if on_late="mark".
 
     Raises:
         TailraceJoinError: the join can't be planned: a stream without a watermark on its time column, a
-            stream joined with a batch frame, a column that is unknown, ambiguous, of a wrong type or exists
-            already, a duration that is negative or can't be read, options that don't go together. `condition`
-            says which.
+            stream joined with a batch DataFrame, a column that is unknown, ambiguous, of a wrong type or
+            exists already, a duration that is negative or can't be read, options that don't go together.
+            `condition` says which.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider, or it is a
             Spark Connect session. `tailrace.configure` makes one that fits.
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
-        TypeError: an argument of a wrong Python type.
+        TypeError: an argument has a wrong Python type.
 
     Source:
-        The operator is `io.tailrace.label` in the jar; `jvm/docs/architecture.md` follows a row through it.
+        The operator is `io.tailrace.label` in the jar. `jvm/docs/architecture.md` follows a row through it.
     """
     _convert.frame(left, "left")
     _convert.frame(right, "right")

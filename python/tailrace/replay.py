@@ -1,8 +1,9 @@
-"""Replays: records that an at-least-once pipeline has written again, told from new ones downstream.
+"""Replays: records that an at-least-once pipeline has written again.
 
-The producing side writes with each record where it comes from (`producer_id`, `stream_metadata`,
-`source_partition`); the consuming side drops what is not above the high-water mark of its origin
-(`filter_replays`). The columns are native expressions of Spark's, not UDFs, and have the same names in SQL.
+The producing query writes with each record where it comes from (`producer_id`, `stream_metadata`,
+`source_partition`). The consuming query drops records that aren't above the high-water mark of their origin
+(`filter_replays`). The functions of columns are native Spark expressions, not UDFs, and have the same names
+in SQL.
 """
 
 from __future__ import annotations
@@ -36,60 +37,63 @@ def filter_replays(
     event_time: ColumnOrName | None = None,
     name: str = "replays",
 ) -> DataFrame:
-    """The records of a frame without those that were written again.
+    """Drops the records that were written again.
 
         once = tailrace.filter_replays(spark.readStream.format("kafka")...load(), key="key")
 
     A record is a replay when its offset isn't above all offsets of its producer and source partition before
-    it. The high-water marks, 40 bytes for each producer and source partition, are kept in the query's
-    checkpoint, complete before a micro-batch is: over a failure at any moment each record passes once, if
-    the sink is idempotent or transactional, and if the producer writes the records of a source partition in
-    their order. Marks that are missing or damaged stop the query at each start; with the session's
-    `spark.tailrace.replay.beginAnew=true` it begins without them, and replays of earlier records pass.
+    it. The high-water marks, 40 bytes for each producer and source partition, are in the query's checkpoint,
+    and complete before a micro-batch is. So each record passes once, over a failure at any moment, if the
+    sink is idempotent or transactional and the producer writes the records of a source partition in their
+    order. Missing or damaged marks stop the query at each start. With the session's
+    `spark.tailrace.replay.beginAnew=true` it starts without them, and replays of earlier records pass.
 
-    Records are judged in the order of the topic that they are read from, whatever tasks read them. Those of
-    one producer and source partition that come from two of its partitions in a batch are an error; from
-    batch to batch an origin may move, with a warning, as long as nothing below its mark comes from there. A
-    record with no metadata, or with bytes that are none, passes unfiltered and is counted. No text is taken
-    for metadata; 20 bytes without a tag, its older form, are with a warning.
+    Records are judged in the order of the topic that they are read from, whatever tasks read them. Records of
+    one producer and source partition that come from two partitions in one batch are an error. From batch to
+    batch an origin may move to another partition, with a warning, as long as nothing below its mark comes
+    from there. A record without metadata, or with bytes that aren't metadata, passes and is counted. Text is
+    never taken for metadata; 20 bytes without a tag, its older form, are, with a warning.
 
-    Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (of a filter with a
-    `name` of its own: `"tailrace.replays.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected`
-    (no valid metadata), `gaps` (offsets that have newly not come, less those that came late), `returned`
-    (origins that had been forgotten and are back), `forgotten`; `mostGaps`, an array of (pid, partition,
-    gaps): the 20 of the batch's origins that miss most offsets in all; and `doubtful` (of those without valid
-    metadata the ones that have its length, or an offset of 2^62 or more). Each record counts once, however
-    many actions a function of foreachBatch runs.
+    Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (with a `name` of
+    its own: `"tailrace.replays.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected` (without
+    valid metadata), `gaps` (offsets that newly haven't come, minus those that came late), `returned` (origins
+    that had been forgotten and are back), `forgotten`; `mostGaps`, an array of (pid, partition, gaps): the 20
+    of the batch's origins that lack most offsets in all; and `doubtful` (those of `unprotected` that have the
+    length of metadata, or an offset of 2^62 or more). Each record counts once, however many actions a
+    function of foreachBatch runs.
 
     Args:
-        frame: a stream, or a batch frame, whose records are then judged among themselves.
-        key: the binary column with `stream_metadata`'s bytes.
+        frame: a stream, or a batch DataFrame, whose records are judged among themselves.
+        key: the binary column with the bytes of `stream_metadata`.
         pid: with `partition` and `offset`, in place of `key`: the bigint column of producer ids.
         partition: the int column of source partitions.
         offset: the bigint column of source offsets.
-        order: the columns that say which topic and partition a record was read from, then its offset there.
-            All records of one producer and source partition have to be in one of these partitions.
+        order: the columns of the topic and the partition that a record was read from, then of its offset
+            there. All records of one producer and source partition have to be in one of these partitions.
         disorder: how far below the greatest offset, in offsets, a record may come and still be told from its
-            replay: 0 for a source that is read in order. At most 4096; it costs a bit for each mark.
-        on_replay: "drop" them, or "mark" them: they come out too, marked "replay" in a column `_mark`
-            string after the frame's columns.
+            replay: 0 for a source that is read in order. At most 4096; it costs one bit for each mark.
+        on_replay: "drop": replays are left out, and counted. "mark": they come out, too, with "replay" in a
+            column `_mark`.
         forget_after: a duration: an origin without a record for longer than this loses its mark, so that the
-            table doesn't grow for ever. A warning names it (TAILRACE_REPLAY_FORGOTTEN), `forgotten` counts
-            it, and `returned` counts it when it comes back: its first record passes unjudged then. Longer
+            table doesn't grow without end. A warning names it (TAILRACE_REPLAY_FORGOTTEN) and `forgotten`
+            counts it. When it comes back, `returned` counts it, and its first record passes. Choose it longer
             than any outage after which an old record may be written again. None: marks are kept.
         event_time: with `forget_after`: the timestamp column that says when a record came. The clock is the
-            greatest time of the batches before, never ahead of the batch's own. None: the time of the batch.
-        name: of the filter in the checkpoint; never to be changed. Two filters of one query need two names.
+            greatest time of the batches before, and never ahead of the batch's own. None: the time of the
+            batch.
+        name: the name of the filter in the checkpoint and in the query's progress. Never change it. Two
+            filters of one query need two names.
 
     Returns:
-        A frame with the same columns, and `_mark` if they come out marked. It can be written in any output
-        mode; the sink must take all rows of a batch (no `limit` in foreachBatch).
+        A DataFrame with the same columns, and `_mark` string with on_replay="mark", null on ordinary rows. It
+        can be written in any output mode. The sink must take all rows of a batch (no `limit` in
+        foreachBatch).
 
     Raises:
-        TailraceReplayError: a column is unknown, or of a wrong type.
-        TailraceError: an option makes no sense.
+        TailraceReplayError: a column is unknown or of a wrong type, or an option makes no sense.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
-        TypeError: an argument of a wrong Python type, or some of `pid`, `partition` and `offset` alone.
+        TypeError: an argument has a wrong Python type, or only some of `pid`, `partition` and `offset` are
+            given.
     """
     _convert.frame(frame, "frame")
     columns = _convert.Columns("tailrace.filter_replays", frame)
@@ -114,27 +118,27 @@ def filter_replays(
 def producer_id(
     *, query: str, stream: str, brokers: str, path: str | Column, epoch: str | int = ""
 ) -> Column:
-    """A stable number for a producer and its source: what their records are told apart by downstream.
+    """A stable number for a producer and its source, which tells their records apart downstream.
 
-    It is the first eight bytes, big-endian, of the SHA-256 of the five parts, each as its length in bytes (4,
-    big-endian) and its UTF-8 bytes; the brokers without spaces and doubles, sorted, so that their order in
-    the list doesn't matter.
+    It is the first eight bytes, big-endian, of the SHA-256 of the five parts. Each part is its length in
+    bytes (4, big-endian) and its UTF-8 bytes. The brokers are sorted, without spaces and duplicates, so that
+    their order in the list doesn't matter.
 
     Args:
         query: the query that writes.
         stream: its output, if it has several.
         brokers: where it reads from, as "host:port,host:port".
-        path: what it reads there, for instance the topic; of a source of several topics their column.
+        path: what it reads there, for instance the topic. For a source of several topics, their column.
         epoch: another one whenever the source was made anew under the same name. A topic that was deleted
             and created again counts its offsets from 0, and its new records would be taken for replays of
-            old ones. A streaming query keeps the topic's id in its checkpoint, and is refused when it is
-            another one; with a new checkpoint nobody notices, but for a warning of who reads the records.
+            old ones. A streaming query keeps the topic's id in its checkpoint, and is refused when the id has
+            changed. With a new checkpoint only a warning of the reading query tells.
 
     Returns:
         A column of type bigint, a constant unless `path` is a column.
 
     Raises:
-        TypeError: an argument is no string.
+        TypeError: an argument isn't a string.
     """
     named = {"query": query, "stream": stream, "brokers": brokers}
     parts = [F.lit(_convert.text(value, name)) for name, value in named.items()]
@@ -146,6 +150,10 @@ def producer_id(
 def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: ColumnOrName) -> Column:
     """The 24 bytes of a record's producer, source partition and source offset: mostly a Kafka record's key.
 
+    A streaming query that writes it is refused when it starts (`TAILRACE_METADATA_*`) if rows of a source
+    partition would not be written in their order, to one partition, each with an offset of its own. With
+    `spark.tailrace.replay.producerCheck=warn` it is logged only.
+
     Args:
         pid: bigint, from `producer_id`, or a number of your own.
         partition: int, not negative: the partition in the source.
@@ -153,26 +161,22 @@ def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: Co
             read and written in its order.
 
     Returns:
-        A column of type binary; null where one of the three is null, or can't be what it should be.
-
-    A streaming query that gives it to its sink is refused when it starts (`TAILRACE_METADATA_*`) if rows of
-    a source partition would not be written in their order, to one partition, each with an offset of its own;
-    with `spark.tailrace.replay.producerCheck` = warn the log says so.
+        A column of type binary; null where one of the three is null or out of range.
     """
     number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid)
     return F.call_function("stream_metadata", number, _column(partition), _column(offset))
 
 
 def parse_stream_metadata(metadata: ColumnOrName) -> Column:
-    """The three parts of `stream_metadata`'s bytes.
+    """The three parts of the bytes of `stream_metadata`.
 
     Args:
         metadata: binary.
 
     Returns:
         A column of type struct<pid: bigint, partition: int, offset: bigint>; null where the bytes aren't
-        metadata: null, of another length than 24 with the tag or 20 without, or with a negative partition or
-        offset.
+        metadata: null, of another length than 24 with the tag or 20 without it, or with a negative partition
+        or offset.
     """
     return F.call_function("parse_stream_metadata", _column(metadata))
 
@@ -180,30 +184,30 @@ def parse_stream_metadata(metadata: ColumnOrName) -> Column:
 def source_partition(partition: ColumnOrName, destination_partitions: int) -> Column:
     """The partition to write a record to, so that records of one source partition stay in their order.
 
-    It is the source partition itself where the destination has as many partitions or more, and the remainder
-    otherwise. Spark's Kafka sink obeys a column called `partition`.
+    It is the source partition itself if the destination has at least as many partitions, else the remainder.
+    Spark's Kafka sink obeys a column called `partition`.
 
     Args:
         partition: int, not negative: the partition in the source.
-        destination_partitions: how many the destination has, at least 1.
+        destination_partitions: how many partitions the destination has, at least 1.
 
     Returns:
         A column of type int.
 
     Raises:
-        TypeError: `destination_partitions` is no int.
+        TypeError: `destination_partitions` isn't an int.
     """
     count = int(_convert.count(destination_partitions, "destination_partitions"))
     return F.call_function("source_partition", _column(partition), F.lit(count))
 
 
 def merge_stream_metadata(metadata: ColumnOrName) -> Column:
-    """An aggregate: the metadata of a record made of several, theirs with the greatest offset.
+    """An aggregate: the metadata of a record that is made of several, which is that of the greatest offset.
 
     Replays of such a record are recognised on three conditions. The records are grouped by producer and
-    partition, which is checked: two of them in a group are an error. They are merged within a micro-batch,
-    in which all records up to the greatest offset are. And a batch that runs again holds the same records,
-    which Spark's checkpoint sees to.
+    partition; two of them in one group are an error. They are merged within one micro-batch, which has all
+    records up to the greatest offset. And a batch that runs again has the same records, which Spark's
+    checkpoint ensures.
 
     Args:
         metadata: binary, of `stream_metadata`.

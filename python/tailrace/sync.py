@@ -51,92 +51,92 @@ def sync_join(
             window="10 minutes", sync_delay="5 seconds",
         )
 
-    The sync time is how far the slowest right partition has been read, in event time, less `sync_delay`. A
-    left row is held until the sync time has passed it; then it comes out, with the right row of its key if
-    one has been read, else with nulls. So no match is lost to a partition that lags or stalls: the join waits
-    for it. What a micro-batch has read counts for the next one.
+    The sync time is the event time up to which the slowest right partition has been read, minus `sync_delay`.
+    A left row is held until the sync time has passed it. Then it comes out: with the right row of its key if
+    that has been read, else with nulls. So no match is lost to a partition that lags or stalls: the join
+    waits for it. What a micro-batch has read counts from the next one on.
 
-    A left row joins right rows of its key that are at most `window` older than it, or at most `sync_delay`
-    (and `window`) younger, wherever and however fast they are read: of those that are further apart none
-    ever matches. Left rows whose key had a right row out of reach are counted as `tooFar`. A right row is
-    held until it is joined, or until the slowest left partition is past what it may be joined by.
+    A left row joins right rows of its key that are at most `window` older, or at most `sync_delay` (and
+    `window`) younger, wherever and however fast they are read. Right rows that are further away never match;
+    left rows whose key had such a row are counted as `tooFar`. A right row is held until it is joined, or
+    until the slowest left partition has passed all left rows that could join it.
 
-    `sync_delay` has to cover how long after its left row a right row is made, and how far records jump back
-    in time within a partition, together. Records that jump further are counted as `possiblyMissed`, and so
-    are right records that come when a left row in their reach may be out; those before the sync time are
-    counted as `late`.
+    `sync_delay` has to cover two things together: how long after its left row a right row is made, and how
+    far records jump back in time within a partition. Records that jump further are counted as
+    `possiblyMissed`. So are right records that come when a left row that could join them may be out. Records
+    before the sync time are counted as `late`.
 
-    A `where` in front of the join hides how far a partition is: one that gives nothing but records that are
-    filtered is waited for, and `waitsFor` says "filtered". With `stall_after` nobody waits for it when it
-    has given nothing else for so long, and is read to its end; what comes of it then may be late.
+    A `where` in front of the join hides how far a partition is. A partition whose records are all filtered
+    out is waited for, and its condition in `waitsFor` is "filtered". With `stall_after`, the join goes on
+    without it when it has given nothing else for that long and has been read to its end; rows of it may be
+    late then.
 
-    Progress is in the query's `observedMetrics["tailrace.syncJoin"]` (with a `name` of its own:
-    `"tailrace.syncJoin.<name>"`): how far the join is, what it holds, and which partition it waits for, how
-    far behind that is and for how long.
+    The numbers are in the query's progress, `observedMetrics["tailrace.syncJoin"]` (with a `name` of its own:
+    `"tailrace.syncJoin.<name>"`): how far the join is (`syncTime`, `leftLow`), what it holds (`heldLeft`,
+    `heldRight`), and in `waitsFor` which partition it waits for, how far behind that is (`lagMs`) and for how
+    long it has given nothing (`silentMs`).
 
     Args:
         left: a stream of the rows that are made first, for instance bids.
         right: a stream of the same classic session, for instance impressions.
-        on: the key columns: columns that both sides have, or pairs (left, right), each by name or as a Column
-            such as left["bid_id"]. Any orderable type but strings with a collation; the same on both sides,
-            or two integer or decimal types, or float and double, which are compared in the wider one. A row
-            without a key matches nothing.
-        left_time: column of the left side's event time, a timestamp (with or without a time zone).
-        right_time: column of the right side's event time, of the same type.
-        window: how far apart in event time two rows may be that match. A string as Spark reads durations
-            ("10 minutes"; no months or years) or a `timedelta`; zero or more.
-        sync_delay: how far the right stream has to be past a left row before that is released, and so how
-            much younger than it a right row may be; likewise.
-        left_partition: the columns that say which source partition a left row was read from, one or more.
-            None: Kafka's `topic` and `partition`, as far as the frame has them.
-        right_partition: likewise. Of Kafka all partitions of the topic count, those that have sent
-            nothing too; of other sources those of which a row has been read.
+        on: the key columns: columns that both sides have, or pairs (left, right). A column is given by name
+            or as a Column such as left["bid_id"]. Any orderable type is allowed but strings with a collation.
+            The types are the same on both sides, or two integer or decimal types, or float and double, which
+            are compared in the wider type. A row without a key matches nothing.
+        left_time: the column of the left side's event time, a timestamp (with or without a time zone).
+        right_time: the column of the right side's event time, of the same type.
+        window: how far apart in event time two rows may be that match: zero or more. A string as Spark reads
+            durations ("10 minutes"; no months or years) or a `timedelta`.
+        sync_delay: how far the right stream has to be past a left row before that row is released, and so how
+            much younger a right row may be; likewise.
+        left_partition: the columns of the source partition that a left row was read from, one or more. None:
+            Kafka's `topic` and `partition`, as far as the DataFrame has them.
+        right_partition: likewise. Of Kafka all partitions of the topic count, also those that have sent
+            nothing; of other sources those of which a row has been read.
         on_stall: what is done when the partition that the join waits for has been silent for `stall_after`:
-            others of either side went on, and nothing of it is unread. "pause": it is said, and waited for.
-            "exclude": it doesn't count until it is back at the sync time; rows of it behind that are late. If
-            that becomes of all partitions of a side, the join goes on with the other side's time. "fail": the
-            query stops with its name.
+            other partitions of either side went on, and nothing of it is unread. "pause": the join waits, and
+            says so. "exclude": the partition doesn't count until it is back at the sync time; its rows behind
+            that are late. If all partitions of a side are excluded, the join goes on with the time of the
+            other side. "fail": the query ends with an error that names the partition.
         on_left_stall: the same for left partitions, which right rows wait for. None: as `on_stall`.
-        stall_after: after how long; needed for "exclude" and "fail", and to go on without a partition whose
-            records are all filtered before the join. None: a minute, for a warning. Time in
-            which the query is down or nobody gives anything doesn't count: a micro-batch counts an eighth of
-            it at the most.
-        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
-            is.
-        on_future: what is done about rows further ahead. "clamp": their partition is as far as the limit, and
+        stall_after: how long a partition has to be silent; needed for "exclude" and "fail", and to go on
+            without a partition whose records are all filtered before the join. None: a warning after one
+            minute. Time in which the query is down, or in which no partition gives rows, doesn't count: a
+            micro-batch counts at most an eighth of it.
+        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
+        on_future: what is done with rows further ahead. "clamp": their partition is as far as the limit, and
             the rows wait for their time. "mark": they don't move their partition, and come out as they are
-            read, without a match, marked "future" in a column `_mark`. "fail": the query
-            fails.
+            read, without a match, with "future" in a column `_mark`. "fail": the query ends with an error.
         on_duplicate: what is done with further rows of a key. A left row takes all right rows that it may
-            join; the first by event time is the match, the others are duplicates. Of left rows the earlier
+            join. The first by event time is the match, the others are duplicates. Of left rows, the earlier
             one is served first; a further one that finds nothing is a duplicate if it is released in the same
-            micro-batch. That depends on how the streams are read, so "drop" and "mark" do, too. "emit"
-            doesn't, unless left rows of one key come out of order or from several partitions. "emit": left
-            duplicates come out without a match, right ones are dropped. "drop": both are dropped. "mark":
-            both come out, marked "duplicate" in a column `_mark`. They are always counted.
-        on_unmatched_right: what is done with right rows that nobody has joined. "drop" counts them, "emit"
-            lets them come out with nulls in the left columns but the keys.
-        max_pending: rows held of a side, above which its partitions that are ahead aren't read any more;
-            for Kafka. A run with `availableNow` reads all there is, however much it holds. None: any number.
-        suffix: what is put behind the name of a right column that the left side has too.
-        name: of the join in the checkpoint and in the query's progress; never change it.
+            micro-batch. So the result of "drop" and "mark" depends on how the streams are read. That of
+            "emit" doesn't, unless left rows of one key come out of order or from several partitions. "emit":
+            left duplicates come out without a match, right ones are dropped. "drop": both are dropped.
+            "mark": both come out, with "duplicate" in a column `_mark`. They are always counted.
+        on_unmatched_right: what is done with right rows that no left row has joined. "drop" counts them,
+            "emit" lets them come out with nulls in all left columns but the keys.
+        max_pending: how many held rows of a side it takes for its partitions that are ahead to be read no
+            further; for Kafka only. A run with `availableNow` reads everything, however much it holds. None:
+            no limit.
+        suffix: what is appended to the name of a right column that the left side has, too.
+        name: the name of the join in the checkpoint and in the query's progress. Never change it.
 
     Returns:
-        A stream: the left columns; the right columns but the keys, null where unmatched; then `_mark`
-        string, null on ordinary rows, if duplicates or rows ahead of the clock come out marked. Output mode:
-        append.
+        A stream: the left columns; the right columns but the keys, null where unmatched; then `_mark` string
+        if duplicates or future rows come out marked, null on ordinary rows. Its output mode is append.
 
     Raises:
-        TailraceJoinError: the join can't be planned: a batch frame, a column that is unknown, ambiguous, of a
-            wrong type or exists already, a duration that is negative or can't be read, options that don't go
-            together. `condition` says which.
+        TailraceJoinError: the join can't be planned: a batch DataFrame, a column that is unknown, ambiguous,
+            of a wrong type or exists already, a duration that is negative or can't be read, options that
+            don't go together. `condition` says which.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider, or it is a
             Spark Connect session. `tailrace.configure` makes one that fits.
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
-        TypeError: an argument of a wrong Python type.
+        TypeError: an argument has a wrong Python type.
 
     Source:
-        The operator is `io.tailrace.sync` in the jar; `jvm/docs/architecture.md` follows a row through it.
+        The operator is `io.tailrace.sync` in the jar. `jvm/docs/architecture.md` follows a row through it.
     """
     _convert.frame(left, "left")
     _convert.frame(right, "right")

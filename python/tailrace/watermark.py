@@ -43,68 +43,67 @@ def accurate_watermark(
     token: str | None = None,
     name: str = "watermark",
 ) -> DataFrame:
-    """Gives a frame Spark's event-time watermark, as far as the logs of its hosts have been read.
+    """Sets Spark's event-time watermark to the time up to which the hosts' logs have been read.
 
         logs = tailrace.accurate_watermark(logs, "event_time", host="hostname", completeness="99.9%")
 
     Spark's own watermark follows the greatest event time of all rows, so one fast host makes the rows of
-    those that lag late. This one is where all hosts but a share have passed: with N hosts that count and
-    completeness r, floor(N x (1 - r)) of them may lag, exactly. Windows, joins, deduplication and
-    `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on
-    time. It never goes back, and over a restart goes on from where it was: the table of hosts is in the
+    hosts that lag late. This watermark is the time that all hosts but a share have passed: with N hosts that
+    count and completeness r, exactly floor(N x (1 - r)) of them may lag. Windows, joins, deduplication and
+    `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on time.
+    The watermark never goes back, and goes on from where it was over a restart: the table of hosts is in the
     query's checkpoint before a micro-batch is complete.
 
     Each host's log has to be read in the order of its event times.
 
     Args:
-        frame: a stream. A batch frame comes back as it is, as from `withWatermark`.
+        frame: a stream. A batch DataFrame comes back as it is, as from `withWatermark`.
         event_time: the timestamp column.
         host: the string column that says where a row was logged. Rows without a host don't count.
         completeness: the share of the hosts that must have passed: "99.9%", "0.999", or the number 0.999.
-        hosts: the roster, which is who counts, whether rows of theirs have been seen or not: names; the path
-            of a text file with one name a line (a `pathlib.Path`, or a string with a slash in it); a frame,
-            or the name of a table, whose first column is names. It is read now, once. None: those hosts count
-            that have been seen so far.
+        hosts: the roster: the hosts that count, whether rows of them have been seen or not. Names; the path
+            of a text file with one name a line (a `pathlib.Path`, or a string with a slash in it); a
+            DataFrame, or the name of a table, whose first column has the names. It is read now, once. None:
+            the hosts count that have been seen so far.
         idle_after: a host that has been silent for so long stops counting, with a warning
-            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. Silent means
-            that others' rows have come, in eight micro-batches at least, none of this host's, and none were
-            left unread: time in which nobody gave anything, in which the query was down, paused or behind,
-            counts for nobody, nor do jumps of the clock. Of a source that is read a part at a time
-            (maxBytesPerTrigger and the like) and doesn't say what is left, all is taken for unread; Kafka and
-            files do say. With `server`, it judges by its own clock, of all queries' rows. None: all are
-            waited for. A silent host that is in no roster and a week behind the watermark is forgotten.
-        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: as far as it
-            is.
-        on_future: with `future_limit`, what is done about rows further ahead. "clamp": they come out as they
-            are, and their host is as far as the limit. "mark": they come out marked "future" in a column
-            `_mark` string that is added, and don't move their host. "fail": the query fails.
+            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. Silent means:
+            rows of other hosts came, in at least eight micro-batches, none of this host, and nothing was left
+            unread. Time in which no host gave rows, or in which the query was down, paused or behind, doesn't
+            count, nor do jumps of the clock. Kafka and files say what is unread; of another source that is
+            read a part at a time (maxBytesPerTrigger and the like), everything is taken for unread. With
+            `server`, the server judges by its own clock, of all queries' rows. None: all hosts are waited
+            for. A silent host that is in no roster and a week behind the watermark is forgotten.
+        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
+        on_future: with `future_limit`, what is done with rows further ahead. "clamp": they come out as they
+            are, and their host is as far as the limit. "mark": they come out with "future" in a column
+            `_mark`, and don't move their host. "fail": the query ends with an error.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
-        server: a watermark server, "http://host:port", that hears of hosts from several queries; its word
-            counts. It hears of the query's operators with state and of its sink too, under names that begin
-            with `operator`: "source/tailraceLabelJoin-0", "source/sink". While it is away the query goes on,
-            and the watermark stays. None: the query decides.
+        server: a watermark server, "http://host:port", which learns of hosts from several queries and decides
+            for all of them. It learns of the query's operators with state and of its sink, too, under names
+            that begin with `operator`: "source/tailraceLabelJoin-0", "source/sink". While the server is away
+            the query goes on, and the watermark stays. None: the query decides.
         app: with `server`, the application whose operators belong together.
-        operator: with `server`, the name of this source in it. Several queries may have one: while they run
-            and read different files or topics, each host's least progress counts, and they wait for each
-            other; one that reads what another one reads is refused with TAILRACE_WATERMARK_REPORTER_CONFLICT
-            before it gives a row, and wants a name of its own. Who reports is the query, by the id in its
-            checkpoint.
+        operator: with `server`, the name of this source there. Several queries may have one name: while they
+            run and read different files or topics, each host's least progress counts, and they wait for each
+            other. A query that reads what another one reads is refused with
+            TAILRACE_WATERMARK_REPORTER_CONFLICT before it gives a row, and needs a name of its own. A query
+            reports under the id in its checkpoint.
         token: with `server`, its bearer token.
-        name: of the source in the checkpoint, never to be changed; two accurate watermarks of one query need
-            two names. The query's progress has the numbers of the source in
-            `observedMetrics["tailrace.watermark"]` (with a `name` of its own: `"tailrace.watermark.<name>"`):
-            `hosts` that count, `passed`, `idle`, `lowWatermark`, `lateRows` of the last micro-batch,
-            which were behind the watermark that its operators drop late rows by, the one before the
-            batch; `futureRows` since the query began; and the `slowest` hosts.
+        name: the name of the source in the checkpoint and in the query's progress. Never change it. Two
+            accurate watermarks of one query need two names. The numbers of the source are in the query's
+            progress, `observedMetrics["tailrace.watermark"]` (with a `name` of its own:
+            `"tailrace.watermark.<name>"`): `hosts` that count, `passed`, `idle`, `lowWatermark`; `lateRows`
+            of the last micro-batch, those behind the watermark by which its operators drop late rows, which
+            is that before the batch; `futureRows` since the query began; and the `slowest` hosts.
 
     Returns:
-        A frame with the same columns, and `_mark` if rows are marked.
+        A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary rows.
 
     Raises:
         TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or isn't there, or
             an option makes no sense or needs another one.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
-        TypeError: an argument of a wrong Python type.
+        TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
     options = _options(
@@ -117,29 +116,29 @@ def accurate_watermark(
 
 
 def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool = False) -> DataFrame:
-    """Adds to each row the low watermark of its micro-batch, for the next system to close its windows by.
+    """Adds the low watermark of its micro-batch to each row, so that the next system can close windows by it.
 
         out = tailrace.stamp_watermark(counts)  # a binary column `watermark`
 
-    All rows of a micro-batch have the same 17 bytes: the low watermark behind which no row of this or of a
-    later micro-batch is, unless its host lags, and the completeness that the accurate watermarks below ask
-    for, composed with that of the stamps which they started from. With a watermark server it isn't further
-    than the global low watermark of the application, for other queries may write the same topic.
+    All rows of a micro-batch have the same 17 bytes: the low watermark, behind which no row of this or of a
+    later micro-batch is unless its host lags, and the completeness that the accurate watermarks below ask
+    for, multiplied with that of the stamps that they started from. With a watermark server the stamp isn't
+    further than the global low watermark of the application, because other queries may write the same topic.
     The SQL function `parse_watermark_stamp` takes the bytes apart.
 
     Args:
-        frame: a stream of which every watermark is an accurate one. A batch frame gets nulls.
-        into: the column, or the key of the header.
+        frame: a stream whose watermarks are all accurate ones. A batch DataFrame gets nulls.
+        into: the name of the column, or the key of the header.
         headers: puts the stamp into a column `headers` as Spark's Kafka sink writes it,
-            array<struct<key: string, value: binary>>, behind those that are there.
+            array<struct<key: string, value: binary>>, behind the headers that are there.
 
     Returns:
-        A frame with the column `into`, or `headers`, besides the frame's.
+        A DataFrame with the column `into`, or `headers`, in addition.
 
     Raises:
-        TailraceWatermarkError: the frame has another watermark, or none, or a column of that name.
+        TailraceWatermarkError: the DataFrame has another watermark, or none, or a column of that name.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
-        TypeError: an argument of a wrong Python type.
+        TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
     stamped = _jvm.plan("stampWatermark", frame, _convert.text(into, "into"))
@@ -168,43 +167,43 @@ def stamped_watermark(
     token: str | None = None,
     name: str = "watermark",
 ) -> DataFrame:
-    """Gives a frame the event-time watermark that the stamps of its records say.
+    """Sets Spark's event-time watermark to what the stamps of the records say.
 
         down = tailrace.stamped_watermark(kafka_frame, "event_time", stamp="headers")
 
-    Of each partition that records are read from the latest stamp counts, and of the partitions the least.
-    The event time assigns rows to windows; the stamps only close them. Completeness is composed: the least
-    one that a stamp has had, times that of this call; `stamp_watermark` after it passes it on.
+    The latest stamp of each partition that records are read from counts, and of these the least. The event
+    time assigns rows to windows; the stamps only close them. The completeness is the least one in a stamp,
+    multiplied with that of this call. `stamp_watermark` after it passes it on.
 
     Args:
-        frame: a stream. A batch frame comes back as it is.
+        frame: a stream. A batch DataFrame comes back as it is.
         event_time: the timestamp column that windows are on.
         stamp: the binary column with the stamps, or a column of Kafka's headers, of which the last one with
             the key "watermark" is taken. A record without a valid stamp doesn't move its partition.
         partition: the columns that say which partition a record was read from. Their values, joined by "-",
-            are its name; in all but the first of them "-" is written %2D, and "%" is written %25. A record
-            of which one is null doesn't count.
-        partitions: the partitions that are waited for, by name, whether records of theirs have come or not.
+            are the name of the partition; in all but the first value "-" is written %2D and "%" is written
+            %25. A record in which one is null doesn't count.
+        partitions: the names of the partitions that are waited for, whether records of them have come or not.
             None: those that have been seen so far.
-        completeness: the share of the partitions that must have passed.
-        future_limit: how far ahead of the micro-batch's clock a stamp is believed; one that is wrong would
-            keep the watermark there for good. None: as far as it is.
-        on_future: what is done about records whose stamp is further ahead, as in `accurate_watermark`.
+        completeness: the share of the partitions that must have passed, as in `accurate_watermark`.
+        future_limit: how far ahead of the micro-batch's clock a stamp is believed. A wrong stamp would keep
+            the watermark there for good. None: any stamp is.
+        on_future: what is done with records whose stamp is further ahead, as in `accurate_watermark`.
         delay: how far the watermark stays behind.
-        server: a watermark server that hears of the stamps, and whose word counts; as `app`, `operator` and
-            `token` in `accurate_watermark`.
+        server: a watermark server that learns of the stamps, and decides; with `app`, `operator` and `token`
+            as in `accurate_watermark`.
         app: as there.
         operator: as there.
         token: as there.
         name: as there.
 
     Returns:
-        A frame with the same columns, and `_mark` if records are marked.
+        A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary records.
 
     Raises:
         TailraceWatermarkError: a column is unknown or of a wrong type, or an option makes no sense.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
-        TypeError: an argument of a wrong Python type.
+        TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
     options = _options(completeness, delay, future_limit=future_limit) | _convert.texts(

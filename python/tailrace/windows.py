@@ -31,62 +31,61 @@ def write_windows(
     token: str | None = None,
     upstreams: str | Sequence[str] | None = None,
 ) -> DataStreamWriter:
-    """Lands a stream in a directory for each event-time window, and says when one is complete.
+    """Lands a stream in a directory for each event-time window, and says when a window is complete.
 
         writer = tailrace.write_windows(logs, "/data/clicks", "event_time", window="1 hour")
         writer.option("checkpointLocation", "/data/checkpoint").start()
 
     Each row comes into `path/window_start=20260101T120000Z/` once, over failures and restarts, as Parquet
-    that `spark.read.parquet(path)` and other tools read. When the low watermark has passed a window's
-    end, its directory gets a file `_SUCCESS`, and nothing comes into it any more: a batch job may start
-    on it. The file has the completeness report of the window, in JSON. Until then the directory grows,
-    and who reads it may see a part of a micro-batch. Windows are closed that no row came for, too, from
-    the first one that has rows.
+    that `spark.read.parquet(path)` and other tools read. When the low watermark has passed a window's end,
+    its directory gets a file `_SUCCESS`, and no more rows: a batch job may start on it. The file has the
+    completeness report of the window, in JSON. Until then the directory grows, and readers may see a part of
+    a micro-batch. Windows without rows are closed, too, from the first window with rows on.
 
-    Rows for a window that is closed go to `path/_late/window_start=.../`, rows without an event time, or
-    with one before the year 2 or after 9998, to `path/_untimed/`; neither is lost, and both are counted
-    in the query's progress, `observedMetrics["tailrace.windows"]`: `rows`, `lateRows` and `untimedRows`
-    of the last micro-batch, `openWindows`, `closedThrough`, `lowWatermark`. A row at exactly a
-    window's end is of the next window.
+    Rows of a closed window go to `path/_late/window_start=.../`. Rows without an event time, or with one
+    before the year 2 or after 9998, go to `path/_untimed/`. Neither is lost. Both are counted in the query's
+    progress, `observedMetrics["tailrace.windows"]`: `rows`, `lateRows` and `untimedRows` of the last
+    micro-batch, `openWindows`, `closedThrough`, `lowWatermark`. A row at exactly a window's end belongs to
+    the next window.
 
-    Without a server a window closes when this query's low watermark has passed its end. With one, when
-    the global low watermark of the application has, which is that of all sinks that have reported to the
-    server: start all jobs of an application, or let each write once, before relying on it. The sink tells
-    the server how far it is, and closes windows each second as long as the query runs, whether it has
-    data or not. While the server is away rows go on landing, and no window closes. Low watermarks at a
-    server never go back: to write everything anew take another folder, another checkpoint and another
-    `app`.
+    Without a server, a window closes when this query's low watermark has passed its end. With a server, it
+    closes when the global low watermark of the application has, which is that of all sinks that have reported
+    to the server: start all jobs of an application, or let each write once, before you rely on it. The sink
+    tells the server how far it is, and closes windows each second while the query runs, with or without new
+    data. While the server is away, rows are landed and no window closes. Low watermarks at a server never go
+    back: to write everything again, use another folder, another checkpoint and another `app`.
 
     Args:
-        frame: a stream of which every watermark is an accurate one.
-        path: the folder, of this query alone: another checkpoint needs another folder, and another folder
-            another checkpoint. It may be moved, with all its files.
-        event_time: the timestamp column that the watermark is on; no other one is taken. Of windows that were
+        frame: a stream whose watermarks are all accurate ones.
+        path: the folder, of this query alone. Another checkpoint needs another folder, and another folder
+            another checkpoint. The folder may be moved, with all its files.
+        event_time: the timestamp column with the watermark; no other column is taken. Of windows that were
             counted before, a column of `pyspark.sql.functions.window_time`.
-        window: how long a window is. Windows begin at multiples of it from 1970-01-01 UTC on.
+        window: how long a window is. Windows begin at multiples of it, from 1970-01-01 UTC on.
         offset: by how much later they begin: "16 hours" for days of UTC+8.
-        into: the column that directories of windows are named after. Their values are text, the start of
+        into: the column that the directories of windows are named after. Its values are text, the start of
             the window in UTC.
         missing: how many of the hosts that hadn't passed a window's end its report names, those that lag
             most.
         server: a watermark server, "http://host:port".
         app: with `server`, the application whose operators belong together.
-        operator: with `server`, the name of this sink in it. Several jobs may have one: all of them count.
+        operator: with `server`, the name of this sink there. Several jobs may have one name; all of them
+            count.
         token: with `server`, its bearer token.
         upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
-            its sources or the operators with state behind them; all of its sources have to report to the
-            same server and app.
+            its sources or the operators with state behind them; all of its sources have to report to the same
+            server and app.
 
     Returns:
-        A writer, to which you add a checkpoint, a trigger, and what you like of `partitionBy`, which
-        makes directories inside of windows, and options of Parquet; `start()` starts the query.
+        A writer. Add a checkpoint, a trigger, `partitionBy`, which makes directories inside of windows, and
+        options of Parquet, as you need them; `start()` starts the query.
 
     Raises:
-        TailraceWatermarkError: the frame isn't a stream, or has another watermark or none; a column is
+        TailraceWatermarkError: the DataFrame isn't a stream, or has another watermark or none; a column is
             unknown, of a wrong type, without the watermark or there already; an option makes no sense, or
             needs another one.
         TailraceSessionError: the session lacks the jar, the extension or the state store provider.
-        TypeError: an argument of a wrong Python type.
+        TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
     options = (
@@ -100,27 +99,26 @@ def write_windows(
 
 
 def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
-    """The completeness reports of the windows in a folder, one row a window that has closed.
+    """Reads the completeness reports of the windows in a folder, one row for each window that has closed.
 
         tailrace.window_report(spark, "/data/clicks").show()
 
-    Columns: `window_start` and `window_end` (timestamp); `rows`, those in the window's directory when it
+    Columns: `window_start` and `window_end` (timestamp); `rows`, the rows in the window's directory when it
     closed, and `late_rows`, those that are in `_late` now (bigint); `expected` hosts and those that had
-    `passed` its end, of all sources (bigint); `missing`, the others, those that lag most (array of
-    `source`, `host`, `progress` as timestamp, `lag_seconds` as double; the last two are null for a host
-    of which nothing was read); `completeness`, the share of hosts that the query asks for
-    (decimal(19,18)); `low_watermark` that has closed the window, and `closed_at` (timestamp); `sources`
-    (array of `source`, `completeness`, `expected`, `passed`, `roster_version`: what the roster's content
-    makes, null without one). With a watermark server, hosts are those
-    that the server knows from all queries, without it those of this query. A window that rows came late
-    for and that never had a report has null for what reports say.
+    `passed` its end, of all sources (bigint); `missing`, the others, those that lag most (array of `source`,
+    `host`, `progress` as timestamp, `lag_seconds` as double; the last two are null for a host of which
+    nothing was read); `completeness`, the share of hosts that the query asks for (decimal(19,18));
+    `low_watermark` that closed the window, and `closed_at` (timestamp); `sources` (array of `source`,
+    `completeness`, `expected`, `passed`, `roster_version`, which is a digest of the roster, or null without
+    one). With a watermark server, hosts are those that the server knows from all queries; without it, those
+    of this query. A window without a report that rows came late for has null in the columns of the report.
 
     Args:
         spark: the session.
         path: the folder of `write_windows`.
 
     Returns:
-        A frame, ordered by `window_start`.
+        A DataFrame, ordered by `window_start`.
 
     Raises:
         TailraceWatermarkError: there is no such folder.

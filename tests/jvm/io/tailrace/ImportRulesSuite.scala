@@ -129,7 +129,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "replay/RecordMetadata",
       "sync/CarriedRuns",
       "sync/RightIndex",
-      "sync/SyncSettings",
+      "sync/SyncOptions",
       "sync/SyncTimes",
       "state/RunPage",
       "state/StoreKind",

@@ -2,16 +2,16 @@ package io.tailrace.sync
 
 import io.tailrace.state.LiveSection
 
-/** Which runs a batch carries forward: writes what is left of them into its own run, and drops them. It stands in for
-  * compaction: it bounds the dead rows that files hold, and the number of files, at a cost that the rows which have died
-  * since, or those of the batch, pay for.
+/** Chooses the runs that a batch carries forward: it writes their living rows into its own run, and drops them. This is done
+  * in place of compaction. It bounds the dead rows in files, and the number of files; the cost is proportional to the rows
+  * that have died since, or to those of the batch.
   */
 object CarriedRuns {
 
-  /** What is left of a run.
+  /** The contents of a run.
     *
     * @param rows  in its sections
-    * @param live  of them, those that count
+    * @param live  those of them that still count
     * @param marks about rows of other runs
     */
   final case class Share(run: String, rows: Long, live: Long, marks: Long)
@@ -22,10 +22,10 @@ object CarriedRuns {
       Share(name, rows.map(_.rows).sum, rows.map(_.liveRows).sum, marks.map(_.rows).sum)
     }
 
-  /** A run of which less than one row in so many counts is carried. */
+  /** A run is carried if less than one row in so many is alive. */
   private val DeadShare = 4
 
-  /** @param most runs that may be there when the batch has added one; beyond that the smallest are carried */
+  /** @param most runs that may exist after the batch has added one; beyond that the smallest are carried */
   def choose(shares: Seq[Share], most: Int): Set[String] = {
     val (dead, rest) = shares.partition(s => s.live * DeadShare < s.rows || s.rows == 0)
     val surplus = Math.max(0, rest.size - (most - 1))

@@ -9,8 +9,8 @@ import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{KeyDecoder, RowLayout}
 
-/** The left rows that are released, each with its right row or with nulls. Where duplicates come out marked, the further right
-  * rows of a left row follow it.
+/** Gives the released left rows, each with its right row or with nulls. If duplicates come out marked, the further right rows
+  * of a left row follow it.
   */
 private[sync] final class DecidedRows(
     columns: JoinColumns,
@@ -20,7 +20,7 @@ private[sync] final class DecidedRows(
     newWriter: => SyncWriter,
     metric: String => SQLMetric
 ) extends StepwiseRows[UnsafeRow] {
-  // Made with the first row: most tasks of a small batch have none.
+  // Made for the first row: most tasks of a small batch have none.
   private lazy val writer = newWriter
   private val marks = settings.marksDuplicates
   private val leftRow = new UnsafeRow(columns.left.size)
@@ -75,8 +75,8 @@ private[sync] final class DecidedRows(
   }
 }
 
-/** Writes the rows that come out: the left columns, the right ones but the keys, then `_mark` where duplicates or
-  * rows ahead of the clock come out marked. Each is valid until the next one.
+/** Makes the rows that come out: the left columns, the right ones but the keys, then `_mark` if duplicates or rows ahead of
+  * the clock come out marked. Each is valid until the next one.
   */
 private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSettings) {
   private val marks = settings.marks
@@ -107,7 +107,7 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
   def futureRight(key: Array[Byte], right: UnsafeRow): UnsafeRow =
     marked(joiner.join(keyOrNulls(decoder.decode(key)), right), Mark.Future)
 
-  // A right row comes out alone seldom: its key is read from its encoding, and the left columns are projected.
+  // Right rows seldom come out alone: the key is read from its encoding, and the left columns are projected.
   private lazy val decoder = new KeyDecoder(columns.rightKeys.map(_.dataType).toArray)
   private lazy val keyOrNulls = UnsafeProjection.create(columns.left.map { a =>
     val key = columns.leftKeys.indexWhere(_.exprId == a.exprId)

@@ -17,10 +17,10 @@ import io.tailrace.state.{
   TailraceStateStore
 }
 
-/** Copies of the right rows that were found for a left row: the first one by time, which is joined, and how many there were.
-  * Of one time it is the one whose bytes come first, so that it isn't chance which one has come first.
+/** Copies of the right rows that were found for a left row: the first one by time, which is joined, and the number of all. Of
+  * several rows at one time, the one whose bytes come first is joined, so that the result doesn't depend on their arrival.
   *
-  * @param keepsAll whether the others are kept too, because they come out: in local files where they are too many
+  * @param keepsAll whether the others are kept too, because they come out; in local files if they are too many
   */
 private[sync] final class FoundRows(
     store: TailraceStateStore,
@@ -34,7 +34,7 @@ private[sync] final class FoundRows(
   private val others = new FlushingRows(memory, bufferBytes, () => spill(), () => makeRoom())
   private val rest = others.rows
   private val parts = new ArrayBuffer[ScratchRun]
-  // Where the reading of the others is: in memory, then in the files.
+  // The position among the others: in memory, then in the files.
   private var position = -1
   private var sections = Iterator.empty[LiveSection]
   private var cursor: RunCursor = _
@@ -47,7 +47,7 @@ private[sync] final class FoundRows(
     found = 0
   }
 
-  /** Rows that were found. */
+  /** The number of rows that were found. */
   def count: Long = found
 
   /** @param base see [[io.tailrace.state.RowLayout]] */
@@ -84,7 +84,7 @@ private[sync] final class FoundRows(
   def joinedBase: AnyRef = first.base(0)
   def joinedAt: Long = first.at(0)
 
-  /** Goes on to the next of the other rows, once all have been found. @return false if there is none */
+  /** Goes on to the next of the other rows. All rows must have been found. @return false if there is none */
   def nextOther(): Boolean = {
     if (position + 1 < rest.size) position += 1
     else {
@@ -100,7 +100,7 @@ private[sync] final class FoundRows(
     position < rest.size || (cursor != null && cursor.isValid)
   }
 
-  /** Where it is, until the next one. */
+  /** The position of that row, until the next one. */
   def otherBase: AnyRef = if (position < rest.size) rest.base(position) else cursor.base
   def otherAt: Long = if (position < rest.size) rest.at(position) else cursor.at
 
@@ -122,8 +122,8 @@ private[sync] final class FoundRows(
   }
 }
 
-/** Right rows of a key that are too young for the left rows of it so far, where a left row that comes out in the same batch
-  * may still join them: a section is read forward once. They stay where they are until one does.
+/** Copies of the right rows of a key that are too young for its left rows so far. A later left row of the same batch may join
+  * them, and a section is read only once, forward. The rows themselves stay where they are until a left row joins them.
   */
 private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) extends AutoCloseable {
   private val rows = new RowBuffer(memory).prepare()
@@ -131,11 +131,11 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
   private val from = new ArrayBuffer[Int] // the section; or, below zero, a row of the batch
   private var seen = false
 
-  // By time, when all are here, and the first of them that a further left row may join.
+  // The rows by time, and the first of them that a further left row may join.
   private var order: Array[Int] = _
   private var next = 0
 
-  /** Whether there were more than there is room for: then none is here, and the key's rows are to be read again. */
+  /** Whether there were more rows than there is room for. Then none is here, and the key's rows must be read again. */
   def isOverflown: Boolean = overflown
 
   def clear(): Unit = if (seen) {
@@ -149,7 +149,7 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
 
   def isEmpty: Boolean = next == from.size
 
-  /** Whether the key has had rows that are out of reach, older ones too. */
+  /** Whether the key has had rows that are out of reach, older or younger. */
   def hasSeen: Boolean = seen
 
   /** @param row its number among the rows in memory */
@@ -159,7 +159,7 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
 
   private def add(base: AnyRef, at: Long, where: Int, range: JoinRange): Unit = {
     seen = true
-    // Left rows come by time: what is too old for one is so for the next.
+    // Left rows come by time: a row that is too old for one is too old for the next.
     if (!overflown && range.isBeyond(RowLayout.time(base, at))) {
       overflown = !keep(base, at)
       if (overflown) {
@@ -176,8 +176,8 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
     } catch { case _: RowMemoryExhausted => false }
   }
 
-  /** Has those in range taken. Left rows come by time, so what is in range is taken by the first that reaches it, and what is
-    * too old for one is so for the next: each row is looked at once.
+  /** Takes the rows in range. Each row is looked at once: left rows come by time, so the first one that reaches a row takes
+    * it, and a row that is too old for one is too old for the next.
     */
   def take(range: JoinRange, found: FoundRows, newRight: NewRight, heldRight: HeldRight): Unit = {
     if (order == null) order = RowSort.byTime(rows)

@@ -6,7 +6,7 @@ import io.tailrace.state.{LiveSection, LocalRun, RunCursor, StoreKind, TailraceS
 
 /** The left rows of the state in one batch.
   *
-  * @param through those up to this time are released
+  * @param through rows up to this time are released
   */
 private[sync] final class HeldLeft(store: TailraceStateStore, through: Long) {
   private val before = store.expiredThrough
@@ -15,10 +15,10 @@ private[sync] final class HeldLeft(store: TailraceStateStore, through: Long) {
 
   private def key(live: LiveSection): (String, Long) = (live.local.name, live.section.bucket)
 
-  /** Hands out what is left of a run, which then is to be dropped.
+  /** Hands out the living rows of a run. The caller then drops the run.
     *
-    * @param release takes a row that is released: see [[io.tailrace.state.RowLayout]]
-    * @param keep    takes the row that the cursor is at, which waits
+    * @param release takes the row at the cursor, which is released
+    * @param keep    takes the row at the cursor, which waits
     */
   def carry(run: LocalRun, release: RunCursor => Unit, keep: RunCursor => Unit): Unit =
     sections.filter(_.local eq run).foreach { live =>
@@ -58,7 +58,7 @@ private[sync] final class HeldLeft(store: TailraceStateStore, through: Long) {
     } finally cursor.close()
   }
 
-  /** Tells the store which rows have come out. @return how many */
+  /** Tells the store which rows have come out. @return how many have */
   def settle(): Long = {
     store.markExpired(StoreKind.HeldLeft, through, live => taken.getOrElse(key(live), 0L))
     store.dropThrough(StoreKind.HeldLeft, through)

@@ -15,8 +15,8 @@ import io.tailrace.state.{
   TailraceStateStore
 }
 
-/** The right rows of the state in one batch: finds those of a key by the index, reads them where they are, and notes
-  * which have left.
+/** The right rows of the state in one batch. Finds the rows of a key by the index, reads them in their sections, and marks
+  * those that leave: a mark in joined-right has the row's sequence number, and as its time the version whose run the row is in.
   *
   * {{{
   *   key ──> index ──> sections that have rows of it ──> cursors, forward once in a batch ──> rows
@@ -50,7 +50,7 @@ private[sync] final class HeldRight(
   private var taken = 0L
   private var unjoined: Option[ExpiringRight] = None
 
-  /** Whether the index had to be made from the state. */
+  /** Whether the index was made from the state. */
   def wasRead: Boolean = kept.isEmpty
 
   def indexBytes: Long = index.bytes
@@ -62,9 +62,9 @@ private[sync] final class HeldRight(
 
   private def all: Seq[Held] = sections.values.toSeq.sortBy(_.number)
 
-  /** Takes rows in that have been written.
+  /** Adds rows that have been written into the state.
     *
-    * @param added the sections of the run, of this store, in its order
+    * @param added the sections of the run that were written from `rows`, among others
     */
   def add(rows: SortedRows, added: Seq[LiveSection]): Unit = {
     var position = 0
@@ -81,10 +81,10 @@ private[sync] final class HeldRight(
     }
   }
 
-  /** Has the rows of a key that the first left row of it joins taken; they leave the state. Keys must come in ascending order.
+  /** Takes the rows that the first left row of a key joins; they leave the state. Keys must come in ascending order.
     *
     * @param base  a row with the key
-    * @param spare gets those that are too young for it, and may be for a later left row
+    * @param spare gets those that are too young for this left row, and not for a later one maybe
     */
   def take(base: AnyRef, at: Long, range: JoinRange, found: FoundRows, spare: SpareRight): Unit = if (
     index.size > 0
@@ -108,7 +108,7 @@ private[sync] final class HeldRight(
     }
   }
 
-  /** The same for a later left row of the key: all that nobody has taken are read again. */
+  /** Does the same for a later left row of the key: reads all rows again that are not taken. */
   def takeAgain(base: AnyRef, at: Long, range: JoinRange, found: FoundRows): Unit = {
     val code = hash.of(base, at)
     var entry = index.first(code)
@@ -130,7 +130,7 @@ private[sync] final class HeldRight(
     }
   }
 
-  /** Has one row taken.
+  /** Takes one row.
     *
     * @param base a copy of it
     */
@@ -154,9 +154,9 @@ private[sync] final class HeldRight(
     marks.clear()
   }
 
-  /** Hands out what is left of a run, with the marks that are in it, and forgets the run.
+  /** Hands out the living rows of a run, keeps the marks that are in it, and forgets the run.
     *
-    * @param keep takes the row that the cursor is at
+    * @param keep takes the row at the cursor
     */
   def carry(run: LocalRun, keep: RunCursor => Unit): Unit = {
     all.filter(_.live.local eq run).foreach { held =>
@@ -183,7 +183,7 @@ private[sync] final class HeldRight(
   /** No more keys come. */
   def endTaking(): Unit = sections.values.foreach(_.close())
 
-  /** Has the rows up to `through` leave: sections as a whole where all of their rows do, else row by row. @return how many */
+  /** Removes the rows up to `through`: a whole section if all of its rows go, else row by row. @return how many */
   def expire(through: Long): Long = {
     unjoined.foreach(_.close())
     val (whole, parts) = reached(through).partition(_.live.section.maxTime <= through)
@@ -193,7 +193,9 @@ private[sync] final class HeldRight(
     rows + parts.map(expireSome(_, through)).sum
   }
 
-  /** Those that have rows which expire now. What has expired in earlier batches has left; this one may have written some. */
+  /** The sections with rows that expire now. Rows that expired in earlier batches have left, but this batch may have written
+    * some that are as old.
+    */
   private def reached(through: Long): Seq[Held] = {
     val isLater = through > store.operatorTime
     all.filter(h => h.live.section.minTime <= through && (isLater || h.version > store.version))
@@ -210,14 +212,14 @@ private[sync] final class HeldRight(
     held.gone - before
   }
 
-  /** Hands the rows out that `expire` will forget. */
+  /** Gives the rows that `expire` will remove. */
   def expiring(through: Long): Iterator[RunCursor] = {
     val rows = new ExpiringRight(reached(through).map(h => h.live -> h.number), through, index, hash)
     unjoined = Some(rows)
     rows
   }
 
-  /** The marks that are still about something, sorted, to be written with the batch's run. */
+  /** The marks whose sections are still there, sorted, to be written with the batch's run. */
   def marksLeft: SortedRows = {
     forgetEmpty()
     val versions = all.map(_.version).toSet
@@ -226,7 +228,7 @@ private[sync] final class HeldRight(
 
   private def forgetEmpty(): Unit = all.filter(_.rows == 0).foreach(drop)
 
-  /** Tells the store what is left of its sections, and keeps the index for the next batch. */
+  /** Tells the store which rows are gone, and keeps the index for the next batch. */
   def settle(): Unit = {
     store.settle(
       StoreKind.HeldRight,
@@ -255,7 +257,7 @@ private[sync] final class HeldRight(
 private[sync] object HeldRight {
   private val Nothing = new Array[Byte](0)
 
-  /** A section, and where the batch is in it. */
+  /** A section, and the position of the batch in it. */
   private final class Held(val live: LiveSection, val number: Int) extends AutoCloseable {
     private var cursor: RunCursor = _
 
@@ -265,7 +267,7 @@ private[sync] object HeldRight {
     def rows: Long = live.section.rows - gone
     def version: Long = live.local.version.get
 
-    /** At the first row with a key, or a greater one. Keys come in ascending order. */
+    /** The cursor, at the first row with this key or a greater one. Keys must come in ascending order. */
     def to(base: AnyRef, at: Long): RunCursor = {
       if (cursor == null) {
         cursor = live.cursor()

@@ -19,8 +19,8 @@ import io.tailrace.state.{
   TailraceStateStore
 }
 
-/** The left rows that are released in a batch, by key, time and their bytes. Where they are too many for the memory,
-  * they are sorted in parts, in local files, which are merged: a release after a long stall is as large as the stall.
+/** The left rows that are released in a batch, by key, time and bytes. If they are too many for the memory, they are sorted in
+  * parts, in local files, which are merged: a release after a long stall is as large as the stall.
   */
 private[sync] final class ReleasedRows(
     store: TailraceStateStore,
@@ -32,7 +32,7 @@ private[sync] final class ReleasedRows(
   private val rows = gathered.rows
   private val parts = new ArrayBuffer[ScratchRun]
 
-  // Where the reading is: in memory, or in the files.
+  // The position: in memory, or in the files.
   private val byBytes = new ReleasedOrder(rows)
   private var order = new Array[Int](0)
   private var position = -1
@@ -48,26 +48,26 @@ private[sync] final class ReleasedRows(
   /** @param base see [[io.tailrace.state.RowLayout]] */
   def append(base: AnyRef, at: Long): Unit = gathered.appendRow(base, at)
 
-  /** Of the rows that are in memory. */
+  /** Bytes of the rows that are in memory. */
   def bytes: Long = rows.bytes
 
-  /** Gives the memory of its rows back. */
+  /** Writes the rows in memory into a local file. */
   def spill(): Unit = if (!rows.isEmpty) {
     val byKey = byBytes.sorted
-    // A run wants rows of one key and time by number, and they are in the order of their bytes.
+    // In a run, rows of one key and time are in the order of their numbers; here they are in the order of their bytes.
     byKey.indices.foreach(i => rows.renumber(byKey(i), i.toLong))
-    // One bucket, or two if there are times before the epoch.
+    // This gives one bucket, or two if there are times before the epoch.
     parts += store.scratch(SortedRows.ofSorted(StoreKind.HeldRight, rows, byKey, Long.MaxValue, 1))
     rows.clear()
   }
 
-  /** Gives all memory of its rows back. */
+  /** Does so, and gives all memory back. */
   def release(): Unit = {
     spill()
     rows.release()
   }
 
-  /** Begins to hand the rows out. */
+  /** Sorts the rows. All must have been appended. */
   def start(): Unit =
     if (parts.isEmpty) order = byBytes.sorted
     else {
@@ -98,10 +98,10 @@ private[sync] final class ReleasedRows(
     current != null
   }
 
-  /** Whether the row is the first one of its key. */
+  /** Whether this row is the first one of its key. */
   def isFirst: Boolean = first
 
-  /** Where the row is: see [[io.tailrace.state.RowLayout]]. Until the next one. */
+  /** The position of the row, until the next one: see [[io.tailrace.state.RowLayout]]. */
   def base: AnyRef = if (current != null) current.base else rows.base(order(position))
   def at: Long = if (current != null) current.at else rows.at(order(position))
   def keyPrefix: Long = if (current != null) current.keyPrefix else rows.keyPrefix(order(position))
@@ -115,9 +115,9 @@ private[sync] final class ReleasedRows(
   }
 }
 
-/** The order in which rows are released: by key and time, and of one key and time by their bytes, so that it isn't chance
-  * which one gets the match. Rows with one key and time are few where ids are unique; where they aren't (a key that is
-  * empty, times in whole seconds) they may be all.
+/** The order in which rows are released: by key and time, and rows of one key and time by their bytes, so that the row which
+  * gets the match doesn't depend on arrival. Rows with one key and time are few if ids are unique. If they aren't (an empty
+  * key, times in whole seconds), all rows may have one key and time.
   */
 private[sync] class ReleasedOrder(rows: RowBuffer) extends IndexSort {
   override protected def compare(a: Int, b: Int): Int =
@@ -137,7 +137,7 @@ private[sync] class ReleasedOrder(rows: RowBuffer) extends IndexSort {
 
   private def isTie(a: Int, b: Int): Boolean = rows.time(a) == rows.time(b) && !differs(a, b)
 
-  /** Whether the keys of two rows do. */
+  /** Whether two rows have different keys. */
   final def differs(a: Int, b: Int): Boolean =
     rows.keyPrefix(a) != rows.keyPrefix(b) || (!rows.prefixesAreKeys && rows.compareKeys(a, b) != 0)
 }

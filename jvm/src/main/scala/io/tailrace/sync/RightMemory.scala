@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.XXH64
 
 import io.tailrace.state.{GoneRows, LiveSection, RowLayout, StoreKind, TailraceStateStore}
 
-/** What is kept in memory of a version's right rows, from batch to batch: their index, and the sections' numbers in it, by
-  * run and bucket. All of it can be made again from the state.
+/** The memory that a version's right rows have from batch to batch: their index, and the numbers of the sections in it, by run
+  * and bucket. All of it can be made again from the state.
   */
 private[sync] final class RightMemory {
   val index = new RightIndex
@@ -16,10 +16,10 @@ private[sync] final class RightMemory {
 
 private[sync] object RightMemory {
 
-  /** Where a section's number is kept. */
+  /** The key of a section in `numbers`. */
   def key(live: LiveSection): (String, Long) = (live.local.name, live.section.bucket)
 
-  /** Reads all right rows of a version. */
+  /** Makes it from all right rows of a version. */
   def read(store: TailraceStateStore, hash: KeyHash): RightMemory = {
     val memory = new RightMemory
     val gone = GoneRows.of(store.sectionsOf(StoreKind.JoinedRight), StoreKind.HeldRight)
@@ -36,7 +36,7 @@ private[sync] object RightMemory {
   }
 }
 
-/** A hash of the key of a row, of which the upper 48 bits count. Two keys may have the same. */
+/** A hash of a row's key. The upper 48 bits count. Two keys may have the same hash. */
 abstract class KeyHash {
 
   /** @param base see [[io.tailrace.state.RowLayout]] */
@@ -45,7 +45,7 @@ abstract class KeyHash {
 
 object KeyHash {
 
-  /** Nothing of it is ever written. */
+  /** It is never written to disk, so it may change. */
   object XX64 extends KeyHash {
     override def of(base: AnyRef, at: Long): Long =
       XXH64.hashUnsafeBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at), 0L)

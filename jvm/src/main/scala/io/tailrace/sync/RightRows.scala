@@ -2,10 +2,10 @@ package io.tailrace.sync
 
 import java.util.Arrays
 
-import io.tailrace.state.{RowBuffer, RowLayout, RowSort}
+import io.tailrace.common.StepwiseRows
+import io.tailrace.state.{LiveSection, RowBuffer, RowLayout, RowSort, RunCursor}
 
-/** The right rows that a left row can join: those in memory and those of the state. Left rows come by key, and of a key by
-  * time.
+/** Finds the right rows that a left row joins, in memory and in the state. Left rows come by key, and those of a key by time.
   */
 private[sync] final class RightRows(
     settings: SyncSettings,
@@ -16,7 +16,7 @@ private[sync] final class RightRows(
 ) extends AutoCloseable {
   private val range = new JoinRange(settings)
 
-  /** Takes the right rows that the left row joins, into [[found]]. The rows of its key are read once, for the first left row
+  /** Moves the right rows that the left row joins into [[found]]. The rows of its key are read once, for the first left row
     * of the key.
     */
   def take(left: ReleasedRows): Unit = {
@@ -46,8 +46,8 @@ private[sync] final class RightRows(
   }
 }
 
-/** The right rows that are in memory when a batch's left rows are decided: those that the batch has read, and those that
-  * it carries forward. Sorted by key once, for the matching and for the run that those which are left go into.
+/** The right rows that are in memory when a batch's left rows are decided: those that the batch has read, and those that it
+  * carries forward. They are sorted by key once, for the matching and for the run that is written.
   */
 private[sync] final class NewRight(rows: RowBuffer) {
   private var order = new Array[Int](0)
@@ -55,17 +55,17 @@ private[sync] final class NewRight(rows: RowBuffer) {
   private var position = 0
   private var keyStart = 0
 
-  /** All are in the buffer. */
+  /** Sorts the rows. All must be in the buffer. */
   def start(): Unit = {
     order = RowSort.byKeyTimeAndSeq(rows)
     gone = new Array[Boolean](order.length)
   }
 
-  /** Has the rows of a key that the first left row of it joins taken. Keys must come in ascending order.
+  /** Takes the rows that the first left row of a key joins. Keys must come in ascending order.
     *
     * @param base  a row with the key
     * @param found gets the rows
-    * @param spare those that are too young for it, and may be for a later left row
+    * @param spare gets those that are too young for this left row, and not for a later one maybe
     */
   def take(
       keyPrefix: Long,
@@ -88,7 +88,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
     }
   }
 
-  /** The same for a later left row of the key: all that nobody has taken are looked at again. */
+  /** Does the same for a later left row of the key: looks at all rows again that are not taken. */
   def takeAgain(range: JoinRange, found: FoundRows): Unit = {
     var i = keyStart
     while (i < position) {
@@ -101,7 +101,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
     }
   }
 
-  /** Has one row taken, by its number. */
+  /** Takes one row, by its number. */
   def takeRow(row: Int): Unit = gone(row) = true
 
   private def compare(row: Int, keyPrefix: Long, base: AnyRef, at: Long): Int = {
@@ -109,8 +109,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
     if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rows.base(row), rows.at(row), base, at)
   }
 
-  /** The numbers of the rows that nobody has taken, up to `through` or after it, in the order of key, time and sequence
-    * number.
+  /** The numbers of the rows that are not taken, up to `through` or after it, in the order of key, time and sequence number.
     */
   def rest(through: Long, after: Boolean): Array[Int] = {
     val kept = new Array[Int](order.length)
@@ -125,5 +124,51 @@ private[sync] final class NewRight(rows: RowBuffer) {
       i += 1
     }
     if (count == kept.length) kept else Arrays.copyOf(kept, count)
+  }
+}
+
+/** Gives the unjoined right rows of some sections, up to a time. Each is where the cursor is, until the next step.
+  *
+  * @param sections with their numbers in the index
+  */
+private[sync] final class ExpiringRight(
+    sections: Seq[(LiveSection, Int)],
+    through: Long,
+    index: RightIndex,
+    hash: KeyHash
+) extends StepwiseRows[RunCursor]
+    with AutoCloseable {
+  private val pending = sections.iterator
+  private var cursor: Option[RunCursor] = None
+  private var number = 0
+  private var isPassed = false
+
+  override protected def step(): RunCursor = cursor match {
+    case Some(at) if at.isValid && !isPassed =>
+      isPassed = true
+      if (isLive(at)) at else null
+    case Some(at) if at.isValid =>
+      isPassed = false
+      at.next()
+      null
+    case _ =>
+      close()
+      if (pending.hasNext) open(pending.next()) else end()
+      null
+  }
+
+  private def isLive(row: RunCursor): Boolean =
+    row.time <= through && index.contains(hash.of(row.base, row.at), number, row.seq)
+
+  private def open(section: (LiveSection, Int)): Unit = {
+    val opened = section._1.cursor()
+    cursor = Some(opened)
+    number = section._2
+    opened.first()
+  }
+
+  override def close(): Unit = {
+    cursor.foreach(_.close())
+    cursor = None
   }
 }

@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{FlushingRows, RowBuffer}
 
-/** Reads the inputs of a synced join: a left row is released at once or waits, a right row waits. Left rows without a key or
-  * a time come out at once, for nothing can match them.
+/** Reads the inputs of a synced join. A left row is released at once, or waits; a right row waits. Left rows without a key or
+  * a time come out at once: nothing can match them.
   *
   * @param through left rows up to this time are released
   * @param joined  rows up to this time are joined; those beyond come out at once, marked
@@ -96,7 +96,7 @@ private[sync] final class SyncInput(
       value: UnsafeRow
   ): Unit = rows.append(key, keyLength, time, store.newSeq(), value)
 
-  /** Keeps a row of the state, which is written again, and stays what it is.
+  /** Keeps a row of the state, to write it again.
     *
     * @param base see [[io.tailrace.state.RowLayout]]
     */

@@ -6,11 +6,11 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.tailrace.join.{StoredJoinContext, StoredJoinTask}
 import io.tailrace.state.{RowBuffer, RunCursor, SortedRows, StoreKind}
 
-/** How the rows of a partition are laid out in files.
+/** The layout of a partition's rows in files.
   *
-  * @param bucketWidth   of a section, in microseconds, at the least: what is read together mostly leaves together, within
-  *                      about as long
-  * @param rowsPerBucket on average: a section of fewer rows costs more to open than to read
+  * @param bucketWidth   of a section, in microseconds, at least: rows that are read together mostly leave together, within
+  *                      about this time
+  * @param rowsPerBucket on average: to open a section of fewer rows costs more than to read it
   * @param mostRuns      files of a partition's state
   */
 private[sync] final case class SyncLayout(
@@ -19,24 +19,24 @@ private[sync] final case class SyncLayout(
     mostRuns: Int = 64
 )
 
-/** What one task of a synced join does with one micro-batch, up to the commit, which is its caller's.
+/** A synced join of one state partition in one micro-batch, up to the commit, which the caller does.
   *
   * {{{
   *   left input ──┬ before the release time ─────────────┐
   *                └ after it ──> held-left               │
   *   held-left ──── before the release time ─────────────┴──> sorted by key ──┐
-  *                                                                            ├──> (left row, its right row or nulls)
+  *                                                                            ├──> (left row, right row or nulls)
   *   right input ──────────────────────────────────────> sorted by key ───────┤
   *   held-right ─── the sections that the index names ────────────────────────┘
   *
-  *   then right rows that the left side has passed expire, and what is left is written: one run a batch
+  *   then right rows that the left side has passed expire, and the rest is written: one run a batch
   * }}}
   *
   * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows before
-  * 12:00:25 are released; each takes its right row with it, whenever that came.
+  * 12:00:25 are released. Each comes out with its right row, whenever that came.
   *
-  * @param times         what the micro-batch is judged by
-  * @param joinedThrough rows beyond this time come out as they are read, marked
+  * @param times         the times that the micro-batch is judged by
+  * @param joinedThrough rows after this time come out as they are read, marked
   */
 private[sync] final class SyncJoinTask(
     context: StoredJoinContext,
@@ -88,7 +88,7 @@ private[sync] final class SyncJoinTask(
   override def updateNanos: Long = input.readNanos + writing
   override def expiryNanos: Long = sorting
 
-  /** Phase 1: has what is left of some runs written again with this batch. Gives no rows. */
+  /** Phase 1: takes the rows that are left in some runs, to write them again with this batch. Gives no rows. */
   private def carryForward(): Iterator[UnsafeRow] = {
     val sections = StoreKind.all.flatMap(store.sectionsOf(_))
     val chosen = CarriedRuns.choose(CarriedRuns.shares(sections), layout.mostRuns)
@@ -107,7 +107,7 @@ private[sync] final class SyncJoinTask(
 
   private def release(row: RunCursor): Unit = released.append(row.base, row.at)
 
-  /** Phase 4, when all is read: gives the left rows that are released. */
+  /** Phase 4, when both inputs are read: gives the left rows that are released. */
   private def decide(): Iterator[UnsafeRow] = {
     val started = System.nanoTime
     heldLeft.release(release)
@@ -118,13 +118,13 @@ private[sync] final class SyncJoinTask(
     new DecidedRows(columns, settings, released, right, writer, metric)
   }
 
-  /** What is in memory stays there until the left rows are decided, which needs memory, too. */
+  /** Rows that are in memory stay there until the left rows are decided, which needs memory too. */
   private def leaveRoom(): Unit = {
     val held = input.bytes
     if (held > SyncJoinTask.AlwaysHeld && memory.available(held) < held) input.makeRoom(): Unit
   }
 
-  /** Phases 5 and 6: give the right rows that nobody has joined and that expire, where they are to come out. */
+  /** Phases 5 and 6: give the right rows that expire unjoined, if the user wants them. */
   private def unjoinedInMemory(): Iterator[UnsafeRow] =
     if (!settings.emitsUnmatchedRight) Iterator.empty
     else
@@ -136,7 +136,7 @@ private[sync] final class SyncJoinTask(
     if (!settings.emitsUnmatchedRight) Iterator.empty
     else heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false))
 
-  /** Removes what has expired, and writes what is left of the batch. */
+  /** Removes the right rows that have expired, and writes the rows that stay. */
   override def expire(): Long = {
     val inState = heldRight.expire(expiry)
     metric(SyncMetrics.UnmatchedRight) += inState + newRight.rest(expiry, after = false).length
@@ -159,7 +159,7 @@ private[sync] final class SyncJoinTask(
     heldLeft.settle() + heldRight.rowsGone
   }
 
-  /** Writes rows into the state before all are read. */
+  /** Writes rows into the state before both inputs are read. */
   private def flush(): Unit = {
     write(SortedRows.all(StoreKind.HeldRight, input.right, layout.bucketWidth, layout.rowsPerBucket), Nil)
     input.left.clear()
@@ -181,6 +181,6 @@ private[sync] final class SyncJoinTask(
 
 private[sync] object SyncJoinTask {
 
-  /** So many bytes are held whatever is left for others. */
+  /** A task holds so many bytes of rows, however little memory is left for others. */
   private val AlwaysHeld = 1L << 20
 }

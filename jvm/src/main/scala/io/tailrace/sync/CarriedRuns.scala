@@ -2,9 +2,9 @@ package io.tailrace.sync
 
 import io.tailrace.state.LiveSection
 
-/** Chooses the runs that a batch carries forward: it writes their living rows into its own run, and drops them. This is done
-  * in place of compaction. It bounds the dead rows in files, and the number of files; the cost is proportional to the rows
-  * that have died since, or to those of the batch.
+/** Chooses the runs that a batch carries forward: it writes their living rows into its own run, and drops
+  * them. This is done in place of compaction. It bounds the dead rows in files, and the number of files; the
+  * cost is proportional to the rows that have died since, or to those of the batch.
   */
 object CarriedRuns {
 

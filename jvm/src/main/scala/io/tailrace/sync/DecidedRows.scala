@@ -9,8 +9,8 @@ import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{KeyDecoder, RowLayout}
 
-/** Gives the released left rows, each with its right row or with nulls. If duplicates come out marked, the further right rows
-  * of a left row follow it.
+/** Gives the released left rows, each with its right row or with nulls. If duplicates come out marked, the
+  * further right rows of a left row follow it.
   */
 private[sync] final class DecidedRows(
     columns: JoinColumns,
@@ -75,8 +75,8 @@ private[sync] final class DecidedRows(
   }
 }
 
-/** Makes the rows that come out: the left columns, the right ones but the keys, then `_mark` if duplicates or rows ahead of
-  * the clock come out marked. Each is valid until the next one.
+/** Makes the rows that come out: the left columns, the right ones but the keys, then `_mark` if duplicates or
+  * rows ahead of the clock come out marked. Each is valid until the next one.
   */
 private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSettings) {
   private val marks = settings.marks

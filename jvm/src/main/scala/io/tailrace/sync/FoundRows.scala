@@ -17,10 +17,12 @@ import io.tailrace.state.{
   TailraceStateStore
 }
 
-/** Copies of the right rows that were found for a left row: the first one by time, which is joined, and the number of all. Of
-  * several rows at one time, the one whose bytes come first is joined, so that the result doesn't depend on their arrival.
+/** Copies of the right rows that were found for a left row: the first one by time, which is joined, and the
+  * number of all. Of several rows at one time, the one whose bytes come first is joined, so that the result
+  * doesn't depend on their arrival.
   *
-  * @param keepsAll whether the others are kept too, because they come out; in local files if they are too many
+  * @param keepsAll whether the others are kept too, because they come out; in local files if they are too
+  *                 many
   */
 private[sync] final class FoundRows(
     store: TailraceStateStore,
@@ -122,8 +124,9 @@ private[sync] final class FoundRows(
   }
 }
 
-/** Copies of the right rows of a key that are too young for its left rows so far. A later left row of the same batch may join
-  * them, and a section is read only once, forward. The rows themselves stay where they are until a left row joins them.
+/** Copies of the right rows of a key that are too young for its left rows so far. A later left row of the
+  * same batch may join them, and a section is read only once, forward. The rows themselves stay where they
+  * are until a left row joins them.
   */
 private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) extends AutoCloseable {
   private val rows = new RowBuffer(memory).prepare()
@@ -135,7 +138,9 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
   private var order: Array[Int] = _
   private var next = 0
 
-  /** Whether there were more rows than there is room for. Then none is here, and the key's rows must be read again. */
+  /** Whether there were more rows than there is room for. Then none is here, and the key's rows must be read
+    * again.
+    */
   def isOverflown: Boolean = overflown
 
   def clear(): Unit = if (seen) {
@@ -176,8 +181,8 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
     } catch { case _: RowMemoryExhausted => false }
   }
 
-  /** Takes the rows in range. Each row is looked at once: left rows come by time, so the first one that reaches a row takes
-    * it, and a row that is too old for one is too old for the next.
+  /** Takes the rows in range. Each row is looked at once: left rows come by time, so the first one that
+    * reaches a row takes it, and a row that is too old for one is too old for the next.
     */
   def take(range: JoinRange, found: FoundRows, newRight: NewRight, heldRight: HeldRight): Unit = {
     if (order == null) order = RowSort.byTime(rows)

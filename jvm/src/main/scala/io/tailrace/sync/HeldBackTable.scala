@@ -12,8 +12,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.tailrace.plan.WrapsTable
 
-/** A topic of a synced join whose partitions can be held back. Everything but the ends of batches is the source's own: its
-  * options, its offsets in the checkpoint, its readers; so a checkpoint serves with `max_pending` and without.
+/** A topic of a synced join whose partitions can be held back. It only changes where batches end. Options,
+  * offsets in the checkpoint and readers are the source's own, so a checkpoint can be used with `max_pending`
+  * and without.
   */
 final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSettings, side: SyncSide)
     extends WrapsTable
@@ -43,7 +44,7 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
     }
 }
 
-/** @param run of the query whose thread asks */
+/** @param run the join's progress in the query whose thread asks */
 private[sync] final class HeldBackStream(
     source: SupportsTriggerAvailableNow with MicroBatchStream,
     run: () => SyncRun,
@@ -52,17 +53,17 @@ private[sync] final class HeldBackStream(
     with SupportsTriggerAvailableNow
     with ReportsSourceMetrics {
 
-  /** As far as the source would go, but for the partitions that are held back: they end where they begin. */
+  /** The source's own end of a batch, except for partitions that are held back: they end where they begin. */
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val end = source.latestOffset(start, limit)
     val heldBack = run().holdBack(side)
-    // What can't be held back is found out before it has to be.
+    // Offsets of another form are refused at once, not only when partitions must be held back.
     val ends = Option(end).map(offsets)
     if (ends.isEmpty || start == null || heldBack.isEmpty) end
     else {
       val from = offsets(start)
       val to = ends.get.map { case (partition, offset) =>
-        // One that is new has no beginning yet, and holds nobody up.
+        // A new partition has no beginning yet; it is read.
         partition -> (if (KafkaOffsets.isAmong(partition, heldBack)) from.getOrElse(partition, offset)
                       else offset)
       }
@@ -92,14 +93,15 @@ private[sync] final class HeldBackStream(
   }
 }
 
-/** Which partitions aren't read while too many rows are held: those that only add to them. All times in microseconds.
+/** Chooses the partitions that aren't read while too many rows are held: those whose rows would only be held
+  * too. All times are microseconds.
   *
   * {{{
-  *   too many right rows     right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, for 1 is waited for
-  *   too many left rows      release time 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
+  *   too many right rows   right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
+  *   too many left rows    release time 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
   * }}}
   *
-  * Nothing holds everything back: the slowest right partition is always read, or else nothing would ever be released.
+  * The slowest right partition is always read: otherwise no left row would ever be released.
   */
 private[sync] object HoldBack {
 
@@ -109,8 +111,8 @@ private[sync] object HoldBack {
   def left(latest: Map[String, Long], release: Long): Set[String] =
     names(latest)(_ >= release)
 
-  /** @param leftLow how far the slowest left partition has been read: right rows beyond it wait for it; none: it is held
-    *                back itself, and waiting for it would be for ever
+  /** @param leftLow how far the slowest left partition has been read: right rows after this time wait for it;
+    *                none: it is held back itself, and a wait for it would never end
     */
   def right(latest: Map[String, Long], leftLow: Option[Long]): Set[String] =
     if (latest.isEmpty) Set.empty

@@ -15,8 +15,9 @@ import io.tailrace.state.{
   TailraceStateStore
 }
 
-/** The right rows of the state in one batch. Finds the rows of a key by the index, reads them in their sections, and marks
-  * those that leave: a mark in joined-right has the row's sequence number, and as its time the version whose run the row is in.
+/** The right rows of the state in one batch. Finds the rows of a key by the index, reads them in their
+  * sections, and marks those that leave: a mark in joined-right has the row's sequence number, and as its
+  * time the version whose run the row is in.
   *
   * {{{
   *   key ──> index ──> sections that have rows of it ──> cursors, forward once in a batch ──> rows
@@ -81,7 +82,8 @@ private[sync] final class HeldRight(
     }
   }
 
-  /** Takes the rows that the first left row of a key joins; they leave the state. Keys must come in ascending order.
+  /** Takes the rows that the first left row of a key joins; they leave the state. Keys must come in ascending
+    * order.
     *
     * @param base  a row with the key
     * @param spare gets those that are too young for this left row, and not for a later one maybe
@@ -183,7 +185,9 @@ private[sync] final class HeldRight(
   /** No more keys come. */
   def endTaking(): Unit = sections.values.foreach(_.close())
 
-  /** Removes the rows up to `through`: a whole section if all of its rows go, else row by row. @return how many */
+  /** Removes the rows up to `through`: a whole section if all of its rows go, else row by row. @return how
+    * many
+    */
   def expire(through: Long): Long = {
     unjoined.foreach(_.close())
     val (whole, parts) = reached(through).partition(_.live.section.maxTime <= through)
@@ -193,8 +197,8 @@ private[sync] final class HeldRight(
     rows + parts.map(expireSome(_, through)).sum
   }
 
-  /** The sections with rows that expire now. Rows that expired in earlier batches have left, but this batch may have written
-    * some that are as old.
+  /** The sections with rows that expire now. Rows that expired in earlier batches have left, but this batch
+    * may have written some that are as old.
     */
   private def reached(through: Long): Seq[Held] = {
     val isLater = through > store.operatorTime

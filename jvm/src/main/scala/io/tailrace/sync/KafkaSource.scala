@@ -11,21 +11,22 @@ import org.json4s.jackson.JsonMethods
 
 import io.tailrace.common.JoinedNames
 
-/** What the source of a side has, when a batch has run.
+/** The source of a side after a batch.
   *
-  * @param listed    its partitions; none: it can't say
-  * @param hasUnread whether it had something that the batch has left for later ones
+  * @param listed    its partitions; none: it can't list them
+  * @param hasUnread whether it has records that the batch has left for later ones
   */
 private[sync] final case class SideSource(listed: Option[Seq[ListedPartition]], hasUnread: Boolean)
 
-/** Which partitions the sources of a join have, where they can say: those of Kafka, if the partition columns are its own.
+/** Lists the partitions of a join's sources. Sources of Kafka can list them, if the partition columns are
+  * Kafka's own.
   *
   * {{{
-  *   SyncProgressExec [t, p] ── Project [topic AS t, partition AS p, ...] ── scan of Kafka up to {"clicks":{"0":17,"1":0}}
+  *   SyncProgressExec [t, p] ── Project [topic AS t, partition AS p] ── scan up to {"clicks":{"0":17,"1":0}}
   *   clicks-0, clicks-1
   * }}}
   *
-  * A source that has nothing new isn't in the plan of a batch, and then nothing has changed either.
+  * A source with nothing new isn't in the plan of a batch. Then nothing has changed.
   */
 private[sync] object KafkaSource {
 
@@ -71,7 +72,7 @@ private[sync] object KafkaSource {
     }
   }
 
-  /** Refuses a side on Kafka whose partitions of several topics would be one.
+  /** Refuses a side that reads several topics of Kafka and tells partitions apart by `partition` only.
     *
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_TOPICS_MERGED
     */
@@ -96,13 +97,13 @@ private[sync] object KafkaSource {
 
   private def offsets(offset: Offset): Option[Map[KafkaPartition, Long]] = KafkaOffsets.parse(offset.json)
 
-  /** The scan that a column comes from, and what it is called there. */
+  /** The scan that a column comes from, and the column there. */
   private def origin(column: Attribute, plan: SparkPlan): Option[(MicroBatchScanExec, Attribute)] =
     plan match {
       case scan: MicroBatchScanExec => scan.output.find(_.exprId == column.exprId).map(scan -> _)
       case project: ProjectExec =>
         project.projectList.find(_.exprId == column.exprId).flatMap(source).flatMap(origin(_, project.child))
-      // It has the columns of its first side, and the partitions of all.
+      // A union has the columns of its first side, and the partitions of all sides.
       case _: UnionExec => None
       case other =>
         StreamingPlan.inputs(other).filter(_.outputSet.contains(column)).flatMap(origin(column, _)).headOption
@@ -119,10 +120,12 @@ private[sync] object KafkaSource {
 /** A partition of a topic. */
 private[sync] final case class KafkaPartition(topic: String, number: Int)
 
-/** The offsets of Spark's Kafka source: `{"clicks":{"0":17,"1":0}}`, of each partition the first one that isn't read. */
+/** The offsets of Spark's Kafka source: `{"clicks":{"0":17,"1":0}}`, for each partition the first offset that
+  * isn't read.
+  */
 private[sync] object KafkaOffsets {
 
-  /** @return none if it is something else */
+  /** @return none if the text is something else */
   def parse(json: String): Option[Map[KafkaPartition, Long]] =
     KafkaJson.topics(json).flatMap { topics =>
       val all = topics.flatMap {
@@ -137,7 +140,7 @@ private[sync] object KafkaOffsets {
       Option.when(all.nonEmpty && all.forall(_.isDefined))(all.flatten.toMap)
     }
 
-  /** As the source writes them. */
+  /** The text, as the source writes it. */
   def json(offsets: Map[KafkaPartition, Long]): String = {
     val topics = offsets.toSeq.groupBy(_._1.topic).toSeq.sortBy(_._1).map { case (topic, partitions) =>
       val ends = partitions.map { case (p, offset) => p.number -> offset }.sortBy(_._1)
@@ -146,19 +149,21 @@ private[sync] object KafkaOffsets {
     JsonMethods.compact(JObject(topics.toList))
   }
 
-  /** Whether a partition is one of those that are known by Kafka's columns, `partition` alone or `topic` too. */
+  /** Whether a partition is among these names, which are made of `partition` alone or of `topic` and
+    * `partition`.
+    */
   def isAmong(partition: KafkaPartition, names: Set[String]): Boolean =
     names(partition.number.toString) || names(
       PartitionNames.of(Seq(partition.topic, partition.number.toString))
     )
 }
 
-/** Names of source partitions, made of the values of the columns that tell them apart. No two partitions have one name.
+/** Names of source partitions, made of the values of their columns. No two partitions have the same name.
   *
   * {{{
   *   clicks, 7         ->  clicks-7            as Kafka's tools name them
   *   eu-west, 1        ->  eu-west-1
-  *   eu, west-1        ->  eu-west%2D1         behind the first column no value has a `-` of its own
+  *   eu, west-1        ->  eu-west%2D1         a value behind the first column never contains `-`
   *   null              ->  %
   * }}}
   */
@@ -169,13 +174,13 @@ private[sync] object PartitionNames {
   def of(values: Seq[String]): String =
     (first(values.head) +: values.tail.map(further)).mkString(JoinedNames.Separator)
 
-  // Kafka's topics, and names of hosts, stay as they are.
+  // Names of topics and of hosts stay as they are.
   private def first(value: String): String =
     if (value == null) Null else if (value.startsWith(Null)) s"$Null$value" else value
 
   private def further(value: String): String =
     if (value == null) Null else JoinedNames.further(value)
 
-  /** The name in files of format 1, where several partitions may have had one. */
+  /** The name in files of format 1, which several partitions may have shared. */
   def formerly(values: Seq[String]): String = values.map(String.valueOf(_)).mkString("-")
 }

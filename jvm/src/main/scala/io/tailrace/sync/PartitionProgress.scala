@@ -5,40 +5,42 @@ import java.time.temporal.ChronoUnit
 
 import io.tailrace.driver.Heard
 
-/** One source partition.
+/** How far one source partition has been read, and when it was last heard.
   *
-  * @param mark where the clock of silence was when it was last heard: see [[io.tailrace.driver.Silence]]
+  * @param mark the clock of silence when it was last heard: see [[io.tailrace.driver.Silence]]
   */
 private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 
-  /** The same of the last row of it. Not after `mark`: records that are filtered are heard, and no rows. */
+  /** The clock of silence at its last row. Not after `mark`: filtered records are heard too, but give no
+    * rows.
+    */
   var rowMark: Long = mark
 
   /** The greatest event time that has been read of it. */
   var latest: Long = SyncTimes.Unknown
 
-  /** Whether nobody waits for it. */
+  /** Whether its side doesn't wait for it. */
   var excluded = false
 
-  /** Whether its name is that of a file of format 1, and no row has said yet that it is its name now. */
+  /** Whether its name comes from a file of format 1, and no row has confirmed the name yet. */
   var isFormer = false
 
-  /** Whether the last batch has had a row of it. */
+  /** Whether the last batch has read a row of it. */
   var isReading = false
 
-  /** Whether the last batch has read records of it that came to no row: all of them are filtered. */
+  /** Whether the last batch has read records of it but no row: all of them are filtered. */
   var isFiltered = false
 
-  /** Records that the source has of it, and the query hasn't read; none: nobody knows. */
+  /** Records of it that the query hasn't read; none: unknown. */
   var unread: Option[Long] = None
 
-  /** Whether the query doesn't read it just now. */
+  /** Whether the query doesn't read it at the moment. */
   var isHeldBack = false
 
-  /** Whether it gives something, or would if it were read. */
+  /** Whether it gives records, or would if it were read. */
   def goesOn: Boolean = isReading || isFiltered || isHeldBack || unread.exists(_ > 0)
 
-  /** @param hasUnread whether the sources of its side have something that isn't read, for whom nobody can say */
+  /** @param hasUnread whether the sources of its side have unread records of an unknown partition */
   def heard(hasUnread: Boolean): Heard =
     if (isReading || isFiltered) Heard.Yes
     else if (isHeldBack) Heard.Unknown
@@ -49,7 +51,7 @@ private[sync] final class PartitionProgress(val name: String, var mark: Long) {
         case None => if (hasUnread) Heard.Unknown else Heard.No
       }
 
-  /** Whether there was a row. Of what isn't read nobody knows whether it is one. */
+  /** The same for rows. Whether an unread record gives a row is unknown. */
   def heardRow(hasUnread: Boolean): Heard =
     if (isReading) Heard.Yes
     else if (isFiltered) { if (isAtItsEnd) Heard.No else Heard.Unknown }
@@ -58,16 +60,16 @@ private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 
   private def isAtItsEnd: Boolean = unread.contains(0L)
 
-  /** Whether the last batch has had all of it, and no row: nobody knows how far it is. */
+  /** Whether the last batch has read it to its end without a row: how far it is, is unknown. */
   def givesNothing: Boolean = isFiltered && isAtItsEnd
 }
 
-/** What is kept of a partition in the checkpoint.
+/** The state of a partition in the checkpoint.
   *
-  * @param latest   microseconds
-  * @param silentMs for how long it has been silent
-  * @param isFormer whether the name is one of format 1 that no row has had since
-  * @param filteredMs for how long it had given nothing but records that were filtered, before it was silent
+  * @param latest     greatest event time, in microseconds
+  * @param silentMs   for how long it has been silent
+  * @param isFormer   whether the name is one of format 1 that no row has had since
+  * @param filteredMs for how long it had given only filtered records, before it was silent
   */
 private[sync] final case class PartitionState(
     name: String,
@@ -78,15 +80,15 @@ private[sync] final case class PartitionState(
     filteredMs: Long = 0
 )
 
-/** What a batch has read of a partition.
+/** What a batch, or one of its tasks, has read of a partition.
   *
   * @param latest   the greatest event time, in microseconds
-  * @param rows     with an event time
-  * @param jumps    those that were more than the sync delay behind the greatest before them, or that came when what would
-  *                 have joined them may have been decided
-  * @param late     those that came after what would have joined them had been decided
-  * @param future   those that were further ahead of the clock than is believed
-  * @param formerly its name in files of format 1, if that was another one
+  * @param rows     rows with an event time
+  * @param jumps    rows that were more than the sync delay behind the greatest before them, or that came when
+  *                 the rows that they join may have been decided
+  * @param late     rows that came when the rows that they join had been decided
+  * @param future   rows that were further ahead of the clock than the limit
+  * @param formerly its name in files of format 1, if it was another one
   */
 private[sync] final case class PartitionRead(
     name: String,
@@ -100,8 +102,8 @@ private[sync] final case class PartitionRead(
 
 /** A partition that a source has.
   *
-  * @param unread     records that the query hasn't read; none: nobody knows
-  * @param isHeldBack whether the query doesn't read it just now
+  * @param unread     records that the query hasn't read; none: unknown
+  * @param isHeldBack whether the query doesn't read it at the moment
   * @param isRead     whether the batch has read records of it
   */
 private[sync] final case class ListedPartition(
@@ -111,13 +113,13 @@ private[sync] final case class ListedPartition(
     isRead: Boolean = false
 )
 
-/** What one batch, or one of its tasks, reads of a partition, a row at a time. Times are microseconds.
+/** Reads a partition in one task, a row at a time. Times are microseconds.
   *
-  * @param before     the greatest time of the partition before
-  * @param syncDelay  a row that is further behind the greatest time before it has jumped
-  * @param lateBefore rows before that are late
-  * @param missedBefore rows before that, which aren't late, may have come after the row that they match
-  * @param formerly   its name in files of format 1, if that was another one
+  * @param before       the greatest time of the partition so far
+  * @param syncDelay    a row that is further behind the greatest time before it has jumped
+  * @param lateBefore   rows before this time are late
+  * @param missedBefore rows before this time that aren't late may have missed their match
+  * @param formerly     its name in files of format 1, if it was another one
   */
 private[sync] final class PartitionReading(
     val name: String,
@@ -146,20 +148,20 @@ private[sync] final class PartitionReading(
     } else if (time < missedBefore || time < jumpsBefore) jumps += 1
   }
 
-  /** A row that is further ahead of the clock than is believed.
+  /** Sees a row that is further ahead of the clock than the limit.
     *
-    * @param counted as if it were at that time; none: it doesn't count
+    * @param counted the time that it counts as; none: it doesn't count
     */
   def seeFuture(counted: Option[Long]): Unit = {
     future += 1
     counted.foreach(see)
   }
 
-  /** So far. */
+  /** What it has read so far. */
   def read: PartitionRead = PartitionRead(name, latest, rows, jumps, late, future, formerly)
 }
 
-/** What a partition is doing. */
+/** The condition of a partition, as the query's progress shows it. */
 private[sync] sealed abstract class PartitionCondition(val name: String)
 
 private[sync] object PartitionCondition {
@@ -167,32 +169,33 @@ private[sync] object PartitionCondition {
   /** It is read, and not far behind. */
   case object Running extends PartitionCondition("running")
 
-  /** It is read, and further behind the furthest one than rows may be. */
+  /** It is read, and further behind the furthest one than the tolerance. */
   case object Slow extends PartitionCondition("slow")
 
-  /** Others wait for it, and no row of it has come for too long. */
+  /** Its side waits for it, and no row of it has come for too long. */
   case object Stalled extends PartitionCondition("stalled")
 
-  /** All that it has is read. */
+  /** All of its records are read. */
   case object Idle extends PartitionCondition("idle")
 
-  /** All its records are filtered before the join, so nobody knows how far it is. */
+  /** All of its records are filtered before the join, so it is unknown how far it is. */
   case object Filtered extends PartitionCondition("filtered")
 
-  /** The query doesn't read it, so that others can catch up. */
+  /** The query doesn't read it, so that others catch up. */
   case object Paused extends PartitionCondition("paused")
 
   /** It is known, and no row of it has ever come. */
   case object Waiting extends PartitionCondition("waiting")
 
-  /** It was silent for too long, and doesn't count until it is back. */
+  /** It was silent for too long, and doesn't count until it is in time again. */
   case object Excluded extends PartitionCondition("excluded")
 }
 
 /** The partition that a side waits for.
   *
   * @param latest   microseconds
-  * @param lag      behind the furthest partition of the side, in microseconds; none: nothing has been read of it
+  * @param lag      behind the furthest partition of the side, in microseconds; none: no row of it has been
+  *                 read
   * @param silentMs for how long no row of it has come
   */
 private[sync] final case class HeldBy(
@@ -203,7 +206,7 @@ private[sync] final case class HeldBy(
     condition: PartitionCondition
 ) {
 
-  /** ISO 8601, in UTC. */
+  /** In ISO 8601 and UTC. */
   def latestTime: Option[String] =
     Option.when(latest != SyncTimes.Unknown)(Instant.EPOCH.plus(latest, ChronoUnit.MICROS).toString)
 }

@@ -19,8 +19,9 @@ import io.tailrace.state.{
   TailraceStateStore
 }
 
-/** The left rows that are released in a batch, by key, time and bytes. If they are too many for the memory, they are sorted in
-  * parts, in local files, which are merged: a release after a long stall is as large as the stall.
+/** The left rows that are released in a batch, by key, time and bytes. If they are too many for the memory,
+  * they are sorted in parts, in local files, which are merged: a release after a long stall is as large as
+  * the stall.
   */
 private[sync] final class ReleasedRows(
     store: TailraceStateStore,
@@ -54,7 +55,8 @@ private[sync] final class ReleasedRows(
   /** Writes the rows in memory into a local file. */
   def spill(): Unit = if (!rows.isEmpty) {
     val byKey = byBytes.sorted
-    // In a run, rows of one key and time are in the order of their numbers; here they are in the order of their bytes.
+    // In a run, rows of one key and time are in the order of their numbers; here they are in the order of
+    // their bytes.
     byKey.indices.foreach(i => rows.renumber(byKey(i), i.toLong))
     // This gives one bucket, or two if there are times before the epoch.
     parts += store.scratch(SortedRows.ofSorted(StoreKind.HeldRight, rows, byKey, Long.MaxValue, 1))
@@ -115,9 +117,9 @@ private[sync] final class ReleasedRows(
   }
 }
 
-/** The order in which rows are released: by key and time, and rows of one key and time by their bytes, so that the row which
-  * gets the match doesn't depend on arrival. Rows with one key and time are few if ids are unique. If they aren't (an empty
-  * key, times in whole seconds), all rows may have one key and time.
+/** The order in which rows are released: by key and time, and rows of one key and time by their bytes, so
+  * that the row which gets the match doesn't depend on arrival. Rows with one key and time are few if ids are
+  * unique. If they aren't (an empty key, times in whole seconds), all rows may have one key and time.
   */
 private[sync] class ReleasedOrder(rows: RowBuffer) extends IndexSort {
   override protected def compare(a: Int, b: Int): Int =

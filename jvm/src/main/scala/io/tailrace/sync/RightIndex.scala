@@ -4,16 +4,16 @@ import java.util.Arrays
 
 import scala.collection.mutable
 
-/** Which sections of held-right hold rows of a key, in memory: so a release that finds nothing reads nothing. Open
-  * addressing, two longs an entry:
+/** An index in memory of the sections of held-right that have rows of a key: a release that finds nothing
+  * reads nothing. It is a table with open addressing, two longs an entry:
   *
   * {{{
-  *   hash of the key (48 bits) | section (16 bits)      sequence number of its row; or, below zero: a set of several
+  *   hash of the key (48 bits) | section (16 bits)     sequence number of its row; below zero: a set of several
   * }}}
   *
-  * A key has an entry for each section that holds rows of it. Keys of one hash share entries, which is harmless: whoever
-  * reads a section looks for key and sequence number. A section that is gone takes its entries with it without a look at
-  * them: they are garbage, which the next insertion or rehash clears away.
+  * A key has an entry for each section that holds rows of it. Keys of one hash share entries, which is
+  * harmless: the reader of a section compares key and sequence number. When a section is dropped, its entries
+  * become garbage at once, which the next insertion or rehash clears away.
   *
   * Positions are valid until the next insertion.
   */
@@ -39,10 +39,10 @@ final class RightIndex {
   /** Entries that count. */
   def size: Int = entries
 
-  /** Bytes that its table takes. */
+  /** Bytes of the table. */
   def bytes: Long = words.length * 8L
 
-  /** A number for one more section. */
+  /** A number for a new section. */
   def newSection(): Int = {
     if (free.isEmpty && nextSection == MostSections) rehash()
     val section =
@@ -61,7 +61,7 @@ final class RightIndex {
     section
   }
 
-  /** The section's rows don't count any more. */
+  /** Drops a section with its rows. */
   def dropSection(section: Int): Unit = {
     entries -= entriesOf(section)
     entriesOf(section) = Gone
@@ -141,7 +141,7 @@ final class RightIndex {
     at >= 0 && has(at, seq)
   }
 
-  /** Takes a row out of its entry, and the entry out of the index with the last one. */
+  /** Removes a row from its entry, and with the last row the entry. */
   def remove(at: Int, seq: Long): Unit = {
     val value = words(2 * at + 1)
     val last = value >= 0 || {
@@ -170,7 +170,7 @@ final class RightIndex {
 
   private def home(hash: Long): Int = (hash >>> 16).toInt & mask
 
-  /** Clears garbage away, and makes the table as large as its entries need. */
+  /** Removes the garbage, and makes the table as large as its entries need. */
   private def rehash(): Unit = {
     val old = words
     val capacity = Math.max(LeastCapacity.toLong, java.lang.Long.highestOneBit(entries * 3L) * 2)

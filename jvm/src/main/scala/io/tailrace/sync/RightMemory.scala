@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.XXH64
 
 import io.tailrace.state.{GoneRows, LiveSection, RowLayout, StoreKind, TailraceStateStore}
 
-/** The memory that a version's right rows have from batch to batch: their index, and the numbers of the sections in it, by run
-  * and bucket. All of it can be made again from the state.
+/** The memory that a version's right rows have from batch to batch: their index, and the numbers of the
+  * sections in it, by run and bucket. All of it can be made again from the state.
   */
 private[sync] final class RightMemory {
   val index = new RightIndex

@@ -5,7 +5,8 @@ import java.util.Arrays
 import io.tailrace.common.StepwiseRows
 import io.tailrace.state.{LiveSection, RowBuffer, RowLayout, RowSort, RunCursor}
 
-/** Finds the right rows that a left row joins, in memory and in the state. Left rows come by key, and those of a key by time.
+/** Finds the right rows that a left row joins, in memory and in the state. Left rows come by key, and those
+  * of a key by time.
   */
 private[sync] final class RightRows(
     settings: SyncSettings,
@@ -16,8 +17,8 @@ private[sync] final class RightRows(
 ) extends AutoCloseable {
   private val range = new JoinRange(settings)
 
-  /** Moves the right rows that the left row joins into [[found]]. The rows of its key are read once, for the first left row
-    * of the key.
+  /** Moves the right rows that the left row joins into [[found]]. The rows of its key are read once, for the
+    * first left row of the key.
     */
   def take(left: ReleasedRows): Unit = {
     val (base, at) = (left.base, left.at)
@@ -46,8 +47,9 @@ private[sync] final class RightRows(
   }
 }
 
-/** The right rows that are in memory when a batch's left rows are decided: those that the batch has read, and those that it
-  * carries forward. They are sorted by key once, for the matching and for the run that is written.
+/** The right rows that are in memory when a batch's left rows are decided: those that the batch has read, and
+  * those that it carries forward. They are sorted by key once, for the matching and for the run that is
+  * written.
   */
 private[sync] final class NewRight(rows: RowBuffer) {
   private var order = new Array[Int](0)
@@ -109,7 +111,8 @@ private[sync] final class NewRight(rows: RowBuffer) {
     if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rows.base(row), rows.at(row), base, at)
   }
 
-  /** The numbers of the rows that are not taken, up to `through` or after it, in the order of key, time and sequence number.
+  /** The numbers of the rows that are not taken, up to `through` or after it, in the order of key, time and
+    * sequence number.
     */
   def rest(through: Long, after: Boolean): Array[Int] = {
     val kept = new Array[Int](order.length)
@@ -127,7 +130,8 @@ private[sync] final class NewRight(rows: RowBuffer) {
   }
 }
 
-/** Gives the unjoined right rows of some sections, up to a time. Each is where the cursor is, until the next step.
+/** Gives the unjoined right rows of some sections, up to a time. Each is where the cursor is, until the next
+  * step.
   *
   * @param sections with their numbers in the index
   */

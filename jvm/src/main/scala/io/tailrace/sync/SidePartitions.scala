@@ -5,19 +5,21 @@ import scala.collection.mutable
 import io.tailrace.common.Policy
 import io.tailrace.driver.Silence
 
-/** How far the source partitions of one side have been read, and which of them the side waits for.
+/** The source partitions of one side: how far they have been read, and which of them the side waits for.
   *
   * {{{
-  *   0 12:07   1 12:05   2 12:09   ->   12:05: partition 1 is the one that holds it
-  *   0 12:07   1 12:05   2 -       ->   it stays where it is: a partition that is known, and has given nothing, holds it too
+  *   0 12:07   1 12:05   2 12:09   ->   12:05: the side waits for partition 1
+  *   0 12:07   1 12:05   2 -       ->   as before: the side waits for partition 2, which has given no row yet
   * }}}
   *
-  * A side of which nothing has ever come, of a source that can't say which partitions it has, is waited for as if it had one.
-  * The time never goes back, whoever comes late. Times are microseconds.
+  * A side of which no row has ever come, and whose source can't list its partitions, is waited for as if it
+  * had one partition. The time of a side never goes back, even if a partition comes late. Times are
+  * microseconds.
   *
-  * @param tolerance how far behind the side a partition still is in time
-  * @param silence   of both sides
-  * @param liftsFiltered whether nobody waits for a partition that has given nothing but filtered records for too long
+  * @param tolerance     a partition may be so far behind the side and still be in time
+  * @param silence       the clock of both sides
+  * @param liftsFiltered whether the join goes on without a partition that has given only filtered records for
+  *                      too long
   */
 private[sync] final class SidePartitions(
     tolerance: Long,
@@ -30,10 +32,10 @@ private[sync] final class SidePartitions(
   private val byName = mutable.LinkedHashMap.empty[String, PartitionProgress]
   private var reached = SyncTimes.Unknown
 
-  // How far the furthest partition of the other side is.
+  // The furthest partition of the other side.
   private var others = SyncTimes.Unknown
 
-  /** All partitions that count have been read up to there. */
+  /** All partitions that count have been read up to this time. */
   def low: Long = reached
 
   def partitions: Iterable[PartitionProgress] = byName.values
@@ -45,7 +47,7 @@ private[sync] final class SidePartitions(
   def counted: Map[String, Long] =
     byName.values.iterator.filterNot(_.excluded).map(p => p.name -> p.latest).toMap
 
-  /** What the checkpoint knows. */
+  /** Begins with the state in the checkpoint. */
   def restore(low: Long, known: Iterable[PartitionState]): Unit = {
     reached = low
     known.foreach { state =>
@@ -62,7 +64,7 @@ private[sync] final class SidePartitions(
     PartitionState(p.name, p.latest, silence.of(p.mark), p.excluded, p.isFormer, p.mark - p.rowMark)
   }
 
-  /** Takes a batch in; [[judge]] is to follow when both sides have. */
+  /** Takes in what a batch has read. Call [[judge]] when both sides have. */
   def take(batch: SideBatch): Unit = {
     byName.values.foreach { p =>
       p.isReading = false
@@ -73,7 +75,8 @@ private[sync] final class SidePartitions(
       case None => byName.values.foreach(p => p.isHeldBack = batch.heldBack(p.name))
     }
     batch.read.foreach { r =>
-      // What the source doesn't list any more has left, whatever there was left of it.
+      // A partition that the source doesn't list any more has left, even if the batch has read the rest of
+      // it.
       if (batch.listed.isEmpty) add(r.name): Unit
       byName.get(r.name).foreach { partition =>
         partition.latest = Math.max(partition.latest, r.latest)
@@ -84,7 +87,7 @@ private[sync] final class SidePartitions(
     }
     if (byName.isEmpty) add(Nobody): Unit
     else if (byName.size > 1) byName -= Nobody: Unit
-    // Who has another name now isn't waited for by the old one.
+    // A partition with another name now isn't waited for by its old name.
     batch.read.flatMap(_.formerly).foreach { former =>
       if (byName.get(former).exists(_.isFormer)) byName -= former: Unit
     }
@@ -106,21 +109,21 @@ private[sync] final class SidePartitions(
     }
   }
 
-  /** Whether any partition goes on. */
+  /** Whether any partition gives rows, or would if it were read. */
   def goesOn: Boolean = byName.values.exists(_.goesOn)
 
-  /** How far the furthest partition is. */
+  /** The time of the furthest partition. */
   def furthest: Long = {
     var most = SyncTimes.Unknown
     byName.values.foreach(p => most = Math.max(most, p.latest))
     most
   }
 
-  /** Who counts, and how far the side is, after a batch.
+  /** Decides after a batch which partitions count, and how far the side is.
     *
     * @param passed    by how much the clock of silence has gone on
-    * @param hasUnread whether the side's sources have something that isn't read
-    * @param other     how far the furthest partition of the other side is
+    * @param hasUnread whether the side's sources have records that aren't read
+    * @param other     the time of the other side's furthest partition
     */
   def judge(passed: Long, hasUnread: Boolean, other: Long): Unit = {
     others = other
@@ -136,9 +139,9 @@ private[sync] final class SidePartitions(
     follow()
   }
 
-  /** A partition that is read to its end, and has given nothing but filtered records for so long that it would have stalled
-    * without them, is taken to be no further behind than the others. Not sooner: one filtered record says nothing of how far
-    * its producer is, and the next one may pass.
+  /** Moves a partition up to the slowest of the others, if it is read to its end and has given only filtered
+    * records for so long that it would have stalled without them. Not sooner: a filtered record doesn't say
+    * how far its producer is, and the next record may pass the filter.
     */
   private def liftFiltered(): Unit = if (liftsFiltered) {
     val (filtered, giving) =
@@ -152,13 +155,13 @@ private[sync] final class SidePartitions(
   private def isInTime(partition: PartitionProgress): Boolean =
     reached == SyncTimes.Unknown || partition.latest >= SyncTimes.before(reached, tolerance)
 
-  /** The one that is furthest is waited for by nobody. */
+  /** A side never waits for the furthest partition. */
   private def isSilentTooLong(partition: PartitionProgress, furthest: Long): Boolean =
     silence.isTooLong(partition.mark) && partition.latest < furthest && !partition.isHeldBack
 
   private def follow(): Unit = slowest match {
     case Some(p) => reached = Math.max(reached, p.latest)
-    // Nobody of the side counts any more: it goes on with the other one.
+    // No partition of the side counts any more: the side follows the other one.
     case None => reached = Math.max(reached, others)
   }
 
@@ -170,10 +173,10 @@ private[sync] final class SidePartitions(
     Option(found)
   }
 
-  /** The partition that holds the side; none while none counts. */
+  /** The partition that the side waits for; none while none counts. */
   def holder: Option[HeldBy] = slowest.map(describe)
 
-  /** The one that holds the side, if it has been silent for too long. */
+  /** The same, if it has been silent for too long. */
   def stalled: Option[HeldBy] = {
     val first = Math.max(furthest, others)
     slowest.filter(p => isSilentTooLong(p, first) || isFilteredTooLong(p, first)).map(describe)
@@ -210,12 +213,14 @@ private[sync] final class SidePartitions(
   private def isBehind(partition: PartitionProgress, furthest: Long): Boolean =
     partition.latest == SyncTimes.Unknown || partition.latest < SyncTimes.before(furthest, tolerance)
 
-  /** None if the partition isn't known, or has left. */
+  /** The condition of a partition; none if it isn't known, or has left. */
   def condition(name: String): Option[PartitionCondition] = byName.get(name).map(condition(_, furthest))
 }
 
 private object SidePartitions {
 
-  /** Who is waited for while no partition is known. No partition has the name: see [[PartitionNames]]. */
+  /** Stands for the partition that a side waits for while none is known. No partition has this name: see
+    * [[PartitionNames]].
+    */
   private val Nobody = "%none"
 }

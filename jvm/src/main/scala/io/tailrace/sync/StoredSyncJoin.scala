@@ -39,7 +39,9 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
     s"$nodeName ${settings.name}, $keys, sync_delay=${settings.syncDelay} us, window=${settings.window} us, " +
       s"on_stall=${settings.onStall.name}"
 
-  /** The delay and what is done about stalls say when rows are decided, not what the state means: they may change. */
+  /** The delay and what is done about stalls say when rows are decided, not what the state means: they may
+    * change.
+    */
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> StoredSyncJoin.How,
     "window" -> s"${settings.window} microseconds"
@@ -76,8 +78,8 @@ private[sync] final class SyncJoinBatch(settings: SyncSettings, exec: StoredJoin
 
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
-  /** A batch without data is worth running when the next release or expiry takes a row out of the state, and when operators
-    * behind the join close something by what this batch has released.
+  /** A batch without data is worth running when the next release or expiry takes a row out of the state, and
+    * when operators behind the join close something by what this batch has released.
     */
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
@@ -93,8 +95,8 @@ private[sync] final class SyncJoinBatch(settings: SyncSettings, exec: StoredJoin
     val right = heldNow.values.map(_.right).sum
     if (left > 0) {
       logWarning(
-        s"TAILRACE_SYNC_HELD: the run ends, and the join '${settings.name}' holds $left left rows and $right right ones: " +
-          "they come out in a later run, when the right side has been read past them"
+        s"TAILRACE_SYNC_HELD: the run ends, and the join '${settings.name}' holds $left left rows and " +
+          s"$right right ones: they come out in a later run, when the right side has been read past them"
       )
     }
   }
@@ -109,9 +111,9 @@ private[sync] final class SyncJoinBatch(settings: SyncSettings, exec: StoredJoin
     }
   }
 
-  /** Left rows that come out later are at the release time or after it. Spark asks for the batch before this one too, after
-    * a restart: what is true of that is true of this one. Without a watermark below there is none here either, and the user
-    * may set one after the join.
+  /** Left rows that come out later are at the release time or after it. Spark asks for the batch before this
+    * one too, after a restart: what is true of that is true of this one. Without a watermark below there is
+    * none here either, and the user may set one after the join.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] =
     Option.when(hasWatermark)(watermarkBehind(inputWatermarkMs, run.timesBefore(batch.batchId)))
@@ -168,8 +170,8 @@ private[sync] final class SyncJoinTasks(
 
 private[sync] object SyncJoinTasks {
 
-  /** The rows that a store holds. Its oldest rows are as old as it says, or newer: rows before them have left, and which is the next
-    * one only the files would tell.
+  /** The rows that a store holds. The oldest rows are as old as this says, or newer: older rows have left,
+    * and only the files would tell which is the next one.
     */
   def heldIn(store: TailraceStateStore): SyncHeld = {
     def rows(kind: StoreKind): Long = store.sectionsOf(kind).map(_.section.liveRows).sum

@@ -5,7 +5,8 @@ import java.nio.ByteBuffer
 
 import io.tailrace.checkpoint.CheckedBytes
 
-/** What one batch has left of a synced join's progress: format 3, big-endian, see `jvm/docs/formats.md`.
+/** The progress of a synced join after a batch. Its bytes are format 3, big-endian, see
+  * `jvm/docs/formats.md`:
   *
   * {{{
   *   "TRSP"(4) format(4) place(4 + n) release(8) left low(8)
@@ -13,10 +14,10 @@ import io.tailrace.checkpoint.CheckedBytes
   *   CRC-32C of all before(4)
   * }}}
   *
-  * Format 2 has no filtered ms, format 1 no place either. The names in it may be those of several partitions (they were values joined by `-`), and silence was -1 where the
-  * batch had rows of a partition.
+  * Format 2 has no filtered ms; format 1 has no place either. In format 1 a name may be that of several
+  * partitions (it is their values joined by `-`), and silence is -1 if the batch had rows of the partition.
   *
-  * @param times what the batch after it is judged by
+  * @param times the times that the next batch is judged by
   */
 private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, right: SideState) {
   def side(side: SyncSide): SideState = side match {
@@ -25,7 +26,7 @@ private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, r
   }
 }
 
-/** @param low all partitions that count have been read up to there, in microseconds */
+/** @param low all partitions that count have been read up to this time, in microseconds */
 private[sync] final case class SideState(low: Long, partitions: Seq[PartitionState])
 
 private[tailrace] object SyncFile {

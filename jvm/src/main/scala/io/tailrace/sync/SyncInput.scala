@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext}
 import io.tailrace.state.{FlushingRows, RowBuffer}
 
-/** Reads the inputs of a synced join. A left row is released at once, or waits; a right row waits. Left rows without a key or
-  * a time come out at once: nothing can match them.
+/** Reads the inputs of a synced join. A left row is released at once, or waits; a right row waits. Left rows
+  * without a key or a time come out at once: nothing can match them.
   *
   * @param through left rows up to this time are released
   * @param joined  rows up to this time are joined; those beyond come out at once, marked

@@ -50,8 +50,8 @@ object SyncJoin {
     }
   }
 
-  /** A right column in the result. The watermark after the join is of left times: a right row may be older than the left ones
-    * that wait.
+  /** A right column in the result. The watermark after the join is of left times: a right row may be older
+    * than the left ones that wait.
     */
   def paired(column: Attribute, name: String): Attribute = {
     val own = OneEventTime.unmarked(column)

@@ -8,8 +8,8 @@ import io.tailrace.state.{RowBuffer, RunCursor, SortedRows, StoreKind}
 
 /** The layout of a partition's rows in files.
   *
-  * @param bucketWidth   of a section, in microseconds, at least: rows that are read together mostly leave together, within
-  *                      about this time
+  * @param bucketWidth   of a section, in microseconds, at least: rows that are read together mostly leave
+  *                      together, within about this time
   * @param rowsPerBucket on average: to open a section of fewer rows costs more than to read it
   * @param mostRuns      files of a partition's state
   */
@@ -32,8 +32,8 @@ private[sync] final case class SyncLayout(
   *   then right rows that the left side has passed expire, and the rest is written: one run a batch
   * }}}
   *
-  * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows before
-  * 12:00:25 are released. Each comes out with its right row, whenever that came.
+  * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows
+  * before 12:00:25 are released. Each comes out with its right row, whenever that came.
   *
   * @param times         the times that the micro-batch is judged by
   * @param joinedThrough rows after this time come out as they are read, marked
@@ -88,7 +88,8 @@ private[sync] final class SyncJoinTask(
   override def updateNanos: Long = input.readNanos + writing
   override def expiryNanos: Long = sorting
 
-  /** Phase 1: takes the rows that are left in some runs, to write them again with this batch. Gives no rows. */
+  /** Phase 1: takes the rows that are left in some runs, to write them again with this batch. Gives no rows.
+    */
   private def carryForward(): Iterator[UnsafeRow] = {
     val sections = StoreKind.all.flatMap(store.sectionsOf(_))
     val chosen = CarriedRuns.choose(CarriedRuns.shares(sections), layout.mostRuns)

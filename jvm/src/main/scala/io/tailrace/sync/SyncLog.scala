@@ -6,11 +6,11 @@ import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.BatchFiles
 
-/** The progress of one synced join in the query's checkpoint: `<batch>.progress`, all partitions of both sides after the
-  * batch.
+/** The progress of one synced join in the query's checkpoint: the file `<batch>.progress` has all partitions
+  * of both sides after the batch.
   *
-  * The driver writes a batch's file when its tasks have ended, before Spark's commit log says that the batch is done. A
-  * batch that runs again begins with the file of the one before it, and replaces its own.
+  * The driver writes the file when the batch's tasks have ended, before Spark commits the batch. A batch that
+  * runs again begins with the file of the batch before it, and replaces its own.
   *
   * @param inUse names of all synced joins of the query
   */
@@ -22,35 +22,40 @@ private[sync] final class SyncLog(
   private val batches = new BatchFiles(directory, hadoopConf, ".progress")
   private var isPurged = false
 
-  /** What `batch` begins with.
+  /** The progress that `batch` begins with.
     *
     * @return none if the join is new in the query
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_NAME_CHANGED
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or ..._FORMAT_UNSUPPORTED
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_MISSING, ..._CORRUPT or
+    * ..._FORMAT_UNSUPPORTED
     */
   def load(batch: Long): Option[SyncFile] =
     if (batches.list().exists(_.number < batch)) {
       Some(decode(batch - 1, batches.files.read(batches.path(batch - 1), neededBy = s"batch $batch")))
     } else {
       if (batch > 0) {
-        // Its own may be one that has been renamed; those of the query's other joins aren't.
+        // One of the other directories may be this join's under a former name, unless another join of the
+        // query uses it.
         val orphans = others().filterNot(inUse())
         if (orphans.nonEmpty) throw SyncErrors.nameChanged(directory.getName, orphans)
         logWarning(
-          s"TAILRACE_SYNC_BEGINS: no progress of partitions in $directory before batch $batch: it counts from here"
+          s"TAILRACE_SYNC_BEGINS: no progress of partitions in $directory before batch $batch: " +
+            "it counts from here"
         )
       }
       None
     }
 
-  /** What `batch` was judged by; none: it isn't known any more, or never was. */
+  /** The times that `batch` was judged by; none: the file is gone, or never was. */
   def times(batch: Long): Option[SyncTimes] =
     batches.files.find(batches.path(batch - 1)).map(decode(batch - 1, _).times)
 
-  /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later. */
+  /** Writes the progress after `batch`, and deletes files that aren't needed to go on from `retainFrom` or
+    * later.
+    */
   def write(batch: Long, progress: SyncFile, retainFrom: Long): Unit = {
     batches.write(batch)(SyncFile.encode(progress, batches.place(batch.toString)))
-    // The file of the batch before is the one to go on from a batch.
+    // A batch goes on from the file of the batch before it.
     val needed = retainFrom - 1
     if (isPurged) {
       if (needed > 0) batches.files.delete(batches.path(needed - 1))

@@ -2,15 +2,16 @@ package io.tailrace.sync
 
 import io.tailrace.driver.Silence
 
-/** The partitions of both sides, and what the rows of a batch are judged by when they have been read so far.
+/** The source partitions of both sides, and the times that the next batch is judged by, given how far they
+  * have been read.
   *
-  * A right row is kept until the slowest left partition is a window past it, and left rows that wait aren't past anything:
-  * while the right side stands still, right rows whose left ones are held would go otherwise. So what right rows expire by is
-  * never ahead of what left rows are released by. And where the window is shorter than the sync delay, it is behind by the
-  * difference, so that left rows may jump back by the sync delay, too.
+  * A right row is kept until the slowest left partition is a window past it. Left rows that wait don't count
+  * as read: while the right side stands still, their right rows would expire otherwise. So the time that
+  * right rows expire by is never ahead of the release time. If the window is shorter than the sync delay, it
+  * is behind by the difference, so that left rows may jump back by the sync delay too.
   */
 private[sync] final class SyncPartitions(settings: SyncSettings) {
-  // One clock for both: a side that stops as a whole is silent while the other one goes on.
+  // Both sides share a clock: a side that stops as a whole is silent while the other one goes on.
   private val silence = new Silence(settings.stallAfterMs)
 
   val left = new SidePartitions(
@@ -33,7 +34,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
     case SyncSide.Right => right
   }
 
-  /** What the next batch is judged by. Neither time ever goes back, with other settings neither. */
+  /** The times that the next batch is judged by. Neither ever goes back, even with other settings. */
   def times: SyncTimes = decided
 
   def restore(file: SyncFile): Unit = {
@@ -46,7 +47,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
 
   def file: SyncFile = SyncFile(decided, SideState(left.low, left.state), SideState(right.low, right.state))
 
-  /** Takes in a batch.
+  /** Takes in what a batch has read.
     *
     * @param askedMs when its input was asked for: see [[io.tailrace.driver.Silence]]
     */
@@ -63,22 +64,22 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
     decided = SyncTimes(Math.max(decided.release, release), Math.max(decided.leftLow, leftLow))
   }
 
-  /** The partitions that a side waits for, and that have stalled: one of a side at the most. */
+  /** The stalled partition that each side waits for: at most one of a side. */
   def stalled: Seq[(SyncSide, HeldBy)] =
     Seq(SyncSide.Right, SyncSide.Left).flatMap(s => side(s).stalled.map(s -> _))
 
-  /** How much of silence one batch counts at the most. */
+  /** The most silence that one batch counts. */
   def mostSilencePerBatchMs: Long = silence.mostPerBatchMs
 
-  /** Rows of a side with a time before it are late: what would have joined them is decided. */
+  /** Rows of a side before this time are late: the rows that would have joined them are decided. */
   def lateBefore(side: SyncSide): Long = side match {
     case SyncSide.Left => SyncTimes.before(decided.leftLow, settings.window)
     case SyncSide.Right => decided.release
   }
 
-  /** Rows of a side with a time before it may have missed their match, though they aren't late. A right row joins left ones
-    * that are older than it, and of these some may have been released: had it come a batch sooner, it would have found them.
-    * Rows of a partition that counts aren't before it, in order.
+  /** Rows of a side before this time may have missed their match, though they aren't late. A right row joins
+    * left rows that are older than it, and some of these may have been released: a batch sooner, it would
+    * have found them. In a partition that counts, rows that come in order are never before this time.
     */
   def missedBefore(side: SyncSide): Long = side match {
     case SyncSide.Left => lateBefore(side)
@@ -86,12 +87,14 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   }
 }
 
-/** What a batch has had of a side.
+/** What a batch has read of a side.
   *
   * @param read      of each partition that has given a row with a time
-  * @param listed    the partitions that the source has; none: it can't say, and those count that have been seen
-  * @param hasUnread whether there was something that the batch has left for later ones, of a source that can't say of whom
-  * @param heldBack  where nothing is listed, for nothing of the source is new: partitions that have something and aren't read
+  * @param listed    the partitions that the source has; none: the source can't say, and those count that have
+  *                  been seen
+  * @param hasUnread whether the source has records for later batches, if it can't say of which partitions
+  * @param heldBack  partitions that have records and aren't read, if nothing is listed because the source has
+  *                  nothing new
   */
 private[sync] final case class SideBatch(
     read: Iterable[PartitionRead],

@@ -17,7 +17,7 @@ import org.apache.spark.unsafe.types.CalendarInterval
 
 import io.tailrace.driver._
 
-/** One side of `tailrace.sync_join`, resolved: its progress is kept per source partition.
+/** The logical node of one side of `tailrace.sync_join`: notes the progress of each source partition.
   *
   * @param partitions columns whose values tell partitions apart, of any type that can be a string
   * @param time       the side's event time
@@ -34,10 +34,10 @@ case class SyncProgress(
   override protected def withNewChildInternal(newChild: LogicalPlan): SyncProgress = copy(child = newChild)
 }
 
-/** The rows of a side, and where a batch of the join ends, beside them.
+/** The rows of a side, with the node beside them that ends a batch of the join.
   *
-  * @param end Spark's watermark node over a [[SyncEnd]]. It isn't a child, for Spark refuses a watermark node above another
-  *            one, and the user has set none
+  * @param end Spark's watermark node over a [[SyncEnd]]. It isn't a child, because Spark refuses a watermark
+  *            node above another one
   */
 case class Synced(child: LogicalPlan, end: EventTimeWatermark) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -45,18 +45,19 @@ case class Synced(child: LogicalPlan, end: EventTimeWatermark) extends UnaryNode
   override protected def withNewChildInternal(newChild: LogicalPlan): Synced = copy(child = newChild)
 }
 
-/** A [[Synced]] in a query that has been checked: now Spark must know of the watermark node, whose word it will ask for. */
+/** A [[Synced]] in a query that Spark has checked. Here the watermark node is a child, so that Spark asks it.
+  */
 case class SyncedInQuery(left: LogicalPlan, right: LogicalPlan) extends BinaryNode {
   override def output: Seq[Attribute] = left.output
 
-  // Nothing of the node is to be pruned because nobody needs it.
+  // Spark must not prune columns of the node that nobody reads.
   @transient override lazy val references: AttributeSet = right.outputSet
 
   override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): SyncedInQuery =
     copy(left = newLeft, right = newRight)
 }
 
-/** Puts it there when a query is started, after Spark's checks. */
+/** Puts it into the plan when a query starts, after Spark's checks. */
 object SyncedQueries extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case write: WriteToStream if write.inputQuery.exists(_.isInstanceOf[Synced]) =>
@@ -69,7 +70,7 @@ object SyncedQueries extends Rule[LogicalPlan] {
   }
 }
 
-/** No rows. */
+/** A leaf without rows. */
 case class SyncEnd(settings: SyncSettings, output: Seq[Attribute]) extends LeafNode {
   override def isStreaming: Boolean = true
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1)
@@ -77,7 +78,7 @@ case class SyncEnd(settings: SyncSettings, output: Seq[Attribute]) extends LeafN
 
 object Synced {
 
-  /** A side with the end of the join's batches beside it: one of the two has it. */
+  /** A side with the end of the join's batches beside it. Only one of the two sides has it. */
   def of(side: LogicalPlan, settings: SyncSettings): Synced = {
     val time = AttributeReference("end", TimestampType)()
     val end = SyncEnd(settings, Seq(time))
@@ -85,12 +86,12 @@ object Synced {
   }
 }
 
-/** Keeps no state: a stream under AQE plans the same nodes again and again. */
+/** It keeps no state: under AQE, a stream plans the same nodes several times. */
 final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case p: SyncProgress =>
       SyncProgressExec(p.side, p.partitions, p.time, p.settings, planLater(p.child)) :: Nil
-    // A plan that is looked at before there is a query.
+    // A plan that is shown before there is a query.
     case Synced(side, _) => planLater(side) :: Nil
     case SyncedInQuery(side, end) => SyncedExec(planLater(side), planLater(end)) :: Nil
     case EventTimeWatermark(id, _, _, end: SyncEnd) =>
@@ -104,8 +105,9 @@ object SyncProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkS
     new SyncProgressStrategy(session.asInstanceOf[SparkSession])
 }
 
-/** Where a batch of a synced join ends: on the driver, after its tasks and before Spark commits it. Nothing but the watermark
-  * nodes of a query is asked then, so it is one, over no rows; the watermark that it tells is the other inputs'.
+/** Ends a batch of a synced join: on the driver, after its tasks and before Spark commits it. Spark asks only
+  * watermark nodes then, so this is one, over no rows. The watermark that it gives is that of the other
+  * inputs.
   *
   * {{{
   *   join ── SyncedExec ── SyncProgressExec ── the user's left rows
@@ -137,8 +139,8 @@ private[sync] final case class SyncEndWatermark(settings: SyncSettings) extends 
   }
 }
 
-/** The rows of a side, and beside them the node that ends a batch: it has no place above rows, for Spark allows no watermark
-  * node above another one, which the user may have.
+/** The rows of a side, with the node beside them that ends a batch. That node can't be above the rows: Spark
+  * allows no watermark node above another one, which the user may have set.
   */
 final case class SyncedExec(left: SparkPlan, right: SparkPlan) extends BinaryExecNode {
   override def nodeName: String = "Synced"

@@ -15,9 +15,9 @@ import org.apache.spark.util.CollectionAccumulator
 import io.tailrace.common.Policy
 import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
 
-/** Notes how far each source partition of a side has been read, and lets all rows pass.
+/** Notes how far each source partition of a side has been read. All rows pass.
   *
-  * Not a part of Spark's generated code: above it is an exchange, which wants whole rows anyway.
+  * It has no generated code: the exchange above it needs whole rows anyway.
   *
   * @param partitions columns whose values tell partitions apart
   * @param time       the side's event time, in microseconds
@@ -51,13 +51,13 @@ final case class SyncProgressExec(
   override protected def withNewChildInternal(newChild: SparkPlan): SyncProgressExec = copy(child = newChild)
 }
 
-/** What the tasks of a side begin a batch with.
+/** The values that the tasks of a side begin a batch with.
   *
-  * @param latest     the greatest time of each partition that is known
-  * @param lateBefore rows with a time before it are late
-  * @param missedBefore those with a time before it may have come after their match was decided
-  * @param believed   the last event time that is believed
-  * @param read       where tasks leave what they have read
+  * @param latest       the greatest time of each known partition
+  * @param lateBefore   rows before this time are late
+  * @param missedBefore rows before this time may have come after their match was decided
+  * @param believed     the last event time that isn't too far ahead of the clock
+  * @param read         takes what the tasks have read
   */
 private[sync] final case class SideTasks(
     side: SyncSide,
@@ -70,7 +70,7 @@ private[sync] final case class SideTasks(
     read: PartitionAccumulator[TaskRead]
 )
 
-/** One task. A function by inheritance: Spark need not look for closures in it. */
+/** Runs in one task. It is a class, not a closure, so that Spark doesn't clean it as one. */
 private[sync] final class SyncProgressPartition(
     begun: SideTasks,
     partitions: Seq[Attribute],
@@ -84,7 +84,7 @@ private[sync] final class SyncProgressPartition(
     val readings = new PartitionReadings(begun, partitions, columns)
     val at = columns.indexWhere(_.exprId == time.exprId)
     var passed = 0L
-    // However the task ends: a sink that takes no more rows, as a limit does, has taken those before.
+    // However the task ends: a sink that stops taking rows, as a limit does, has taken those before.
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       val read = readings.read
       if (read.nonEmpty) begun.read.add(partition -> TaskRead(passed, read))
@@ -110,7 +110,7 @@ private[sync] final class SyncProgressPartition(
   }
 }
 
-/** The partitions that one task reads. Rows of a partition mostly come one after the other. */
+/** The partitions that one task reads. Consecutive rows are mostly of the same partition. */
 private[sync] final class PartitionReadings(
     begun: SideTasks,
     partitions: Seq[Attribute],
@@ -146,7 +146,7 @@ private[sync] final class PartitionReadings(
     new PartitionReading(name, before, begun.syncDelay, begun.lateBefore, begun.missedBefore, formerly)
   }
 
-  /** Of all partitions so far. */
+  /** What has been read of all partitions so far. */
   def read: Seq[PartitionRead] = {
     val all = Seq.newBuilder[PartitionRead]
     byKey.values.forEach(r => all += r.read: Unit)
@@ -154,19 +154,20 @@ private[sync] final class PartitionReadings(
   }
 }
 
-/** What one task has read of a side. Of two runs over a partition the one of fewer rows has stopped sooner.
+/** What one task has read of a side. Of two tasks over one partition, the one with fewer rows has stopped
+  * sooner.
   *
-  * @param rows those without a time, too
+  * @param rows with and without a time
   */
 private[sync] final case class TaskRead(rows: Long, partitions: Seq[PartitionRead])
     extends PartitionValue[TaskRead] {
   override def max(other: TaskRead): TaskRead = if (other.rows > rows) other else this
 }
 
-/** What the tasks of a batch have told the driver. A sink may run a batch's tasks several times. */
+/** Sums up what the tasks of a batch have told the driver. A sink may run a batch's tasks several times. */
 private[sync] object SyncReads {
 
-  /** Of the runs over a partition of a batch the furthest counts. */
+  /** Of several tasks over one partition, the one that has read the most counts. */
   def of(told: Seq[PartitionAccumulator[TaskRead]]): Seq[PartitionRead] =
     told
       .flatMap(_.value)
@@ -191,7 +192,9 @@ private[sync] object SyncReads {
       one.formerly
     )
 
-  /** What a state partition holds is told when its version is committed: the last version is the one that is there. */
+  /** A state partition tells what it holds when its version is committed. The last one told is the one that
+    * exists.
+    */
   def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] =
     told.flatMap(_.value.asScala).map(held => held.partition -> held).toMap.values.toSeq
 }

@@ -13,14 +13,14 @@ import org.apache.spark.sql.types._
 import io.tailrace.common.{Policy, ProgressName}
 import io.tailrace.join.JoinMetrics
 
-/** What a batch has come to, for the query's progress.
+/** The numbers of a batch, for the query's progress.
   *
-  * @param times     what the next batch is judged by
-  * @param held      rows that wait
+  * @param times     the times that the next batch is judged by
+  * @param heldLeft  left rows that wait; `heldRight` right rows
   * @param jumps     rows that were further back than the sync delay
-  * @param late      rows that came when what would have joined them was decided, by side and partition
-  * @param waitsFor  who holds a side, where it is more than the ordinary
-  * @param future    rows that were further ahead of the clock than is believed
+  * @param late      rows that came when the rows that they join had been decided, by side and partition
+  * @param waitsFor  the partition that a side waits for, if that isn't just running
+  * @param future    rows that were further ahead of the clock than the limit
   */
 private[sync] final case class SyncReport(
     times: SyncTimes,
@@ -91,7 +91,7 @@ private[sync] object SyncReport {
     )
   }
 
-  /** In `observedMetrics`. */
+  /** The name in `observedMetrics`. */
   def name(settings: SyncSettings): String = ProgressName("syncJoin", settings.name, SyncOptions.Name)
 
   private def timestamp(micros: Long): Timestamp =
@@ -117,8 +117,9 @@ private[sync] object SyncReport {
     .add("futureRows", LongType)
 }
 
-/** The synced join's own metrics, by the names under which a query's progress and Spark's UI show them. Of rows that aren't ahead of the clock, all left ones are
-  * matched, unmatched, duplicates or held; right rows are matched, unmatched, duplicates, held or without a key.
+/** The synced join's own metrics, by their names in the query's progress and in Spark's UI. Each left row
+  * that isn't ahead of the clock is matched, unmatched, a duplicate or held; each such right row is matched,
+  * unmatched, a duplicate, held or without a key.
   */
 object SyncMetrics {
   val HeldLeft = "heldLeft"
@@ -167,7 +168,8 @@ object SyncMetrics {
   def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }
 
-/** Tells in the log which partitions have stalled or are excluded, once each, and ends the query where the user wants it.
+/** Tells in the log which partitions have stalled or are excluded, once each, and ends the query if the user
+  * wants that.
   */
 private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPartitions) extends Logging {
   private var warned = Set.empty[(SyncSide, String, PartitionCondition)]
@@ -175,7 +177,7 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
   /** Whether the log has a warning about a partition that the join still waits for. */
   def hasWarned: Boolean = warned.nonEmpty
 
-  /** Tells what has changed in a batch.
+  /** Tells what a batch has changed.
     *
     * @param advance takes the batch into the partitions
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_STALLED
@@ -195,8 +197,8 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
       }
       if (!warned((side, by.partition, by.condition))) {
         logWarning(
-          s"TAILRACE_SYNC_STALLED: no row of the ${side.name} partition ${by.partition} for ${by.silentMs} ms, " +
-            s"which is ${by.condition.name}" + by.lag.fold("")(l =>
+          s"TAILRACE_SYNC_STALLED: no row of the ${side.name} partition ${by.partition} for " +
+            s"${by.silentMs} ms, which is ${by.condition.name}" + by.lag.fold("")(l =>
               s" and ${l / 1000} ms behind the furthest one"
             ) +
             s": the join '${settings.name}' waits for it" + why(by.condition)
@@ -225,8 +227,8 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
     val now = excluded
     (now -- before).foreach { case (side, partition) =>
       logWarning(
-        s"TAILRACE_SYNC_EXCLUDED: no row of the ${side.name} partition $partition for ${settings.stallAfterMs} ms: the " +
-          s"join '${settings.name}' goes on without it until it is back in time"
+        s"TAILRACE_SYNC_EXCLUDED: no row of the ${side.name} partition $partition for " +
+          s"${settings.stallAfterMs} ms: the join '${settings.name}' goes on without it until it is back in time"
       )
     }
     (before -- now).foreach { case (side, partition) =>

@@ -10,7 +10,8 @@ import io.tailrace.common.{Errors, Mark, TailraceAnalysisException}
 import io.tailrace.join.{JoinColumns, JoinSides}
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** Finds the columns that the arguments of a synced join name, and renames right columns that the left side has, too.
+/** Finds the columns that the arguments of a synced join name, and renames right columns that the left side
+  * has, too.
   *
   * @param sides    with keys of equal types
   * @param sameName the session's rule for names, case-insensitive by default
@@ -83,7 +84,8 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     found
   }
 
-  /** Right columns get another name where the left side has theirs: two streams often share `created` and `partition`.
+  /** Right columns get another name where the left side has theirs: two streams often share `created` and
+    * `partition`.
     *
     * @return the new names of those right columns that get one
     */
@@ -121,9 +123,9 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
 private object SyncResolution {
   private val KafkaPartition = Seq("topic", "partition")
 
-  /** Rows that the user filters out count, too: a partition whose rows are all filtered is as far as they were. So progress
-    * is noted below the lowest filter that has all columns below it. Files and tables filter by themselves; their filters
-    * stay below.
+  /** Rows that the user filters out count, too: a partition whose rows are all filtered is as far as they
+    * were. So progress is noted below the lowest filter that has all columns below it. Files and tables
+    * filter by themselves; their filters stay below.
     */
   private def belowFilters(plan: LogicalPlan, columns: Seq[Attribute])(
       progress: LogicalPlan => LogicalPlan
@@ -145,7 +147,8 @@ private object SyncResolution {
     below(plan)
   }
 
-  /** A side whose partitions can be held back. Whether its offsets are Kafka's is known when there are some. */
+  /** A side whose partitions can be held back. Whether its offsets are Kafka's is known when there are some.
+    */
   private def heldBack(
       plan: LogicalPlan,
       side: SyncSide,

@@ -13,7 +13,7 @@ import io.tailrace.driver.{BatchSequence, DriverClock, InputWatermarks, Partitio
 /** The progress of one synced join in one start of its query, on the driver.
   *
   * {{{
-  *   times(7) ── tasks of batch 7: read(7), held(7) ──> end(7): fold what they have read, write 7.progress ── commit log 7
+  *   times(7) ── tasks of batch 7: read(7), held(7) ──> end(7): fold, write 7.progress ── commit log 7
   * }}}
   *
   * The first call that names a batch begins it ([[BatchSequence]]).
@@ -51,8 +51,8 @@ private[sync] final class SyncRun(
   /** The times that a batch is judged by. They are the same whenever the batch runs. */
   def times(number: Long): SyncTimes = synchronized(batches.at(number).times)
 
-  /** The times that the batch before it was judged by: a row that comes out later was not released by then. Unknown where
-    * the checkpoint doesn't have them.
+  /** The times that the batch before it was judged by: a row that comes out later was not released by then.
+    * Unknown where the checkpoint doesn't have them.
     */
   def timesBefore(number: Long): SyncTimes = synchronized(batches.at(number).timesBefore)
 
@@ -86,9 +86,10 @@ private[sync] final class SyncRun(
     )
   }
 
-  /** The partitions of a side that the next batch is not to read, because more rows are held than the user wants. A start
-    * that has run no batch yet doesn't know how many are held, and reads all. A start that ends by itself holds nothing back:
-    * it would end with unread records when the partitions that are waited for have no more.
+  /** The partitions of a side that the next batch is not to read, because more rows are held than the user
+    * wants. A start that has run no batch yet doesn't know how many are held, and reads all. A start that
+    * ends by itself holds nothing back: it would end with unread records when the partitions that are waited
+    * for have no more.
     */
   def holdBack(side: SyncSide): Set[String] = synchronized {
     def isTooMany(held: Long) = !endsByItself && batches.last.nonEmpty && settings.maxPending.exists(_ < held)
@@ -104,8 +105,8 @@ private[sync] final class SyncRun(
     names
   }
 
-  /** Whether a batch without data is needed to find out that a partition has stalled: while all others are held back, none
-    * has data. A join that only waits tells of a stall once.
+  /** Whether a batch without data is needed to find out that a partition has stalled: while all others are
+    * held back, none has data. A join that only waits tells of a stall once.
     *
     * @param nowMs by [[io.tailrace.driver.DriverClock]]
     */
@@ -115,7 +116,8 @@ private[sync] final class SyncRun(
     nowMs - last.atMs >= partitions.mostSilencePerBatchMs
   }
 
-  /** The tasks of a batch have ended. When this returns, the times that the next batch is judged by are in the checkpoint.
+  /** The tasks of a batch have ended. When this returns, the times that the next batch is judged by are in
+    * the checkpoint.
     *
     * @param sources what the sources of a side have
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_STALLED
@@ -175,7 +177,9 @@ private[sync] object SyncRun {
       run.endsByItself
     )
 
-  /** A batch that has begun. A sink may run its tasks several times, so there may be several accumulators of a kind. */
+  /** A batch that has begun. A sink may run its tasks several times, so there may be several accumulators of
+    * a kind.
+    */
   private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes) {
     val askedMs: Long = DriverClock.ms
     var reads = List.empty[(SyncSide, PartitionAccumulator[TaskRead])]

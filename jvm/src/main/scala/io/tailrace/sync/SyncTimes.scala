@@ -1,23 +1,25 @@
 package io.tailrace.sync
 
-/** What a micro-batch is judged by: known, and in the checkpoint, when the batch before it has ended. In microseconds.
+/** The times that a micro-batch is judged by, in microseconds. They are in the checkpoint when the batch
+  * before has ended.
   *
-  * @param release left rows before it are released
-  * @param leftLow how far the slowest left partition has been read, but not ahead of `release`: by it right rows expire
+  * @param release left rows before this time are released
+  * @param leftLow how far the slowest left partition has been read, but not ahead of `release`: right rows
+  *                expire by it
   */
 final case class SyncTimes(release: Long, leftLow: Long)
 
 object SyncTimes {
 
-  /** No such time yet. */
+  /** There is no such time yet. */
   val Unknown: Long = Long.MinValue
 
-  /** So much before a time; unknown if that is. */
+  /** The time that is `micros` earlier; unknown if the time is. */
   private[sync] def before(time: Long, micros: Long): Long =
     if (time < Unknown + micros) Unknown else time - micros
 }
 
-/** One of the two inputs. */
+/** An input of the join. */
 sealed abstract class SyncSide(val name: String)
 
 object SyncSide {
@@ -27,12 +29,12 @@ object SyncSide {
   val values: Seq[SyncSide] = Seq(Left, Right)
 }
 
-/** What a state partition holds after a batch.
+/** The rows that a state partition holds after a batch.
   *
   * @param left       left rows that wait
   * @param right      right rows that nobody has joined
-  * @param oldestLeft the event time of the oldest left row that waits, in microseconds
-  * @param oldestRight of the oldest right row
+  * @param oldestLeft event time of the oldest left row that waits, in microseconds
+  * @param oldestRight event time of the oldest right row
   */
 final case class SyncHeld(
     partition: Int,
@@ -42,18 +44,21 @@ final case class SyncHeld(
     oldestRight: Option[Long]
 )
 
-/** What the times of a batch mean for its rows. All in microseconds. */
+/** The rules for a row, given the times of a batch. All in microseconds. */
 object SyncRules {
 
-  /** Left rows up to this time (included) are released. Those at the least time are at once: nothing is before them. */
+  /** Left rows up to this time (included) are released. Those at the earliest possible time are released at
+    * once.
+    */
   def releasedThrough(times: SyncTimes): Long =
     if (times.release == SyncTimes.Unknown) Long.MinValue else times.release - 1
 
-  /** The oldest right row that a left row at `time` joins. */
+  /** The time of the oldest right row that a left row at `time` joins. */
   def joinsFrom(time: Long, settings: SyncSettings): Long = SyncTimes.before(time, settings.window)
 
-  /** The youngest right row that it joins. When it is released all right partitions have been read so far, and no further:
-    * whether a younger one is there already would depend on how fast each partition is read, and where batches are cut.
+  /** The time of the youngest right row that it joins. When the left row is released, all right partitions
+    * have been read up to this time. Whether a younger right row is there already depends on how fast each
+    * partition is read, and where batches are cut.
     */
   def joinsThrough(time: Long, settings: SyncSettings): Long = {
     val through = time + reach(settings)
@@ -66,10 +71,11 @@ object SyncRules {
 
   private def reach(settings: SyncSettings): Long = Math.min(settings.window, settings.syncDelay)
 
-  /** Right rows up to this time (included) leave the state, when those that are released have found theirs: no left row
-    * that waits is more than `window` after them, nor one that is to come if it jumps back by no more than the sync delay.
-    * Left rows wait from the release time on, so that counts too: while a right partition has stalled, the left side may be
-    * hours ahead. `leftLow` is behind by the part of the sync delay that is beyond the window; the rest is taken here.
+  /** Right rows up to this time (included) leave the state when the released left rows have been joined. No
+    * left row that waits can still join them, nor one to come that jumps back by the sync delay at most: all
+    * are more than `window` later. Left rows wait from the release time on, so it bounds the expiry too:
+    * while a right partition has stalled, the left side may be hours ahead. `leftLow` already lags by the
+    * part of the sync delay beyond the window; the rest is subtracted here.
     */
   def rightExpiry(times: SyncTimes, settings: SyncSettings): Long = {
     val low = SyncTimes.before(Math.min(times.release, times.leftLow), reach(settings))
@@ -79,7 +85,7 @@ object SyncRules {
   }
 }
 
-/** Which right rows a left row joins: those in a range of time around it.
+/** The right rows that a left row joins: those in a range of time around it.
   *
   * {{{
   *   left row 12:00:00, window 10 minutes, sync_delay 5 seconds   ->   right rows from 11:50:00 to 12:00:05

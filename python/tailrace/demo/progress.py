@@ -1,4 +1,4 @@
-"""What Spark reports of a micro-batch, as far as the demo shows it."""
+"""The numbers of a micro-batch that the demo shows, read from Spark's progress."""
 
 from __future__ import annotations
 

@@ -1,26 +1,22 @@
-"""The watermark server: a table of how far each host's log has been read, and the low watermarks of it.
+"""The watermark server: it keeps how far each host's log has been read, and computes the low watermarks.
 
-Files import downwards alone, from `run`, which starts the process:
+A file imports from its own layer and from the layers below it. `run` starts the process:
 
-    run, store_url      address, tokens and store as the command line gives them; uvicorn
-    connections, handshake      how many there are, and how long each may take
-    api, parsing, guard, tokens routes of the protocol; who may ask, and how much at once
-    page, sections, chart, drawing, api_page, metrics      what people and Prometheus see
-    views               an application as the API, the page and the metrics show it
-    worker              one thread owns state and database; reports that wait together share a commit
-    reading             all that only reads, in another thread and on another connection
-    ledger, apart       what a report, an override and a reader do, as transactions
-    intake, identity, room      a report: what it makes of the state, whether its query may send it, and
-                        whether there is room for it
-    decisions, answering        a person's decision; what a client is told
-    store, loading, records     the state of an application in a database
-    opening, migration, schema, sqlite, postgresql, database        SQLite or PostgreSQL
-    journal             what is written of a change; the store does it
-    state, reporter     the same state in memory: operators, and what each query has told of them
-    hosts, union, counted       hosts of a query, of several, and as the completeness rule sees them
-    protocol, answers   the JSON of the API
-    topology, rules, names, clock, wording     pure: low watermarks along a graph, the completeness rule,
-                        names on the wire, times
+    run                             the process: address, TLS, uvicorn
+    page, charts, metrics           what people and Prometheus see
+    api, parsing, guard, tokens     routes; parsing of reports; checks of requests and their rights
+    connections                     how many there are, and how long each may take
+    views                           an application as the API, the page and the metrics show it
+    worker, reading                 the thread that owns state and database; the thread that only reads
+    ledger, apart                   reports, decisions and reads as transactions
+    intake, identity, room          takes in a report: checks, who may report, limits
+    decisions, answering            a person's decision; the answer to a report
+    store, loading, records         the state of an application in a database
+    opening, schema, sqlite, postgresql, database       the store's URL, its tables, SQLite and PostgreSQL
+    journal                         what is written of a change, as an interface
+    state, reporter, hosts, counted the same state in memory: operators, clients, hosts
+    protocol, answers               the JSON of requests and answers
+    topology, rules, names, times   pure: low watermarks along a graph, the completeness rule, names, times
 
-`overview` is the other end: what `tailrace watermarks` asks a server and prints. Nothing here imports Spark.
+`overview` is the client of `tailrace watermarks`. Nothing here imports Spark.
 """

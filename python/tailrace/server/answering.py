@@ -1,4 +1,4 @@
-"""What a client is told of its report."""
+"""The answer to a report: low watermarks, excluded and idle hosts, warnings."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _log = logging.getLogger(__name__)
 def answer_all(
     app: App, reports: Mapping[int, Report], moment: Moment, limits: Limits, journal: Journal
 ) -> dict[int, ReportAnswer]:
-    """Tells the clients of reports that were taken in together, and writes down what they are told."""
+    """Answers reports that were taken in together, and stores the answers."""
     log_silence(app, list(reports.values()))
-    # What follows now, without what was told: who has come new isn't told what others were told.
+    # Without the values told before: a new client isn't told what other clients were told.
     computed = app.computed(limits)
     found = {}
     for i, report in reports.items():
@@ -42,17 +42,17 @@ def answer_all(
 
 
 def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, limits: Limits) -> ReportAnswer:
-    """Tells a client what follows, never below what it was told, and remembers it.
+    """Answers one report, never below earlier answers to this client, and remembers the answer.
 
     Args:
         app: with the report taken in.
         report: the client's.
-        computed: what follows now, whatever was told.
+        computed: low watermarks of the current state, without those told before.
         moment: now.
         limits: of the server.
     """
     client = app.clients[report.client]
-    # A source that has read nothing yet is told nothing: what others have read says nothing of its rows.
+    # A source that has read nothing yet gets no watermark: others' progress says nothing about its rows.
     mute = [
         name
         for name, operator in app.operators.items()
@@ -64,7 +64,7 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     reported = [app.operators[one.operator] for one in report.operators]
     for operator in reported:
         operator.reporters[client.name].tell(low.inputs[operator.name], low.outputs[operator.name])
-    # Nor of the application, which doesn't know yet of what it will read: what is told is remembered.
+    # Nor does it get the global one, which doesn't include its rows yet, and which a client keeps once told.
     if not mute and any(client.name in operator.reporters for operator in app.operators.values()):
         client.told = latest(client.told, low.application)
     sources = [operator for operator in reported if operator.is_source]
@@ -103,7 +103,7 @@ def _warnings(operator: Operator, client: Client) -> Iterator[str]:
 
 
 def _waits_for(app: App, reported: Sequence[Operator], client: Client, moment: Moment) -> list[str]:
-    """Who else reports some operators, and isn't heard of: few of them, for there may be a million."""
+    """Warnings about silent clients that report the same operators; at most _GONE_NAMED are named."""
     gone = {n for n, other in app.clients.items() if n != client.name and not other.is_live(moment)}
     found: list[str] = []
     others = 0
@@ -120,7 +120,7 @@ def _waits_for(app: App, reported: Sequence[Operator], client: Client, moment: M
 
 
 def log_silence(app: App, reports: Sequence[Report]) -> None:
-    """Writes into the log which hosts have become idle with some reports."""
+    """Logs the hosts that have become idle with these reports."""
     for report in reports:
         for reported in report.operators:
             operator = app.operators[reported.operator]

@@ -1,4 +1,4 @@
-"""What the API answers, version 1, in JSON. All times are microseconds since 1970-01-01 UTC."""
+"""The JSON of answers, version 1. All times are microseconds since 1970-01-01 UTC."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from tailrace.server.protocol import MAX_IDLE_NAMED, Kind, WindowReport
 
 
 class LowWatermark(BaseModel):
-    """Null: nothing is known yet, or a source without an input."""
+    """Null: nothing is known yet, or the source has no input."""
 
     input_low_watermark: int | None
     output_low_watermark: int | None
 
 
 class ReportAnswer(BaseModel):
-    """What follows of a report; it is in the database when this is sent."""
+    """The answer to a report, which is in the database when this is sent."""
 
     operators: dict[str, LowWatermark] = Field(description="Those of the report.")
     global_low_watermark: int | None
     excluded_hosts: dict[str, list[str]]
     idle_hosts: dict[str, list[str]] = Field(
-        description=f"Hosts that are silent, and not waited for; of each source at most {MAX_IDLE_NAMED}."
+        description=f"Silent hosts, for which nothing waits; at most {MAX_IDLE_NAMED} for each source."
     )
     need_roster: bool = Field(
-        description="A source of this report has a roster that the server hasn't: send it, with all progress."
+        description="The server lacks the roster of a source of this report: send it, with all progress."
     )
     warnings: list[str] = Field(
-        [], description="What the server has passed over, or waits for, that its people should know of."
+        [], description="For people: what the server has ignored, and what it waits for."
     )
 
 
@@ -47,12 +47,12 @@ class ReporterState(BaseModel):
 
     client: str
     run: str
-    live: bool = Field(description="It was heard of within a minute. Another one's data goes on counting.")
+    live: bool = Field(description="Heard of within a minute. The data of a silent query still counts.")
     leaving: bool = Field(description="It has said that it ends.")
     heard_at: int
     reported_at: int
     output_low_watermark: int | None = Field(description="What it was told.")
-    hosts: int | None = Field(description="Of a source: how many it has reported or rostered.")
+    hosts: int | None = Field(description="For a source: how many it has reported or rostered.")
     warnings: list[str]
 
 
@@ -68,13 +68,13 @@ class OperatorState(LowWatermark):
     reported_at: int
     lag: int | None
     completeness: str | None
-    hosts: int | None = Field(description="Of a source: how many count.")
+    hosts: int | None = Field(description="For a source: how many count.")
     hosts_behind: int | None = Field(
-        description="Of a source: how many that count haven't passed its watermark."
+        description="For a source: how many that count haven't passed its watermark."
     )
-    hosts_allowed: int | None = Field(description="Of a source: how many may not have passed.")
+    hosts_allowed: int | None = Field(description="For a source: how many may not have passed.")
     hosts_excluded: int | None
-    hosts_idle: int | None = Field(description="Of a source: how many are silent for longer than it waits.")
+    hosts_idle: int | None = Field(description="For a source: how many are silent for longer than it waits.")
     has_roster: bool | None
     key_groups: int | None
 

@@ -1,4 +1,4 @@
-"""Reports of several applications, each in a transaction of its own, after one of all has failed."""
+"""Retries a failed transaction of several applications: each application in its own transaction."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def one_by_one(
     take: Callable[[Sequence[str], Reports], Answers],
     tick: Callable[[], int],
 ) -> Answers:
-    """Takes the reports of each application in, and says of each what has become of it.
+    """Takes in the reports of each application, and returns an answer or an error for each report.
 
-    An application may wait WAIT_SECONDS for somebody else's lock, and all who report wait with it: after that
-    a failure, or one to begin at all, is taken for that of the rest as well.
+    One application may wait WAIT_SECONDS for a lock of another server, and all clients wait meanwhile. So
+    when that time is over, or when a transaction can't begin, the first error counts for all that remain.
     """
     found: dict[int, ReportAnswer | Exception] = {}
     hopeless: DatabaseError | None = None

@@ -1,4 +1,4 @@
-"""The routes of the protocol, with what a refusal looks like."""
+"""The routes of the API, and how it refuses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def build_api(worker: Worker, reader: Reader) -> FastAPI:
         worker.stop()
         reader.stop()
 
-    # The documentation that FastAPI brings loads its scripts from a CDN; `api_page` needs none.
+    # FastAPI's documentation page loads scripts from a CDN; ours, in `page`, needs none.
     api = FastAPI(
         title="Tailrace watermark server", version=__version__, lifespan=life, docs_url=None, redoc_url=None
     )
@@ -120,7 +120,7 @@ _reports = APIRouter(prefix="/v1/apps", responses=_PROBLEMS, route_class=ReportR
 
 @_reports.post("/{app}/reports", summary="Report progress")
 async def report(app: AppName, body: protocol.Report, request: Request) -> answers.ReportAnswer:
-    """Takes in how far operators have come; answers with the low watermarks. Repeat it till it is taken."""
+    """Takes in the progress of operators; answers with low watermarks. Repeat a report until it is taken."""
     return await worker_of(request).report(app, body)
 
 
@@ -180,7 +180,7 @@ async def history(
 
     def read(ledger: Ledger) -> str:
         rows, after = ledger.records.history(known_app(ledger, app), since, operator)
-        # Hundreds of thousands of points: as text at once.
+        # Up to 100,000 points: models of pydantic would take too long.
         series: dict[str, list[dict[str, int]]] = {}
         for name, at, low in rows:
             series.setdefault(name, []).append({"at": at, "low_watermark": low})
@@ -191,7 +191,7 @@ async def history(
 
 @_router.get("/{app}/overrides", summary="The audit table", response_model=answers.OverridePage)
 async def overrides(app: AppName, request: Request, limit: Limit = 20, offset: Offset = 0) -> Response:
-    """What operators have decided over the rules, the latest first."""
+    """Decisions of people, the latest first."""
     return await _shown(
         request,
         app,
@@ -212,7 +212,7 @@ def _json(text: str) -> Response:
 
 @_router.post("/{app}/overrides", summary="Advance, undo, exclude, include, remove or purge")
 async def override(app: AppName, body: protocol.OverrideRequest, request: Request) -> answers.Override:
-    """Does it and audits it. Include takes back an exclusion, undo an advance, a new report a removal."""
+    """Applies a decision and audits it. Include reverts an exclusion, undo an advance, a report a removal."""
 
     def decide(ledger: Ledger) -> int:
         known_app(ledger, app)
@@ -233,7 +233,7 @@ async def override(app: AppName, body: protocol.OverrideRequest, request: Reques
 def problem(status: int, reason: str, code: str | None = None) -> Response:
     """A refusal in JSON."""
     body = {"detail": reason} if code is None else {"detail": reason, "code": code}
-    # Only ASCII: the reason may quote what was no text at all.
+    # Only ASCII, because the reason may quote invalid Unicode.
     return Response(json.dumps(body), status, media_type="application/json")
 
 
@@ -241,7 +241,7 @@ def _malformed(_: Request, error: Exception) -> Response:
     found: Sequence[Any] = error.faults if isinstance(error, MalformedError) else []
     if isinstance(error, RequestValidationError):
         found = error.errors()
-    # What was sent isn't echoed: it may be long, or no text.
+    # The answer doesn't echo the input, which may be long or invalid Unicode.
     told = [
         f"{'.'.join(str(part)[:200] for part in e['loc'])}: {e['msg'][:500]}" for e in found[:_SHOWN_ERRORS]
     ]

@@ -1,8 +1,11 @@
-"""Connections with an end: how many there are, and how long each may take for what it does.
+"""Limits connections: how many there are, and how long each may take.
 
-uvicorn waits for a request's head for ever, and takes as many connections as there are file descriptors. Here
-a connection that is too slow is cut off, and when there are too many, the one that has been idle for longest
-makes room for the new one, so that who says nothing can't keep out who reports.
+uvicorn waits for the head of a request without end, and takes as many connections as there are file
+descriptors. Here a connection that is too slow is cut off. When there are too many, the one that has been
+idle for longest is closed, so that silent clients can't keep out those that report.
+
+TLS connections are counted from their first moment: asyncio hands them over only after the handshake, and
+silent ones would use file descriptors without being counted.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ _BEFORE_THE_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
 
 
 class State(IntEnum):
-    """What a connection does."""
+    """The state of a connection."""
 
     HEAD = 0
     BUSY = 1
@@ -44,7 +47,7 @@ class State(IntEnum):
 
 
 class Member(Protocol):
-    """What a crowd knows of a connection.
+    """A connection as the crowd sees it.
 
     Attributes:
         state: whether it waits for a head, is at work, or is kept open between requests.
@@ -84,7 +87,7 @@ class Crowd:
         self._sweeping: asyncio.TimerHandle | None = None
 
     def enter(self, connection: Member, loop: asyncio.AbstractEventLoop) -> None:
-        """Takes one more in, and another one out if there are too many."""
+        """Adds a connection, and cuts off another one if there are too many."""
         if len(self._here) >= self._most:
             self._cut(self._idlest() or connection)
             if connection.transport.is_closing():
@@ -94,11 +97,11 @@ class Crowd:
             self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep, loop)
 
     def leave(self, connection: Member) -> None:
-        """One is closed."""
+        """Removes a closed connection."""
         self._here.discard(connection)
 
     def _idlest(self) -> Member | None:
-        # Who was refused before who hasn't said what it wants, and that one before who has been served.
+        # First the refused ones, then those without a request, then those that were served.
         refused = [one for one in self._here if one.is_refused]
         silent = refused or [one for one in self._here if one.state == State.HEAD]
         waiting = silent or [one for one in self._here if one.state == State.IDLE]
@@ -117,12 +120,12 @@ class Crowd:
     def _cut(self, connection: Member) -> None:
         self.cut_off += 1
         self._here.discard(connection)
-        # Not closed: that would wait for the client to read what is written already.
+        # Not closed, because close() waits until the client has read the output.
         connection.transport.abort()
 
 
 class Connection(H11Protocol):
-    """uvicorn's protocol, with the time since when it does what it does.
+    """uvicorn's protocol, with its state and the time since when it is in it.
 
     Attributes:
         crowd: that it belongs to; of a subclass, from `protocol_of`.
@@ -173,7 +176,7 @@ class Connection(H11Protocol):
 
 
 class Handshake(asyncio.Protocol):
-    """A connection that shakes hands, and gives its place to one that speaks HTTP then.
+    """A connection during its TLS handshake; an HTTP connection takes its place afterwards.
 
     Args:
         crowd: that it belongs to.
@@ -213,7 +216,7 @@ class Handshake(asyncio.Protocol):
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         try:
-            # One that is too slow is cut off by the crowd; this is for one that it doesn't know any more.
+            # The crowd cuts off slow connections; this timeout is for those that it has dropped.
             secured = await self._loop.start_tls(
                 transport, self, self._context, server_side=True, ssl_handshake_timeout=2 * HEAD_SECONDS
             )
@@ -221,7 +224,7 @@ class Handshake(asyncio.Protocol):
             secured = None  # it speaks no TLS, has another version of it, or went away: no line for each
         finally:
             self._crowd.leave(self)
-        # None, too, where the crowd has cut it off.
+        # Also None when the crowd has cut it off.
         if secured is None or secured.is_closing():
             transport.abort()
             return

@@ -68,17 +68,17 @@ class Counted:
 
     @property
     def progress(self) -> NDArray[np.int64]:
-        """How far each is read."""
+        """The progress of each host."""
         return self._progress
 
     @property
     def counts(self) -> NDArray[np.bool_]:
-        """Those that the watermark waits for."""
+        """The hosts that the watermark waits for."""
         return self._counts
 
     @property
     def is_idle(self) -> NDArray[np.bool_]:
-        """Those that would count if they weren't idle."""
+        """The hosts that would count if they weren't idle."""
         return self._idle
 
     def idle(self) -> list[str]:
@@ -112,7 +112,7 @@ class Counted:
         Args:
             limit: how many at most.
         """
-        # The k-th smallest first: sorting ten thousand rows by name for a page of twenty would cost more.
+        # The k-th smallest first, because sorting 10,000 hosts for a page of 20 costs more.
         limit = min(limit, len(self))
         if not limit:
             return []

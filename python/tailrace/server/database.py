@@ -1,4 +1,4 @@
-"""The small interface that SQLite and PostgreSQL are reached through, and all that their SQL differs in.
+"""The interface to SQLite and PostgreSQL, with everything in which their SQL differs.
 
 Statements are written with `?` and run in both. SQLAlchemy's Core was measured against this: it took three
 times the CPU for a report of 1,000 hosts, and twice the time to load 1,000,000 rows.
@@ -24,11 +24,11 @@ class DatabaseError(Exception):
 
 
 class NotBegunError(DatabaseError):
-    """The transaction can't even begin: nor can that of another application."""
+    """A transaction can't begin; neither can one of another application."""
 
 
 class Cursor(Protocol):
-    """What both drivers give for a statement that has run."""
+    """The result of a statement, in both drivers."""
 
     @property
     def rowcount(self) -> int:
@@ -111,7 +111,7 @@ class Database(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            # Rolls back, also where the connection is lost or refuses a ROLLBACK.
+            # Closing rolls back, also when the connection is lost or refuses a ROLLBACK.
             self.close()
             raise
 
@@ -125,19 +125,19 @@ class Database(ABC):
 
     @abstractmethod
     def keyed(self, values: Mapping[str, int]) -> tuple[object, ...]:
-        """What to bind to `keyed_rows`: many rows in one statement."""
+        """The values to bind to `keyed_rows`: many rows in one statement."""
 
     @abstractmethod
     def lock_creation(self) -> None:
-        """Makes servers that create the tables at the same moment do so one after the other."""
+        """Makes servers that create the tables at the same moment wait for each other."""
 
     @abstractmethod
     def renumber(self, table: str) -> None:
-        """Makes new rows of a table get numbers above those that were given by hand."""
+        """Makes new rows of a table get ids above those that were inserted explicitly."""
 
     @abstractmethod
     def tidy(self) -> None:
-        """Does what commits have left for later; between transactions, now and then."""
+        """Does the work that commits have deferred; called between transactions."""
 
     @abstractmethod
     def close(self) -> None:

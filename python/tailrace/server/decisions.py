@@ -1,4 +1,4 @@
-"""What a person has decided over the rules, done to an application's state."""
+"""Applies a person's decision, which overrides the rules, to an application's state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, journal: Journal) -> None:
-    """Does it; a purge of the whole application is its caller's.
+    """Applies a decision; the caller purges a whole application.
 
     Raises:
         RefusedError: what it names is unknown, the time is in the future of all that is known, or it isn't
@@ -50,7 +50,7 @@ def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, j
 
 
 def refuse_unconfirmed(request: OverrideRequest, what: str) -> None:
-    """Refuses what can't be made good unless it is confirmed.
+    """Refuses an irreversible decision unless it is confirmed.
 
     Raises:
         RefusedError: it isn't.
@@ -111,8 +111,8 @@ def _remove_client(app: App, client: str, operator: str | None, journal: Journal
 
 
 def drop(app: App, operator: Operator, clients: Iterable[str], journal: Journal) -> None:
-    """Takes reporters of an operator out; without any it is removed."""
-    # What it read from stays known, so that those who read from it are held by that.
+    """Removes reporters of an operator; the operator is removed with its last one."""
+    # Its upstreams are kept, so that they hold those who read from it.
     upstreams = operator.upstreams
     for client in clients:
         journal.drop_reporter(app, operator.reporters.pop(client))
@@ -136,7 +136,7 @@ def _purge(app: App, operator: Operator, request: OverrideRequest, journal: Jour
 
 
 def _forget_told(app: App, names: Iterable[str], journal: Journal) -> None:
-    """Takes back what was told of some operators: it is told anew, as it follows from what is known."""
+    """Forgets the answers of some operators; new answers follow from the current state."""
     app.told = None
     for client in app.clients.values():
         client.told = None

@@ -1,4 +1,4 @@
-"""Who may ask, and how much at once: what is refused before anything reads it."""
+"""Checks requests before anything reads them: token, host name, site, and the size and time of the body."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ MAX_DECISION = 64 * 2**10
 """Bytes of the body of anything but a report."""
 
 MAX_BODIES: dict[Right, int] = {"report": 240 * 2**20, "decide": 16 * 2**20}
-"""Bytes of all bodies that are on their way, or wait to be read: who may do one can't stop the other."""
+"""Bytes of all bodies that are in transit or waiting, by right: reports can't keep out decisions."""
 
 BODY_SECONDS = 30
 """How long a body may take."""
 
-# A client that is told of its fault while it still writes may see a reset in place of the answer.
+# Discarded bytes of a refused body: a client that is still writing may see a reset instead of the answer.
 _MAX_DISCARDED = 4 * MAX_BODY
-# How long it may go on writing after it was refused.
+# How long a refused client may go on writing.
 _LINGER_SECONDS = 2
 _OPEN = ("/healthz",)
-# A page that somebody else's page embeds or feeds can't be made to act or to leak.
+# Other sites can't embed the page or load anything into it.
 _HEADERS = (
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -48,9 +48,9 @@ class Guard:
 
     Args:
         app: what it guards.
-        tokens: who asks must have one, as `Authorization: Bearer TOKEN` or, in a browser, as the password of
-            any user. None: the server listens on loopback alone, and is asked by a loopback name alone, or a
-            web page elsewhere could reach it through a name of its own that resolves to 127.0.0.1.
+        tokens: each request must have one, as `Authorization: Bearer TOKEN` or, in a browser, as the password
+            of any user. None: the server listens on loopback only, and the header Host must name loopback.
+            Otherwise a web page could reach it by a domain that resolves to 127.0.0.1.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens | None) -> None:
@@ -111,7 +111,7 @@ class Guard:
     async def _read(
         self, headers: dict[bytes, bytes], receive: Receive, parts: list[bytes], right: Right
     ) -> _Refusal | None:
-        """Takes the whole body in; what refuses it is found while it comes."""
+        """Reads the whole body, and finds a refusal while it comes."""
         most = MAX_BODY if right == "report" else MAX_DECISION
         length = headers.get(b"content-length", b"0")
         told = int(length[:20]) if length.isdigit() else 0
@@ -147,7 +147,7 @@ class Guard:
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
     try:
-        # A name could be made to resolve to it, a number is what it is.
+        # Only an address is safe: a name may resolve to any address.
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
@@ -164,7 +164,7 @@ def _has_body(headers: dict[bytes, bytes]) -> bool:
 
 
 def _refuse_site(right: Right, headers: dict[bytes, bytes]) -> _Refusal | None:
-    """A browser has the token of its user: what it sends for another site's page isn't the user's will."""
+    """Refuses a request that a browser sends for another site's page with its user's token."""
     if right == "read":
         return None
     site = headers.get(b"sec-fetch-site")
@@ -202,7 +202,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 async def _refuse_unread(
     receive: Receive, send: Send, headers: dict[bytes, bytes], refusal: _Refusal
 ) -> None:
-    """Refuses at once, and lets the client write for a moment: closed sooner, it may see a reset instead."""
+    """Refuses at once, and discards the body for a moment: else the client may see a reset."""
     has_body = _has_body(headers)
     await _answer(send, *refusal, closes=has_body, more=has_body)
     if not has_body:

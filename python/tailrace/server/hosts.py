@@ -1,4 +1,4 @@
-"""The hosts that one reporter of a source has told of: arrays of numbers, for ten thousand at a time."""
+"""The hosts of one reporter of a source, and of several together: arrays, to handle 10,000 hosts at once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _FIRST_ROOM = 64
 _UNREAD = np.iinfo(np.int64).max
 
 INHERITED = -1
-"""The `risen` of a host, and the number of key groups, out of a database of format 2, which didn't know who
-had reported them."""
+"""Stands for `risen` of a host, and for the number of key groups, from a database of format 2, which didn't
+know who had reported them."""
 
 
 class HostTable:
-    """Progress and roster of the hosts that a reporter has told of.
+    """Progress and roster of the hosts of one reporter.
 
-    Silence is counted in the reporter's own time, `active`, which goes on only while others rise: a night in
-    which nobody logs, a query that is down and a clock that jumps make nobody silent.
+    Silence is measured in the reporter's own time, `active`, which passes only while some hosts rise. So a
+    night without logs, a query that is down and a clock that jumps make no host silent.
 
     Args:
         excluded: names that an operator's decision has taken out; shared, and changed by its owner alone,
@@ -61,28 +61,28 @@ class HostTable:
 
     @property
     def progress(self) -> NDArray[np.int64]:
-        """How far each is read; NEVER for one that was rostered alone."""
+        """The progress of each host; NEVER for a host that only a roster names."""
         return self._progress[: len(self)]
 
     @property
     def inherited(self) -> NDArray[np.bool_]:
-        """Those of which it isn't known whether this reporter has told of them."""
+        """The hosts of a database of format 2, which didn't know their reporter."""
         inherited: NDArray[np.bool_] = self._risen[: len(self)] == INHERITED
         return inherited
 
     def fill(self, rows: Sequence[tuple[str, int, int, int]]) -> None:
-        """Takes rows of the store over what is here: name, progress, rostered, risen."""
+        """Replaces hosts by rows of the store: name, progress, rostered, risen."""
         if not rows:
             return
         names, progress, rostered, risen = zip(*rows, strict=True)
-        # Arrays once, not once a use: a million rows are read when a server starts.
+        # Each array is made once: a server reads a million rows when it starts.
         at = np.array(self._places(names))
         self._progress[at] = np.array(progress, np.int64)
         self._rostered[at] = np.array(rostered, bool)
         self._risen[at] = np.array(risen, np.int64)
 
     def news(self, progress: Mapping[str, int]) -> dict[str, int]:
-        """Those of some reported maxima that say something new."""
+        """The reported maxima that change something."""
         index, known, risen = self._index, self._progress, self._risen
         places = np.array([index.get(name, -1) for name in progress], np.int64)
         given = np.fromiter(progress.values(), np.int64, len(places))
@@ -92,13 +92,13 @@ class HostTable:
     def advance(self, progress: Mapping[str, int]) -> None:
         """Takes maxima in, from `news`, as of `active`."""
         places = self._places(progress)  # first: it may make the arrays anew
-        # What was inherited may be how far another one had read: its own word stands.
+        # An inherited value may be another reporter's progress, so it doesn't count here.
         known = np.where(self._risen[places] == INHERITED, NEVER, self._progress[places])
         self._progress[places] = np.maximum(known, list(progress.values()))
         self._risen[places] = self.active
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Those of some names that have no row yet."""
+        """The names that are not in the table."""
         return [name for name in names if name not in self._index]
 
     def roster(self) -> set[str]:
@@ -183,7 +183,7 @@ class HostTable:
             first = len(self._names)
             self._names.extend(list(index)[first:])
             self._grow(len(index))
-            # Silence counts from when a host was first heard of.
+            # A new host's silence begins now.
             self._risen[first : len(index)] = self.active
         return found
 
@@ -196,9 +196,9 @@ class HostTable:
 
 
 class HostUnion:
-    """Places of all reporters' hosts in one array: found once, and those that are new, later.
+    """The hosts of all reporters in one array. Each table's places in it are computed once.
 
-    It is thrown away when a reporter leaves or a host is forgotten.
+    Its owner makes a new one when a reporter leaves or a host is forgotten.
     """
 
     def __init__(self) -> None:
@@ -207,10 +207,10 @@ class HostUnion:
         self._places: dict[int, NDArray[np.int64]] = {}
 
     def counted(self, tables: Sequence[HostTable], excluded: Collection[str]) -> Counted:
-        """The hosts as the completeness rule sees them.
+        """The hosts as the completeness rule sees them: of each host the least progress of its reporters.
 
-        A host that one reporter knows from its roster alone is as far as others have read it. What was
-        inherited from a database that didn't know its reporter counts where nobody has reported it since.
+        A host that one reporter knows from its roster only has the progress of the others. An inherited host
+        counts as long as no reporter has reported it.
 
         Args:
             tables: of each reporter that counts.

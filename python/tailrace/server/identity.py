@@ -1,4 +1,4 @@
-"""May a client report? Which run speaks for it, and who else reports the same operator.
+"""Decides whether a client may report: its current run, and other reporters of the same operator.
 
 A query whose first start is refused leaves, with all that it has reported; otherwise others wait for it:
 
@@ -8,7 +8,8 @@ A query whose first start is refused leaves, with all that it has reported; othe
     sink of q, sent meanwhile       refused
     q ends                          its row stays for a while, without anything reported
 
-Who has told of a row, or has reported in an earlier start, goes on counting: what it holds is still to come.
+A client that has reported progress, or that has reported in an earlier start, still counts: its rows are
+still to come.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
 
 
 def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
-    """Notes that a client lives; a run that is new speaks for it from now on."""
+    """Notes that a client lives; a new run replaces its former one."""
     client = app.clients.get(report.client)
     if client is not None and client.run != report.run and _holds_nothing(app, client):
-        # Its last start was turned away, or has told of nothing: this one is as good as the first.
+        # Its last start was turned away, or has reported nothing: this start counts as the first.
         journal.drop_client(app, client)
         client = None
     if client is None:
@@ -70,7 +71,7 @@ def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
             reporter = operator.reporters.get(client.name)
             if reporter is not None:
                 _begin_again(operator, reporter)
-    # Whatever the clock says: other servers see that it was heard of by another time than before.
+    # Set even if the clock went back: other servers notice a change of this value.
     client.heard_at, client.heard_tick = moment.at, moment.tick
     client.leaving = report.leaving
     client.took &= app.clients.keys()
@@ -82,7 +83,7 @@ def _holds_nothing(app: App, client: Client) -> bool:
 
 
 def _begin_again(operator: Operator, reporter: Reporter) -> None:
-    """What only a run can say of its input is unknown, till the new one has said it."""
+    """Forgets when hosts rose last, which only the new run can say."""
     reporter.raised_tick = None
     operator.changed()
 
@@ -103,10 +104,10 @@ class Rival:
 
 
 def rivals(app: App, report: Report, moment: Moment) -> dict[str, list[Rival]]:
-    """Reporters whose place a report's client takes, by operator.
+    """Reporters that a report's client replaces, by operator.
 
-    They live no more, and it reads all that they have read, it has taken the place of their sources, or they
-    come from a database that didn't know whose key groups it had.
+    They don't live any more. And the client reads all their inputs, or has replaced their sources, or they
+    come from a database of format 2, which didn't know who had reported its key groups.
 
     Raises:
         RefusedError: with the code CONFLICT: one of them lives, or has read more.
@@ -128,7 +129,7 @@ def rivals(app: App, report: Report, moment: Moment) -> dict[str, list[Rival]]:
 
 def _of_same_input(operator: Operator, client: str, reported: OperatorReport, moment: Moment) -> list[Rival]:
     own = operator.reporters.get(client)
-    # What was said before was looked at then.
+    # The same inputs as before were checked before.
     if reported.reads is None or (own is not None and own.settings.reads == tuple(reported.reads)):
         return []
     found = []
@@ -164,7 +165,7 @@ def _behind(
 
 
 def replace(app: App, operator: Operator, gone: Rival, by: Client, moment: Moment, journal: Journal) -> None:
-    """Takes a reporter out whose place another one takes."""
+    """Removes a reporter that another one replaces."""
     reporter = gone.reporter
     name = reporter.client.name
     journal.drop_reporter(app, reporter)
@@ -232,7 +233,7 @@ def is_turned_away(app: App, report: Report, error: RefusedError, journal: Journ
     said = {one.operator for one in report.operators if one.reads is not None}
     return (
         bool(reporters)
-        # One that was let in before may be refused for what it reads now.
+        # A client that was let in before may be refused for new inputs.
         and not said & reporters.keys()
         and not any(map(_has_told, reporters.values()))
         and not any(client.name in other.took for other in app.clients.values())
@@ -245,7 +246,7 @@ def _has_told(reporter: Reporter) -> bool:
 
 
 def turn_away(app: App, report: Report, moment: Moment, journal: Journal) -> None:
-    """Takes all out that a client has reported."""
+    """Removes all reporters of a client."""
     client = app.clients[report.client]
     for name in app.reporters_of(client.name):
         drop(app, app.operators[name], [client.name], journal)

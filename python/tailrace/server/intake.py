@@ -1,4 +1,4 @@
-"""What a report makes of an application's state: all checks first, then the changes."""
+"""Takes a report into an application's state: all checks first, then the changes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _check_graph(
     edges = {name: dict.fromkeys(operator.upstreams) for name, operator in app.operators.items()}
     for reported in report.operators:
         operator = app.operators.get(reported.operator)
-        # As it will be: without what the client has said of it before, or one whose place it takes.
+        # The graph after this report: without earlier edges of this client and of those that it replaces.
         leave = {report.client, *(rival.reporter.client.name for rival in gone.get(reported.operator, ()))}
         kept = [] if operator is None else [r for n, r in operator.reporters.items() if n not in leave]
         edges[reported.operator] = dict.fromkeys(reported.upstreams)
@@ -101,7 +101,7 @@ def take_in(app: App, report: Report, moment: Moment, limits: Limits, journal: J
 
 
 def forget_silent(app: App, moment: Moment, limits: Limits, journal: Journal) -> None:
-    """Forgets hosts that were silent for too long, and clients that neither live nor report anything."""
+    """Forgets hosts that were silent for too long, and dead clients that report nothing."""
     for operator in app.operators.values():
         for name, reporter in operator.reporters.items():
             silent = reporter.hosts.silent_for(limits.forget_hosts_after)
@@ -112,7 +112,7 @@ def forget_silent(app: App, moment: Moment, limits: Limits, journal: Journal) ->
                 journal.add_audit(app, moment.at, line)
     busy = {name for operator in app.operators.values() for name in operator.reporters}
     for name in app.clients.keys() - busy:
-        # One that was turned away just now may have a report under way.
+        # A client that was turned away just now may have another report under way.
         if app.clients[name].is_silent(moment):
             journal.drop_client(app, app.clients.pop(name))
 
@@ -138,7 +138,7 @@ def _operator(app: App, reported: OperatorReport, journal: Journal) -> Operator:
 
 @dataclass(frozen=True)
 class _Around:
-    """When something is taken in, where it goes, and whether a roster leaves no room for other hosts."""
+    """What all operators of a report share; `is_tight`: there is room for the hosts of rosters only."""
 
     moment: Moment
     limits: Limits
@@ -214,7 +214,7 @@ class _Intake:
             return
         is_tight = self._is_tight or len(hosts) + len(hosts.unknown(names)) > self._limits.hosts
         if names and is_tight:
-            # Who isn't in the roster doesn't count.
+            # Hosts outside of the roster don't count.
             self._forget(sorted(set(hosts.unrostered()) - set(names)))
             self._forget(sorted(hosts.roster() - set(names)))
         self._journal.put_roster(self._app, reporter, names)
@@ -237,7 +237,7 @@ class _Intake:
             return
         if reporter.raised_tick is not None and not self._reported.unread:
             idle_after = reporter.hosts.idle_after
-            # What one pause adds is bounded: in it nobody may have given anything, and then nobody is silent.
+            # One pause adds a bounded time: perhaps no host logged in it, and then no host was silent.
             most = _HOUR if idle_after is None else idle_after // 2
             reporter.hosts.active += min(max(tick - reporter.raised_tick, 0), most)
         reporter.raised_tick = tick
@@ -295,5 +295,5 @@ class _Intake:
 
 
 def _kept(before: tuple[str, ...] | None, reads: list[str]) -> tuple[str, ...]:
-    """The same object as long as they are the same, so that nothing is worked out anew."""
+    """The known object while the names are equal, so that `InputIndex` has nothing to do."""
     return before if before is not None and before == tuple(reads) else tuple(reads)

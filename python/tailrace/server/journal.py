@@ -1,4 +1,4 @@
-"""What is written of a change of an application's state: the store does, and a simulation needn't."""
+"""The writes of a change of an application's state: `Store` does them, a simulation needn't."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a report, an override and a reader do to state and database, each as one transaction.
+"""Reports, overrides and reads of state and database, each as one transaction.
 
-A report raises maxima, the low watermarks that follow are written beside them, and only then is it answered.
-The application's lock is taken first, and what other servers have written is read behind it: whatever was
-told by any server before is known, and no answer is below it.
+A report raises maxima; the low watermarks that follow are written in the same transaction, and then it is
+answered. The transaction first takes the application's lock, then reads what other servers have written. So
+it knows what any server has answered before, and no answer is below that.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Ledger:
         limits: what is taken at most.
 
     Attributes:
-        tidy: does what commits have left for later.
-        close: gives the connection back.
+        tidy: does the work that commits have deferred.
+        close: closes the connection.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Ledger:
 
     def load(self) -> None:
         """Reads all applications, so that the first report of each needn't."""
-        # A million rows make no garbage, and looking for some among them takes a third of the time.
+        # Loading a million rows makes no garbage; the collector would take a third of the time.
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -119,7 +119,7 @@ class Ledger:
         Raises:
             DatabaseError: none of them is in the database, or isn't known to be: send them again.
         """
-        # In one order, or two servers could wait for each other.
+        # In a fixed order, or two servers could deadlock.
         names = sorted({name for name, _ in reports})
         try:
             return self._report(names, reports)
@@ -141,7 +141,7 @@ class Ledger:
                 for name in names:
                     mine = {i: report for i, (app, report) in enumerate(reports) if app == name}
                     try:
-                        # Alone in its transaction an application needs no part of its own.
+                        # A single application needs no savepoint.
                         if len(names) == 1:
                             kept.append(self._report_app(name, mine, found))
                         else:
@@ -180,7 +180,7 @@ class Ledger:
                 continue
             taken[i] = report
             if report.leaving:
-                # A later report may take its place, and then there would be nobody to answer.
+                # Answered now: a later report may replace this client.
                 found.update(answering.answer_all(app, taken, moment, self.limits, self.store))
                 taken.clear()
         if app.id:
@@ -195,7 +195,7 @@ class Ledger:
         return app
 
     def override(self, name: str, request: OverrideRequest) -> int:
-        """Does what an operator has decided, and writes it to the audit table.
+        """Applies a person's decision, and writes it to the audit table.
 
         Returns:
             The moment that the audit table has for it.
@@ -234,7 +234,7 @@ class Ledger:
     def _purge(self, app: App, request: OverrideRequest) -> None:
         decisions.refuse_unconfirmed(request, f"{app.name!r} would be forgotten with all its operators")
         self.store.drop_app(app)
-        # Its audit table goes with it; the log has what remains.
+        # Its audit table is deleted too; the log keeps who purged it.
         _log.warning("%r was purged by %r: %s", app.name, request.name, request.reason)
         self._apps.pop(app.name, None)
         self._sampled.pop(app.name, None)
@@ -244,7 +244,7 @@ class Ledger:
         return self._apps.get(name) or App(0, name)
 
     def _keep(self, app: App) -> App | None:
-        # Only what is in the database: names that somebody asked for don't fill the memory.
+        # Only applications of the database: requests for other names must not fill the memory.
         if not app.id:
             self._apps.pop(app.name, None)
             return None
@@ -269,12 +269,12 @@ class Ledger:
                 )
             self.store.create(app.name, moment)
             self.store.refresh(app, moment)
-            # Against what another server may have created meanwhile.
+            # Again, because another server may have created it meanwhile.
             intake.check(app, report, moment, self.limits, self.store)
         intake.take_in(app, report, moment, self.limits, self.store)
 
     def _tell_readers(self, app: App) -> bool:
-        """Writes the low watermarks that readers are told; whether it is time to tidy the application up."""
+        """Writes the low watermarks for readers; returns whether old records are to be pruned."""
         low = app.remembered(self.limits)
         for name, operator in app.operators.items():
             if operator.removed:

@@ -1,4 +1,4 @@
-"""What is read of an application: all that was written since the version that is in memory."""
+"""Reads an application from the database: all rows written since the version in memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refresh(database: Database, app: App, moment: Moment, *, at_start: bool) -> 
     """
     head = database.rows(_HEAD, app.name)
     if not head or head[0][0] != app.id or head[0][1] < app.version:
-        # It was purged, and perhaps made anew.
+        # It was purged, and perhaps created again.
         app.__dict__.update(App(0, app.name).__dict__)
     if not head or head[0][1] == app.version:
         return
@@ -75,8 +75,8 @@ def _client(app: App, row: Row, moment: Moment, *, at_start: bool) -> None:
     if client is None or client.id != identity:
         client = app.clients[name] = Client(identity, name, run)
     if client.heard_at != heard_at:
-        # Another server has heard of it, whose clock of the day may be any. It was at most now: one that is
-        # taken for a live one too long is waited for, and one that is replaced too early loses its rows.
+        # Another server has heard of it, whose clock may be wrong, so "now" is assumed. A client that is
+        # taken for live too long only delays; one that is replaced too early loses its rows.
         ago = max(0, moment.at - heard_at) if at_start else 0
         client.heard_tick = moment.tick - ago
     client.run, client.heard_at, client.leaving, client.told = run, heard_at, bool(leaving), told
@@ -91,7 +91,7 @@ def _operator(database: Database, app: App, row: Row) -> None:
     operator.kind, operator.advanced_to, operator.removed = kind, advanced_to, bool(removed)
     operator.told_input, operator.told_output = told_input, told_output
     operator.left_upstreams = tuple(json.loads(upstreams))
-    # The set is shared with the tables of hosts.
+    # In place, because host tables share the set.
     operator.excluded.clear()
     operator.excluded.update(
         name for (name,) in database.rows("SELECT name FROM excluded_host WHERE operator_id = ?", identity)
@@ -123,7 +123,7 @@ def _reporter(database: Database, app: App, row: Row) -> None:
     reporter.overflowed, reporter.warnings = row[17], tuple(json.loads(row[18]))
     hosts = reporter.hosts
     hosts.active, hosts.idle_after, hosts.has_roster = row[16], row[5], bool(row[15])
-    # A reporter's row has the version of the newest row below it.
+    # A reporter's row has the version of its newest host or key group.
     hosts.fill(
         database.rows(
             "SELECT name, progress, rostered, risen FROM host WHERE reporter_id = ? AND version > ?",

@@ -50,7 +50,7 @@ async def metrics(request: Request) -> Response:
     def read(ledger: Ledger) -> bytes:
         apps = (ledger.app(name) for name in ledger.names())
         states = [views.app_state(app, ledger.now(), ledger.limits) for app in apps if app is not None]
-        # A registry of its own: the process's has metrics of Python.
+        # Its own registry: the global one has metrics of the Python process.
         registry = CollectorRegistry()
         registry.register(_Collector(states, tally))
         return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""Names on the wire: what they may be, hosts' as they are kept, and which inputs are the same."""
+"""Names: which ones are valid, how hosts' names are encoded, and which inputs are the same."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _HASHED = 16
 
 
 def encoded_host(name: str) -> str:
-    """A host's name as it is kept: one that is fit already stays, another one is encoded.
+    """Encodes a host's name that isn't valid; a valid name stays.
 
-    A name comes out of somebody's row, and no row may stop a query: an empty one is "%", control characters
-    and "%" become their UTF-8 in percents, and one that is too long is cut, with a hash of the whole.
+    Names come from rows, and no row may stop a query. An empty name is "%". Control characters and "%" become
+    percent-encoded UTF-8. A name that is too long is cut, and ends with a hash of the whole.
     """
     if name and len(name) <= MAX_NAME and not _CONTROL.search(name):
         return name
@@ -41,7 +41,7 @@ def encoded_host(name: str) -> str:
 
 
 def is_text(names: Iterable[str]) -> bool:
-    """Whether names have whole characters alone, which JSON doesn't make sure of."""
+    """Whether names are valid Unicode, which JSON doesn't ensure."""
     joined = "".join(names)
     if joined.isascii():
         return True
@@ -53,7 +53,7 @@ def is_text(names: Iterable[str]) -> bool:
 
 
 def all_fit(names: Iterable[str]) -> bool:
-    """Whether no host's name of some needs to be encoded; much faster than to ask of each."""
+    """Whether no name needs encoding; much faster than a check of each name."""
     given = list(names)
     longest = max(map(len, given), default=0)
     return all(given) and longest <= MAX_NAME and not _CONTROL.search("".join(given))
@@ -72,7 +72,7 @@ def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True) -> s
 
 
 class Inputs:
-    """What a reporter says that it reads or writes: names, of which a whole topic has each of its partitions.
+    """The inputs that a reporter reads or writes, by name; a whole topic contains each of its partitions.
 
     Args:
         names: as they were reported.
@@ -82,17 +82,17 @@ class Inputs:
         self.names = frozenset(names)
 
     def lacking(self, others: Iterable[str]) -> list[str]:
-        """Those of some names that aren't here, as they are or as a part of a whole topic."""
+        """The names of `others` that are not here, neither themselves nor by their whole topic."""
         return sorted({n for n in others if n not in self.names and _topic_of(n) not in self.names})
 
 
 class InputIndex:
-    """Who reads what of one operator: found by name, whatever number of others there are."""
+    """The readers of each input of one operator, found by the input's name."""
 
     def __init__(self) -> None:
         self._reads: dict[str, tuple[str, ...]] = {}
         self._readers: dict[str, set[str]] = {}
-        # "kafka:SERVERS/TOPIC/PARTITION" is a part of "kafka:SERVERS/TOPIC": the partitions by client.
+        # "kafka:SERVERS/TOPIC/PARTITION" is a part of "kafka:SERVERS/TOPIC": by topic, partitions by client.
         self._parts: dict[str, dict[str, set[str]]] = {}
 
     def update(self, reads: Mapping[str, tuple[str, ...]]) -> None:

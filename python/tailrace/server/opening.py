@@ -1,4 +1,4 @@
-"""From the URL of a store to a database with its tables."""
+"""Opens the store: where its URL comes from, its database with the tables, its URL without secrets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _of_url(url: str) -> Database:
         return SQLiteDatabase(unquote(rest[1:]))
     if scheme in {"postgresql", "postgres"} and rest:
         try:
-            # Late: its driver is an extra of its own.
+            # Imported late, because its driver is an extra.
             from tailrace.server.postgresql import PostgreSQLDatabase  # noqa: PLC0415
         except ImportError as error:
             raise TailraceServerError(
@@ -85,7 +85,7 @@ def _of_url(url: str) -> Database:
 
 
 def read_store(given: str | None, file: Path | None) -> str:
-    """The URL from the command line, a file, the environment, or the default one.
+    """Reads the store's URL from the command line, a file or the environment, or takes the default.
 
     Raises:
         TailraceServerError: it has a password and stands on the command line, or the file can't be read.
@@ -120,7 +120,7 @@ def shown_url(url: str) -> str:
         hidden = without_secrets(url, url)
     except ValueError:
         return url.partition("://")[0] + "://..."
-    # Whatever the rest of a broken URL is.
+    # A URL without a scheme may have its secret anywhere.
     return hidden if parts.scheme else f"{hidden.partition('@')[0][:_SHOWN]}..."
 
 

@@ -19,7 +19,7 @@ _WAIT_SECONDS = 10
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A server redirects nobody; somebody else's would get the token."""
+    """Follows no redirect, because another server would get the token."""
 
     def redirect_request(self, *_: object) -> None:
         """Refuses."""
@@ -29,7 +29,7 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 
 def overview(server: str, token: str | None, app: str | None, hosts: int) -> list[dict[str, Any]]:
-    """What a server knows of its applications, or of one.
+    """Asks a server for its applications, or for one.
 
     Args:
         server: its URL.

@@ -120,7 +120,7 @@ def rendered(shown: dict[str, Any]) -> dict[str, Markup]:
 
 
 def shown(ledger: Ledger, name: str) -> dict[str, Any]:
-    """What the sections show of an application.
+    """All values that the sections show of an application.
 
     Raises:
         UnknownAppError: there is none of this name.

@@ -1,4 +1,4 @@
-"""Reports out of bodies, in a thread where they are large: meanwhile others are answered."""
+"""Parses the bodies of reports; large ones in a thread, so that the server answers others meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fastapi import Response
 
-# Below it a thread costs more than what it saves the others: a body of some 1,000 hosts takes 0.5 ms.
+# A smaller body isn't worth a thread: one of 1,000 hosts takes 0.5 ms.
 _LARGE = 64 * 2**10
 
 
@@ -53,7 +53,7 @@ class _ReportRequest(Request):
         body = await self.body()
         if len(body) < _LARGE:
             return _parse(body)
-        # One at a time: it is work for a processor, and what it makes is many times as large as the body.
+        # One at a time: parsing takes CPU, and its result is many times as large as the body.
         return await asyncio.get_running_loop().run_in_executor(self.app.state.parser, _parse, body)
 
 

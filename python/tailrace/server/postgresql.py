@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Any number, the same in each server that creates tables at the same moment.
 _CREATION_LOCK = 7171
-# A server that vanishes without a word is missed in seconds; TCP by itself would wait a quarter of an hour.
+# A database that vanishes is noticed in seconds; TCP alone would wait a quarter of an hour.
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": WAIT_SECONDS,
     "tcp_user_timeout": WAIT_SECONDS * 1_000,
@@ -63,7 +63,7 @@ class PostgreSQLDatabase(Database):
         )
 
     def tidy(self) -> None:
-        """See Database: PostgreSQL sees to it by itself."""
+        """See Database: PostgreSQL does it itself."""
 
     def close(self) -> None:
         """See Database."""
@@ -75,7 +75,7 @@ class PostgreSQLDatabase(Database):
         if self._open is None or self._open.closed:
             given = {**_PATIENCE, **conninfo_to_dict(self._url)}
             self._open = psycopg.connect("", autocommit=True, **given)
-            # An acknowledged report is on the disk, whatever the server's default says.
+            # An acknowledged report must be on the disk, whatever the database's default is.
             self._open.execute("SET synchronous_commit = on")
             self._open.execute(f"SET lock_timeout = '{WAIT_SECONDS}s'")
         return self._open.execute(_with_psycopgs_marks(statement), values)

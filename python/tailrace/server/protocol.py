@@ -1,6 +1,6 @@
-"""The JSON that the API reads, version 1, with its limits; `answers` is what it says.
+"""The JSON of requests, version 1, with its limits; `answers` has the JSON of answers.
 
-All times are microseconds since 1970-01-01 UTC, up to what a double, and so JSON, holds exactly.
+All times are microseconds since 1970-01-01 UTC, at most 2**53 - 1, which a JSON number holds exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_WINDOWS = 1_000
 MAX_MISSING = 1_000
 MAX_IDLE_NAMED = 100
 MAX_READS = 10_000
-# So many errors take no time to speak of, and looking for the first one would.
+# Up to this many values pydantic checks itself; above it, one pass finds the first fault.
 _FEW = 1_000
 
 Time = Annotated[int, Field(ge=0, le=MAX_TIME)]
@@ -30,11 +30,11 @@ Kind = Literal["source", "operator", "sink"]
 
 
 class _Request(BaseModel):
-    # Strict: "5", 5.0 and true are no times. An unknown field is a client's mistake, not to be passed over.
+    # Strict: "5", 5.0 and true are no times. An unknown field is a client's mistake, and is refused.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    # An error takes a microsecond and a kilobyte, and a body has room for millions of them: lists fail fast,
-    # and of unknown fields and of hosts one is told.
+    # A body can cause millions of errors, and each takes a microsecond and a kilobyte. So lists stop at the
+    # first error, and one error is reported for all unknown fields and one for all hosts.
     @model_validator(mode="before")
     @classmethod
     def _is_known(cls, given: Any) -> Any:  # noqa: ANN401  whatever was sent
@@ -78,13 +78,13 @@ class WindowReport(_Request):
 
 
 class OperatorReport(_Request):
-    """How far an operator has come. Which fields it has depends on its kind."""
+    """The progress of one operator. Its kind decides which fields it has."""
 
     operator: Name
     kind: Kind
     upstreams: Annotated[list[Name], Field(max_length=MAX_OPERATORS, fail_fast=True)] = []
     completeness: Annotated[str, Field(pattern=COMPLETENESS)] | None = Field(
-        None, description="Of a source: the share of hosts that must have passed, a decimal. Default: 1."
+        None, description="For a source: the share of hosts that must have passed, a decimal. Default: 1."
     )
     reads: Annotated[list[Name], Field(max_length=MAX_READS, fail_fast=True)] | None = Field(
         None,
@@ -94,39 +94,39 @@ class OperatorReport(_Request):
         "out: as the run has said before, or unknown, which is never the same.",
     )
     roster: Annotated[list[str], Field(max_length=MAX_HOSTS, fail_fast=True)] | None = Field(
-        None, description="Of a source: all its hosts, when new or changed; [] means those seen so far."
+        None, description="For a source: all its hosts, when new or changed; [] means the hosts seen so far."
     )
     roster_version: Name | Count | None = Field(
         None,
-        description="Of a source, optional: another one for each roster, sent without the roster too. "
-        "While the server hasn't the roster of this version it holds the source's watermark and answers "
-        "need_roster.",
+        description="For a source, optional: another value for each roster, also sent without the roster. "
+        "While the server doesn't have the roster of this version, it holds the source's watermark and "
+        "answers need_roster.",
     )
     idle_after: Annotated[int, Field(ge=1_000, le=MAX_TIME)] | None = Field(
         None,
-        description="Of a source: a host whose progress hasn't risen for so many microseconds, by the "
-        "server's clock, doesn't count until it rises again. Null: all are waited for.",
+        description="For a source: a host whose progress hasn't risen for so many microseconds, by the "
+        "server's clock, doesn't count until it rises again. Null: the server waits for all hosts.",
     )
     unread: bool = Field(
         False,
-        description="Of a source: its input has rows that weren't read yet, so that nobody is silent.",
+        description="For a source: its input has unread rows, so no host is taken for silent.",
     )
     progress: Annotated[dict[str, Time], Field(max_length=MAX_HOSTS)] = Field(
-        {}, description="Of a source: per host the largest event time read; only what has moved is needed."
+        {}, description="For a source: the largest event time read per host; only of hosts that moved."
     )
     input_low_watermark: Time | None = Field(
-        None, description="Of a source that starts from an upstream system's stamps."
+        None, description="For a source whose records carry the watermark stamps of an upstream system."
     )
     low_watermarks: Annotated[dict[Name, Time], Field(max_length=MAX_KEY_GROUPS)] = Field(
         {},
-        description="Of an operator or a sink: output low watermark per key group (state partition). One "
-        "that holds work back reports all its key groups from its first report on; one without any hands its "
-        "input on.",
+        description="For an operator or a sink: output low watermark per key group (state partition). One "
+        "that holds rows reports all its key groups from its first report on; one without key groups passes "
+        "its input on.",
     )
     key_groups: Annotated[int, Field(ge=0, le=MAX_KEY_GROUPS)] | None = Field(
         None,
-        description="Of an operator or a sink: how many key groups there are now. Those of another number "
-        "leave, and while some of them were never reported the output is held.",
+        description="For an operator or a sink: the number of key groups now. A new number drops the known "
+        "key groups, and the output is held until all key groups have been reported.",
     )
 
     @field_validator("progress", "low_watermarks", mode="before")
@@ -159,7 +159,7 @@ class OperatorReport(_Request):
     def _fit_too(cls, progress: dict[str, int]) -> dict[str, int]:
         if all_fit(progress):
             return progress
-        # Two names that are encoded alike are one host, as far as the slower of them.
+        # Two names with the same encoding are one host, with the progress of the slower one.
         found: dict[str, int] = {}
         for name, time in progress.items():
             host = encoded_host(name)
@@ -190,16 +190,16 @@ class OperatorReport(_Request):
 
 
 class Report(_Request):
-    """What a client tells of one batch. It may be repeated, reordered, sent to any server of the store.
+    """A client's report of one batch. It may be repeated, reordered, and sent to any server of the store.
 
-    One without operators says that the client lives.
+    A report without operators is a heartbeat.
     """
 
-    client: Name = Field(description="The query, over its starts.")
+    client: Name = Field(description="The query; the same over all its starts.")
     run: Annotated[str, Field(max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")] = Field(
-        "", description="This start of it. A new one takes over, and the former one is refused."
+        "", description="This start of the query. A new run takes over, and the former one is refused."
     )
-    leaving: bool = Field(False, description="The client ends: its data goes on counting.")
+    leaving: bool = Field(False, description="The client ends; its data still counts.")
     operators: Annotated[list[OperatorReport], Field(max_length=MAX_OPERATORS, fail_fast=True)] = []
     windows: Annotated[list[WindowReport], Field(max_length=MAX_WINDOWS, fail_fast=True)] = []
 
@@ -218,14 +218,14 @@ forgotten with all that was told of it, with `confirm`."""
 
 
 class OverrideRequest(_Request):
-    """An operator's decision over the rules. It is written to the audit table with its name and reason."""
+    """A person's decision that overrides the rules. The audit table keeps it with the name and the reason."""
 
     action: Literal["advance", "undo", "exclude", "include", "remove", "purge"] = Field(description=_ACTIONS)
     operator: Name | None = Field(None, description="With remove and purge optional: without it all.")
     client: Name | None = Field(None, description="With remove, optional: that query alone.")
     to: Time | None = Field(None, description="With advance.")
     host: Name | None = Field(None, description="With exclude and include.")
-    confirm: bool = Field(False, description="With advance and purge: what is lost by it is known.")
+    confirm: bool = Field(False, description="With advance and purge: the person accepts what is lost.")
     name: Name = Field(description="Who decides.")
     reason: Annotated[str, Field(min_length=1, max_length=2_000, pattern=NAME_PATTERN)]
 

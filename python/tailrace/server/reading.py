@@ -1,4 +1,4 @@
-"""All that only reads: in a thread and on a connection of its own, so that no reader holds a report up."""
+"""Runs reads in their own thread, on their own connection, so that no reader delays a report."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MOST_WAITING = 256
 """Reads that wait at most; one more is told to come again."""
 
 SHARED_SECONDS = 2.0
-"""How old what is shown to many may be: the pages that are open ask as often."""
+"""The greatest age of a shared answer; open pages ask as often."""
 
 _MOST_SHARED = 256
 
 
 class BusyError(Exception):
-    """Too many requests wait: what is asked for isn't done. Its text is for the client."""
+    """Too many requests wait, so this one isn't done. Its text is for the client."""
 
 
 class Reader:
-    """Runs what reads, in order, on a ledger that nobody writes with.
+    """Runs reads in order, on a ledger that is used for reading only.
 
     Args:
         ledger: of a database connection of its own; nobody else may use it.
@@ -60,7 +60,7 @@ class Reader:
             self._waiting -= 1
 
     async def share(self, key: Hashable, function: Callable[[Ledger], _Result]) -> _Result:
-        """As `call`, once for all who ask for the same within SHARED_SECONDS."""
+        """Runs a function once for all who ask with the same key within SHARED_SECONDS."""
         now = time.monotonic()
         at, known = self._shared.get(key, (0.0, None))
         is_old = known is not None and known.done() and (now - at > SHARED_SECONDS or _has_failed(known))
@@ -69,7 +69,7 @@ class Reader:
                 self._shared = {k: v for k, v in self._shared.items() if now - v[0] <= SHARED_SECONDS}
             known = asyncio.ensure_future(self.call(function))
             self._shared[key] = (now, known)
-        # Who has asked first may go away: the others still wait for it.
+        # The first who asked may go away while others still wait.
         found: _Result = await asyncio.shield(known)
         return found
 

@@ -1,4 +1,4 @@
-"""What is only ever shown: windows, history, the audit table."""
+"""Tables that are only shown: closed windows, history, the audit table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Records:
             AND operator IN (SELECT name FROM {database.keyed_rows}) ORDER BY at"""
 
     def put_history(self, app: App, at: int, low: LowWatermarks) -> None:
-        """Writes the outputs at a moment; the same moment again changes them."""
+        """Writes the outputs at a moment; replaces those of the same moment."""
         series = {**low.outputs, "": low.application}
         known = {name: value for name, value in series.items() if value is not None}
         if known:
@@ -66,7 +66,7 @@ class Records:
     ) -> tuple[Sequence[Row], int | None]:
         """Low watermarks by time, of all operators or of one: operator, at, low watermark.
 
-        Six hours of a thousand operators are two million rows, so they are told in parts, each of which ends
+        Six hours of a thousand operators are two million rows, so the answer comes in parts. A part ends
         between two moments.
 
         Returns:
@@ -83,9 +83,9 @@ class Records:
         return [row for row in rows if row[1] < after], after
 
     def recent(self, app: App, since: int, operators: Collection[str]) -> Sequence[Row]:
-        """As `history`, of some operators, and of what is older than an hour one in six.
+        """The history of some operators; of points older than an hour only one in six.
 
-        A page shows no more, and is asked for every other second.
+        The page shows no more, and asks every two seconds.
         """
         given = self._database.keyed(dict.fromkeys(operators, 0))
         return self._database.rows(self._history_of, app.id, since, since + _ALL_BEHIND, *given)

@@ -1,4 +1,4 @@
-"""Who reports: a query over its starts, the run that speaks for it, and what it has told of one operator."""
+"""Clients and reporters: a query over its starts, and its reports of one operator."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Client:
 
 @dataclass(frozen=True)
 class RosterState:
-    """What is known of a source's roster.
+    """The state of a source's roster.
 
     Attributes:
         stated: the client has said what counts: a list, or those seen.
@@ -86,7 +86,7 @@ class RosterState:
 
 @dataclass(frozen=True)
 class Settings:
-    """What an operator is, as a client said last.
+    """An operator's settings in the last report of a client.
 
     Attributes:
         completeness: the decimal as it was reported; "1" for what is no source.
@@ -105,7 +105,7 @@ class Settings:
 
 @dataclass
 class Reporter:
-    """What one client has told of one operator. Times are microseconds.
+    """The reports of one client about one operator. Times are microseconds.
 
     Attributes:
         id: in the database; 0 as long as it isn't there.
@@ -154,7 +154,7 @@ class Reporter:
         return self._least
 
     def holds_all(self, forget_after: int) -> bool:
-        """Whether nothing may be concluded from what it has told, for it has told of more than is known."""
+        """Whether its data is incomplete here, so that no watermark may follow from it."""
         return self.roster.missing or self.lacks_groups() or self.is_over(forget_after)
 
     def lacks_groups(self) -> bool:
@@ -173,10 +173,10 @@ class Reporter:
         return self.stamps is None and bool((self.hosts.progress == NEVER).all())
 
     def tell(self, low_input: int | None, low_output: int | None) -> None:
-        """Remembers what it is told, which is never below the output that it was told.
+        """Remembers an answer, which is never below earlier outputs.
 
-        An input isn't remembered: before a query's own source has reported for the first time its sink may
-        hear of another one that has the same name.
+        Inputs may fall: before the first report of a query's own source, its sink may get the input of
+        another source of the same name.
         """
         self.told_output = latest(self.told_output, low_output)
         self.told_input = latest(low_input, self.told_output)

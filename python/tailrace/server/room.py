@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], limits: Limits) -> bool:
     """Refuses reporters, names of what they read, rosters and key groups that exceed a limit.
 
-    What progress brings isn't refused: hosts above the limit hold their source, so that no row of somebody's
-    stops a query.
+    New hosts in progress aren't refused: hosts above the limit hold their source. No row stops a query.
 
     Args:
         app: before the report is taken in.
@@ -37,7 +36,7 @@ def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], li
     leave = {id(rival.reporter) for rivals in gone.values() for rival in rivals}
 
     def stay() -> list[Reporter]:
-        # Most reports bring nothing new, and needn't look at everybody.
+        # Computed late: most reports bring nothing new.
         return [r for o in app.operators.values() for r in o.reporters.values() if id(r) not in leave]
 
     _check_reporters(app, report, stay, limits)
@@ -82,7 +81,7 @@ def _check_rosters(app: App, report: Report, stay: Callable[[], Sequence[Reporte
         known = 0 if own is None else len(own.hosts)
         whole = len(roster) if own is None else known + len(own.hosts.unknown(roster))
         more += (whole if whole <= limits.hosts else len(roster)) - known
-        # An empty one makes those count that were seen: nobody leaves.
+        # With an empty roster the hosts seen count, so none leaves.
         least += (len(roster) if roster else known) - known
         names.append(reported.operator)
     if not names:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _BACKLOG = 1_024
 # Clients come each second or each batch: a connection outlives the pause between two slow batches.
 _KEEP_ALIVE_SECONDS = 120
-# What is half sent when the server is told to end isn't waited for any longer: it will be sent again.
+# How long the server waits for half-sent requests when it ends; clients send them again.
 _ENDING_SECONDS = 3
-# Threads of readers take turns with the one of reports: shorter ones than Python's.
+# Shorter turns than Python's default, so that reading threads delay reports less.
 _TURN_SECONDS = 0.0005
 
 
@@ -119,7 +119,7 @@ def _run(
             application,
             http=protocol,
             ws="none",
-            # No line a bad request: who sends many would fill the disk.
+            # No log line for each bad request: many of them would fill the disk.
             log_level="error",
             access_log=False,
             server_header=False,
@@ -128,7 +128,7 @@ def _run(
         )
     )
     sys.setswitchinterval(_TURN_SECONDS)
-    # Ended from the keyboard is ended well: uvicorn has answered what it had taken by then.
+    # Ctrl-C is a normal end: uvicorn has answered all requests that it had taken.
     with suppress(KeyboardInterrupt, SystemExit):
         server.run(sockets=[listener])
 
@@ -146,7 +146,7 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
         TailraceServerError: a package is missing, or the store can't be opened or read.
     """
     try:
-        # Late: they are an extra of their own.
+        # Imported late, because they are an extra.
         import uvicorn  # noqa: F401, PLC0415  of the same extra
 
         from tailrace.server.api import build_api  # noqa: PLC0415

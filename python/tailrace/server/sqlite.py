@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-# From here on a commit tidies up itself, whoever waits for it: 64 MB.
+# From this size of the log on (64 MB) a commit copies it into the file, and its client waits.
 _LOG_PAGES = 16_384
 
 
@@ -26,10 +26,10 @@ class SQLiteDatabase(Database):
 
     product = "SQLite"
     dialect = {"identity": "INTEGER PRIMARY KEY AUTOINCREMENT", "clustered": " WITHOUT ROWID"}  # noqa: RUF012  in the base
-    # "WHERE true", without which SQLite takes ON CONFLICT for a join's condition.
+    # Without "WHERE true" SQLite takes ON CONFLICT for a join's condition.
     keyed_rows = "(SELECT key AS name, value FROM json_each(?)) AS given WHERE true"
     greatest = "max"
-    # Immediate: servers that share the file wait for each other at the start, where nothing is lost by it.
+    # IMMEDIATE: servers that share the file wait for each other at the start of a transaction, not in it.
     _begin = "BEGIN IMMEDIATE"
     _begin_snapshot = "BEGIN"
     _refusal = sqlite3.Error
@@ -75,7 +75,7 @@ class SQLiteDatabase(Database):
         return self._open.execute(statement, values)
 
     def _check_file(self) -> None:
-        """What is written to a file that was deleted is gone when the process ends."""
+        """Refuses a file that was deleted or replaced: what is written to it would be lost."""
         try:
             found = Path(self._path).stat()
         except OSError as error:

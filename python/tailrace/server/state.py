@@ -23,7 +23,7 @@ DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server takes at most, and for how long it remembers.
+    """The server's limits, and how long it remembers.
 
     Attributes:
         future: how far ahead of the server's clock a time may be, in microseconds.
@@ -56,7 +56,7 @@ class Limits:
 
 @dataclass
 class Operator:
-    """An operator: what is decided and was told of it, and who reports it. Times are microseconds.
+    """An operator with its decisions, its answers and its reporters. Times are microseconds.
 
     Attributes:
         id: in the database; 0 as long as it isn't there.
@@ -95,7 +95,7 @@ class Operator:
 
     @property
     def upstreams(self) -> tuple[str, ...]:
-        """What any of its reporters says that it reads from; of a removed one, what they said."""
+        """The upstreams that its reporters name; for a removed operator, those at its removal."""
         if self.removed:
             return self.left_upstreams
         every = [name for reporter in self.reporters.values() for name in reporter.settings.upstreams]
@@ -116,7 +116,7 @@ class Operator:
         return parse_completeness(self.completeness_text())
 
     def changed(self) -> None:
-        """What it holds has changed: what was computed of it is computed again."""
+        """Drops computed values after a change."""
         self._counted = self._node = None
 
     def shrunk(self) -> None:
@@ -198,12 +198,12 @@ class App:
         return {name: operator for name, operator in self.operators.items() if not operator.removed}
 
     def reporters_of(self, client: str) -> dict[str, Reporter]:
-        """What a client reports, by operator."""
+        """The reporters of a client, by operator."""
         found = {name: operator.reporters.get(client) for name, operator in self.operators.items()}
         return {name: reporter for name, reporter in found.items() if reporter is not None}
 
     def upstreams(self) -> dict[str, tuple[str, ...]]:
-        """What each operator present reads from; in place of one that was removed, what that read from."""
+        """The upstreams of each present operator; a removed one is replaced by its own upstreams."""
         every = {name: operator.upstreams for name, operator in self.operators.items()}
         removed = {name for name, operator in self.operators.items() if operator.removed}
         return read_through(every, removed, self.order())

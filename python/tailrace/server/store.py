@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.server.state import App, Operator
     from tailrace.server.times import Moment
 
-# More former starts of one query than any zombie has outlived.
+# Former runs of a client that are still refused by name.
 _RUNS_KEPT = 1_000
 
 
@@ -69,7 +69,7 @@ class Store:
 
     def create(self, name: str, moment: Moment) -> None:
         """Creates an application, unless another server just has, and locks it."""
-        # One that was purged may have had the same number: it mustn't have had the same versions too.
+        # A purged one may have had the same id; the versions must differ then.
         self._database.run(
             "INSERT INTO app (name, version, reported_at) VALUES (?, ?, 0) ON CONFLICT (name) DO NOTHING",
             *(name, moment.at),
@@ -249,7 +249,7 @@ class Store:
     def put_window(self, operator: Operator, window: WindowReport) -> None:
         """See Journal."""
         missing = [host.model_dump() for host in sorted(window.missing, key=lambda host: host.host)]
-        # The greatest of all that were reported stands, whatever their order: rows come late one by one.
+        # The greatest report stands, in whatever order reports come.
         self._database.run(
             """INSERT INTO closed_window (operator_id, start_at, end_at, late_rows, passed, expected, missing)
             VALUES (?, ?, ?, ?, ?, ?, ?)

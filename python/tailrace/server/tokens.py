@@ -1,4 +1,4 @@
-"""Who may do what: one token for all, or one each for reading, reporting and deciding."""
+"""Tokens and rights: one token for everything, or one each for reading, reporting and deciding."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Tokens:
 
     @staticmethod
     def one(token: str) -> Tokens:
-        """The same for everything."""
+        """One token that has all rights."""
         return Tokens(token, token, token)
 
     def rights(self, given: bytes) -> set[Right]:
-        """What somebody with a token may do; nothing with a wrong one."""
+        """The rights of a token; none for an unknown token."""
         found: set[Right] = set()
-        # Each is compared, in a time that doesn't tell where they differ.
+        # Every token is compared, in a time that doesn't depend on where they differ.
         for right, token in (("read", self.read), ("report", self.report), ("decide", self.decide)):
             if hmac.compare_digest(given, token.encode()):
                 found.update((right, "read"))  # type: ignore[arg-type]  # they are Rights
@@ -48,7 +48,7 @@ class Tokens:
 
 
 def right_for(method: str, path: str) -> Right:
-    """What a request takes."""
+    """The right that a request needs."""
     if method in {"GET", "HEAD", "OPTIONS"}:
         return "read"
     return "report" if path.endswith("/reports") else "decide"

@@ -4,8 +4,8 @@
     output = min of the input and what the operator itself holds back
     global = min of the outputs of the sinks, or of the operators with no downstream where there is no sink
 
-None is minus infinity: nothing is known yet. What was told once is never taken back, so each low watermark is
-at least what it was told as, wherever it stands in the graph.
+None is minus infinity: nothing is known yet. An answer is never taken back, so each low watermark is at least
+the value that was told before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Node:
     removed: bool = False
 
     def muted(self) -> Node:
-        """The same operator, of which nothing is known."""
+        """This operator as if nothing was known of it."""
         return replace(self, bounds_output=[None])
 
 
@@ -76,7 +76,7 @@ def low_watermarks(
         told: what the global low watermark is at least.
     """
     found = LowWatermarks()
-    # Of a removed operator whose upstreams are all removed or none: it bounds nobody.
+    # Removed operators without a present upstream: they bound nothing.
     boundless: set[str] = set()
     through: dict[str, int | None] = {}
     for name in order:
@@ -139,7 +139,7 @@ def below(upstreams: Mapping[str, Iterable[str]], name: str) -> set[str]:
 def read_through(
     upstreams: Mapping[str, Sequence[str]], removed: Collection[str], order: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """What each operator that is there reads from; in place of a removed one, what that read from.
+    """The upstreams of each present operator; a removed one is replaced by its own upstreams.
 
     Args:
         upstreams: of each operator, removed ones too.
@@ -148,8 +148,8 @@ def read_through(
     """
     if not removed:
         return {name: tuple(ups) for name, ups in upstreams.items()}
-    # Sets as the bits of numbers: layers of removed operators, each of which reads all of the layer before,
-    # have as many ways through them as there are numbers.
+    # Sets are bits of integers: layers of removed operators, each of which reads the whole layer before, have
+    # exponentially many paths.
     place: dict[str, int] = {}
     behind: dict[str, int] = {}
     found: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""What readers see of an application: the API, the page and the metrics show the same."""
+"""An application as the API, the page and the metrics show it."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Tally:
-    """What has happened since the server started, for the metrics.
+    """Counts since the server started, for the metrics.
 
     Attributes:
         reports: that were taken for a transaction.
@@ -163,7 +163,7 @@ class Worker:
             self._ledger.tidy()
             self._ledger.names()
         except DatabaseError as error:
-            # Nobody asked for it; the next transaction tells its client what is wrong.
+            # No client waits for this; the next transaction tells its client of the error.
             log = _log.debug if self.tally.is_unreadable else _log.warning
             log("The store can't be looked at: %s", error)
             self.tally.is_unreadable = True
@@ -179,7 +179,7 @@ class Worker:
             answers += self._ledger.report([(job.app, job.report) for job in jobs])
         except Exception as error:  # noqa: BLE001  raised where it is awaited
             answers += [error] * len(jobs)
-        # A fault in what one application has reported is no fault of the database.
+        # An error in one application's reports is no error of the database.
         failed = [answer for answer in answers if isinstance(answer, DatabaseError)]
         is_failing = bool(jobs) and len(failed) == len(jobs)
         if is_failing and not self.tally.is_failing:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tailrace.server.reporter import RefusedError
 from watermark_ledgers import MINUTE, Ledgers, decide, low, state, tell
 from watermark_servers import T, sink, source
 
@@ -63,6 +64,25 @@ def test_a_source_is_held_until_its_roster_is_there(
         assert low(sunk, "sink") in {None, T if before in {remove, remove_client} else None}
     answer = tell(ledgers.make(), "q", chunk({"h3": T + 10}, roster=roster))
     assert (low(answer), answer.need_roster) == (T + 10, False)
+
+
+@pytest.mark.parametrize("decision", [purge, purge_all, remove, remove_client])
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_no_decision_cuts_a_first_report_that_comes_in_several_requests(
+    ledgers: Ledgers, decision: Callable[[Ledger], None], *, is_dead: bool
+) -> None:
+    ledger = ledgers.make()
+    tell(ledger, "q", chunk({"h1": T + 1}))
+    if is_dead:
+        ledgers.clock.wait(MINUTE)
+        decision(ledger)
+        return
+    with pytest.raises(RefusedError, match="'q' is sending the hosts of 'source' in several requests"):
+        decision(ledger)
+    # Of h1 the second request says nothing: had it been forgotten, the answer would be h2's progress.
+    answer = tell(ledger, "q", chunk({"h2": T + 100}, roster=[]))
+    assert low(answer) == T + 1
+    decision(ledger)
 
 
 def test_who_reports_the_same_source_is_held_too(ledgers: Ledgers) -> None:

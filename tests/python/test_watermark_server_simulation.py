@@ -313,13 +313,19 @@ class World:
             self.jobs.append(new)
 
     def remove(self) -> None:
-        """A person removes a query that has gone."""
+        """A person removes a query that has gone; while it may live, its first report isn't cut."""
         gone = [name for name in self.told if name not in {job.client for job in self.jobs}]
         if gone:
             name, server = self.random.choice(gone), self.some_server()
-            self.servers.remove(server, self.moment(server), name)
             self.learn(server)
-            self.drop(name)
+            is_cut = self.lives(name, server) and not self.told[name].has_roster
+            try:
+                self.servers.remove(server, self.moment(server), name)
+            except RefusedError:
+                assert is_cut
+            else:
+                assert not is_cut
+                self.drop(name)
 
     def zombie(self) -> None:
         """A run that was replaced speaks once more."""

@@ -25,7 +25,7 @@ def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, j
             confirmed. Nothing has changed then.
     """
     if request.action == "remove":
-        _remove(app, request, journal)
+        _remove(app, request, moment, journal)
         return
     operator = _known(app, request.operator or "", removed_too=request.action == "purge")
     if request.to is not None:
@@ -36,6 +36,7 @@ def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, j
         operator.advanced_to = None
         _forget_told(app, below({n: o.upstreams for n, o in app.operators.items()}, operator.name), journal)
     elif request.action == "purge":
+        refuse_cut(operator, operator.reporters, moment)
         _purge(app, operator, request, journal)
     elif request.host is not None:
         reporters = app.source(operator.name).reporters.values()
@@ -57,6 +58,23 @@ def refuse_unconfirmed(request: OverrideRequest, what: str) -> None:
     """
     if not request.confirm:
         raise RefusedError(f"{what}. To do it, send it again with confirm")
+
+
+def refuse_cut(operator: Operator, clients: Iterable[str], moment: Moment) -> None:
+    """Refuses to forget reporters that are sending a first report in several requests.
+
+    The requests that follow don't repeat the hosts of those before, and the watermark wouldn't wait for them.
+
+    Raises:
+        RefusedError: a client is between two such requests. One that is dead may be forgotten.
+    """
+    for client in clients:
+        reporter = operator.reporters[client]
+        if reporter.roster.missing and reporter.client.is_live(moment):
+            raise RefusedError(
+                f"{client!r} is sending the hosts of {operator.name!r} in several requests, and not all have "
+                "arrived: send this again in a moment, or stop that query first"
+            )
 
 
 def _known(app: App, name: str, *, removed_too: bool = False) -> Operator:
@@ -84,9 +102,9 @@ def _advance(app: App, operator: Operator, request: OverrideRequest, moment: Mom
     operator.advanced_to = latest(operator.advanced_to, to)
 
 
-def _remove(app: App, request: OverrideRequest, journal: Journal) -> None:
+def _remove(app: App, request: OverrideRequest, moment: Moment, journal: Journal) -> None:
     if request.client is not None:
-        _remove_client(app, request.client, request.operator, journal)
+        _remove_client(app, request, request.client, moment, journal)
         return
     if request.operator is not None:
         chosen: Iterable[Operator] = [_known(app, request.operator)]
@@ -94,16 +112,23 @@ def _remove(app: App, request: OverrideRequest, journal: Journal) -> None:
         chosen = app.present().values()
         if not chosen:
             raise RefusedError(f"{app.name!r} has no operators")
+    for operator in chosen:
+        refuse_cut(operator, operator.reporters, moment)
     for operator in list(chosen):
         drop(app, operator, list(operator.reporters), journal)
 
 
-def _remove_client(app: App, client: str, operator: str | None, journal: Journal) -> None:
+def _remove_client(
+    app: App, request: OverrideRequest, client: str, moment: Moment, journal: Journal
+) -> None:
+    operator = request.operator
     chosen = app.present().values() if operator is None else [_known(app, operator)]
     found = [one for one in chosen if client in one.reporters]
     if not found and (operator is not None or client not in app.clients):
         of = app.name if operator is None else operator
         raise RefusedError(f"{client!r} is no client of {of!r}")
+    for one in found:
+        refuse_cut(one, [client], moment)
     for one in found:
         drop(app, one, [client], journal)
     if not any(client in one.reporters for one in app.operators.values()):

@@ -212,7 +212,7 @@ class Ledger:
                 app = self._locked(name)
                 try:
                     if request.action == "purge" and request.operator is None:
-                        self._purge(app, request)
+                        self._purge(app, request, moment)
                     else:
                         decisions.decide(app, request, moment, self.limits, self.store)
                 except RefusedError as error:
@@ -231,7 +231,9 @@ class Ledger:
             raise refused
         return moment.at
 
-    def _purge(self, app: App, request: OverrideRequest) -> None:
+    def _purge(self, app: App, request: OverrideRequest, moment: Moment) -> None:
+        for operator in app.operators.values():
+            decisions.refuse_cut(operator, operator.reporters, moment)
         decisions.refuse_unconfirmed(request, f"{app.name!r} would be forgotten with all its operators")
         self.store.drop_app(app)
         # Its audit table is deleted too; the log keeps who purged it.

@@ -8,6 +8,7 @@ for instance `TailraceStateError` and `StreamingQueryException`. All other excep
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,12 @@ from pyspark import SparkContext
 from pyspark.errors.exceptions import captured
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tailrace.errors import TailraceError, from_condition, from_spark
+from tailrace.errors import TailraceError, from_condition
+
+# "[TAILRACE_STATE_FILE_MISSING] The state file ..." up to the stack trace or the blank line that may follow.
+_MESSAGE = re.compile(
+    r"\[(TAILRACE_[A-Z_]+)\] (.*?)(?=\n\s*\n|\n\s*at |\n\s*Driver stacktrace|\Z)", re.DOTALL
+)
 
 
 def install() -> None:
@@ -39,21 +45,28 @@ def install() -> None:
     StreamingQuery.exception = exception  # type: ignore[method-assign,assignment]
 
 
+def said(text: str) -> tuple[str, str] | None:
+    """Finds the first condition of Tailrace's, and its text in one line, in an exception's text."""
+    found = _MESSAGE.search(text)
+    return found and (found[1], " ".join(found[2].split()))
+
+
 def _as_tailrace(error: Any, java_exception: Any) -> Any:
-    found = from_spark(error)
-    if found is None or found is error:
+    found = None if isinstance(error, TailraceError) else said(str(error))
+    if found is None:
         return error
-    parameters = _parameters(error, java_exception, found.condition)
+    condition, text = found
+    tailrace = from_condition(condition, text, _parameters(error, java_exception, condition))
     if isinstance(error, captured.UnknownException):
         # PySpark throws this one away and raises py4j's.
-        error = Py4JJavaError(str(found), java_exception)
-    error.__class__ = _both(type(found), type(error))  # type: ignore[arg-type]
+        error = Py4JJavaError(text, java_exception)
+    error.__class__ = _both(type(tailrace), type(error))  # type: ignore[arg-type]
     # Set here, because TailraceError's constructor would call PySpark's, which wants the JVM's object.
-    error.args, error.condition, error.parameters = found.args, found.condition, parameters
+    error.args, error.condition, error.parameters = (text,), condition, tailrace.parameters
     return error
 
 
-def _parameters(error: Any, java_exception: Any, condition: str | None) -> dict[str, str]:
+def _parameters(error: Any, java_exception: Any, condition: str) -> dict[str, str]:
     # PySpark has converted the cause before. What failed within foreachBatch is text, without parameters.
     cause = error._cause
     if isinstance(cause, TailraceError) and cause.condition == condition:

@@ -20,16 +20,10 @@ exception too, for instance a `StreamingQueryException`, so code that catches th
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-# "[TAILRACE_STATE_FILE_MISSING] The state file ..." up to the stack trace or the blank line that may follow.
-_MESSAGE = re.compile(
-    r"\[(TAILRACE_[A-Z_]+)\] (.*?)(?=\n\s*\n|\n\s*at |\n\s*Driver stacktrace|\Z)", re.DOTALL
-)
 
 
 class TailraceError(Exception):
@@ -150,32 +144,3 @@ def from_condition(
     else:
         kind = next((kind for prefix, kind in _BY_PREFIX if condition.startswith(prefix)), TailraceError)
     return kind(message, condition=condition, parameters=parameters)
-
-
-def from_spark(error: BaseException) -> TailraceError | None:
-    """Finds the Tailrace error in the text of an exception of Spark's.
-
-    Args:
-        error: what PySpark raised; its text is read, and its condition and parameters when it is Tailrace's
-            own.
-
-    Returns:
-        The error, with `parameters` when Spark hands them over; None if Tailrace isn't the one who refused.
-    """
-    if isinstance(error, TailraceError):
-        return error
-    found = _MESSAGE.search(str(error))
-    if found is None:
-        return None
-    condition, text = found.groups()
-    return from_condition(condition, " ".join(text.split()), _parameters(error, condition))
-
-
-def _parameters(error: BaseException, condition: str) -> Mapping[str, str] | None:
-    # Not isinstance(PySparkException): a wrapper carries its own condition, whose parameters aren't ours.
-    own_condition = getattr(error, "getCondition", None)
-    own_parameters = getattr(error, "getMessageParameters", None)
-    if own_condition is None or own_parameters is None or own_condition() != condition:
-        return None
-    found: Mapping[str, str] | None = own_parameters()
-    return found

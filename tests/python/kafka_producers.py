@@ -79,8 +79,7 @@ def spread(scenario: Scenario) -> dict[str, Any]:
         try:
             query.awaitTermination()
         except Exception as failed:  # noqa: BLE001  whatever it is, the test looks at it
-            error = tailrace.errors.from_spark(failed)
-            found[name] = error.condition if error else str(failed)
+            found[name] = failed.condition if isinstance(failed, tailrace.TailraceError) else str(failed)
         out = scenario.root / f"{name}-out" / "_spark_metadata"
         found[f"{name}, batches out"] = len(list(out.glob("[0-9]*"))) if out.exists() else 0
     return found

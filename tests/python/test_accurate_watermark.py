@@ -116,7 +116,7 @@ def test_a_host_ahead_of_the_clock_ends_the_query_if_asked(spark: SparkSession, 
     logs = Logs(spark, tmp_path, future_limit=dt.timedelta(hours=1), on_future="fail")
     with pytest.raises(StreamingQueryException) as caught:
         logs.add(("web-1", 1), ("web-2", 1e9))
-    error = tailrace.errors.from_spark(caught.value)
+    error = caught.value
     assert isinstance(error, tailrace.TailraceWatermarkError)
     assert error.condition == "TAILRACE_WATERMARK_FUTURE"
 

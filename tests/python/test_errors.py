@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import tailrace
-from tailrace import _versions
+from tailrace import _failures, _versions
 from tailrace._version import __version__
 from tailrace.errors import (
     TailraceError,
@@ -18,7 +18,6 @@ from tailrace.errors import (
     TailraceStateError,
     TailraceVersionError,
     from_condition,
-    from_spark,
 )
 
 if TYPE_CHECKING:
@@ -27,21 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONDITIONS = "jvm/src/main/resources/error/tailrace-error-conditions.json"
-
-
-class SparkSaysError(Exception):
-    """An exception with what PySpark's captured ones have."""
-
-    def __init__(self, text: str, condition: str | None, parameters: dict[str, str]) -> None:
-        super().__init__(text)
-        self._condition = condition
-        self._parameters = parameters
-
-    def getCondition(self) -> str | None:  # noqa: N802 -- PySpark's name
-        return self._condition
-
-    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802 -- PySpark's name
-        return self._parameters
 
 
 @pytest.mark.parametrize(
@@ -95,36 +79,23 @@ def test_every_condition_of_the_jar_has_a_class_of_its_own(repository: Path) -> 
 
 
 def test_the_text_is_one_line_without_the_jvm() -> None:
-    spark = SparkSaysError(
-        "[TAILRACE_JOIN_KEYS_MISSING] The join has no key columns.\nName one.\n\nJVM "
-        "stacktrace:\nio.x\n\tat y",
-        "TAILRACE_JOIN_KEYS_MISSING",
-        {"a": "b"},
-    )
-    error = from_spark(spark)
-    assert isinstance(error, TailraceJoinError)
-    assert str(error) == "[TAILRACE_JOIN_KEYS_MISSING] The join has no key columns. Name one."
-    assert error.parameters == {"a": "b"}
+    refusal = "[TAILRACE_JOIN_KEYS_MISSING] The join has no key columns.\nName one."
+    text = f"{refusal}\n\nJVM stacktrace:\nio.x\n\tat y"
+    assert _failures.said(text) == ("TAILRACE_JOIN_KEYS_MISSING", "The join has no key columns. Name one.")
 
 
 def test_the_error_inside_a_failed_query_is_found() -> None:
-    spark = SparkSaysError(
+    text = (
         "[STREAM_FAILED] Query terminated with exception: Job aborted: Lost task 0.0 in stage 1.0 (TID 1): "
         "io.tailrace.common.TailraceStateException: [TAILRACE_STATE_FILE_MISSING] The state file f is gone.\n"
-        "Restore it.\n\tat io.tailrace.state.X(X.scala:1)\n\nDriver stacktrace:",
-        "STREAM_FAILED",
-        {"id": "not ours"},
+        "Restore it.\n\tat io.tailrace.state.X(X.scala:1)\n\nDriver stacktrace:"
     )
-    error = from_spark(spark)
-    assert isinstance(error, TailraceStateError)
-    assert error.condition == "TAILRACE_STATE_FILE_MISSING"
-    assert str(error) == "[TAILRACE_STATE_FILE_MISSING] The state file f is gone. Restore it."
-    assert error.parameters == {}
+    assert _failures.said(text) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone. Restore it.")
 
 
 def test_an_error_of_sparks_own_is_none() -> None:
-    assert from_spark(SparkSaysError("[TABLE_OR_VIEW_NOT_FOUND] x", "TABLE_OR_VIEW_NOT_FOUND", {})) is None
-    assert from_spark(ValueError("no condition at all")) is None
+    assert _failures.said("[TABLE_OR_VIEW_NOT_FOUND] x") is None
+    assert _failures.said("no condition at all") is None
 
 
 def test_a_refusal_of_the_jvm_is_one_short_exception(spark: SparkSession) -> None:

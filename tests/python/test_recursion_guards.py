@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from tailrace import errors
 from trees import Trees, down
 
 if TYPE_CHECKING:
@@ -32,9 +31,8 @@ def chain(spark: SparkSession) -> DataFrame:
 
 
 def condition(error: BaseException) -> str:
-    found = errors.from_spark(error)
-    assert isinstance(found, tailrace.TailraceRecursionError)
-    return str(found.condition)
+    assert isinstance(error, tailrace.TailraceRecursionError)
+    return str(error.condition)
 
 
 def test_a_loop_that_cant_be_seen_in_the_plan_ends_with_an_error(spark: SparkSession) -> None:

@@ -12,7 +12,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from tailrace import errors
 from trees import Trees
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def failing(condition: str) -> Iterator[dict[str, str]]:
     found: dict[str, str] = {}
     with pytest.raises(Exception, match=f"TAILRACE_RECURSION_{condition}") as failed:
         yield found
-    error = errors.from_spark(failed.value)
+    error = failed.value
     assert isinstance(error, tailrace.TailraceRecursionError)
     found["text"] = str(error)
 

@@ -288,7 +288,7 @@ def test_a_folder_is_of_one_query_and_its_windows(spark: SparkSession, tmp_path:
     (tmp_path / "checkpoint").rename(tmp_path / "another")
     with pytest.raises(StreamingQueryException) as caught:
         logs.land(("a", 2))
-    error = tailrace.errors.from_spark(caught.value)
+    error = caught.value
     assert isinstance(error, tailrace.TailraceWatermarkError)
     assert error.condition == "TAILRACE_WINDOWS_FOLDER"
 
@@ -299,7 +299,7 @@ def test_a_query_stays_with_its_folder_wherever_that_is(spark: SparkSession, tmp
     logs.out = tmp_path / "another"
     with pytest.raises(StreamingQueryException) as caught:
         logs.land(("a", 12), ("b", 25), ("a", 25))
-    error = tailrace.errors.from_spark(caught.value)
+    error = caught.value
     assert isinstance(error, tailrace.TailraceWatermarkError)
     assert error.condition == "TAILRACE_WINDOWS_FOLDER"
     assert "new checkpoint" in str(error)

@@ -118,9 +118,7 @@ def _remove(app: App, request: OverrideRequest, moment: Moment, journal: Journal
         drop(app, operator, list(operator.reporters), journal)
 
 
-def _remove_client(
-    app: App, request: OverrideRequest, client: str, moment: Moment, journal: Journal
-) -> None:
+def _remove_client(app: App, request: OverrideRequest, client: str, moment: Moment, journal: Journal) -> None:
     operator = request.operator
     chosen = app.present().values() if operator is None else [_known(app, operator)]
     found = [one for one in chosen if client in one.reporters]

@@ -119,7 +119,7 @@ object StreamInputs {
   private val FileSource = """FileStreamSource\[(.*)\]""".r
 
   private def name(stream: SparkDataStream): String = stream.toString match {
-    case FileSource(path) => s"file:$path"
+    case FileSource(uri) => uri // with its scheme, for instance file:/logs
     case other => other
   }
 

@@ -18,19 +18,10 @@ _PPID = 1
 
 
 @dataclass(frozen=True)
-class Jvm:
-    """A running JVM."""
+class Process:
+    """A running process."""
 
     pid: int
-
-    @classmethod
-    def of_this_process(cls) -> Jvm:
-        """The JVM that pyspark has started from this process."""
-        children = [pid for pid in _processes() if _stat(pid)[_PPID] == str(os.getpid())]
-        jvms = [pid for pid in children if Path(f"/proc/{pid}/comm").read_text() == "java\n"]
-        if len(jvms) != 1:
-            raise RuntimeError(f"expected one JVM below this process, found {len(jvms)}")
-        return cls(jvms[0])
 
     def cpu_seconds(self) -> float:
         """User and system time of all its threads since it started."""
@@ -42,6 +33,20 @@ class Jvm:
         status = Path(f"/proc/{self.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
+
+
+@dataclass(frozen=True)
+class Jvm(Process):
+    """A running JVM."""
+
+    @classmethod
+    def of_this_process(cls) -> Jvm:
+        """The JVM that pyspark has started from this process."""
+        children = [pid for pid in _processes() if _stat(pid)[_PPID] == str(os.getpid())]
+        jvms = [pid for pid in children if Path(f"/proc/{pid}/comm").read_text() == "java\n"]
+        if len(jvms) != 1:
+            raise RuntimeError(f"expected one JVM below this process, found {len(jvms)}")
+        return cls(jvms[0])
 
 
 def _processes() -> list[int]:

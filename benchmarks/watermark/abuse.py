@@ -216,7 +216,7 @@ def main() -> int:
                 _run(server, f"and {_PAGES} pages", a.seconds, _PAGES, 0),
                 _run(server, f"and {_SLOW:,} slow ones", a.seconds, _PAGES, _SLOW),
             ]
-            rss = server.peak_rss_mb()
+            rss = server.peak_rss_bytes() / 2**20
     table = ["                     reports  failed  p50 ms  p99 ms  max ms  pages  CPU of a core  cut off"]
     table += [
         f"{r.name:20}{r.reports:8,}{r.failed:8,}{r.p50_ms:8.1f}{r.p99_ms:8.1f}{r.max_ms:8.1f}{r.pages:7,}"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import report
+from measure import Process
 from tailrace.server import protocol
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
@@ -46,21 +46,10 @@ _MAX_CPU, _MAX_P99_MS, _MAX_COLD_SECONDS = 0.25, 20.0, 5.0
 
 
 @dataclass(frozen=True)
-class Server:
+class Server(Process):
     """A server process."""
 
-    pid: int
     port: int
-
-    def cpu_seconds(self) -> float:
-        """User and system time of all its threads since it started."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def peak_rss_mb(self) -> float:
-        """The most memory that it has had resident."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) / 1024
 
 
 @dataclass(frozen=True)
@@ -153,7 +142,7 @@ def load(directory: Path, hosts: int, seconds: int) -> Load:
             thread.join()
         cpu = (server.cpu_seconds() - before) / (time.monotonic() - begin)
         low = _post(connection, _body(0, names, seconds, with_roster=False))["global_low_watermark"]
-        rss = server.peak_rss_mb()
+        rss = server.peak_rss_bytes() / 2**20
     every = sorted(ms for one in taken for ms in one)
     if len(every) != _SOURCES * seconds or low != _START + seconds * _SECOND:
         raise RuntimeError(f"{len(every)} reports and the low watermark {low} aren't what was sent")
@@ -176,7 +165,7 @@ def cold_start(directory: Path) -> tuple[float, float]:
     with running(store) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
         _post(connection, _body(0, names, _COLD_SOURCES, with_roster=False))
-        return time.monotonic() - started, server.peak_rss_mb()
+        return time.monotonic() - started, server.peak_rss_bytes() / 2**20
 
 
 def main() -> int:

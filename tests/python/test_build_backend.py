@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -122,3 +124,16 @@ def test_the_hook_fails_before_it_builds(
     printed = capfd.readouterr()
     assert (printed.out + printed.err).count("\n") == 1
     assert "install a JDK 17" in printed.out + printed.err
+
+
+@pytest.mark.parametrize(("builder", "root"), [(WheelBuilder, ""), (SdistBuilder, "python/")])
+def test_the_templates_of_pages_are_in_wheel_and_sdist(
+    builder: type[WheelBuilder | SdistBuilder], root: str, repository: Path
+) -> None:
+    packed = {file.distribution_path for file in builder(str(repository)).recurse_included_files()}
+    templates = {
+        str(file.relative_to(repository / "python"))
+        for file in repository.glob("python/tailrace/*/templates/*")
+    }
+    assert len(templates) == 4
+    assert {root + name for name in templates} <= packed

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingRun}
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /** A watermark that the driver finds out at the end of a micro-batch, when its tasks have run. */
@@ -104,4 +104,38 @@ private final class DriverWatermarkStats(session: SparkSession, watermark: Drive
 private[tailrace] final case class ColumnsOfWatermark(output: Seq[Attribute]) extends LeafExecNode {
   override protected def doExecute(): RDD[InternalRow] =
     throw new UnsupportedOperationException("the watermark node is run on the driver")
+}
+
+/** The watermarks of a query's inputs in one run, in milliseconds. Not for several threads. */
+final class InputWatermarks {
+  private var inputs = Map.empty[UUID, Option[Long]]
+
+  /** The watermark of each input after a batch; none: the input has no watermark yet.
+    *
+    * @param seen the watermark by the rows of the last batch, of each node; none: no row has come
+    */
+  def after(seen: Map[UUID, Option[Long]]): Seq[Option[Long]] = {
+    seen.foreach { case (node, ms) =>
+      inputs += node -> (inputs.getOrElse(node, None) ++ ms).maxOption
+    }
+    inputs.values.toSeq
+  }
+}
+
+object InputWatermarks {
+
+  /** The watermarks by the rows of the batch that has just run in this thread, without nodes that follow other watermarks. */
+  def of(session: SparkSession): Map[UUID, Option[Long]] =
+    StreamingRun
+      .current(session)
+      .watermarkNodes
+      .filter {
+        case own: DriverWatermarkExec => !own.watermark.followsOthers
+        case _ => true
+      }
+      // A DataFrame that is used twice is two nodes with one id, and each has seen its own rows.
+      .groupMapReduce(_.nodeId) { node =>
+        val stats = node.eventTimeStats.value
+        Option.when(stats.count > 0)(stats.max - node.delayMs)
+      }((one, other) => (one ++ other).maxOption)
 }

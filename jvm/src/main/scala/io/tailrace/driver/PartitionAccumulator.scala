@@ -1,5 +1,7 @@
 package io.tailrace.driver
 
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.util.AccumulatorV2
 
 /** A result of a task over its partition of a batch. */
@@ -49,4 +51,36 @@ object PartitionAccumulator {
 
   /** The key of a result that the driver itself adds. */
   val Driver: Int = -1
+
+  /** A new one, which Spark knows. */
+  def registered[T <: PartitionValue[T]](context: SparkContext): PartitionAccumulator[T] = {
+    val made = new PartitionAccumulator[T]
+    context.register(made)
+    made
+  }
+}
+
+/** An operator whose tasks tell the driver what they have seen of a micro-batch. */
+trait TellsDriver extends SparkPlan {
+
+  /** Whether the operator's tasks have run. Asked on the driver, when the sink is done with a batch. */
+  def hasTold: Boolean
+}
+
+/** An operator that keeps rows from batch to batch, and knows which rows have not come out yet. */
+trait HeldWork {
+
+  /** Its name in the query. */
+  def workName: String
+
+  /** The event time of the oldest row that waits in each state partition, in microseconds; none in a partition where no row
+    * waits. None at all if the operator can't say it: then Spark's propagation of watermarks says how far it is. Asked on
+    * the driver, after the tasks of a batch.
+    */
+  def oldestWaiting: Option[Map[Int, Option[Long]]]
+}
+
+/** A sink that may report its own progress to a watermark server. */
+trait ReportingSink {
+  def reports: Boolean
 }

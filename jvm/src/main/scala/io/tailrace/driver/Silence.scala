@@ -1,5 +1,7 @@
 package io.tailrace.driver
 
+import java.util.function.LongSupplier
+
 /** Measures for how long parts of a query's inputs (partitions, hosts) have been silent.
   *
   * A part is silent while other parts of any side give rows, and the source has no unread row of it. So silence is measured
@@ -86,4 +88,21 @@ object Heard {
 
   /** Unknown: the query doesn't read it just now, or reads less than there is. */
   case object Unknown extends Heard
+}
+
+/** The driver's monotonic clock, for durations. A test sets a clock that it moves itself, so that it need not wait. */
+object DriverClock {
+  private val system: LongSupplier = () => System.nanoTime
+  @volatile private var source = system
+
+  def nanos: Long = source.getAsLong
+
+  def ms: Long = nanos / 1000000
+
+  /** Runs `body` with another clock, in nanoseconds. */
+  private[tailrace] def during[T](clock: LongSupplier)(body: => T): T = {
+    source = clock
+    try body
+    finally source = system
+  }
 }

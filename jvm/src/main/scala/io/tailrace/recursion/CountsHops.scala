@@ -10,11 +10,8 @@ trait CountsHops extends SparkPlan {
   def settings: RecursionSettings
   def mode: RecursionMode
 
-  @transient private[recursion] lazy val counter: PartitionAccumulator[HopCounts] = {
-    val made = new PartitionAccumulator[HopCounts]
-    sparkContext.register(made)
-    made
-  }
+  @transient private[recursion] lazy val counter: PartitionAccumulator[HopCounts] =
+    PartitionAccumulator.registered(sparkContext)
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),

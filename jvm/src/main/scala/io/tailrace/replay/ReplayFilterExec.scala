@@ -67,11 +67,7 @@ final case class ReplayFilterExec(
     "returned" -> SQLMetrics.createMetric(sparkContext, "forgotten origins that are back")
   )
 
-  @transient private lazy val counter: PartitionAccumulator[ReplayCounts] = {
-    val made = new PartitionAccumulator[ReplayCounts]
-    sparkContext.register(made)
-    made
-  }
+  @transient private lazy val counter = PartitionAccumulator.registered[ReplayCounts](sparkContext)
 
   /** The counts of the batch, the same however often its tasks have run. */
   def counts: ReplayCounts = counter.value.values.foldLeft(ReplayCounts())(_ + _)

@@ -38,11 +38,7 @@ private[watermark] object SourceWatermarks {
     new SourceWatermark(
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
-      () => {
-        val accumulator = new PartitionAccumulator[TaskProgress]
-        session.sparkContext.register(accumulator)
-        accumulator
-      },
+      () => PartitionAccumulator.registered(session.sparkContext),
       askedMs =>
         BatchInput(
           askedMs,

@@ -17,7 +17,7 @@ final class BatchSequenceSuite extends AnyFunSuite {
     })
   }
 
-  test("a batch begins once, and with what was gathered of the batch before it") {
+  test("a batch begins once, with the state of the batch before it") {
     val batches = sequence()
     assert(batches.last.isEmpty && batches.of(7).isEmpty)
     assert(Seq(7L, 7L, 8L, 8L).map(batches.at) == Seq("batch 7", "batch 7", "batch 8", "batch 8"))

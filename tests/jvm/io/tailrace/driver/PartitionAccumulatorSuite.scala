@@ -15,11 +15,11 @@ final class PartitionAccumulatorSuite extends AnyFunSuite {
     made
   }
 
-  test("of several runs over a partition the furthest counts") {
+  test("of several runs over a partition, the result of the one that has seen most is kept") {
     assert(of(0 -> 4L, 1 -> 3L, 0 -> 2L, 1 -> 3L).value == Map(0 -> Rows(4), 1 -> Rows(3)))
   }
 
-  test("any number of tasks, in any order, partial ones and repeated ones, merge to the same") {
+  test("results merge to the same whatever the order of tasks, partial and repeated ones among them") {
     (1 to 200).foreach { seed =>
       val random = new Random(seed)
       val whole = (0 until 1 + random.nextInt(5)).map(p => p -> random.nextInt(10).toLong)
@@ -34,7 +34,7 @@ final class PartitionAccumulatorSuite extends AnyFunSuite {
     }
   }
 
-  test("a copy for a task begins with nothing and doesn't change what it was copied from") {
+  test("a copy for a task begins empty and leaves the original unchanged") {
     val driver = of(0 -> 1L)
     val task = driver.copyAndReset().asInstanceOf[PartitionAccumulator[Rows]]
     assert(task.isZero && !driver.isZero)

@@ -48,7 +48,7 @@ final class RunStateSuite extends SparkSuite {
   }
 
   test(
-    "each of two runs has state of its own, a restarted query begins anew, and the state goes with the run"
+    "two runs have states of their own, a restarted query has a new state, and a run's end drops its state"
   ) {
     withDirectory { directory =>
       val closed = new ConcurrentLinkedQueue[Int]
@@ -71,7 +71,7 @@ final class RunStateSuite extends SparkSuite {
     }
   }
 
-  test("state that a thread opens when its run has ended goes when another is opened") {
+  test("state that is opened after its run has ended is dropped when other state is opened") {
     val states = new RunState[Counter]
     (1 to 1000).foreach(n => states.of(spark, s"ended-$n", "counter")(new Counter))
     assert(states.size == 1)

@@ -16,7 +16,7 @@ import io.tailrace.testkit.CampaignSuite
 final class SilenceSimulationSuite extends AnyFunSuite with CampaignSuite {
   import SilenceSimulationSuite._
 
-  test("silence is time in which others went on, and nothing else") {
+  test("silence is the time in which other parts gave rows, and no other time") {
     val seeds = sys.props.get("tailrace.seed").map(s => Seq(s.toLong)).getOrElse(1L to Schedules)
     val told = seeds.iterator.map(seed => new Schedule(seed).run()).toSeq
     if (seeds.size > 1) {

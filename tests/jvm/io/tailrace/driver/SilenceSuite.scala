@@ -20,7 +20,7 @@ final class SilenceSuite extends AnyFunSuite {
     def restart(): Unit = silence = new Silence(limitMs, silence.clockMs)
   }
 
-  test("the example of the class") {
+  test("the example of the class holds") {
     val two = new Two(80 * second)
     val hours = 8 * 3600 * second
     val seen = Seq(
@@ -36,7 +36,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(seen == Seq(0, 5, 5, 15, 0))
   }
 
-  test("while others go on, silence is the time that has passed") {
+  test("while other parts give rows, silence is the time that has passed") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 59).foreach { i =>
@@ -50,7 +50,7 @@ final class SilenceSuite extends AnyFunSuite {
   }
 
   test(
-    "a quiet night is nobody's silence: who speaks a little later in the morning wasn't silent for too long"
+    "a night without any rows is no silence: a part that begins a little later in the morning isn't silent for too long"
   ) {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
@@ -64,7 +64,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.silentMs == 0)
   }
 
-  test("a part that is dead is told, however seldom others give something") {
+  test("a dead part is found, however seldom the other parts give rows") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 7).foreach { i =>
@@ -75,7 +75,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.isTooLong)
   }
 
-  test("the time in which the query is down isn't silence, and a start doesn't forget what was") {
+  test("time while the query is down isn't silence, and a new run goes on with the marks of the one before") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 30).foreach(i => two.batch(i * second))
@@ -87,7 +87,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.isTooLong)
   }
 
-  test("a clock that goes back counts nothing") {
+  test("a clock that goes back adds no silence") {
     val two = new Two(60 * second)
     two.batch(1000 * second, heard = Heard.Yes)
     two.batch(10 * second)
@@ -96,7 +96,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.silentMs == second)
   }
 
-  test("what is unread isn't silent, and nobody counts what can't be known") {
+  test("a part with unread rows isn't silent, and time in which it is unknown doesn't count") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 5).foreach(i => two.batch(i * second))

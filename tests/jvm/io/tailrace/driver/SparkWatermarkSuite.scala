@@ -11,7 +11,7 @@ final class SparkWatermarkSuite extends AnyFunSuite {
     assert(Seq(1000L, 1001L, 2000L, -1L).map(SparkWatermark.before) == Seq(0L, 1L, 1L, -1L))
   }
 
-  test("Spark's begins at 0, which is none") {
+  test("0 is no watermark of Spark's") {
     assert(Seq(0L, -5L).forall(SparkWatermark.after(_) == HostTable.Never))
   }
 }

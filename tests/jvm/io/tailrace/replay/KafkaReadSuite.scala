@@ -9,7 +9,7 @@ final class KafkaReadSuite extends AnyFunSuite {
   private def read(options: (String, String)*) =
     KafkaRead(new CaseInsensitiveStringMap(options.toMap.asJava), getClass.getClassLoader)
 
-  test("topics by name, of either option; a pattern has none") {
+  test("topics are known by name from either option, and not from a pattern") {
     assert(read("subscribe" -> " a, b,,").topics.contains(Seq("a", "b")))
     assert(read("Assign" -> """{"a":[0,1],"b":[2]}""").topics.contains(Seq("a", "b")))
     assert(read("subscribePattern" -> "a.*").topics.isEmpty)
@@ -17,7 +17,7 @@ final class KafkaReadSuite extends AnyFunSuite {
     assert(!read("subscribe" -> "a").mayReadSeveral && !read("assign" -> """{"a":[0,1]}""").mayReadSeveral)
   }
 
-  test("what the source can't read it refuses itself, in its own words") {
+  test("options that the source can't read are left for the source to refuse") {
     Seq("", "{", "topic", "[1]", """{"a":[0}""", "null").foreach { text =>
       assert(read("assign" -> text).topics.isEmpty, text)
       assert(!read("assign" -> text).mayReadSeveral, text)

@@ -35,7 +35,7 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test(
-    "what a file says takes the place of what the table says of the same origins, of others nothing changes"
+    "a file's entries replace the table's entries of the same origins, and no others"
   ) {
     val base = new MarkTable(70)
     (0 until 40).foreach(pid => base.see(base.add(pid.toLong, 0, 100), 5))
@@ -49,7 +49,7 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(base.mark(4) == 100 && base.lastSeenMs(4) == 5 && base.pid(40) == 99)
   }
 
-  test("what is written is read") {
+  test("a table that is written is read back") {
     forAll(Gen.oneOf(0, 1, 64, 100), Gen.listOf(Gen.choose(0L, 300L))) { (disorder, offsets) =>
       val made = table(disorder, offsets)
       val read = this.read(MarkFile.encode(made, place), disorder)
@@ -57,7 +57,7 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("the bytes of the format's description") {
+  test("the bytes are those of the format's description") {
     val made = new MarkTable(0)
     made.add(0x0102030405060708L, 9, 10)
     made.admit(0, 12)
@@ -73,7 +73,7 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     )
   }
 
-  test("format 1, as it was written: without homes, and without a place") {
+  test("format 1 is read, which has no homes and no place") {
     val bytes = HexFormat.of.parseHex(
       "5452524d000000010000000300000002010203040506070800000009000000000000000c00000000000000010000001122334455" +
         "0000000000000002ffffffffffffffff0000000000000000000000640000000000000000800000000000000000000000" +
@@ -88,14 +88,14 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     )
   }
 
-  test("a file that stands in another one's place isn't read") {
+  test("a file in another file's place isn't read") {
     val bytes = MarkFile.encode(table(0, 0L to 9L), "replays/6/x-0-of-1.marks")
     val error = intercept[TailraceStateException](read(bytes, 0))
     assert(error.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
     assert(error.getMessage.contains("replays/6/x-0-of-1.marks"))
   }
 
-  test("another disorder: what the narrower window has forgotten counts as seen") {
+  test("with another disorder, offsets that the narrower window has forgotten count as seen") {
     val narrow = table(2, Seq.empty)
     narrow.add(1, 0, 100)
     narrow.admit(0, 110)
@@ -106,7 +106,7 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(!cut.admit(0, 109) && cut.admit(0, 111))
   }
 
-  test("any byte changed, and any length, is an error that names the file") {
+  test("each changed byte and each other length is an error that names the file") {
     val bytes = MarkFile.encode(table(10, 0L to 40L), place)
     def refused(damaged: Array[Byte]): Unit = {
       val error = intercept[TailraceStateException](read(damaged, 10))

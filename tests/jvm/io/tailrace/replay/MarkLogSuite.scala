@@ -34,7 +34,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
   private def refused(condition: String)(body: => Any): Unit =
     assert(intercept[TailraceStateException](body).getCondition == condition)
 
-  test("a batch begins with what all before it have moved") {
+  test("a batch begins with the marks that all batches before it have moved") {
     assert(found(0).isEmpty)
     batch(0, marks(1L -> 10L), marks(2L -> 20L))
     batch(1, marks(1L -> 15L), marks())
@@ -44,7 +44,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     assert(found(3, Some(1L -> marks(1L -> 15L, 2L -> 20L))) == found(3))
   }
 
-  test("an attempt that died is passed over, and never mixed with another") {
+  test("an attempt that died is ignored, and never mixed with another") {
     batch(0, marks(1L -> 10L), marks(2L -> 20L))
     log.write(1, attempt(), 0, 2, marks(1L -> 99L))
     refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(2))
@@ -66,7 +66,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
   }
 
   test(
-    "a batch whose files are gone is an error, not an empty table: any of them, all of them, again and again"
+    "a batch with a file missing, or all files, is an error each time, and not an empty table"
   ) {
     (0L to 3L).foreach(b => batch(b, marks(b -> b)))
     val all = found(4)
@@ -81,7 +81,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     (1 to 2).foreach(_ => refused("TAILRACE_REPLAY_MARKS_MISSING")(found(4)))
   }
 
-  test("a snapshot that is gone is an error, unless the one before it and what came since are there") {
+  test("a missing snapshot is an error, unless the one before it and all files since then are there") {
     (0L to 9L).foreach(b => batch(b, marks(b % 3 -> b)))
     val all = found(10)
     log.snapshot(4, log.load(log.before(5), None), retainFrom = 4)
@@ -91,7 +91,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(10))
   }
 
-  test("marks that are missing are begun without when a user says so, and then never again") {
+  test("a filter begins without missing marks when a user wants it, and only once") {
     batch(3, marks(1L -> 10L))
     refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(4))
     assert(log.beginAnew(4) == MarkFiles(Some(3), Nil, 4) && found(4).isEmpty)
@@ -133,7 +133,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_REPLAY_ORIGIN_SPLIT")(found(1))
   }
 
-  test("a snapshot stands for all before it, and what it replaces goes, but for what may be needed again") {
+  test("a snapshot replaces all files before it, which are deleted when no batch may need them again") {
     (0L to 9L).foreach(b => batch(b, marks(b % 3 -> b)))
     val all = found(10)
     log.snapshot(4, log.load(log.before(5), None), retainFrom = 0)
@@ -146,7 +146,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     assert(found(11) == all + (7L -> 7L))
   }
 
-  test("with the files of the batch before known, only its own are looked for") {
+  test("if the files of the batch before are known, only that batch's own files are looked for") {
     (0L to 4L).foreach(b => batch(b, marks(b -> b)))
     val known = log.before(4)
     (0L to 3L).foreach(b => TempDirectory.delete(new File(directory, b.toString).toPath))
@@ -166,7 +166,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_STATE_FILE_CORRUPT")(found(1))
   }
 
-  test("the cache gives each batch the table that it wants, late tasks too, and reads only what is new") {
+  test("the cache gives each batch its table, late tasks too, and reads only new files") {
     batch(0, marks(1L -> 10L))
     batch(1, marks(1L -> 11L))
     val filter = UUID.randomUUID.toString

@@ -53,14 +53,14 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("the example of the header") {
+  test("the example of the class holds") {
     val table = new MarkTable(4)
     val verdicts = Seq(5L, 8L, 6L, 6L, 3L).map(admit(table, (1L, 0), _))
     assert(verdicts == Seq(true, true, true, false, false))
     assert(table.mark(0) == 8 && table.gaps(0) == 1)
   }
 
-  test("gaps: offsets that were left out, less those that came late") {
+  test("gaps are offsets that were left out, less those that came late") {
     val table = new MarkTable(10)
     Seq(100L, 101L, 105L, 103L).foreach(admit(table, (1L, 0), _))
     assert(table.gaps(0) == 2)
@@ -68,7 +68,7 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(table.gaps(0) == 0)
   }
 
-  test("a hundred thousand origins, producer ids in a row and far apart") {
+  test("a hundred thousand origins are found, with producer ids in a row and far apart") {
     val table = new MarkTable(0)
     val origins = for { i <- 0 until 25000; p <- 0 to 1; pid <- Seq(i.toLong, i.toLong << 40) } yield (pid, p)
     origins.distinct.foreach { case (pid, p) => table.add(pid, p, pid ^ p) }
@@ -76,7 +76,7 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(table.find(-5, 0) == -1)
   }
 
-  test("a copy is on its own, and so is an entry of another table") {
+  test("a copied table and a copied entry are independent of the original") {
     val a = new MarkTable(70)
     (0L to 100L by 2).foreach(admit(a, (7L, 3), _))
     val b = a.copy()
@@ -89,7 +89,7 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(c.findOrAppend(7, 3) == 0 && c.findOrAppend(7, 4) == 1 && c.find(7, 4) == 1)
   }
 
-  test("origins by the time at which they were last seen; one that has none stays") {
+  test("origins are left out by the time at which they were last seen, and stay if they have none") {
     val table = new MarkTable(0)
     (0 until 100).foreach(pid => table.add(pid.toLong, 0, pid.toLong))
     (0 until 99).foreach(e => table.see(e, e * 10L))

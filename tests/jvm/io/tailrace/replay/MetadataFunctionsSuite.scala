@@ -108,7 +108,7 @@ final class MetadataFunctionsSuite extends SparkSuite {
     }
   }
 
-  test("what can't be is refused when the query is planned") {
+  test("arguments out of range are refused when the query is planned") {
     import spark.implicits._
     def select(column: Column): Unit = { spark.range(1).select(column).queryExecution.analyzed; () }
     refused("DATATYPE_MISMATCH.VALUE_OUT_OF_RANGE")(
@@ -131,7 +131,7 @@ final class MetadataFunctionsSuite extends SparkSuite {
     refused("TAILRACE_FUNCTION_ARGUMENTS")(select(call_function("producer_id", lit("a"))))
   }
 
-  test("an offset or a partition that can't be one, which only the data shows, makes null") {
+  test("an offset or partition in the data that is out of range makes null") {
     import spark.implicits._
     val frame = Seq(-1L -> 0, Long.MaxValue -> 0, 0L -> -1, 0L -> 0).toDF("o", "p")
     inEachMode {

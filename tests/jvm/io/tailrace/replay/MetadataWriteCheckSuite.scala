@@ -78,7 +78,7 @@ final class MetadataWriteCheckSuite extends SparkSuite {
     }
   }
 
-  test("a join with a table that isn't broadcast is refused, and one that is isn't") {
+  test("a join with a table is refused unless the table is broadcast") {
     withConf("spark.sql.autoBroadcastJoinThreshold" -> -1) {
       assert(refused("ORDER", keyed().join(table, "value")).contains("broadcast"))
       start(keyed().join(broadcast(table), "value"))
@@ -132,7 +132,7 @@ final class MetadataWriteCheckSuite extends SparkSuite {
     start(own.select(key(), $"word"))
   }
 
-  test("each branch of a union below the metadata is looked at") {
+  test("each branch of a union below the metadata is checked") {
     def other(partition: Column) = input.withColumn("partition", partition)
     refused("SHARED", keyed(input.union(input)))
     refused("SHARED", keyed(input.where("partition = 0").union(input.where("partition = 1"))))
@@ -149,12 +149,12 @@ final class MetadataWriteCheckSuite extends SparkSuite {
     refused("SHARED", named(1).union(named(1)).select(byColumn, $"value"))
   }
 
-  test("a merge beyond a micro-batch is refused") {
+  test("merge_stream_metadata over several micro-batches is refused") {
     val merged = keyed().groupBy("partition").agg(call_function("merge_stream_metadata", $"key").as("key"))
     refused("MERGE", merged, "update")
   }
 
-  test("a query that is known to be right runs with a warning") {
+  test("with producerCheck = warn a refused query runs with a warning") {
     withConf("spark.tailrace.replay.producerCheck" -> "warn")(start(keyed().repartition(3)))
   }
 }

@@ -45,7 +45,7 @@ final class OriginClaimsSuite extends AnyFunSuite {
   private val atHome = Seq(2L -> 8L, 1L -> 42L, 1L -> 43L, 1L -> 44L)
   private val moved = Seq(3L -> 8L, 1L -> 44L, 1L -> 45L)
 
-  test("an origin that is read at its home and from another partition in one batch, in either order") {
+  test("an origin that is read at its home and from another partition in one batch is refused, in either order") {
     val homeFirst = new Batch(before)
     assert(homeFirst.task("t/0", atHome: _*) == 4)
     (1 to 2).foreach(_ => homeFirst.refuses("t/1", moved: _*))
@@ -54,7 +54,7 @@ final class OriginClaimsSuite extends AnyFunSuite {
     (1 to 2).foreach(_ => homeLast.refuses("t/0", atHome: _*))
   }
 
-  test("a move that is known before its origin's home is: at the home of others too") {
+  test("a move is found before the origin's home is claimed, at a home of other origins too") {
     val batch = new Batch(before)
     assert(batch.task("t/1", 3L -> 8L) == 1)
     assert(batch.task("t/1", 2L -> 8L) == 1)
@@ -62,7 +62,7 @@ final class OriginClaimsSuite extends AnyFunSuite {
     batch.refuses("t/0", 2L -> 9L)
   }
 
-  test("a task that runs twice is no conflict, at home, with new origins, or with ones that have moved") {
+  test("a task that runs twice isn't refused, whether its origins are at home, new or moved") {
     val batch = new Batch(before)
     (1 to 2).foreach { _ =>
       assert(batch.task("t/0", 2L -> 8L, 5L -> 1L) == 2)

@@ -12,7 +12,7 @@ final class RecordMetadataSuite extends AnyFunSuite with ScalaCheckPropertyCheck
   private val partitions = Gen.choose(0, Int.MaxValue)
   private val offsets = Gen.choose(0L, RecordMetadata.OffsetLimit - 1)
 
-  test("the golden vectors, both ways") {
+  test("the golden vectors are encoded and decoded") {
     GoldenMetadata.records.foreach { r =>
       assert(
         Option(RecordMetadata.encode(r.pid, r.partition, r.offset)).map(_.toSeq) == r.tagged.map(_.toSeq)
@@ -26,7 +26,7 @@ final class RecordMetadataSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     }
   }
 
-  test("what can't be a partition or an offset makes no bytes") {
+  test("a partition or offset out of range makes no bytes") {
     Seq(-1 -> 0L, 0 -> -1L, 0 -> Long.MaxValue, 0 -> RecordMetadata.OffsetLimit).foreach { case (p, o) =>
       assert(RecordMetadata.encode(1, p, o) == null)
     }
@@ -40,7 +40,7 @@ final class RecordMetadataSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(RecordMetadata.isPlausible(1 << 20, 1764000000000000000L), "nanoseconds as offsets")
   }
 
-  test("null, another length and negative parts are no metadata") {
+  test("null, bytes of another length and negative parts aren't metadata") {
     assert(!RecordMetadata.isValid(null))
     GoldenMetadata.invalid.foreach(bytes => assert(!RecordMetadata.isValid(bytes), bytes.toSeq))
   }
@@ -55,7 +55,7 @@ final class RecordMetadataSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     }
   }
 
-  test("later: null is nothing, two origins are an error that names both") {
+  test("later ignores null, and refuses two origins by an error that names both") {
     val a = RecordMetadata.encode(1, 2, 3)
     assert(RecordMetadata.later(null, a) eq a)
     assert(RecordMetadata.later(a, null) eq a)

@@ -32,7 +32,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     assert(pipeline.values.sorted == firstOfEach(records).toSeq.sorted, s"seed $seed")
   }
 
-  test("a batch that failed is made again with the same marks") {
+  test("a batch that failed runs again with the same marks") {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byKey).start()
       pipeline.add((0L to 9L).map(i => written(0, i, 1, 0, i)))
@@ -63,7 +63,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("disorder: a late original passes, its replay doesn't; further back than that is a replay") {
+  test("with disorder, a late original record passes and its replay does not; a record further back is a replay") {
     withDirectory { directory =>
       val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(disorder = 4))
       val pipeline = new Pipeline(directory, filter).start()
@@ -90,7 +90,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     assert(Tailrace.filterReplays(withNull, columns).where("_mark IS NOT NULL").isEmpty)
   }
 
-  test("a batch frame gives the rows of a stream, each time that it is run") {
+  test("a batch DataFrame gives the rows of a stream, each time that it runs") {
     val records = topic(new Random(9), 6, 100)
     val frame = byKey(records.toDF())
     (1 to 2).foreach(_ => assert(frame.select("value").as[String].collect().toSet == firstOfEach(records)))
@@ -98,7 +98,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     assert(Tailrace.filterReplays(records.toDF(), ReplayOptions(onReplay = "mark")).count() == records.size)
   }
 
-  test("keys of twenty letters are no metadata; the older form without a tag is, of the same origin") {
+  test("keys of twenty letters aren't metadata; the older form without a tag is, of the same origin") {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byKey).start()
       val text = (0 to 3).map(i => Written("t", 0, i.toLong, f"event-id-of-user-$i%03d".getBytes, s"text$i"))
@@ -120,7 +120,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("one offset beyond all others doesn't end an origin") {
+  test("one very great offset doesn't make all later records of its origin replays") {
     val columns = ReplayOptions(metadata = Seq("pid", "p", "o"))
     val found = Tailrace.filterReplays(
       Seq((7L, 0, 1L), (7L, 0, Long.MaxValue), (7L, 0, 2L), (7L, 0, 2L)).zipWithIndex
@@ -131,7 +131,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     assert(found.orderBy("offset").select("o").as[Long].collect().toSeq == Seq(1L, Long.MaxValue, 2L))
   }
 
-  test("gaps of two origins together are more than a number holds") {
+  test("the sum of two origins' gaps doesn't overflow") {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byKey).start()
       val far = RecordMetadata.OffsetLimit - 1
@@ -158,7 +158,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("what was counted is in the progress: gaps by origin too, until the missing ones come") {
+  test("the progress has the counts, and gaps by origin until the missing records come") {
     withDirectory { directory =>
       val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(disorder = 10))
       val pipeline = new Pipeline(directory, filter).start()
@@ -177,7 +177,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("what was counted is counted once, however many actions a batch has") {
+  test("each record is counted once, however many actions a batch has") {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byKey).start()
       pipeline.actions = rows => {
@@ -197,7 +197,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("two filters need two names, and then work side by side") {
+  test("two filters of one query need two names") {
     def twice(names: Seq[String]): Filter = frame =>
       names.map(n => Tailrace.filterReplays(frame, ReplayOptions(name = n)).select("value")).reduce(_ union _)
     withDirectory { directory =>
@@ -210,7 +210,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("what is wrong with an argument is said when the filter is made") {
+  test("a wrong argument is refused when the filter is made") {
     val frame = Seq(written(0, 0, 1, 0, 0)).toDF()
     def condition(options: ReplayOptions, of: DataFrame = frame): String =
       intercept[io.tailrace.common.TailraceAnalysisException](

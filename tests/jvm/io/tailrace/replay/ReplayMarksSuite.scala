@@ -36,7 +36,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("a sink that leaves rows out is found out by the next batch, and at each start from then on") {
+  test("a sink that skips rows makes the next batch fail, and each start after it") {
     Seq(1, 0).foreach { before =>
       withDirectory { directory =>
         val pipeline = new Pipeline(directory, byKey).start()
@@ -80,7 +80,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
   }
 
   test(
-    "marks that an earlier version has left of an origin in two tasks are begun without when a user says so"
+    "beginAnew begins without marks in which an earlier version has one origin in two tasks"
   ) {
     withDirectory { directory =>
       withConf("spark.sql.shuffle.partitions" -> 1) {
@@ -104,7 +104,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("batches without data, and a source that is silent beside another, leave marks") {
+  test("batches without data, and a source without data beside another, write their marks") {
     withDirectory { directory =>
       val (one, two) = (MemoryStream[Written](spark), MemoryStream[Written](spark))
       val found = new ConcurrentSkipListMap[Long, Seq[String]]
@@ -143,7 +143,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     Tailrace.filterReplays(_, ReplayOptions(forgetAfter = Some("30 days"), eventTime = Some("at")))
 
   test(
-    "forget_after by event time: who was silent for longer is forgotten, by name, and counted when he is back"
+    "forget_after by event time forgets an origin that was silent for longer, logs it, and counts its return"
   ) {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byDay).start()
@@ -164,7 +164,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
   }
 
   test(
-    "forget_after: one wrong clock doesn't make the others be forgotten, nor does a record without a time"
+    "with forget_after, neither one wrong clock nor a record without a time makes other origins forgotten"
   ) {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byDay).start()
@@ -178,7 +178,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("forget_after by the time of the batches, and the table doesn't grow without end") {
+  test("forget_after by the time of the batches bounds the table") {
     withDirectory { directory =>
       withConf("spark.sql.streaming.minBatchesToRetain" -> 2) {
         val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(forgetAfter = Some("50 milliseconds")))

@@ -48,7 +48,7 @@ final class ReplayOriginsSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("an origin may move on to another partition between batches; what is below its mark then is refused") {
+  test("an origin may move to another partition between batches; records below its mark are refused then") {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byKey).start()
       pipeline.add(Seq(written(0, 0, 1, 0, 5), written(0, 1, 1, 0, 6)))

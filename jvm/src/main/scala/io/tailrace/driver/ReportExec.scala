@@ -22,7 +22,7 @@ final class ReportExec(name: String, expressions: Seq[NamedExpression], child: S
 
   override def collectedMetrics: Row = collectFirst(report).get
 
-  // The parent's would reset an accumulator that nobody has registered.
+  // The parent would reset an accumulator that is not registered.
   override def resetMetrics(): Unit = children.foreach(_.resetMetrics())
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()

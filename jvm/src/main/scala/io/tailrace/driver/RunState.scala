@@ -13,8 +13,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, StreamingRun}
 import org.apache.spark.util.SerializableConfiguration
 
-/** State that the driver keeps for an operator from one micro-batch to the next. Spark plans each batch anew, so a plan
-  * can't keep it.
+/** State that the driver keeps for an operator from one micro-batch to the next. Spark makes a new plan for each batch, so a
+  * plan can't keep it.
   *
   * State belongs to one run, which is one start of a query: a query that starts again reads its checkpoint. It is dropped
   * when the run ends, so a driver that runs thousands of short queries doesn't grow.
@@ -60,7 +60,7 @@ private[tailrace] object RunState {
       Collections.newSetFromMap(new java.util.WeakHashMap[SparkContext, java.lang.Boolean])
     )
 
-  /** How many states are kept, of all operators of all runs. */
+  /** The number of states, of all operators and runs. */
   private[tailrace] def kept: Int = all.asScala.map(_.size).sum
 
   private def dropFromAll(hasEnded: (String, () => Boolean) => Boolean): Unit = all.forEach(_.drop(hasEnded))

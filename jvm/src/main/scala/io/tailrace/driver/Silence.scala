@@ -63,7 +63,7 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
     case Heard.Unknown => mark + passed
   }
 
-  /** For how long a part has been silent, in milliseconds. */
+  /** The time since a part was last heard, in milliseconds. */
   def of(mark: Long): Long = running - mark
 
   def isTooLong(mark: Long): Boolean = of(mark) >= limitMs

@@ -77,7 +77,7 @@ final case class ReplaySettings(
     forgetAfterMs: Option[Long] = None
 ) {
 
-  /** What the filter's counts are called in `observedMetrics`. */
+  /** The name of the filter's counts in `observedMetrics`. */
   def progressName: String = ProgressName("replays", name, ReplayOptions.Name)
 
   /** Origins that were last seen before the returned time are forgotten.

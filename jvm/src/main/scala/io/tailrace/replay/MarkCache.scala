@@ -48,7 +48,7 @@ object MarkCache {
   private[replay] def has(filter: String): Boolean = filters.synchronized(filters.containsKey(filter))
 }
 
-/** What the driver knows of one filter in one run of a query.
+/** The driver's state of one filter in one run of a query.
   *
   * @param name      in [[MarkCache]]
   * @param directory in the checkpoint
@@ -58,7 +58,7 @@ private[replay] final class FilterRun(val name: String, val directory: Path) {
   /** The files that the last batch has begun with, for [[MarkLog.before]]. */
   @volatile var files: Option[MarkFiles] = None
 
-  /** What the user has been told. */
+  /** The notices that the user has got. */
   val notices = new ReplayNotices
 
   private var forgottenBefore = Long.MinValue

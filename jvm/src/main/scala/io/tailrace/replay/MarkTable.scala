@@ -53,7 +53,7 @@ final class MarkTable(val disorder: Int) {
   /** The greatest offset that has passed. */
   def mark(entry: Int): Long = marks(entry)
 
-  /** How many offsets between the first one and the mark have not come. */
+  /** The number of offsets between the first one and the mark that have not come. */
   def gaps(entry: Int): Long = gapCounts(entry)
 
   /** The time of the origin's last record, which may be a replay: its event time, or the time of its batch. */
@@ -195,7 +195,7 @@ final class MarkTable(val disorder: Int) {
   /** Whether an origin was last seen before a time. False if its time is unknown. */
   def isBefore(entry: Int, timeMs: Long): Boolean = seenMs(entry) < timeMs && seenMs(entry) != Long.MinValue
 
-  /** A copy. It is made without the entries of [[isBefore]] only if they are many, because then the table is built anew. */
+  /** A copy. It is made without the entries of [[isBefore]] only if they are many, because then the table is built again. */
   def since(timeMs: Long): MarkTable =
     if (Iterator.range(0, used).count(isBefore(_, timeMs)).toLong * LeastForgotten <= used) copy()
     else {
@@ -252,7 +252,7 @@ final class MarkTable(val disorder: Int) {
 
 object MarkTable {
 
-  /** The table is built anew when one entry of so many is forgotten. */
+  /** The table is built again when one entry of so many is forgotten. */
   private val LeastForgotten = 8
 
   private def place(partition: Int, home: Int): Long = (partition.toLong << 32) | (home & 0xffffffffL)

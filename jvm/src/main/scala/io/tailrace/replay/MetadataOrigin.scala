@@ -121,7 +121,7 @@ private[replay] final class MetadataOrder(origin: MetadataOrigin) {
     AttributeSet(made.flatMap(_.references) ++ topics)
   }
 
-  /** What brings the rows out of order, in a user's words. */
+  /** The reason why rows come out of order, in a user's words. */
   def broken: Option[String] =
     origin.nodes.flatMap(node => disturbs(node).orElse(KafkaRead.splits(node))).headOption
 

@@ -8,8 +8,9 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.testkit.CampaignSuite
 
-/** Random schedules of parts that give something or not, under a query that stops, sleeps, is killed before it has committed a
-  * batch, and reads less than there is. What the rule says is compared with the whole history, looked at from its end.
+/** Random schedules of parts that give something or not, under a query that stops, sleeps, is killed before
+  * it has committed a batch, and reads less than there is. What the rule says is compared with the whole
+  * history, looked at from its end.
   *
   * `-Dtailrace.seed=` runs one of them again.
   */
@@ -109,7 +110,8 @@ object SilenceSimulationSuite {
 
     private def judge(part: Int): Unit = {
       val since = history.drop(history.lastIndexWhere(_.heard(part) == Heard.Yes) + 1)
-      // Batches without the part in which others went on: each counts the time since the one before, in the same start.
+      // Batches without the part in which others went on: each counts the time since the one before, in the
+      // same start.
       val missing = since.filter(b => b.goesOn && b.heard(part) == Heard.No)
       val counts = missing.map(b => Math.max(0L, Math.min(silence.mostPerBatchMs, b.atMs - stepBefore(b))))
       val silent = silence.of(marks(part))

@@ -45,7 +45,9 @@ final class OriginClaimsSuite extends AnyFunSuite {
   private val atHome = Seq(2L -> 8L, 1L -> 42L, 1L -> 43L, 1L -> 44L)
   private val moved = Seq(3L -> 8L, 1L -> 44L, 1L -> 45L)
 
-  test("an origin that is read at its home and from another partition in one batch is refused, in either order") {
+  test(
+    "an origin that is read at its home and from another partition in one batch is refused, in either order"
+  ) {
     val homeFirst = new Batch(before)
     assert(homeFirst.task("t/0", atHome: _*) == 4)
     (1 to 2).foreach(_ => homeFirst.refuses("t/1", moved: _*))

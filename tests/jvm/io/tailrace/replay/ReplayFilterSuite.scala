@@ -63,7 +63,9 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("with disorder, a late original record passes and its replay does not; a record further back is a replay") {
+  test(
+    "with disorder, a late original record passes and its replay does not; a record further back is a replay"
+  ) {
     withDirectory { directory =>
       val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(disorder = 4))
       val pipeline = new Pipeline(directory, filter).start()

@@ -148,7 +148,8 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byDay).start()
       pipeline.add(Seq(on(0, written(0, 0, 1, 0, 5)), on(1, written(0, 1, 2, 0, 5))))
-      // Day 31: origin 2, of day 1, is 30 days old, which isn't longer; a batch is judged by the time before it.
+      // Day 31: origin 2, of day 1, is 30 days old, which isn't longer; a batch is judged by the time before
+      // it.
       pipeline.add(Seq(on(31, written(0, 10, 3, 0, 0)), on(31, written(0, 11, 1, 0, 5))))
       assert(pipeline.values.count(_ == "1/0/5") == 1, "the time before the batch was day 1")
       pipeline.restart().add(Seq(on(31, written(0, 20, 2, 0, 5))))

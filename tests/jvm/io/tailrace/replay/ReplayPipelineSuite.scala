@@ -83,7 +83,9 @@ abstract class ReplayPipelineSuite extends SparkSuite {
   protected def written(partition: Int, offset: Long, pid: Long, source: Int, position: Long): Written =
     Written("t", partition, offset, RecordMetadata.encode(pid, source, position), s"$pid/$source/$position")
 
-  /** What pipeline 1 has written, in the topic's order: each origin's records in order, some runs of them once more. */
+  /** What pipeline 1 has written, in the topic's order: each origin's records in order, some runs of them
+    * once more.
+    */
   protected def topic(random: Random, origins: Int, length: Int): Seq[Written] = {
     val next = Array.fill(origins)(0L)
     var offset = 0L

@@ -6,11 +6,11 @@ package io.tailrace.driver
   *   at(7): begin ── tasks of batch 7 ── end(7): fold ── commit log 7 ── at(8): begin ── ...
   * }}}
   *
-  * A batch begins once, though Spark plans an operator twice where a DataFrame is used twice. It is folded once, though
-  * Spark may ask for its end several times. Not for several threads.
+  * A batch begins once, though Spark plans an operator twice where a DataFrame is used twice. It is folded
+  * once, though Spark may ask for its end several times. Not for several threads.
   *
-  * @param begin makes the state of a batch, out of its number and the state of the batch before it. The first batch of a
-  *              run has none before it
+  * @param begin makes the state of a batch, out of its number and the state of the batch before it. The first
+  *              batch of a run has none before it
   */
 private[tailrace] final class BatchSequence[B](begin: (Long, Option[B]) => B) {
   private var number = -1L

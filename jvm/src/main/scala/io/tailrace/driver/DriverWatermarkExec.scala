@@ -20,19 +20,20 @@ trait DriverWatermark {
   /** Whether it depends on the query's other watermarks. */
   def followsOthers: Boolean
 
-  /** The watermark after a micro-batch, in milliseconds; none if there is none yet. Spark asks on the driver before it
-    * commits the micro-batch, maybe several times.
+  /** The watermark after a micro-batch, in milliseconds; none if there is none yet. Spark asks on the driver
+    * before it commits the micro-batch, maybe several times.
     */
   def after(batch: StreamingBatch, session: SparkSession): Option[Long]
 }
 
 /** The watermark node of a [[DriverWatermark]]. Rows pass through it.
   *
-  * It extends Spark's own watermark node: Spark's tracker asks `eventTimeStats` of such nodes at the end of a micro-batch.
-  * From there the watermark takes Spark's own way: the checkpoint, the policy of several watermarks, the propagation to each
-  * operator (`adr/008`).
+  * It extends Spark's own watermark node: Spark's tracker asks `eventTimeStats` of such nodes at the end of a
+  * micro-batch. From there the watermark takes Spark's own way: the checkpoint, the policy of several
+  * watermarks, the propagation to each operator (`adr/008`).
   *
-  * @param eventTimeStats set before the parent's constructor runs, which registers it; so each copy needs its own
+  * @param eventTimeStats set before the parent's constructor runs, which registers it; so each copy needs its
+  *                       own
   */
 final class DriverWatermarkExec(
     nodeId: UUID,
@@ -47,8 +48,8 @@ final class DriverWatermarkExec(
   override def nodeName: String = watermark.nodeName
   override protected def doExecute(): RDD[InternalRow] = child.execute()
 
-  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors. They ask this
-    * node for its columns only: operators find the event time among them.
+  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors.
+    * They ask this node for its columns only: operators find the event time among them.
     */
   protected def writeReplace(): AnyRef = ColumnsOfWatermark(output)
 
@@ -84,7 +85,9 @@ object DriverWatermarkExec {
     )
 }
 
-/** Takes the place of the event times that Spark collects: one event time, which is as far as the watermark may go. */
+/** Takes the place of the event times that Spark collects: one event time, which is as far as the watermark
+  * may go.
+  */
 private final class DriverWatermarkStats(session: SparkSession, watermark: DriverWatermark)
     extends EventTimeStatsAccum {
   private lazy val batch: StreamingBatch = StreamingBatch.current(session)
@@ -124,7 +127,9 @@ final class InputWatermarks {
 
 object InputWatermarks {
 
-  /** The watermarks by the rows of the batch that has just run in this thread, without nodes that follow other watermarks. */
+  /** The watermarks by the rows of the batch that has just run in this thread, without nodes that follow
+    * other watermarks.
+    */
   def of(session: SparkSession): Map[UUID, Option[Long]] =
     StreamingRun
       .current(session)

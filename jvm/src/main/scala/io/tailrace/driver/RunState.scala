@@ -13,11 +13,11 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, StreamingRun}
 import org.apache.spark.util.SerializableConfiguration
 
-/** State that the driver keeps for an operator from one micro-batch to the next. Spark makes a new plan for each batch, so a
-  * plan can't keep it.
+/** State that the driver keeps for an operator from one micro-batch to the next. Spark makes a new plan for
+  * each batch, so a plan can't keep it.
   *
-  * State belongs to one run, which is one start of a query: a query that starts again reads its checkpoint. It is dropped
-  * when the run ends, so a driver that runs thousands of short queries doesn't grow.
+  * State belongs to one run, which is one start of a query: a query that starts again reads its checkpoint.
+  * It is dropped when the run ends, so a driver that runs thousands of short queries doesn't grow.
   *
   * @param close is called with state that is dropped
   */
@@ -36,7 +36,8 @@ private[tailrace] final class RunState[T](close: T => Unit = (_: T) => ()) {
     val key = Key(runId, name)
     Option(byRun.get(key)).fold {
       watch(session.sparkContext)
-      // Spark drops events when its queue is full, and a thread may ask for state just after its run has ended.
+      // Spark drops events when its queue is full, and a thread may ask for state just after its run has
+      // ended.
       dropFromAll((_, isRunning) => !isRunning())
       byRun.computeIfAbsent(key, _ => new Kept(open, () => StreamingBatch.activeRuns(session)(runId))).state
     }(_.state)
@@ -78,8 +79,9 @@ private[tailrace] object RunState {
 
   private val hadoopConfs = new RunState[Broadcast[SerializableConfiguration]]
 
-  /** The Hadoop configuration of the run that this thread plans or executes, with the settings of its session. They are
-    * fixed when the query starts, so the configuration is broadcast once a run, not once a batch.
+  /** The Hadoop configuration of the run that this thread plans or executes, with the settings of its
+    * session. They are fixed when the query starts, so the configuration is broadcast once a run, not once a
+    * batch.
     */
   def hadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
     hadoopConfs.of(session, "hadoopConf")(SparkPlans.broadcastHadoopConf(session))

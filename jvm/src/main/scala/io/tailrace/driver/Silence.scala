@@ -4,8 +4,9 @@ import java.util.function.LongSupplier
 
 /** Measures for how long parts of a query's inputs (partitions, hosts) have been silent.
   *
-  * A part is silent while other parts of any side give rows, and the source has no unread row of it. So silence is measured
-  * by a clock that runs only while some part gives rows. Each part has a mark: the clock's time when it last gave a row.
+  * A part is silent while other parts of any side give rows, and the source has no unread row of it. So
+  * silence is measured by a clock that runs only while some part gives rows. Each part has a mark: the
+  * clock's time when it last gave a row.
   *
   * {{{
   *   batch           1     2     3            4     5            limit 80 s, so a batch counts 10 s at the most
@@ -14,10 +15,11 @@ import java.util.function.LongSupplier
   *   clock           0     5     5            15    19           b's silence: 0, 5, 5, 15, 0
   * }}}
   *
-  * What one batch adds to the clock is bounded. So a part is silent for too long only after the others have given rows in
-  * [[Silence.Batches]] batches without it. This keeps pauses out: a time in which no part gave rows, the process was stopped
-  * or a source didn't answer is one long step between two batches. Time while the query was down is no step, because the
-  * first batch of a run only starts the first step. A dead part is found all the same, however seldom the others give rows.
+  * What one batch adds to the clock is bounded. So a part is silent for too long only after the others have
+  * given rows in [[Silence.Batches]] batches without it. This keeps pauses out: a time in which no part gave
+  * rows, the process was stopped or a source didn't answer is one long step between two batches. Time while
+  * the query was down is no step, because the first batch of a run only starts the first step. A dead part is
+  * found all the same, however seldom the others give rows.
   *
   * Not for several threads.
   *
@@ -90,7 +92,9 @@ object Heard {
   case object Unknown extends Heard
 }
 
-/** The driver's monotonic clock, for durations. A test sets a clock that it moves itself, so that it need not wait. */
+/** The driver's monotonic clock, for durations. A test sets a clock that it moves itself, so that it need not
+  * wait.
+  */
 object DriverClock {
   private val system: LongSupplier = () => System.nanoTime
   @volatile private var source = system

@@ -8,10 +8,11 @@ import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan}
 
 /** A micro-batch whose tasks have not run, because its sink has the batch already.
   *
-  * What tasks have seen is written into the checkpoint when the batch ends. The sink may have committed the batch before
-  * that. If the process is killed in between, the batch runs again, and the sink asks for none of its rows. Spark's file sink
-  * does so, Delta Lake's sink, and each function of `foreachBatch` that compares batch numbers. Without the tasks the driver
-  * would know nothing of the batch, and would forget the partitions and hosts whose first rows are in it.
+  * What tasks have seen is written into the checkpoint when the batch ends. The sink may have committed the
+  * batch before that. If the process is killed in between, the batch runs again, and the sink asks for none
+  * of its rows. Spark's file sink does so, Delta Lake's sink, and each function of `foreachBatch` that
+  * compares batch numbers. Without the tasks the driver would know nothing of the batch, and would forget the
+  * partitions and hosts whose first rows are in it.
   *
   * {{{
   *   12:00:00   batch 7: tasks ── sink has it ── killed before 7.progress and commit log 7
@@ -28,7 +29,9 @@ private[tailrace] object SkippedBatch extends Logging {
 
   private val starts = new RunState[AtomicBoolean]
 
-  /** Must be called in the query's thread, when the sink is done with a batch, and before the results of tasks are used. */
+  /** Must be called in the query's thread, when the sink is done with a batch, and before the results of
+    * tasks are used.
+    */
   def runIfSkipped(session: SparkSession): Unit = {
     val batch = StreamingBatch.current(session)
     val isFirst = starts.of(session, "first batch")(new AtomicBoolean(true))

@@ -1,7 +1,7 @@
 package io.tailrace.driver
 
-/** Converts between Spark's watermark, in milliseconds, and a low watermark, in microseconds. A row exactly at Spark's
-  * watermark is late. A row exactly at a low watermark is on time.
+/** Converts between Spark's watermark, in milliseconds, and a low watermark, in microseconds. A row exactly
+  * at Spark's watermark is late. A row exactly at a low watermark is on time.
   *
   * {{{
   *   Spark's 12:00:00.000  ->  ours 12:00:00.000001
@@ -17,6 +17,7 @@ private[tailrace] object SparkWatermark {
   /** The last whole millisecond before a time in microseconds. */
   def before(low: Long): Long = Math.floorDiv(low - 1, 1000L)
 
-  /** The first microsecond after Spark's watermark; [[Never]] for 0, which means that there is no watermark. */
+  /** The first microsecond after Spark's watermark; [[Never]] for 0, which means that there is no watermark.
+    */
   def after(ms: Long): Long = if (ms <= 0) Never else ms * 1000 + 1
 }

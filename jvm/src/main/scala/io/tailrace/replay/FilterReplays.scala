@@ -66,7 +66,8 @@ object ReplayFilterStrategy extends SparkStrategy {
 }
 
 /** @param name          of the filter's directory in the checkpoint
-  * @param disorder      how far below the mark, in offsets, a record may be and still be distinguished from its replay
+  * @param disorder      how far below the mark, in offsets, a record may be and still be distinguished from
+  *                      its replay
   * @param marksReplays  replays come out too, marked
   * @param forgetAfterMs an origin without a record for longer than this is forgotten; none: no origin ever is
   */

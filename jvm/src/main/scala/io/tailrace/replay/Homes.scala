@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
 
-/** Small numbers for the partitions of topics that origins are read from. A table of marks has many origins and few such
-  * partitions.
+/** Small numbers for the partitions of topics that origins are read from. A table of marks has many origins
+  * and few such partitions.
   */
 private[replay] final class Homes {
   private val names = mutable.ArrayBuffer.empty[String]
@@ -45,7 +45,8 @@ private[replay] object Homes {
 /** Tells a task which partition its rows are read from, whenever that changes.
   *
   * @param columns that name the partition
-  * @param oneOnly whether all rows of the task are of one partition, as when a task reads one partition of Kafka
+  * @param oneOnly whether all rows of the task are of one partition, as when a task reads one partition of
+  *                Kafka
   */
 private[replay] final class RecordHomes(columns: Seq[Attribute], all: Seq[Attribute], oneOnly: Boolean)(
     enter: String => Unit

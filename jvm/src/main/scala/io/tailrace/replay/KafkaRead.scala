@@ -51,8 +51,8 @@ private[replay] object KafkaRead {
   }
 }
 
-/** Finds out whether records come in Kafka's order: one task reads a partition of a topic, by its offsets. Then no shuffle and
-  * no sort is needed to judge them in that order.
+/** Finds out whether records come in Kafka's order: one task reads a partition of a topic, by its offsets.
+  * Then no shuffle and no sort is needed to judge them in that order.
   */
 object KafkaOrder {
 

@@ -8,8 +8,9 @@ import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.driver.RunState
 
-/** The newest marks of each filter in this JVM, driver or executor, so that a batch reads only what the batch before it has
-  * moved. A table that is here is never changed, so a task that was replaced judges as its successor does.
+/** The newest marks of each filter in this JVM, driver or executor, so that a batch reads only what the batch
+  * before it has moved. A table that is here is never changed, so a task that was replaced judges as its
+  * successor does.
   */
 object MarkCache {
 
@@ -63,7 +64,9 @@ private[replay] final class FilterRun(val name: String, val directory: Path) {
 
   private var forgottenBefore = Long.MinValue
 
-  /** Notes up to when origins are forgotten. @return the time before: what was last seen between the two is news */
+  /** Notes up to when origins are forgotten. @return the time before: what was last seen between the two is
+    * news
+    */
   def forget(before: Long): Long = synchronized {
     val known = forgottenBefore
     forgottenBefore = Math.max(known, before)

@@ -5,8 +5,8 @@ import java.nio.ByteBuffer
 import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.common.Errors
 
-/** A table of marks as a file (format 2, `jvm/docs/formats.md`), big-endian; a text is its length in bytes(4) and its UTF-8
-  * bytes:
+/** A table of marks as a file (format 2, `jvm/docs/formats.md`), big-endian; a text is its length in bytes(4)
+  * and its UTF-8 bytes:
   *
   * {{{
   *   "TRRM"(4) format(4) place(a text) disorder(4) homes(4) each home(a text) entries(4)
@@ -51,7 +51,8 @@ object MarkFile {
     *
     * @param name  of the file, for errors
     * @param place where the file stands
-    * @param table with the disorder of the query; a window that was written with another one is widened or cut
+    * @param table with the disorder of the query; a window that was written with another one is widened or
+    *              cut
     * @param entry is told the number of each entry in the table
     */
   def decode(bytes: Array[Byte], name: String, place: String, table: MarkTable)(entry: Int => Unit): Unit =

@@ -15,9 +15,9 @@ import io.tailrace.checkpoint.BatchFiles
   *   <batch>.snapshot                            all marks after the batch
   * }}}
   *
-  * A task writes its file before it ends, so before Spark can take the batch for done. A batch that runs again writes under
-  * another attempt. Any complete attempt is right, because the batch has the same records each time. An incomplete attempt of
-  * a dead process is never mixed with another one.
+  * A task writes its file before it ends, so before Spark can take the batch for done. A batch that runs
+  * again writes under another attempt. Any complete attempt is right, because the batch has the same records
+  * each time. An incomplete attempt of a dead process is never mixed with another one.
   */
 final class MarkLog(directory: Path, hadoopConf: Configuration, settings: ReplaySettings) extends Logging {
   import MarkLog._
@@ -33,18 +33,20 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
 
   /** The files that make the marks that `batch` begins with.
     *
-    * @param known the files that the batch before has begun with, if known: then only that batch's own files are looked for
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_MARKS_INCOMPLETE if an earlier batch's are not
-    *                                                   all there: its output wasn't read to the end, or files are gone;
-    *                                                   TAILRACE_REPLAY_MARKS_MISSING if there are none at all
+    * @param known the files that the batch before has begun with, if known: then only that batch's own files
+    *              are looked for
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_MARKS_INCOMPLETE if an earlier batch's
+    *                                                   are not all there: its output wasn't read to the end,
+    *                                                   or files are gone; TAILRACE_REPLAY_MARKS_MISSING if
+    *                                                   there are none at all
     */
   def before(batch: Long, known: Option[MarkFiles] = None): MarkFiles =
     known.filter(_.batch == batch - 1).fold(listed(batch)) { last =>
       last.copy(deltas = last.deltas :+ (last.batch -> complete(last.batch)), batch = batch)
     }
 
-  /** Has `batch` begin without marks, whatever is missing before it, because the user wants it. Writes an empty snapshot, which
-    * hides earlier files.
+  /** Has `batch` begin without marks, whatever is missing before it, because the user wants it. Writes an
+    * empty snapshot, which hides earlier files.
     */
   def beginAnew(batch: Long): MarkFiles = {
     logWarning(
@@ -116,7 +118,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
   private def read(file: Path, place: String, into: MarkTable, wanted: Long)(entry: Int => Unit): Unit =
     MarkFile.decode(batches.files.read(file, neededBy = s"batch $wanted"), file.toString, place, into)(entry)
 
-  /** Writes all marks after a batch, and deletes the files that the marks after `retainFrom` or a later batch don't need.
+  /** Writes all marks after a batch, and deletes the files that the marks after `retainFrom` or a later batch
+    * don't need.
     *
     * @return the files that the next batch begins with
     */
@@ -139,8 +142,8 @@ object MarkLog {
   private val Part = """([0-9a-f-]{36})-(\d+)-of-(\d+)\.marks""".r
 }
 
-/** The files that make the marks which a batch begins with: a snapshot, if there is one, and the files of each batch since
-  * then.
+/** The files that make the marks which a batch begins with: a snapshot, if there is one, and the files of
+  * each batch since then.
   *
   * @param batch the batch that begins with them
   */

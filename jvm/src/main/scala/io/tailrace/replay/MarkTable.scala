@@ -2,8 +2,8 @@ package io.tailrace.replay
 
 import java.util.Arrays
 
-/** The high-water mark of each origin, which is a producer and source partition: the greatest offset that has passed, which
-  * of the `disorder` offsets below it have passed, and how many offsets below it never came.
+/** The high-water mark of each origin, which is a producer and source partition: the greatest offset that has
+  * passed, which of the `disorder` offsets below it have passed, and how many offsets below it never came.
   *
   * {{{
   *   disorder = 4, marks of one partition
@@ -15,11 +15,12 @@ import java.util.Arrays
   *   3        8     0 1 1 0                      replay: it is further back than `disorder`
   * }}}
   *
-  * Each mark has the time at which its origin was last seen, so that a producer that is gone can be forgotten, and the
-  * partition that its records are read from: offsets are ordered within one partition only.
+  * Each mark has the time at which its origin was last seen, so that a producer that is gone can be
+  * forgotten, and the partition that its records are read from: offsets are ordered within one partition
+  * only.
   *
-  * A hash table over plain arrays, because there may be a million marks: 40 bytes each, and `disorder` bits. Several threads
-  * may read it while no thread changes it.
+  * A hash table over plain arrays, because there may be a million marks: 40 bytes each, and `disorder` bits.
+  * Several threads may read it while no thread changes it.
   */
 final class MarkTable(val disorder: Int) {
   import MarkTable._
@@ -46,7 +47,8 @@ final class MarkTable(val disorder: Int) {
   /** The partitions that the records of this table's origins are read from. */
   private[replay] var homes: Homes = new Homes
 
-  /** The number in [[homes]] of the partition that an origin's records are read from, or [[Homes.Unknown]]. */
+  /** The number in [[homes]] of the partition that an origin's records are read from, or [[Homes.Unknown]].
+    */
   private[replay] def home(entry: Int): Int = places(entry).toInt
   private[replay] def setHome(entry: Int, home: Int): Unit = places(entry) = place(partition(entry), home)
 
@@ -56,7 +58,8 @@ final class MarkTable(val disorder: Int) {
   /** The number of offsets between the first one and the mark that have not come. */
   def gaps(entry: Int): Long = gapCounts(entry)
 
-  /** The time of the origin's last record, which may be a replay: its event time, or the time of its batch. */
+  /** The time of the origin's last record, which may be a replay: its event time, or the time of its batch.
+    */
   def lastSeenMs(entry: Int): Long = seenMs(entry)
 
   /** The latest of these times, also of entries that were left out; `Long.MinValue` if there is none. */
@@ -88,7 +91,9 @@ final class MarkTable(val disorder: Int) {
     if (timeMs > newest) newest = timeMs
   }
 
-  /** Whether the table knows of an offset at or below the mark if it has passed, whichever partition it is read from. */
+  /** Whether the table knows of an offset at or below the mark if it has passed, whichever partition it is
+    * read from.
+    */
   def isCertain(entry: Int, offset: Long): Boolean = marks(entry) - offset <= disorder
 
   /** Judges the next record of an origin. @return true if it is new, false if it is a replay */
@@ -195,7 +200,9 @@ final class MarkTable(val disorder: Int) {
   /** Whether an origin was last seen before a time. False if its time is unknown. */
   def isBefore(entry: Int, timeMs: Long): Boolean = seenMs(entry) < timeMs && seenMs(entry) != Long.MinValue
 
-  /** A copy. It is made without the entries of [[isBefore]] only if they are many, because then the table is built again. */
+  /** A copy. It is made without the entries of [[isBefore]] only if they are many, because then the table is
+    * built again.
+    */
   def since(timeMs: Long): MarkTable =
     if (Iterator.range(0, used).count(isBefore(_, timeMs)).toLong * LeastForgotten <= used) copy()
     else {

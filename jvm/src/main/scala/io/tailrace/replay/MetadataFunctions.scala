@@ -12,8 +12,8 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.plan.SqlFunction
 
-/** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`. Null if an argument is null or out of
-  * range.
+/** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`. Null if an argument is
+  * null or out of range.
   */
 case class StreamMetadata(producerId: Expression, partition: Expression, offset: Expression)
     extends MetadataFunction {
@@ -39,7 +39,9 @@ case class StreamMetadata(producerId: Expression, partition: Expression, offset:
     copy(c(0), c(1), c(2))
 }
 
-/** `parse_stream_metadata(binary)`: a struct of `pid`, `partition` and `offset`, or null if the bytes aren't metadata. */
+/** `parse_stream_metadata(binary)`: a struct of `pid`, `partition` and `offset`, or null if the bytes aren't
+  * metadata.
+  */
 case class ParseStreamMetadata(metadata: Expression) extends MetadataFunction {
   override def children: Seq[Expression] = Seq(metadata)
   override def inputTypes: Seq[DataType] = Seq(BinaryType)
@@ -76,8 +78,9 @@ case class ProducerId(override val children: Seq[Expression]) extends MetadataFu
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression = copy(c)
 }
 
-/** `source_partition(partition, destination_partitions)`: the destination's partition that keeps records of one source
-  * partition in order. It is the source partition modulo the number of the destination's partitions.
+/** `source_partition(partition, destination_partitions)`: the destination's partition that keeps records of
+  * one source partition in order. It is the source partition modulo the number of the destination's
+  * partitions.
   */
 case class SourcePartition(partition: Expression, destinationPartitions: Expression)
     extends MetadataFunction {
@@ -158,9 +161,9 @@ object MetadataExpressions {
     ProducerIds.hash(query.toString, stream.toString, brokers.toString, path.toString, epoch.toString)
 }
 
-/** `merge_stream_metadata(binary)`, an aggregate: the metadata of a record that was made of several records of one producer
-  * and partition. It is their metadata with the greatest offset, or null if one record has no metadata: such a result must
-  * not be filtered, because it is unknown which records are in it.
+/** `merge_stream_metadata(binary)`, an aggregate: the metadata of a record that was made of several records
+  * of one producer and partition. It is their metadata with the greatest offset, or null if one record has no
+  * metadata: such a result must not be filtered, because it is unknown which records are in it.
   *
   * Records of two producers or partitions in one group are an error: group by both.
   */

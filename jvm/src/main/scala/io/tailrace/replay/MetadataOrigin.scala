@@ -11,8 +11,8 @@ import io.tailrace.plan.TailraceNode
   * @param metadata the expression that makes it
   * @param above    the nodes from the sink down to the one that makes it, inclusive
   * @param input    the child of that node
-  * @param below    the nodes from there down to the source of the partition and the offset. Each branch of a union is an
-  *                 origin of its own
+  * @param below    the nodes from there down to the source of the partition and the offset. Each branch of a
+  *                 union is an origin of its own
   */
 private[replay] final case class MetadataOrigin(
     metadata: StreamMetadata,
@@ -54,7 +54,8 @@ private[replay] object MetadataOrigin {
     }
   }
 
-  /** The children that some attributes of a node come from, each with its attributes that they are made of. */
+  /** The children that some attributes of a node come from, each with its attributes that they are made of.
+    */
   private def inputs(plan: LogicalPlan, wanted: AttributeSet): Seq[(LogicalPlan, AttributeSet)] = plan match {
     case Project(list, child) =>
       Seq(child -> AttributeSet(list.filter(e => wanted.contains(e.toAttribute)).flatMap(_.references)))
@@ -102,11 +103,11 @@ private[replay] object MetadataOrigin {
   }
 }
 
-/** Finds out whether rows with metadata come to the sink in the order of their source partition, all rows of a partition in
-  * one task. If they don't, a reader takes original records for replays.
+/** Finds out whether rows with metadata come to the sink in the order of their source partition, all rows of
+  * a partition in one task. If they don't, a reader takes original records for replays.
   *
-  * An exchange by the source partition alone does no harm: rows that one task sends to another arrive in the order in which
-  * they were sent.
+  * An exchange by the source partition alone does no harm: rows that one task sends to another arrive in the
+  * order in which they were sent.
   */
 private[replay] final class MetadataOrder(origin: MetadataOrigin) {
 
@@ -142,7 +143,8 @@ private[replay] final class MetadataOrder(origin: MetadataOrigin) {
     case j: Join if j.children.forall(_.isStreaming) => Some("a join of two streams")
     case j: Join if !isBroadcast(j) => Some("a join with a table that isn't broadcast")
     case node: TailraceNode => node.reorders
-    // Groups by the source partition too: Spark promises no order of a group's rows, and the function may reorder them.
+    // Groups by the source partition too: Spark promises no order of a group's rows, and the function may
+    // reorder them.
     case _: MapGroups | _: FlatMapGroupsWithState | _: TransformWithState | _: CoGroup =>
       Some("groups of rows")
     case _: FlatMapGroupsInPandas | _: FlatMapGroupsInArrow | _: FlatMapGroupsInPandasWithState |

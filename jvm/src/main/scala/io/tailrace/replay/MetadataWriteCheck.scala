@@ -9,8 +9,9 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import io.tailrace.common.TailraceConf
 import io.tailrace.plan.WriteCheck
 
-/** Refuses a streaming query that writes records' metadata, if a reader would take its original records for replays. The rows
-  * of a source partition must come to one partition of the sink, in their order, each with an offset of its own.
+/** Refuses a streaming query that writes records' metadata, if a reader would take its original records for
+  * replays. The rows of a source partition must come to one partition of the sink, in their order, each with
+  * an offset of its own.
   */
 private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
   override def apply(write: WriteToStreamStatement): Unit = {

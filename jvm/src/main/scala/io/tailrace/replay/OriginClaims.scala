@@ -9,17 +9,19 @@ import scala.collection.mutable
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.DriverAnswers
 
-/** Knows on the driver which partition each origin of a batch is read from. Before a task ends, it claims its origins. So no
-  * batch is done in which two tasks have judged records of one origin, neither knowing the records of the other.
+/** Knows on the driver which partition each origin of a batch is read from. Before a task ends, it claims its
+  * origins. So no batch is done in which two tasks have judged records of one origin, neither knowing the
+  * records of the other.
   *
   * {{{
   *   task 0, of topic-2/0:  (p, 0), (p, 2)  ──> taken
   *   task 1, of topic-2/1:  (p, 1), (p, 2)  ──> (p, 2) is topic-2/0's: the task fails, and with it the batch
   * }}}
   *
-  * An origin is at home if the marks have it at the partition already. Another task may have records of the same origin,
-  * which has moved there. So tasks claim origins at home, too. The driver looks at these only when some origin of the batch
-  * has moved. Mostly none has, and their bytes stay as they came. A task that runs twice claims the same again.
+  * An origin is at home if the marks have it at the partition already. Another task may have records of the
+  * same origin, which has moved there. So tasks claim origins at home, too. The driver looks at these only
+  * when some origin of the batch has moved. Mostly none has, and their bytes stay as they came. A task that
+  * runs twice claims the same again.
   */
 private[replay] final class OriginClaims(filter: String, notices: ReplayNotices)
     extends DriverAnswers

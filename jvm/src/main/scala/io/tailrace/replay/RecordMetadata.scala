@@ -4,18 +4,20 @@ import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 
-/** The bytes that say where a record comes from: the producer that wrote it, and the partition and offset in the producer's
-  * own source. Mostly they are the key of a Kafka record (`jvm/docs/formats.md`). 24 bytes, big-endian:
+/** The bytes that say where a record comes from: the producer that wrote it, and the partition and offset in
+  * the producer's own source. Mostly they are the key of a Kafka record (`jvm/docs/formats.md`). 24 bytes,
+  * big-endian:
   *
   * {{{
   *   FF 54 52 02   producer id(8) source partition(4) source offset(8)
   * }}}
   *
-  * No text in UTF-8 begins with FF. Of other random keys of 24 bytes, one of 2^34 is taken for metadata. The older form is the
-  * 20 bytes without the tag: see [[isPlausible]].
+  * No text in UTF-8 begins with FF. Of other random keys of 24 bytes, one of 2^34 is taken for metadata. The
+  * older form is the 20 bytes without the tag: see [[isPlausible]].
   *
-  * Partitions and offsets are never negative. So of two keys of one producer and partition, the greater one in the order of
-  * bytes has the greater offset. Methods return null for null, because Spark's generated code calls them.
+  * Partitions and offsets are never negative. So of two keys of one producer and partition, the greater one
+  * in the order of bytes has the greater offset. Methods return null for null, because Spark's generated code
+  * calls them.
   */
 object RecordMetadata {
   val Tag = 0xff545202
@@ -25,8 +27,8 @@ object RecordMetadata {
   private val PartitionAt = 8
   private val OffsetAt = 12
 
-  /** Offsets are less than this: after a record with the greatest long, no later record of its origin could pass. Nanoseconds
-    * since 1970 stay below it for another 90 years.
+  /** Offsets are less than this: after a record with the greatest long, no later record of its origin could
+    * pass. Nanoseconds since 1970 stay below it for another 90 years.
     */
   val OffsetLimit: Long = 1L << 62
 
@@ -37,8 +39,8 @@ object RecordMetadata {
     if (!isInRange(partition, offset)) null
     else ByteBuffer.allocate(Length).putInt(Tag).putLong(producerId).putInt(partition).putLong(offset).array
 
-  /** Whether 20 bytes without a tag are metadata rather than another key. No text is: its bytes are 0x20 or more where metadata
-    * has the first byte of the partition, which is 0, and the first byte of the offset.
+  /** Whether 20 bytes without a tag are metadata rather than another key. No text is: its bytes are 0x20 or
+    * more where metadata has the first byte of the partition, which is 0, and the first byte of the offset.
     */
   def isPlausible(partition: Int, offset: Long): Boolean = (partition >>> 24) == 0 && (offset >>> 61) == 0
 
@@ -57,7 +59,8 @@ object RecordMetadata {
 
   /** The metadata with the greater offset, of one producer and partition. Either may be null.
     *
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_METADATA_MIXED if they are of two producers or partitions
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_METADATA_MIXED if they are of two producers
+    *                                                   or partitions
     */
   def later(a: Array[Byte], b: Array[Byte]): Array[Byte] =
     if (a == null) b
@@ -71,9 +74,9 @@ object RecordMetadata {
     s"producer ${producerId(bytes)}, partition ${partition(bytes)}"
 }
 
-/** Makes producer ids of 64 bits that any program can compute: the first eight bytes, big-endian, of a SHA-256 over query,
-  * stream, brokers, path and epoch. Each part goes in as its length in bytes (4 bytes, big-endian) and its UTF-8 bytes. Thanks
-  * to the lengths ("ab", "c") and ("a", "bc") are two producers.
+/** Makes producer ids of 64 bits that any program can compute: the first eight bytes, big-endian, of a
+  * SHA-256 over query, stream, brokers, path and epoch. Each part goes in as its length in bytes (4 bytes,
+  * big-endian) and its UTF-8 bytes. Thanks to the lengths ("ab", "c") and ("a", "bc") are two producers.
   */
 object ProducerIds {
 

@@ -13,9 +13,11 @@ import io.tailrace.driver.PartitionValue
   * @param unprotected records without valid metadata, which pass
   * @param doubtful    those of them whose key has the length of metadata
   * @param gaps        offsets that are newly missing, less missing offsets that have come after all
-  * @param returned    origins that had been forgotten and are back: the first record of each has passed unjudged
+  * @param returned    origins that had been forgotten and are back: the first record of each has passed
+  *                    unjudged
   * @param forgotten   origins that were forgotten before this batch
-  * @param mostGaps    the origins with the most offsets missing in all, of those that had records in the batch
+  * @param mostGaps    the origins with the most offsets missing in all, of those that had records in the
+  *                    batch
   */
 final case class ReplayCounts(
     passed: Long = 0,

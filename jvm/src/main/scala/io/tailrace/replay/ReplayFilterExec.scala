@@ -28,12 +28,13 @@ import io.tailrace.driver.{PartitionAccumulator, RunState}
   *   batch 7, marks (p, 0) -> 41:  40 41 42 43 41 44  ──>  42 43 44, and (p, 0) -> 44 for batch 8
   * }}}
   *
-  * There is no state store, because it would need each row shuffled by producer. The batch's files are complete before Spark
-  * can take the batch for done. A batch that runs again begins with the same marks and gives the same rows.
+  * There is no state store, because it would need each row shuffled by producer. The batch's files are
+  * complete before Spark can take the batch for done. A batch that runs again begins with the same marks and
+  * gives the same rows.
   *
   * @param metadata  one binary column, or producer id, partition and offset
-  * @param order     records are judged in the order of these columns; records that agree in all but the last must come to
-  *                  one task
+  * @param order     records are judged in the order of these columns; records that agree in all but the last
+  *                  must come to one task
   * @param eventTime the time that origins are forgotten by; none: the time of the batch
   * @param mark      the column `_mark`, if replays come out too
   * @param inOrder   whether records come in that order, so no shuffle is needed

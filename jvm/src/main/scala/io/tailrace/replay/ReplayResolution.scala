@@ -7,12 +7,15 @@ import org.apache.spark.sql.types._
 import io.tailrace.common.{Arguments, Mark, Policy}
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** The arguments of [[io.tailrace.api.Tailrace.filterReplays]] besides the DataFrame. Names and defaults are those of Python.
+/** The arguments of [[io.tailrace.api.Tailrace.filterReplays]] besides the DataFrame. Names and defaults are
+  * those of Python.
   *
-  * @param metadata one binary column of `stream_metadata`'s bytes; or three, of a producer id (bigint), a source
-  *                 partition (int) and a source offset (bigint)
-  * @param order    the columns of the topic and the partition that a record was read from, then of its offset there
-  * @param disorder how far below the greatest offset, in offsets, a record may come and still be told from its replay
+  * @param metadata one binary column of `stream_metadata`'s bytes; or three, of a producer id (bigint), a
+  *                 source partition (int) and a source offset (bigint)
+  * @param order    the columns of the topic and the partition that a record was read from, then of its offset
+  *                 there
+  * @param disorder how far below the greatest offset, in offsets, a record may come and still be told from
+  *                 its replay
   * @param onReplay "drop" or "mark": what is done with replays
   * @param name     the name of the filter in the checkpoint and in the query's progress
   * @param forgetAfter a duration; an origin without a record for longer than this is forgotten

@@ -4,10 +4,10 @@ import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** Judges the records of one task, in their order: against the marks that the batch begins with, and against the records
-  * before them in the task. It is an error if records of an origin come from two partitions in a batch: the marks of one
-  * partition say nothing of the records of the other. From batch to batch an origin may move to another partition, but not
-  * to offsets below its mark.
+/** Judges the records of one task, in their order: against the marks that the batch begins with, and against
+  * the records before them in the task. It is an error if records of an origin come from two partitions in a
+  * batch: the marks of one partition say nothing of the records of the other. From batch to batch an origin
+  * may move to another partition, but not to offsets below its mark.
   *
   * @param forgottenBefore origins that were last seen before this time, in ms, are judged as new
   * @param ask             asks the driver, which knows the origins of other tasks
@@ -83,8 +83,8 @@ final class ReplayTask(
 
   /** Must be called after the last record, before Spark can take the task for done.
     *
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_ORIGIN_SPLIT if another task has records of one of
-    *                                                   its origins
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_ORIGIN_SPLIT if another task has
+    *                                                   records of one of its origins
     */
   def end(): Unit = claims.make(
     Seq(
@@ -117,7 +117,9 @@ final class ReplayTask(
       }
     }
 
-  /** Takes over the mark of an origin whose first record in this task has come, and which has had records before. */
+  /** Takes over the mark of an origin whose first record in this task has come, and which has had records
+    * before.
+    */
   private def begin(before: Int, offset: Long): Unit = {
     val isHome = base.home(before) == homeInBase && homeInBase != Homes.Unknown
     if (!isHome && base.home(before) != Homes.Unknown) {
@@ -161,11 +163,14 @@ final class ReplayTask(
   *
   * @param ordinal  of a timestamp column, or -1 for the time of the batch
   * @param batchMs  the time of the batch
-  * @param newestMs the latest time of any record before the batch, which is the time of a record without an event time
+  * @param newestMs the latest time of any record before the batch, which is the time of a record without an
+  *                 event time
   */
 final class RecordClock(ordinal: Int, batchMs: Long, newestMs: Long) {
 
-  /** In ms. Never later than the batch: otherwise one clock far in the future would make all other origins be forgotten. */
+  /** In ms. Never later than the batch: otherwise one clock far in the future would make all other origins be
+    * forgotten.
+    */
   def timeMs(row: UnsafeRow): Long =
     if (ordinal < 0) batchMs
     else if (row.isNullAt(ordinal)) newestMs

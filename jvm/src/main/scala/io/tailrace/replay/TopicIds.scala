@@ -15,9 +15,9 @@ import org.json4s.jackson.JsonMethods
 
 import io.tailrace.checkpoint.{CheckedText, CheckpointLocation, DurableFiles}
 
-/** Notices by Kafka's topic id that a topic was deleted and created again. Its offsets begin again, so with the same producer
-  * id its records would look like replays. The query's checkpoint has the id that each producer's topic had when it was first
-  * read, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
+/** Notices by Kafka's topic id that a topic was deleted and created again. Its offsets begin again, so with
+  * the same producer id its records would look like replays. The query's checkpoint has the id that each
+  * producer's topic had when it was first read, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
   */
 private[tailrace] object TopicIds extends Logging {
   private val text = new CheckedText("tailrace-producer-topics", "a list of topics", oldest = 1, newest = 1)
@@ -70,8 +70,8 @@ private[tailrace] object TopicIds extends Logging {
     found.toMap
   }
 
-  /** Asks by the client that Spark's connector brings. If the broker doesn't answer, the next start asks again: the source
-    * itself reports what is wrong with the broker.
+  /** Asks by the client that Spark's connector brings. If the broker doesn't answer, the next start asks
+    * again: the source itself reports what is wrong with the broker.
     */
   private def ask(read: KafkaRead, topics: Seq[String]): Map[String, String] =
     try new TopicQuestion(read).ids(topics)

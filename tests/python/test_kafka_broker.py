@@ -14,6 +14,7 @@ import pytest
 
 from tailrace._kafka_process import KafkaProcess, Record
 from tailrace.kafka import KafkaBroker
+from waiting import wait_for
 
 # The child keeps the parent's end of the broker's input open: the end of that alone ends no broker.
 _PARENT = """
@@ -127,11 +128,8 @@ def test_no_broker_outlives_its_parent(tmp_path: Path) -> None:
         assert Path(directory).is_dir()
         parent.terminate()
         assert parent.wait(10) == -signal.SIGTERM
-        end = time.monotonic() + 15
-        while (_is_there(int(pid)) or Path(directory).exists()) and time.monotonic() < end:
-            time.sleep(0.1)
-        assert not _is_there(int(pid))
-        assert not Path(directory).exists()
+        wait_for(lambda: not _is_there(int(pid)), "the broker ends")
+        wait_for(lambda: not Path(directory).exists(), "its directory goes")
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         parent.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 import tailrace
 from trees import Trees, down
+from waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,15 +44,9 @@ def test_a_trigger_doesnt_wait_while_rows_go_round_and_the_log_is_emptied(trees:
     trees.add("nodes", [(4, 0)])
     looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback", depth_column="hop")
     query = trees.start(looped, processingTime="1 hour")
-    deadline = time.monotonic() + 60
-    while trees.spark.table(query.name).count() < 4 or trees.log():
-        assert time.monotonic() < deadline, "it waits for its trigger"
-        time.sleep(0.1)
+    wait_for(lambda: trees.spark.table(query.name).count() == 4 and not trees.log(), "rows without a trigger")
     # One hop took one micro-batch, and no more; the last one finds that there is nothing left.
-    deadline = time.monotonic() + 60
-    while len(query.recentProgress) < 5:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for(lambda: len(query.recentProgress) >= 5, "the progress of five batches")
     # An idle query reports its last batch once more.
     progress = {p.batchId: p for p in query.recentProgress}.values()
     observed = [p.observedMetrics["tailrace.recursion"] for p in progress]

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
 from trees import Trees
+from waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -321,16 +322,14 @@ def test_a_runaway_loop_ends_when_its_query_is_stopped(trees: Trees, op: Op, mod
     query = trees.start(loop.where("node < 0"), processingTime="0 seconds")
     jobs = trees.spark.sparkContext.statusTracker()
     # One task that goes on, or many that are too short to be seen.
-    while not running_tasks(trees.spark) and len(jobs.getJobIdsForGroup(query.runId)) < 5:
-        time.sleep(0.05)
+    wait_for(
+        lambda: running_tasks(trees.spark) or len(jobs.getJobIdsForGroup(query.runId)) >= 5, "the loop runs"
+    )
     assert query.isActive
     begun = time.monotonic()
     query.stop()
     assert time.monotonic() - begun < 10
-    deadline = time.monotonic() + 10
-    while running_tasks(trees.spark):
-        assert time.monotonic() < deadline, "the task goes on"
-        time.sleep(0.05)
+    wait_for(lambda: not running_tasks(trees.spark), "the task ends", seconds=10)
 
 
 def test_recursions_of_one_query_need_names(stream: DataFrame, trees: Trees) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,10 +13,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from waiting import wait_for
 from watermark_servers import running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -104,20 +104,13 @@ class Job:
         return sum(pq.read_metadata(file).num_rows for file in files)
 
 
-def _wait_for(what: Callable[[], object]) -> None:
-    end = time.monotonic() + _PATIENCE
-    while not what():
-        assert time.monotonic() < end, "in vain"
-        time.sleep(0.1)
-
-
 def test_two_jobs_that_land_windows_wait_for_each_other(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
     fast, slow = (Job(spark, tmp_path / name, server) for name in ("fast", "slow"))
     fast.land()
     fast.step(("a", 1), ("a", 55))
-    _wait_for(lambda: set(fast.marked()) >= {0, 10, 20, 30, 40})
+    wait_for(lambda: set(fast.marked()) >= {0, 10, 20, 30, 40}, "five windows close")
     slow.land()
     slow.step(("b", 0.5), ("b", 1))
     fast.step(("a", 65))
@@ -125,12 +118,12 @@ def test_two_jobs_that_land_windows_wait_for_each_other(
     assert slow.marked() == {}, "its host is at 12:01"
     assert 50 not in fast.marked(), "the slower job hasn't filled it"
     slow.step(("b", 2), ("b", 12))
-    _wait_for(lambda: set(slow.marked()) == {0})
+    wait_for(lambda: set(slow.marked()) == {0}, "a window of the slower job closes")
     report = slow.marked()[0]
     assert (report["rows"], report["passed"]) == (3, report["expected"])
     assert (slow.rows(), slow.rows("_late/*")) == (4, 0)
     slow.step(("b", 64))
-    _wait_for(lambda: 50 in fast.marked() and 50 in slow.marked())
+    wait_for(lambda: 50 in fast.marked() and 50 in slow.marked(), "the window at 12:50 closes")
     assert (fast.rows(), fast.rows("_late/*")) == (3, 0)
 
 
@@ -171,7 +164,7 @@ def test_the_second_query_on_the_same_logs_is_refused_while_the_first_one_lives(
             return False
         return True
 
-    _wait_for(takes_over)
+    wait_for(takes_over, "the other query takes over")
     assert third.written() == 50
 
 
@@ -193,7 +186,7 @@ def test_a_query_that_is_refused_leaves_nothing_to_wait_for(
     assert "for 60 s. `operator` is an option of" in str(error), "advice once"
     for job, host in ((one, "a"), (two, "b")):
         job.step((host, 12))
-    _wait_for(lambda: set(one.marked()) == set(two.marked()) == {0})
+    wait_for(lambda: set(one.marked()) == set(two.marked()) == {0}, "both close the window")
 
 
 def test_two_queries_on_disjoint_logs_lose_nothing(
@@ -302,7 +295,7 @@ def test_a_new_checkpoint_with_fewer_state_partitions_is_waited_for_alone(
                 return False
             return True
 
-        _wait_for(goes_on)
+        wait_for(goes_on, "the query goes on")
         job.step(("a", 40))
         job.step(("a", 41))
         job.step(("a", 42))

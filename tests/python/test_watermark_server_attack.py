@@ -27,6 +27,7 @@ from tailrace.server.state import Limits
 from tailrace.server.store import Store
 from tailrace.server.tokens import Tokens
 from tailrace.server.views import app_state
+from waiting import wait_for
 from watermark_servers import JSON, ServerProcess, T, report, running, sink, source
 
 if TYPE_CHECKING:
@@ -90,10 +91,7 @@ def served(
     thread = threading.Thread(target=found.run)
     thread.start()
     try:
-        end = time.monotonic() + 20
-        while not found.started:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_for(lambda: found.started, "the server starts")
         yield ServerProcess.at(found.servers[0].sockets[0].getsockname()[1])
     finally:
         found.should_exit = True

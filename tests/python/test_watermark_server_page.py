@@ -13,10 +13,11 @@ from tailrace.server.answers import History, HistoryPoint, OperatorState
 from tailrace.server.charts import lag_chart, topology
 from tailrace.server.page import TEMPLATES, percent
 from tailrace.server.times import shown_lag, shown_time
+from waiting import wait_for
 from watermark_servers import SECOND, ServerProcess, T, missing, report, running, sink, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from selenium.webdriver import Chrome
@@ -52,13 +53,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     browser.quit()
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < end, "it hasn't come"
-        time.sleep(0.1)
-
-
 def texts(browser: Chrome, selector: str) -> list[str]:
     end = time.monotonic() + 15
     while True:
@@ -85,7 +79,7 @@ def test_the_page_shows_who_holds_the_watermark_and_follows(
     body = report(source(progress, roster=hosts), sink({"0": T}), windows=[{**window, **missing}])
     server.post(body, app="clicks")
     # The empty page has asked meanwhile, and has become that of the application.
-    wait_for(lambda: texts(browser, "g[data-operator]"))
+    wait_for(lambda: texts(browser, "g[data-operator]"), "the drawing")
 
     assert "Held by source, which waits for web-00000." in texts(browser, "#held")
     assert texts(browser, "#global") == ["–"]  # noqa: RUF001  a dash, as it is meant
@@ -103,7 +97,7 @@ def test_the_page_shows_who_holds_the_watermark_and_follows(
 
     server.post(report(source({"web-00000": T - 5 * SECOND})), app="clicks")
     shown = "2025-11-21 04:39:55"
-    wait_for(lambda: texts(browser, "#global") == [shown])
+    wait_for(lambda: texts(browser, "#global") == [shown], "the new watermark")
     override = {
         "action": "exclude",
         "operator": "source",
@@ -112,7 +106,10 @@ def test_the_page_shows_who_holds_the_watermark_and_follows(
         "reason": _HOSTILE,
     }
     assert server.request("POST", "/v1/apps/clicks/overrides", override)[0] == 200
-    wait_for(lambda: any("dana" in row and _HOSTILE in row for row in texts(browser, "#overrides tbody tr")))
+    wait_for(
+        lambda: any("dana" in row and _HOSTILE in row for row in texts(browser, "#overrides tbody tr")),
+        "the decision",
+    )
     assert texts(browser, "#hosts tbody tr:first-child .state") == ["excluded"]
 
     assert texts(browser, "#live") == ["live"]
@@ -154,7 +151,7 @@ def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, 
             {"action": action, "operator": "source", "name": "dana", "reason": "disk died", **fields},
         )
         browser.find_element("css selector", "#override button").click()
-        wait_for(lambda: texts(browser, "#override output") != [""])
+        wait_for(lambda: texts(browser, "#override output") != [""], "an answer")
         return texts(browser, "#override output")[0]
 
     assert decide("exclude", host="h3") == "'source' has no host 'h3'"
@@ -166,7 +163,7 @@ def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, 
     browser.find_element("css selector", "#override button").click()
     assert browser.find_elements("css selector", "#override input:invalid"), "an empty form isn't sent"
     assert decide("remove", operator="sink") == "done"
-    wait_for(lambda: len(texts(browser, "#overrides tbody tr")) == 4)
+    wait_for(lambda: len(texts(browser, "#overrides tbody tr")) == 4, "four decisions")
     assert [row.split()[2:-3] for row in texts(browser, "#overrides tbody tr")] == [
         ["remove", "sink"],
         ["advance", "source", "to", "2025-11-21", "04:39:59"],
@@ -181,8 +178,8 @@ def test_a_server_that_is_gone_is_told(browser: Chrome, tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         server.post(report(source({"h": T})))
         browser.get(server.url)
-        wait_for(lambda: texts(browser, "#live") == ["live"])
-    wait_for(lambda: "doesn't answer" in texts(browser, "#live")[0])
+        wait_for(lambda: texts(browser, "#live") == ["live"], "the page is live")
+    wait_for(lambda: "doesn't answer" in texts(browser, "#live")[0], "the page says that the server is away")
 
 
 def test_an_unknown_application_has_no_page(server: ServerProcess) -> None:

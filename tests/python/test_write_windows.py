@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import socket
-import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from waiting import wait_for
 from watermark_servers import running
 
 if TYPE_CHECKING:
@@ -399,16 +400,6 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield process
 
 
-def _wait_for(what: object, logs: Logs, second: int) -> dict[str, Any]:
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
-        report = logs.marker(second)
-        if report is not None:
-            return report
-        time.sleep(0.1)
-    raise AssertionError(what)
-
-
 def test_a_window_closes_when_the_other_job_has_passed_it(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -426,7 +417,7 @@ def test_a_window_closes_when_the_other_job_has_passed_it(
     assert clicks.marker(0) is None
     # clicks has nothing new to do: its own thread sees that all have passed.
     views.land(("b", 15))
-    report = _wait_for("the other job has passed", clicks, 0)
+    report = wait_for(partial(clicks.marker, 0), "the other job has passed")
     assert (report["expected"], report["passed"], report["rows"]) == (1, 1, 1)
     assert (views.marker(0) or {}).get("rows") == 1
     clicks.add(("a", 2), ("a", 21))
@@ -464,7 +455,7 @@ def test_hosts_of_a_source_that_two_queries_read_are_the_servers_and_nothing_clo
     query.processAllAvailable()
     for job in (one, two):
         # The first one has read nothing since: what the server says of its source is enough for it.
-        report = _wait_for("two of three have passed", job, 0)
+        report = wait_for(partial(job.marker, 0), "two of three have passed")
         assert (report["expected"], report["passed"], [m["host"] for m in report["missing"]]) == (3, 2, ["c"])
     server.kill()
     two.add(("b", 90), ("b", 91))

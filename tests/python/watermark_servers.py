@@ -13,11 +13,14 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+
+from waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -101,10 +104,11 @@ class ServerProcess:
         """Waits until each sink has reported twice more: the second report was made after the call."""
         for _ in range(2):
             before = self._heard_from_sinks(app)
-            end = time.monotonic() + _START_SECONDS
-            while any(self._heard_from_sinks(app)[sink] == at for sink, at in before.items()):
-                assert time.monotonic() < end, f"a sink says nothing: {before}"
-                time.sleep(0.05)
+            wait_for(partial(self._all_heard_since, app, before), "each sink reports")
+
+    def _all_heard_since(self, app: str, before: Mapping[str, int]) -> bool:
+        now = self._heard_from_sinks(app)
+        return all(now[sink] != at for sink, at in before.items())
 
     def _heard_from_sinks(self, app: str) -> dict[str, int]:
         _, state = self.request("GET", f"/v1/apps/{app}")

@@ -29,8 +29,8 @@ class ChainedJoinSuite extends SparkSuite {
   // Rows come out of the join 30 seconds behind the watermark.
   private def throughAggregation(o: JoinOptions): Unit = withDirectory { d =>
     val h = new StreamHarness(spark, d)((l, r) => counted(join(o)(l, r))).start()
-    val out = (0 to 10).flatMap { i =>
-      if (i == 6) h.restart()
+    val out = (0 to 7).flatMap { i =>
+      if (i == 4) h.restart()
       val rows =
         h.rows(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0, i, if (o.how == "left") "other" else "k")))
       // A window comes out when the join can no longer give a row of it.
@@ -40,8 +40,8 @@ class ChainedJoinSuite extends SparkSuite {
     }
     // One left row a window; as pairs, each with the right row of its time and the three after it.
     val perRow = if (o.how == "left") 1L else 4L
-    // The watermark has come to 100, so what comes out of the join is after 70.
-    assert(out.toMap == (0 to 6).map(w => seconds(w * 10.0) -> perRow).toMap && out.size == 7)
+    // The watermark has come to 70, so what comes out of the join is after 40.
+    assert(out.toMap == (0 to 3).map(w => seconds(w * 10.0) -> perRow).toMap && out.size == 4)
     assert(h.dropped == 0)
   }
 
@@ -63,9 +63,9 @@ class ChainedJoinSuite extends SparkSuite {
           .agg(count("*").as("n"))
           .select(col("window.start").as("t"), col("n"))
       val h = new StreamHarness(spark, d)(query).start()
-      val out = (0 to 8).flatMap(i => counts(h.rows(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0, i)))))
+      val out = (0 to 6).flatMap(i => counts(h.rows(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0, i)))))
       // A right row pairs with the left one of its time and the three after it.
-      assert(out.toMap == (0 to 4).map(w => seconds(w * 10.0) -> 4L).toMap && out.size == 5)
+      assert(out.toMap == (0 to 2).map(w => seconds(w * 10.0) -> 4L).toMap && out.size == 3)
       assert(h.dropped == 0)
     }
   }
@@ -84,19 +84,19 @@ class ChainedJoinSuite extends SparkSuite {
         )
       }
       val h = new StreamHarness(spark, d)(query).start()
-      (0 to 8).foreach { i =>
-        if (i == 4) h.restart()
+      (0 to 6).foreach { i =>
+        if (i == 3) h.restart()
         h.step(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0 + 1, i)))
       }
-      // Watermark 80: the first join gives rows up to 70 and passes on 70, so the second gives rows up to 50.
+      // Watermark 60: the first join gives rows up to 50 and passes on 50, so the second gives rows up to 30.
       val rows = h.allRows.map { r =>
         r.getAs[Int]("id") -> ((
           r.getSeq[org.apache.spark.sql.Row](r.fieldIndex("labels")).map(_.getAs[Int]("rid")),
           r.getSeq[org.apache.spark.sql.Row](r.fieldIndex("after20")).map(_.getAs[Int]("rid2"))
         ))
       }
-      assert(rows.toMap == (0 to 5).map(i => i -> ((Seq(i), Seq(i, i + 1)))).toMap)
-      assert(rows.size == 6)
+      assert(rows.toMap == (0 to 3).map(i => i -> ((Seq(i), Seq(i, i + 1)))).toMap)
+      assert(rows.size == 4)
     }
   }
 

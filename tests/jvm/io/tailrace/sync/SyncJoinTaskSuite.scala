@@ -28,7 +28,6 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
   private final class Partition(settings: SyncSettings, layout: SyncLayout = SyncLayout()) {
     var provider: TailraceStateStoreProvider = newProvider()
     var version = 0L
-
     def batch(times: SyncTimes, left: Seq[SyncRow], right: Seq[SyncRow]): Done = {
       val done = runBatch(open(provider, version), settings, times, left, right, layout = layout).get
       version += 1

@@ -18,7 +18,6 @@ final class SyncSimulation(seed: Long) {
   private val random = new SplittableRandom(seed)
   private def below(n: Int): Int = random.nextInt(n)
   private def oneIn(n: Int): Boolean = random.nextInt(n) == 0
-
   // Whether rows go further back than they may.
   private val wild = oneIn(8)
   private val syncDelay = 1 + below(12)
@@ -26,7 +25,6 @@ final class SyncSimulation(seed: Long) {
   private val jump = if (wild) syncDelay + 1 + below(10) else below(syncDelay + 1)
   private val distance = if (wild) 0 else below(syncDelay - jump + 1)
   private val onStall = if (oneIn(3)) Policy.Exclude else Policy.Pause
-
   // Whether the source says which partitions it has.
   private val lists = !oneIn(6)
 
@@ -43,9 +41,7 @@ final class SyncSimulation(seed: Long) {
   private val ids = 3 + below(7)
   private val join = new MiniJoin(settings, ids)
   private val sides = SyncSide.values.map(side => new Topic(side)).toArray
-
-  private var now = 0L
-  private var clock = 0L
+  private var now, clock = 0L
   private var wasExcluded = false
   private var crashes = true
   private val seen = new Seen

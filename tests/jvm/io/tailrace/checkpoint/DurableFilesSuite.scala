@@ -36,7 +36,7 @@ final class DurableFilesSuite extends AnyFunSuite with TempDirectory {
     fails("TAILRACE_STATE_FILE_MISSING")(files.read(path, neededBy = "batch 7"))
     fails("TAILRACE_STATE_FILE_MISSING")(files.stream(path, neededBy = "batch 7")(_.readAllBytes()))
     val error = intercept[TailraceStateException](files.read(path, neededBy = "batch 7"))
-    assert(error.getMessage.contains(s"$path, which batch 7 needs"))
+    assert(error.getMessage.contains(s"$path doesn't exist, and batch 7 needs it"))
   }
 
   test("a directory that is missing has no files") {

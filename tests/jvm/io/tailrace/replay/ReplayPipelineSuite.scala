@@ -105,7 +105,7 @@ abstract class ReplayPipelineSuite extends SparkSuite {
 
   protected def failsByName(pipeline: Pipeline, condition: String)(body: => Unit): Unit = {
     intercept[StreamingQueryException](body)
-    assert(pipeline.failure._1 == condition)
+    assert(pipeline.failure._1 == condition, pipeline.failure)
     ()
   }
 }

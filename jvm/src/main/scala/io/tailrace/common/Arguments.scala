@@ -29,14 +29,14 @@ private[tailrace] final class Arguments(val call: String) {
       )
     }
 
-  /** A duration that is kept in milliseconds, one or more of them. */
+  /** A duration of one millisecond or more, in milliseconds. */
   def millis(argument: String, text: String): Long = duration(argument, text, least = 1000) / 1000
 
   def number(argument: String, value: Long, least: Long, most: Long = Long.MaxValue): Long =
     if (value >= least && value <= most) value
     else throw invalid(argument, value, Arguments.between(least, most))
 
-  /** A number as text, as Python hands it over. */
+  /** A number that Python passes as text. */
   def parsed(argument: String, text: String, most: Long): Long =
     text.toLongOption
       .filter(Math.abs(_) <= most)

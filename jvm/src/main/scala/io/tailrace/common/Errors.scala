@@ -3,45 +3,7 @@ package io.tailrace.common
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 
-import org.apache.spark.sql.AnalysisException
-import org.apache.spark.{ErrorClassesJsonReader, SparkException}
-
-/** A request that Tailrace refuses before anything runs: a wrong argument, a session that lacks a part, a checkpoint
-  * of other settings. PySpark maps it like Spark's own analysis errors, so a Python user sees one message.
-  */
-final class TailraceAnalysisException(condition: String, parameters: Map[String, String])
-    extends AnalysisException(
-      message = Errors.message(condition, parameters),
-      line = None,
-      startPosition = None,
-      cause = None,
-      errorClass = Some(condition),
-      messageParameters = parameters,
-      context = Array.empty,
-      sqlState = Some(Errors.sqlState(condition))
-    )
-
-/** State that can't be read or written, or a row that ends the query. It fails the task or the micro-batch, and with it the query. */
-final class TailraceStateException(condition: String, parameters: Map[String, String], cause: Throwable)
-    extends SparkException(
-      message = Errors.message(condition, parameters),
-      cause = cause,
-      errorClass = Some(condition),
-      messageParameters = parameters
-    ) {
-  override def getSqlState: String = Errors.sqlState(condition)
-}
-
-/** Spark has no more memory for the rows of a task. Code that can go on with less catches it; otherwise it fails the task. */
-final class RowMemoryExhausted(condition: String, parameters: Map[String, String])
-    extends SparkException(
-      message = Errors.message(condition, parameters),
-      cause = null,
-      errorClass = Some(condition),
-      messageParameters = parameters
-    ) {
-  override def getSqlState: String = Errors.sqlState(condition)
-}
+import org.apache.spark.ErrorClassesJsonReader
 
 /** The errors that several packages share, and what makes errors. Each method makes one condition. The texts are in
   * `error/tailrace-error-conditions.json`: what is wrong, then what to do. Tests check the condition and its parameters.
@@ -251,4 +213,41 @@ object Errors {
 
   def stateOperationUnsupported(operation: String): TailraceStateException =
     stateError("TAILRACE_STATE_OPERATION_UNSUPPORTED", null, "operation" -> operation)
+}
+
+/** The errors of modes that a streaming query can't be run in. */
+object ModeErrors {
+
+  /** @param operator as a user calls it: "tailrace.join" */
+  def output(operator: String, mode: String): TailraceAnalysisException =
+    Errors.refuse("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "operator" -> operator, "mode" -> mode)
+
+  def realTime(operator: String): TailraceAnalysisException =
+    Errors.refuse("TAILRACE_REAL_TIME_MODE_UNSUPPORTED", "operator" -> operator)
+
+  def continuous(operator: String): TailraceAnalysisException =
+    Errors.refuse("TAILRACE_CONTINUOUS_MODE_UNSUPPORTED", "operator" -> operator)
+
+  def asyncProgress(operator: String): TailraceAnalysisException =
+    Errors.refuse("TAILRACE_ASYNC_PROGRESS_UNSUPPORTED", "operator" -> operator)
+}
+
+/** The errors of tasks that have too little memory. */
+object MemoryErrors {
+
+  /** @param needed the bytes that the task asked for
+    * @param used   the bytes that it has
+    */
+  def exhausted(needed: Long, used: Long): RowMemoryExhausted =
+    new RowMemoryExhausted(
+      "TAILRACE_MEMORY_EXHAUSTED",
+      Map("needed" -> needed.toString, "used" -> used.toString)
+    )
+
+  /** @param labels the rows of the group that fitted
+    * @param bytes  the size of these rows
+    * @param cause  null if no row can be that large, whatever memory there is
+    */
+  def groupTooLarge(labels: Int, bytes: Long, cause: Throwable = null): TailraceStateException =
+    Errors.stateError("TAILRACE_MEMORY_GROUP", cause, "labels" -> labels, "bytes" -> bytes)
 }

@@ -1,8 +1,7 @@
 package io.tailrace.common
 
-import org.apache.spark.sql.catalyst.expressions.codegen.{GenerateUnsafeRowJoiner, UnsafeRowWriter}
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Literal, UnsafeRow}
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -59,15 +58,4 @@ object Mark {
     reason.fold(writer.setNullAt(0))(text => writer.write(0, UTF8String.fromString(text)))
     writer.getRow.copy()
   }
-}
-
-/** Appends the column `_mark` to rows. For one task; what it gives is valid until the next row. */
-final class MarkedRows(schema: StructType) {
-  def this(columns: Seq[Attribute]) = this(DataTypeUtils.fromAttributes(columns))
-
-  private val joiner = GenerateUnsafeRowJoiner.create(schema, Mark.Schema)
-
-  def apply(row: UnsafeRow, mark: Mark): UnsafeRow = joiner.join(row, mark.row)
-
-  def ordinary(row: UnsafeRow): UnsafeRow = joiner.join(row, Mark.ordinary)
 }

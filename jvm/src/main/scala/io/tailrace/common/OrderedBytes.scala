@@ -42,7 +42,7 @@ final class OrderedBytes(initialCapacity: Int = 64) {
 
   def putBoolean(value: Boolean): Unit = putByte(if (value) 1 else 0)
 
-  // Two's complement orders negative numbers after positive ones when compared unsigned: flipping the sign bit mends it.
+  // Two's complement orders negative numbers after positive ones when compared unsigned: flipping the sign bit corrects that.
   def putInt8(value: Byte): Unit = putByte(value ^ 0x80)
   def putInt16(value: Short): Unit = putBigEndian((value ^ 0x8000).toLong, 2)
   def putInt32(value: Int): Unit = putBigEndian((value ^ Int.MinValue).toLong, 4)

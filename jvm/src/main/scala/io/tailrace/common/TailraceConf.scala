@@ -1,32 +1,31 @@
 package io.tailrace.common
 
-/** Every `spark.tailrace.*` key. They are read from the session when a query is planned and travel to the executors with
-  * the operator; none of them changes the meaning of a checkpoint, so each can be changed between two runs, unless it says
-  * otherwise.
+/** All settings `spark.tailrace.*`. They are read from the session when a query is planned, and go to the executors with the
+  * operator. A setting may be changed between two runs of a query, unless its comment says otherwise.
   */
 object TailraceConf {
 
-  /** Bytes of rows that a task holds for one side of a join before it writes them out as a sorted run, and bytes of
-    * expiring rows that it works on at a time. Larger: fewer runs to merge; smaller: less memory.
+  /** The bytes of rows that a task holds for one side of a join before it writes them as a sorted run, and the bytes of
+    * expiring rows that it works on at a time. A larger value gives fewer runs to merge, a smaller one needs less memory.
     */
   val BatchBufferBytes: NumberEntry =
     new NumberEntry("spark.tailrace.state.batchBufferBytes", 64L << 20, least = 1, most = 1L << 40)
 
-  /** Time buckets in the time that a row stays: a bucket is dropped whole when its last row has expired. */
+  /** The number of time buckets in the time that a row stays. A bucket is dropped as a whole when its last row has expired. */
   val BucketsPerWindow: NumberEntry =
     new NumberEntry("spark.tailrace.state.bucketsPerWindow", 4, least = 1, most = 1000)
 
-  /** Bytes of the RocksDB block cache that all stores of an executor share. Takes effect when the executor starts. */
+  /** The bytes of the RocksDB block cache that all stores of an executor share. It takes effect when the executor starts. */
   val BlockCacheBytes: NumberEntry =
     new NumberEntry("spark.tailrace.state.blockCacheBytes", 128L << 20, least = 0, most = 1L << 40)
 
-  /** Runs of about the same size that are merged into one, off the hot path. Fewer: fewer files to merge with at expiry;
-    * more: rows are written again less often.
+  /** The number of runs of about the same size that are merged into one in the background. A smaller value gives fewer files
+    * to merge at expiry, a larger one writes rows again less often.
     */
   val CompactionRuns: NumberEntry =
     new NumberEntry("spark.tailrace.state.compactionRuns", 32, least = 2, most = 1000)
 
-  /** Whether a commit waits until the state is on the checkpoint's file system, or isn't written there at all. */
+  /** Whether the state is written to the checkpoint's file system. If so, a commit waits for it. */
   val StateDurability: ChoiceEntry[Durability] =
     new ChoiceEntry(
       "spark.tailrace.state.durability",
@@ -34,30 +33,30 @@ object TailraceConf {
       Durability.values.map(d => d.name -> d)
     )
 
-  /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.label.MatchStrategy`. `auto` leaves it to the planner.
-    * The one setting that a checkpoint is bound to: with another one its query is refused.
+  /** When a grouped join (`how="left"`) looks for matches: see `io.tailrace.label.MatchStrategy`. With `auto`
+    * the planner decides. A checkpoint is bound to this setting: with another one its query is refused.
     */
   val JoinStrategy: ChoiceEntry[String] =
     new ChoiceEntry("spark.tailrace.join.strategy", "auto", Seq("auto", "lazy", "eager").map(w => w -> w))
 
-  /** Bytes of a table that a recursion's op joins, up to which it is broadcast: then rows go round within their tasks, and
-    * not by an exchange and a job a hop. Spark's own limit counts if that is greater, or -1.
+  /** The largest table in bytes that a recursion's op broadcasts for a join. Then rows go round within their tasks, without an
+    * exchange and a job for each hop. Spark's own limit counts if it is greater, or -1.
     */
   val RecursionBroadcastBytes: NumberEntry =
     new NumberEntry("spark.tailrace.recursion.broadcastBytes", 128L << 20, least = 0, most = 8L << 30)
 
-  /** Whether a replay filter begins without marks where those of earlier batches are missing. For one start of a query, by a
-    * user who knows why they are: replays of earlier records pass then.
+  /** Whether a replay filter starts without marks if those of earlier batches are missing. Replays of earlier records pass
+    * then. It is for one start of a query, by a user who knows why they are missing.
     */
   val ReplayBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.beginAnew", false, Seq("true" -> true, "false" -> false))
 
-  /** Whether a query is refused that writes records' metadata of which originals would look like replays, or warned of. */
+  /** Whether a query is refused, or only logged, if the metadata that it writes would make originals look like replays. */
   val ReplayProducerCheck: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.producerCheck", true, Seq("refuse" -> true, "warn" -> false))
 
-  /** Whether an accurate watermark that has no progress in the checkpoint of a query that has run begins with nothing. For one
-    * start of a query, by a user who knows why it has none.
+  /** Whether an accurate watermark starts with an empty table of hosts if its files are missing in the checkpoint of a query
+    * that has run. It is for one start of a query, by a user who knows why they are missing.
     */
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.watermark.beginAnew", false, Seq("true" -> true, "false" -> false))
@@ -66,7 +65,7 @@ object TailraceConf {
     Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
       RecursionBroadcastBytes :+ ReplayBeginAnew :+ ReplayProducerCheck :+ WatermarkBeginAnew
 
-  /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a key that is set makes no sense */
+  /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a setting has a value that isn't allowed */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))
 }
 
@@ -80,11 +79,11 @@ object Durability {
   val values: Seq[Durability] = Seq(Full, None)
 }
 
-/** A key, its default and what its values may be. */
+/** A setting: its key, its default and its allowed values. */
 sealed abstract class ConfEntry[T](val key: String, val default: T, expected: String) {
   protected def parse(text: String): Option[T]
 
-  /** @param get the value that is set for a key, if one is */
+  /** @param get the value that is set for a key, if any */
   def read(get: String => Option[String]): T =
     get(key).fold(default)(text => parse(text.trim).getOrElse(throw Errors.confInvalid(key, text, expected)))
 }
@@ -96,7 +95,7 @@ final class NumberEntry(key: String, default: Long, least: Long, most: Long)
     text.toLongOption.filter(value => value >= least && value <= most)
 }
 
-/** One of a few words, in lower or upper case. */
+/** One of several words, in lower or upper case. */
 final class ChoiceEntry[T](key: String, default: T, choices: Seq[(String, T)])
     extends ConfEntry[T](key, default, choices.map(_._1).mkString("one of ", ", ", "")) {
   override protected def parse(text: String): Option[T] =

@@ -1,5 +1,20 @@
 package io.tailrace.common
 
+/** Names made of several values, joined by `-`. Different values give different names: `-` and `%` are escaped in all values
+  * but the first.
+  */
+object JoinedNames {
+  val Separator = "-"
+
+  /** The escapes, in the order in which they are applied. */
+  val Escapes: Seq[(String, String)] = Seq("%" -> "%25", Separator -> "%2D")
+
+  /** The text of a value that isn't the first. */
+  def further(value: String): String = Escapes.foldLeft(value) { case (text, (from, to)) =>
+    text.replace(from, to)
+  }
+}
+
 /** The name of an operator's numbers in a query's progress, `observedMetrics`: `tailrace.<what>`, and `tailrace.<what>.<name>`
   * if the user has given the operator a name of its own. So two operators of one query never share a name there.
   */

@@ -6,6 +6,10 @@ puts one step behind both. An exception whose text has a condition of Tailrace's
 for instance `TailraceStateError` and `StreamingQueryException`. All other exceptions stay the same objects.
 """
 
+# py4j has no types, and only private fields of pyspark lead to it.
+# pyright: basic, reportPrivateUsage=false, reportMissingTypeStubs=false, reportCallIssue=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalCall=false, reportArgumentType=false, reportReturnType=false
+
 from __future__ import annotations
 
 import re

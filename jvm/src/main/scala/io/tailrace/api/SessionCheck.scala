@@ -11,7 +11,7 @@ import io.tailrace.common.Errors
 import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.state.TailraceStateStoreProvider
 
-/** Whether a session has what Tailrace's operators need. */
+/** Checks that a session has all that Tailrace's operators need. */
 private[api] object SessionCheck {
   private val build: Properties = {
     val properties = new Properties

@@ -19,10 +19,10 @@ object Tailrace {
   /** Joins each left row with the right rows of equal keys whose time is in
     * `[left time - before, left time + after]`, both ends included.
     *
-    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`, with the
-    * column `into`: an array of structs of all right columns but the keys, by right time. With how = "inner" each pair
-    * comes out as soon as both rows are there. A null key matches nothing. Two batch frames give the same rows as two
-    * streams that hold them.
+    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`. Its matches are
+    * in the column `into`, an array of structs of all right columns but the keys, ordered by right time. With how =
+    * "inner" each pair comes out as soon as both rows are there. A null key matches nothing. Two batch DataFrames give the
+    * same rows as two streams with the same data.
     *
     * {{{
     *   val examples = Tailrace.join(impressions, engagements, Seq("user_id" -> "user_id"),
@@ -30,8 +30,8 @@ object Tailrace {
     * }}}
     *
     * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right; its condition says
-    *                                                      what
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong; its condition says
+    *                                                      which
     */
   def join(
       left: Dataset[_],
@@ -42,21 +42,21 @@ object Tailrace {
     new JoinResolution(SparkPlans.analyzed(left), SparkPlans.analyzed(right), same).resolve(on, options)
   }
 
-  /** Joins two streams by a unique key, each left row with at most one right row, as early as the slowest right partition
-    * allows: a left row is held until all right partitions have been read past it by `syncDelay`, then it comes out with its
-    * right row, or without one. A partition that stalls holds the join, instead of losing its matches.
+  /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until all right
+    * partitions have been read past it by `syncDelay`. Then it comes out with its right row, or without one. The join waits
+    * for a partition that stalls, and loses none of its matches.
     *
     * {{{
     *   val joined = Tailrace.syncJoin(bids, impressions, Seq("bid_id" -> "bid_id"),
     *     SyncOptions(leftTime = "created", rightTime = "created", window = "10 minutes", syncDelay = "5 seconds"))
     * }}}
     *
-    * The result has the left columns, the right ones but the keys, null where unmatched and with a suffix where the left side
-    * has their name too, and `_mark` where duplicates or rows ahead of the clock come
+    * The result has the left columns; the right ones but the keys, null where unmatched, and with a suffix where the left side
+    * has their name; and `_mark` where duplicates or rows ahead of the clock come
     * out marked. Its output mode is append.
     *
     * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def syncJoin(
       left: Dataset[_],
@@ -71,9 +71,9 @@ object Tailrace {
     )
   }
 
-  /** The records that are no replays: whose offset is above all of their producer and source partition before them. Over
-    * restarts too, exactly: the marks are complete before a micro-batch is. A batch frame gives the rows that a stream of
-    * the same records gives.
+  /** Drops replays: records whose offset isn't above all earlier offsets of their producer and source partition. This is
+    * exact over restarts, because the marks are complete before a micro-batch is. A batch DataFrame gives the rows that a
+    * stream of the same records gives.
     *
     * {{{
     *   val once = Tailrace.filterReplays(spark.readStream.format("kafka")...load(), ReplayOptions(metadata = Seq("key")))
@@ -81,25 +81,25 @@ object Tailrace {
     *
     * A record without valid metadata passes, and is counted as unprotected.
     *
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame = planned(frame) { same =>
     new ReplayResolution(SparkPlans.analyzed(frame), same).resolve(options)
   }
 
-  /** A frame whose event-time watermark is how far its log hosts have been read, but for the share of them that may lag:
-    * windows, joins, deduplication and `transformWithState` after it wait for the hosts that lag, and not for the fastest.
+  /** Sets the event-time watermark to the time up to which the hosts' logs have been read, but for the share of hosts that
+    * may lag. Windows, joins, deduplication and `transformWithState` after it wait for the hosts that lag.
     *
     * {{{
     *   val logs = Tailrace.accurateWatermark(frame, "event_time", "hostname", WatermarkOptions(completeness = "99.9%"))
     * }}}
     *
     * Each host's log has to be read in the order of its event times. A row at exactly the watermark is on time. Over
-    * restarts the watermark goes on from where it was. A batch frame comes back as it is.
+    * a restart the watermark goes on from where it was. A batch DataFrame comes back as it is.
     *
     * @param eventTime a timestamp column
-    * @param host      a string column: where the row was logged
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session isn't right
+    * @param host      a string column that says where the row was logged
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def accurateWatermark(
       frame: Dataset[_],
@@ -111,21 +111,22 @@ object Tailrace {
       .resolve(eventTime, host, options)
   }
 
-  /** Adds a binary column with the low watermark of the micro-batch and its completeness: what [[stampedWatermark]] reads
-    * in the next system. All rows of a micro-batch have the same; `parse_watermark_stamp` in SQL takes it apart.
+  /** Adds a binary column with the low watermark of the micro-batch and its completeness, which [[stampedWatermark]] reads
+    * in the next system. All rows of a micro-batch have the same value. The SQL function `parse_watermark_stamp` takes it
+    * apart.
     *
-    * @param frame a stream of which every watermark is an accurate one; a batch frame gets nulls
-    * @param into  the column
-    * @throws io.tailrace.common.TailraceAnalysisException if the frame has another watermark or none, or such a column
+    * @param frame a stream whose watermarks are all accurate ones; a batch DataFrame gets nulls
+    * @param into  the name of the column
+    * @throws io.tailrace.common.TailraceAnalysisException if the DataFrame has another watermark or none, or such a column
     */
   def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame = planned(frame) { same =>
     new StampResolution(SparkPlans.analyzed(frame), same).resolve(into)
   }
 
-  /** A frame whose event-time watermark is what its records' stamps say: of each partition that they were read from the
-    * latest, and of these the least. The completeness of the stamps is composed with that of `options`.
+  /** Sets the event-time watermark to what the stamps of the records say: the latest stamp of each partition that they were
+    * read from, and of these the least. The completeness of the stamps is multiplied with that of `options`.
     *
-    * @param eventTime what assigns rows to windows; the stamps only close them
+    * @param eventTime the time that assigns rows to windows; the stamps only close them
     * @param stamp     a column of [[stampWatermark]]'s bytes; a record without valid ones doesn't move its partition
     * @param partition the columns that say which partition a record was read from; joined by "-" they are its name, in
     *                  `options.hosts` too
@@ -151,20 +152,20 @@ object Tailrace {
     watermarked.drop(StampColumns.all: _*)
   }
 
-  /** A writer that lands a stream as Parquet in a directory for each event-time window, each row once, and puts a
-    * `_SUCCESS` with a completeness report into it when the low watermark has passed the window's end. Rows for a window
-    * that is closed go to `_late`, those without an event time to `_untimed`.
+  /** Makes a writer that lands a stream as Parquet in a directory for each event-time window, each row once. When the low
+    * watermark has passed the end of a window, its directory gets a `_SUCCESS` with a completeness report. Rows of a closed
+    * window go to `_late`, those without an event time to `_untimed`.
     *
     * {{{
     *   Tailrace.writeWindows(logs, "/data/clicks", "event_time", WindowOptions(window = "1 hour"))
     *     .option("checkpointLocation", "/data/checkpoint").start()
     * }}}
     *
-    * @param frame     a stream of which every watermark is an accurate one
+    * @param frame     a stream whose watermarks are all accurate ones
     * @param eventTime the timestamp column that the watermark is on
-    * @return a writer for the user to add a checkpoint and a trigger to, columns inside a window (`partitionBy`), and
-    *         Parquet's options
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument, the frame or the session isn't right
+    * @return a writer, to which the user adds a checkpoint and a trigger, and columns inside a window (`partitionBy`) or
+    *         options of Parquet as needed
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument, the DataFrame or the session is wrong
     */
   def writeWindows(
       frame: Dataset[_],
@@ -178,14 +179,14 @@ object Tailrace {
     resolution.writer(session, path, eventTime, options)
   }
 
-  /** The completeness reports of the windows that [[writeWindows]] has closed in a folder, one row each. */
+  /** Reads the completeness reports of the windows that [[writeWindows]] has closed in a folder, one row each. */
   def windowReport(session: SparkSession, path: String): DataFrame = {
     val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
     ReportTable.read(classic, path)
   }
 
-  /** All that comes of a frame by an operation whose results are its arguments again: each result comes out, and is given to
-    * `op` once more, until nothing is left. The frame's own rows don't come out.
+  /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more, until `op` gives no
+    * more rows. The rows of `frame` itself don't come out.
     *
     * {{{
     *   val ancestors = Tailrace.recursively(nodes.selectExpr("parent AS node"), RecursionOptions()) { updates =>
@@ -193,21 +194,21 @@ object Tailrace {
     *   }
     * }}}
     *
-    * An `op` without state, of maps, filters, explodes and joins with tables, goes round within the micro-batch that brought
-    * the row. One with state, such as a join of streams, goes round by a log in the query's checkpoint, a hop a micro-batch,
-    * exactly once over failures.
+    * Rows go round an `op` without state (maps, filters, explodes, joins with tables) within the micro-batch that brought
+    * them. With state, such as a join of streams, they go round by a log in the query's checkpoint, one hop for each
+    * micro-batch, exactly once over failures.
     *
     * @param op is called once, here. Its result has the columns of its argument
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument, `op` or the session isn't right
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument, `op` or the session is wrong
     */
   def recursively(frame: Dataset[_], options: RecursionOptions)(op: DataFrame => Dataset[_]): DataFrame = {
     val call = beginRecursion(frame, options)
     call.result(op(call.argument))
   }
 
-  /** A frame of the same session, which must have what Tailrace needs.
+  /** Plans a DataFrame of the same session, which must have all that Tailrace needs.
     *
-    * @param resolve gets the session's rule for names
+    * @param resolve takes the session's rule for names
     */
   private def planned(frame: Dataset[_])(resolve: ((String, String) => Boolean) => LogicalPlan): DataFrame = {
     val session = SparkPlans.session(frame)

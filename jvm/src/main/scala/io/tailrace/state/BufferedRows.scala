@@ -10,8 +10,8 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.StepwiseRows
 
-/** The rows that Spark's state reader sees: each buffered row once, with its store, event time and sequence number. It sees
-  * no marks, and no rows that are marked as gone.
+/** The rows that Spark's state reader sees: each row in the state once, with its store, event time and
+  * sequence number. It sees no marks, and no rows that are marked as gone.
   */
 private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrough: Long)
     extends StepwiseRows[UnsafeRowPair]
@@ -57,9 +57,9 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
 
 object BufferedRows {
 
-  /** `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column. The provider knows Tailrace's stores
-    * by this schema: a store name of their own would do as well, but Spark's state reader takes every operator with a
-    * named store for one of its joins.
+  /** `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column. The provider recognizes
+    * Tailrace's stores by this schema. A store name can't be used for that: Spark's state reader takes an
+    * operator with a named store for one of Spark's joins.
     */
   val KeySchema: StructType = new StructType()
     .add("tailrace_store", StringType, nullable = false)
@@ -70,11 +70,11 @@ object BufferedRows {
   def isKeySchema(schema: StructType): Boolean =
     schema.map(f => f.name -> f.dataType) == KeySchema.map(f => f.name -> f.dataType)
 
-  /** @note `row` is a row in Spark's binary row format */
+  /** `row` is a row in Spark's binary row format. */
   val ValueSchema: StructType = new StructType().add("row", BinaryType, nullable = false)
 }
 
-/** The rows of a store that are marked as gone, by sequence number: their sections are still there. */
+/** The rows of a store that are marked as gone, by sequence number. Their sections still have them. */
 final class GoneRows private (sorted: Array[Long]) {
   def contains(seq: Long): Boolean = Arrays.binarySearch(sorted, seq) >= 0
 }

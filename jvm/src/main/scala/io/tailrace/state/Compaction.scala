@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 
-/** Merges several runs into one, so that many small batches leave few files to open, to name and to merge with:
+/** Merges several runs into one, so that many small batches leave few files to open, to name and to merge:
   *
   * {{{
   *   level 0   r1 r2 r3 ... r32   ──merge, section by section──>   level 1   R1
@@ -15,13 +15,13 @@ import org.apache.spark.sql.tailrace.SparkState
   *             right 12:00 | 12:07                                           right 12:00 | 12:07
   * }}}
   *
-  * Runs are compacted with neighbours of their own level only: a row is written once a level, and there are at most
-  * `fanIn` - 1 runs a level.
+  * A run is compacted only with neighbours of its own level: so a row is written once a level, and there are
+  * at most `fanIn` - 1 runs a level.
   */
 object Compaction {
 
-  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are none. Runs with a
-    * store that isn't compacted are never due: their operator has its own way with them.
+  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are
+    * none. Runs with a store that isn't compacted are never due: their operator rewrites them itself.
     */
   def due(runs: Seq[Run], fanIn: Int): Seq[Run] = if (!runs.forall(_.sections.forall(_.kind.compacts))) Nil
   else {
@@ -30,10 +30,11 @@ object Compaction {
     stretches.find(_.size >= fanIn).fold(Seq.empty[Run])(_.take(fanIn))
   }
 
-  /** Writes the rows of `sections` that have not expired into one run. Sections of one store and bucket become one.
+  /** Writes the rows of `sections` that have not expired into one run. Sections of one store and bucket
+    * become one.
     *
     * @param expiredThrough rows of a left-time-sorted store up to this time (microseconds) are left out
-    * @return the sections of the new run; none if all rows have expired: then the file is of no use
+    * @return the sections of the new run; none if all rows have expired: then the file isn't needed
     */
   def merge(sections: Seq[LiveSection], expiredThrough: Long, writer: RunWriter): Seq[Section] = {
     val groups = sections.groupBy(s => (s.section.kind.id, s.section.bucket))
@@ -63,10 +64,10 @@ object Compaction {
   }
 }
 
-/** A run that holds what is left of the rows of `inputs`; it takes their place in the next version, once.
+/** A run with the living rows of `inputs`. It replaces them in a later version, once.
   *
   * @param inputs         as they were when their rows were read
-  * @param expiredThrough rows up to there were left out
+  * @param expiredThrough rows up to this time were left out
   * @param local          held by the owner of this object
   */
 private[state] final class Compacted(
@@ -79,8 +80,9 @@ private[state] final class Compacted(
 
   def replaces(local: LocalRun): Boolean = inputRuns(local.name)
 
-  /** Whether a version can use it. Whatever the version lacks of the inputs has to be dead, or the rows of a batch that the
-    * version doesn't contain would be in it; and what was left out must have expired in it too.
+  /** Whether a version can use it. All inputs that the version doesn't have must be dead: otherwise rows of a
+    * batch that the version doesn't contain would come into it. And the rows that were left out must have
+    * expired in the version too.
     */
   def fits(state: LoadedState): Boolean = {
     val present = state.sections.iterator.map(sectionId).toSet
@@ -89,8 +91,8 @@ private[state] final class Compacted(
     inputs.exists(s => present(sectionId(s)))
   }
 
-  /** The sections of a version that it fits, with its own instead of the inputs. Rows that have expired since the inputs
-    * were read are counted as expired in its own.
+  /** The sections of a version that it fits, with its own sections instead of the inputs. Rows that have
+    * expired since the inputs were read are counted as expired in its own.
     */
   def replaceIn(sections: Seq[LiveSection]): Seq[LiveSection] = {
     val (replaced, kept) = sections.partition(s => replaces(s.local))
@@ -109,15 +111,15 @@ private[state] final class Compacted(
     (s.local.name, s.section.store, s.section.bucket)
 }
 
-/** Compacts the runs of one partition's state off the hot path, one compaction at a time, in a thread that all partitions
-  * of the executor share. The outcome waits here until a batch commits a version with it.
+/** Compacts the runs of one partition's state in the background, one compaction at a time, in a thread that
+  * all partitions of the executor share. The new run waits here until a batch commits a version with it.
   *
   * {{{
   *   commit of version 41 ──> 32 runs of level 0: submit ──> merge, upload ──> ready
   *   batch of version 47: begins with `ready` in place of the 32 runs; its manifest names the new run instead
   * }}}
   *
-  * Nothing depends on it: a compaction that fails or is lost leaves the runs as they are.
+  * A compaction that fails or is lost leaves the runs as they are.
   */
 private[state] final class Compactor(
     fanIn: Int,
@@ -156,7 +158,8 @@ private[state] final class Compactor(
         if (closed) outcome.foreach(_.local.release()) else ready = outcome
       }
     } catch {
-      // The state is as it was. The inputs stay in use, and a read error of theirs will be the query's when it meets it.
+      // The state is as it was. The inputs stay in use, and a read error of theirs will be the query's when
+      // it meets it.
       case NonFatal(e) =>
         logWarning(
           s"Compaction of ${inputs.map(_.local.name).distinct.size} runs failed; they stay as they are",
@@ -192,7 +195,7 @@ private[state] final class Compactor(
     }
   }
 
-  /** What a batch that begins with `state` can use; held for the caller too. */
+  /** The new run, if a batch that begins with `state` can use it; held for the caller too. */
   def adopt(state: LoadedState): Option[Compacted] = synchronized {
     // A purge may already have taken the file for an orphan, if versions have passed it by.
     ready.filter(c => tooOld(c, state)).foreach(_ => dropReady())
@@ -204,7 +207,8 @@ private[state] final class Compactor(
   private def tooOld(compacted: Compacted, state: LoadedState): Boolean =
     CheckpointFiles.runVersion(compacted.run.name).forall(_ < state.manifest.version + 2 - versionsToRetain)
 
-  /** A version is committed: a compaction that is part of it, or that it can't use any more, is done with. */
+  /** A version is committed: drops a new run that is part of the version, or that no later version can use.
+    */
   def committed(state: LoadedState): Unit = synchronized {
     if (ready.exists(c => state.runs.exists(_ eq c.local) || !c.fits(state))) dropReady()
   }
@@ -222,9 +226,9 @@ private[state] final class Compactor(
 
 private[state] object Compactor {
 
-  /** One for the executor: compaction must not take the cores that the batches need. */
+  /** One thread for the executor: compaction must not take the cores that the batches need. */
   private lazy val thread: ExecutorService = SparkState.oneThread("tailrace-compaction")
 
-  /** Waits until all compactions that were submitted have ended, for tests. */
+  /** Waits until all submitted compactions have ended, for tests. */
   private[state] def awaitEnd(): Unit = thread.submit((() => ()): Runnable).get(): Unit
 }

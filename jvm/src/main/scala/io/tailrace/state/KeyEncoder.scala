@@ -13,10 +13,11 @@ import io.tailrace.common.{OrderedBytes, OrderedBytesReader}
 
 /** Turns the key columns of a row into bytes that compare as the columns do.
   *
-  * Values inside structs and arrays carry a marker (0: null, 1: a value), because there null equals null, as in Spark.
-  * The key columns themselves need none: a row with a null in one of them matches nothing and is never encoded.
+  * Values in structs and arrays have a marker (0: null, 1: a value), because there null equals null, as in
+  * Spark. The key columns themselves need none: a row with a null in one of them matches nothing and is never
+  * encoded.
   *
-  * @param ordinals where the key columns are in the rows given to [[encode]]
+  * @param ordinals of the key columns in the rows given to [[encode]]
   */
 final class KeyEncoder(ordinals: Array[Int], types: Array[DataType]) {
   private val out = new OrderedBytes()
@@ -24,7 +25,9 @@ final class KeyEncoder(ordinals: Array[Int], types: Array[DataType]) {
 
   def bytes: Array[Byte] = out.bytes
 
-  /** @return the number of bytes now in [[bytes]], or 0 when a key column is null (an encoding is never empty) */
+  /** @return the number of bytes now in [[bytes]], or 0 when a key column is null (an encoding is never
+    * empty)
+    */
   def encode(row: SpecializedGetters): Int = {
     out.reset()
     var i = 0
@@ -40,7 +43,7 @@ final class KeyEncoder(ordinals: Array[Int], types: Array[DataType]) {
 object KeyEncoder {
   private type Writer = (SpecializedGetters, Int, OrderedBytes) => Unit
 
-  /** Why a column of this type can't be a key. */
+  /** The reason why a column of this type can't be a key. */
   sealed trait Refusal
   case object NotOrderable extends Refusal
   case object Collated extends Refusal
@@ -94,7 +97,7 @@ object KeyEncoder {
         }
       }
     case ArrayType(element, _) =>
-      // Each element is announced by a 1, and a 0 ends the array: a shorter array sorts before its extensions.
+      // A 1 precedes each element, and a 0 ends the array: so a shorter array sorts before its extensions.
       val part = nullable(writer(element))
       (row, i, out) => {
         val array = row.getArray(i)
@@ -109,7 +112,7 @@ object KeyEncoder {
     case other => throw new IllegalArgumentException(s"no order-preserving encoding for ${other.sql}")
   }
 
-  /** Rows from a shuffle or a scan are in byte arrays, out of which the string is read where it stands. */
+  /** Rows from a shuffle or a scan are in byte arrays: there the string is read in place. */
   private def putString(text: UTF8String, out: OrderedBytes): Unit = text.getBaseObject match {
     case bytes: Array[Byte] =>
       out.putBytes(bytes, (text.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt, text.numBytes)
@@ -117,14 +120,14 @@ object KeyEncoder {
   }
 }
 
-/** Turns a key back into the columns that [[KeyEncoder]] made it of. Minus zero comes back as zero, and every NaN as the
-  * canonical one.
+/** Turns a key back into the columns that [[KeyEncoder]] encoded. Minus zero comes back as zero, and each NaN
+  * as the canonical one.
   */
 final class KeyDecoder(types: Array[DataType]) {
   private val readers = types.map(KeyDecoder.reader)
   private val in = new OrderedBytesReader
 
-  /** @param key all of it. @return a row of its own */
+  /** @param key the whole key. @return a new row */
   def decode(key: Array[Byte]): InternalRow = {
     in.begin(key)
     new GenericInternalRow(readers.map(_(in)))

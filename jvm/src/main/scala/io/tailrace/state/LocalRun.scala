@@ -7,13 +7,13 @@ import org.rocksdb._
 
 import io.tailrace.common.Errors
 
-/** The local copy of a run, opened for reading. Several stores and versions may use it at a time (a task that was killed
-  * and the one that replaces it), so it counts its users, and its file goes with the last of them: closing RocksDB's
-  * reader under a cursor would end the JVM, not the task.
+/** The local copy of a run, open for reading. Several stores and versions may use it at a time (a killed task
+  * and its successor), so it counts its users, and the last one deletes the file. To close RocksDB's reader
+  * under a cursor would end the JVM, not the task.
   */
 final class LocalRun(val name: String, val file: File) {
 
-  /** The version that was being made when the run was written; none of a file beside the state. */
+  /** The version whose batch has written the run; none for a file that isn't part of the state. */
   lazy val version: Option[Long] = CheckpointFiles.runVersion(name)
 
   private var users = 0
@@ -42,7 +42,7 @@ final class LocalRun(val name: String, val file: File) {
 
   private[tailrace] def path: String = file.getPath
 
-  /** A reader that couldn't be opened must never be read: RocksDB would end the JVM. */
+  /** A reader that couldn't be opened must not be used: RocksDB would end the JVM. */
   private def openReader(): SstFileReader = {
     val opened = new SstFileReader(SstOptions.options)
     try opened.open(file.getPath)
@@ -62,11 +62,11 @@ final class LocalRun(val name: String, val file: File) {
   }
 }
 
-/** A section together with the run it is in. */
+/** A section, with the run that it is in. */
 final class LiveSection(val local: LocalRun, val section: Section) {
   def cursor(): RunCursor = new RunCursor(local, section)
 
-  /** @param row is called with the cursor at each row, in the order of the section */
+  /** Calls `row` with the cursor at each row, in the order of the section. */
   def foreachRow(row: RunCursor => Unit): Unit = {
     val at = cursor()
     try {
@@ -79,13 +79,13 @@ final class LiveSection(val local: LocalRun, val section: Section) {
   }
 }
 
-/** The RocksDB objects that all runs of a JVM share. They live as long as the JVM: nothing closes them. */
+/** The RocksDB objects that all runs of a JVM share. They are never closed. */
 object SstOptions {
   RocksDB.loadLibrary()
 
   @volatile private var cacheBytes = io.tailrace.common.TailraceConf.BlockCacheBytes.default
 
-  /** Sets the size of the block cache; without effect once the first run was opened. */
+  /** Sets the size of the block cache. It has no effect after the first run was opened. */
   def configureCache(bytes: Long): Unit = cacheBytes = bytes
 
   private lazy val cache = new LRUCache(cacheBytes)
@@ -93,8 +93,8 @@ object SstOptions {
   private def tableFormat: BlockBasedTableConfig =
     new BlockBasedTableConfig().setBlockCache(cache).setBlockSize(16L << 10).setFormatVersion(5)
 
-  /** No bloom filter, on purpose: merges read whole ranges, and a prefix filter made a range scan lose rows without an
-    * error when the design was tried. LZ4 is what Spark's RocksDB provider uses too.
+  /** There is no bloom filter, on purpose: merges read whole ranges, and in an experiment a prefix filter
+    * made a range scan lose rows without an error. Spark's RocksDB provider uses LZ4 too.
     */
   lazy val options: Options =
     new Options()
@@ -104,7 +104,7 @@ object SstOptions {
 
   lazy val environment: EnvOptions = new EnvOptions()
 
-  /** Blocks are checked as they are read. */
+  /** Checksums of blocks are verified on each read. */
   lazy val read: ReadOptions =
     new ReadOptions().setTotalOrderSeek(true).setVerifyChecksums(true)
 }

@@ -10,10 +10,10 @@ import io.tailrace.checkpoint.CheckedText
 
 import com.fasterxml.jackson.core.JsonFactory
 
-/** A stretch of one run that belongs to one store and one time bucket. Times are microseconds since the epoch.
+/** The part of a run that belongs to one store and one time bucket. Times are microseconds since the epoch.
   *
-  * @param expiredRows rows that no longer count, because their result has come out; a time-sorted store has some, and
-  *                    a key-sorted one whose rows leave one by one
+  * @param expiredRows rows that no longer count, because their result has come out. A time-sorted store has
+  *                    some, and a key-sorted one whose rows leave one by one
   * @param bytes       keys and values before compression
   */
 final case class Section(
@@ -31,17 +31,18 @@ final case class Section(
   def liveRows: Long = if (kind.hasRows) rows - expiredRows else 0L
 }
 
-/** One immutable file of the state and what of it is still alive.
+/** One immutable file of the state, and its sections that are alive.
   *
-  * @param level 0 for a batch's run, and one more than its inputs' for one that a [[Compaction]] has made
+  * @param level 0 for a batch's run; for a run that a [[Compaction]] has made, one more than its inputs'
+  *              level
   */
 final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Section], level: Int = 0)
 
-/** One version of a partition's state: everything that is needed to load it, and nothing else. The runs are the log.
+/** One version of a partition's state: everything that is needed to load it.
   *
   * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
-  * @param rightExpiredThrough see [[TailraceStateStore.operatorTime]]; by the name that the synced join has for it, the only
-  *                            operator that keeps one
+  * @param rightExpiredThrough see [[TailraceStateStore.operatorTime]]; by the name that the synced join has
+  *                            for it, the only operator that keeps one
   */
 final case class Manifest(
     version: Long,
@@ -54,10 +55,10 @@ final case class Manifest(
 
 object Manifest {
 
-  /** The newest layout of manifest and runs that this release writes and reads. */
+  /** The layout of manifest and runs that this release writes, and the newest that it reads. */
   val Format = 2
 
-  /** The oldest that it reads: format 1, a row an entry, was never released. */
+  /** The oldest layout that it reads. Format 1, an entry for each row, was never released. */
   private val OldestFormat = 2
   private val text = new CheckedText("tailrace-state", "a manifest", OldestFormat, Format)
 
@@ -67,13 +68,13 @@ object Manifest {
 
   /** Three lines: magic, format and place; the manifest as JSON; the CRC-32C of the two lines above.
     *
-    * @param place the partition that it describes: manifests of equal version are easily taken for each other, and one
-    *              without runs would be believed anywhere
+    * @param place the partition that it describes: manifests of the same version are easily confused, and one
+    *              without runs would be accepted in any partition
     */
   def encode(manifest: Manifest, place: String): Array[Byte] = text.encode(json(manifest), place)
 
-  /** By hand, for a manifest is written with each batch: what takes case classes apart by reflection costs more than the
-    * rest of a small commit.
+  /** Writes JSON by hand, because each batch writes a manifest: reflection over case classes costs more than
+    * the rest of a small commit.
     */
   private def json(manifest: Manifest): String = {
     val written = new StringWriter
@@ -111,12 +112,12 @@ object Manifest {
     written.toString
   }
 
-  /** @param file what to call the file in an error */
+  /** @param file the file's name, for errors */
   def decode(bytes: Array[Byte], place: String, file: String): Manifest =
     text.decode(bytes, file, place)(Serialization.read[Manifest](_))
 }
 
-/** One committed version with local copies of its runs. Immutable but for the count of its users, which it passes on to
+/** One committed version with local copies of its runs. It is immutable, except that it counts its users in
   * the runs.
   */
 final class LoadedState(
@@ -130,15 +131,15 @@ final class LoadedState(
   val sections: Seq[LiveSection] =
     manifest.runs.flatMap(run => run.sections.map(new LiveSection(byName(run.name), _)))
 
-  /** Sections with no row after this time were dropped, as far as is known; the least long: nothing is known. */
+  /** Sections without a row after this time were dropped; the least long if that is unknown. */
   def droppedThrough(kind: StoreKind): Long = dropped.getOrElse(kind, Long.MinValue)
 
   private val kept = new AtomicReference[AnyRef]
 
-  /** Keeps what an operator knows of this version in memory, beside it and as long as it. */
+  /** Keeps an operator's value in memory, as long as this version. */
   private[state] def keep(value: AnyRef): Unit = kept.set(value)
 
-  /** What was kept; for one taker, who may change it. */
+  /** Takes that value. Only one caller gets it, and may change it. */
   private[state] def takeKept(): Option[AnyRef] = Option(kept.getAndSet(null))
 
   def acquire(): Unit = runs.foreach(_.acquire())

@@ -2,8 +2,8 @@ package io.tailrace.state
 
 import java.util.{Comparator, PriorityQueue}
 
-/** The rows of several sections in one order, from the first row after `from` on (see [[RunCursor.firstAfter]]). It ends in
-  * each section at the first row after `through`.
+/** The rows of several sections in one order, from the first row after `from` on (see
+  * [[RunCursor.firstAfter]]). It ends in each section at the first row after `through`.
   *
   * {{{
   *   run 3   12:00:01  12:00:05 ─┐
@@ -46,8 +46,8 @@ private[tailrace] final class MergedSections(
   /** At the first of the rows that are left, until [[drop]]. Not for an empty merge. */
   def head: RunCursor = first.cursor
 
-  /** Goes on behind the first row. Stays on its section as long as that has the first row: runs of different batches hardly
-    * overlap in time.
+  /** Goes on behind the first row. Stays on its section as long as that has the first row: runs of different
+    * batches hardly overlap in time.
     */
   def drop(): Unit = {
     first.dropped += 1

@@ -10,14 +10,13 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 
 import io.tailrace.common.RowMemoryExhausted
 
-/** Rows of one batch, in the bytes of [[RowLayout]], with an index of plain arrays beside them, which the radix sorts of
-  * [[RowSort]] run over without touching a row.
+/** Rows of one batch, in the bytes of [[RowLayout]], with an index of plain arrays, over which the radix
+  * sorts of [[RowSort]] run without touching a row.
   *
-  * Rows are numbered from 0 in the order of `append`. Keys may be empty: those rows match nothing.
+  * Rows are numbered from 0 in the order of `append`. Keys may be empty: such rows match nothing.
   *
-  * @param makeRoom called when Spark has no more memory for a row, which is tried once more if it returns true: gives memory
-  *                 back, that of these rows (which it writes out, so that they are gone from here) and of others.
-  *                 Returns whether there was any
+  * @param makeRoom called when Spark has no more memory for a row. It may write out and clear these rows and
+  *                 others. If it returns true, it has given memory back, and the row is tried once more
   */
 final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) extends AutoCloseable {
   private val blocks = new ArrayBuffer[MemoryBlock]
@@ -39,10 +38,10 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
   def size: Int = count
   def isEmpty: Boolean = count == 0
 
-  /** What its rows take, in bytes; memory that it keeps for the next rows doesn't count. */
+  /** Bytes of its rows. Memory that it keeps for the next rows doesn't count. */
   def bytes: Long = rowBytes + count.toLong * RowBuffer.IndexBytesPerRow
 
-  /** Where the row is: see [[RowLayout]]. */
+  /** The position of the row: see [[RowLayout]]. */
   def base(row: Int): AnyRef = bases(blockOf(row))
   def at(row: Int): Long = offsets(row)
 
@@ -55,12 +54,12 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
   def valueOffset(row: Int): Long = RowLayout.valueAt(base(row), at(row))
   def valueLength(row: Int): Int = RowLayout.valueLength(base(row), at(row))
 
-  /** Whether rows of equal [[keyPrefix]] have equal keys, so that nobody need look at the keys themselves: all keys are of
-    * one length, which the prefix holds.
+  /** Whether rows with equal [[keyPrefix]] have equal keys, so that no key must be read: all keys have the
+    * same length, and the prefix holds all of it.
     */
   def prefixesAreKeys: Boolean = longestKey <= 8 && shortestKey >= longestKey
 
-  /** Whether some rows have a key of no bytes. */
+  /** Whether some rows have an empty key. */
   def hasEmptyKeys: Boolean = shortestKey == 0
 
   private[state] def timesOf: Array[Long] = times
@@ -103,7 +102,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     index(RowLayout.time(base, to), RowLayout.keyPrefix(base, to), RowLayout.keyLength(base, to), to)
   }
 
-  /** Appends a copy of a row, if there is memory for it, or if it is the first one: that has to have room.
+  /** Appends a copy of a row, if there is memory for it, or if it is the first one, which must have room.
     *
     * @return whether it was appended
     */
@@ -113,7 +112,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
       true
     } catch { case _: RowMemoryExhausted if !isEmpty => false }
 
-  /** Appends a copy of a row, but for its value. @return its number */
+  /** Appends a copy of a row without its value. @return its number */
   def appendKey(from: AnyRef, fromAt: Long): Int = {
     val keyLength = RowLayout.keyLength(from, fromAt)
     val to = reserve(RowLayout.length(keyLength, 0))
@@ -124,7 +123,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     index(time, RowLayout.keyPrefix(base, to), keyLength, to)
   }
 
-  /** Appends a copy of a row, but for its key. @return its number */
+  /** Appends a copy of a row without its key. @return its number */
   def appendWithoutKey(from: AnyRef, fromAt: Long): Int = {
     val valueLength = RowLayout.valueLength(from, fromAt)
     val to = reserve(RowLayout.length(0, valueLength))
@@ -165,29 +164,29 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     if (prefixesAreKeys) java.lang.Long.compareUnsigned(prefixes(a), prefixes(b))
     else RowLayout.compareKeys(prefixes(a), base(a), at(a), prefixes(b), base(b), at(b))
 
-  /** Byte order of two values: the last word where two matches have the same time. */
+  /** Byte order of two values: it decides if two matches have the same time. */
   def compareValues(a: Int, b: Int): Int = RowLayout.compareValues(base(a), at(a), base(b), at(b))
 
   /** Gives a row another sequence number. */
   def renumber(row: Int, seq: Long): Unit = RowLayout.writeSeq(base(row), at(row), seq)
 
-  /** Takes the memory for its first rows now: later, when others have taken what there is, there may be none. */
+  /** Takes the memory for the first rows now: later there may be none, when others have taken it. */
   def prepare(): RowBuffer = {
     if (times.isEmpty) growIndex()
     if (blocks.isEmpty) newBlock(1)
     this
   }
 
-  /** Forgets the rows and keeps one block for the next ones. */
+  /** Removes the rows, and keeps one block for the next ones. */
   def clear(): Unit = {
     forget()
     while (blocks.size > 1) dropLastBlock()
-    // One large row has had it made.
+    // It was made for one large row.
     if (blocks.nonEmpty && blocks.head.size > RowMemory.BlockBytes) dropLastBlock()
     blockSize = if (blocks.isEmpty) 0 else blocks.head.size
   }
 
-  /** Forgets the rows and gives all memory back; it can be filled again. */
+  /** Removes the rows, and gives all memory back. The buffer can be filled again. */
   def release(): Unit = {
     forget()
     while (blocks.nonEmpty) dropLastBlock()
@@ -208,7 +207,9 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     rowBytes = 0
   }
 
-  /** Forgets the first `rows` rows, with the memory that only they are in; those that are left are numbered from 0. */
+  /** Removes the first `rows` rows, and gives back blocks that have no other rows. The rest is numbered from
+    * 0.
+    */
   def dropFirst(rows: Int): Unit =
     if (rows == count) clear()
     else if (rows > 0) {
@@ -236,7 +237,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
       }
     }
 
-  /** Forgets the rows from number `rows` on. */
+  /** Removes the rows from number `rows` on. */
   def truncate(rows: Int): Unit =
     if (rows == 0) clear()
     else if (rows < count) {
@@ -291,6 +292,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
 
 object RowBuffer {
 
-  /** Three longs and an int a row, three ints more while it is sorted, two longs while it is merged. */
+  /** Three longs and an int for each row; three ints more while it is sorted, two longs while it is merged.
+    */
   private val IndexBytesPerRow = 3 * 8 + 4 + 3 * 4 + 2 * 8
 }

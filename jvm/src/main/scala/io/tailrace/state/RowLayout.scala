@@ -4,23 +4,23 @@ import java.nio.ByteOrder
 
 import org.apache.spark.unsafe.Platform
 
-/** The bytes of a row, in memory ([[RowBuffer]]) and in the pages of a run alike, so that it goes from one to the other
-  * by one copy (format 2, `jvm/docs/formats.md`):
+/** The bytes of a row. They are the same in memory ([[RowBuffer]]) and in the pages of a run, so that one
+  * copy moves a row from one to the other (format 2, `jvm/docs/formats.md`):
   *
   * {{{
   *   time(8) seq(8) keyLength(4) valueLength(4) key, padded with zeros to 8 bytes; value, padded to 8 bytes
   * }}}
   *
-  * A row is named by a base object and an offset, as Spark's `Platform` has it.
+  * A row is given by a base object and an offset, as in Spark's `Platform`.
   */
 object RowLayout {
-  // A run that one executor wrote may be read by another one. Spark's UnsafeRow has the same limit.
+  // An executor may read a run that another one wrote. Spark's UnsafeRow has the same limit.
   require(
     ByteOrder.nativeOrder == ByteOrder.LITTLE_ENDIAN,
     "Tailrace's state is little-endian, and this machine is not"
   )
 
-  /** Of the fields before the key. */
+  /** Length of the fields before the key. */
   val HeaderLength = 24
 
   private val SeqAt = 8
@@ -48,13 +48,13 @@ object RowLayout {
 
   def valueAt(base: AnyRef, at: Long): Long = at + HeaderLength + padded(keyLength(base, at))
 
-  /** Writes all but key and value. */
+  /** Writes the fields before the key. */
   def writeHeader(base: AnyRef, at: Long, time: Long, seq: Long, keyLength: Int, valueLength: Int): Unit = {
     Platform.putLong(base, at, time)
     Platform.putLong(base, at + SeqAt, seq)
     Platform.putInt(base, at + KeyLengthAt, keyLength)
     Platform.putInt(base, at + ValueLengthAt, valueLength)
-    // The padding of the key's last word; its bytes are written over it.
+    // This pads the key's last word; the key's bytes are written over it.
     if ((keyLength & 7) != 0) Platform.putLong(base, keyAt(at) + (keyLength & ~7), 0L)
   }
 
@@ -78,8 +78,8 @@ object RowLayout {
     if (byPrefix != 0) byPrefix else compareKeysBeyondPrefix(a, aAt, b, bAt)
   }
 
-  /** Byte order of the keys of two rows whose prefixes are equal. The padding makes an empty key look like one of zeros:
-    * there the length decides.
+  /** Byte order of the keys of two rows whose prefixes are equal. With its padding an empty key looks like
+    * one of zeros: then the length decides.
     */
   def compareKeysBeyondPrefix(a: AnyRef, aAt: Long, b: AnyRef, bAt: Long): Int = {
     val aLength = keyLength(a, aAt)

@@ -8,32 +8,32 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 
 import io.tailrace.common.MemoryErrors
 
-/** Blocks of memory for rows, taken from Spark's execution memory, which all tasks of an executor share: what a batch
-  * needs is seen, bounded and divided by Spark. Where that is not enough, rows are written out early, by the owner of
-  * the [[RowBuffer]], and the task goes on with less; a buffer that is empty gets room for one row even when Spark gives
-  * nothing, up to a small sum, or no task could go on. Only what has to be in memory as a whole (one large row, the group
-  * of one left row) can make a task fail, by an error that says so.
+/** Blocks of memory for rows, taken from Spark's execution memory, which all tasks of an executor share. So
+  * Spark counts, bounds and divides the memory of a batch. If Spark gives no more, the owner of a
+  * [[RowBuffer]] writes its rows out early and goes on. An empty buffer gets room for one row even if Spark
+  * gives none, up to a small sum: otherwise no task could go on. Only data that must be in memory as a whole
+  * (one large row, the group of one left row) can make a task fail, with an error that says so.
   */
 final class RowMemory(manager: TaskMemoryManager)
     extends MemoryConsumer(manager, RowMemory.BlockBytes, MemoryMode.ON_HEAP) {
   private var peak = 0L
-  // What is in use without Spark's having given it.
+  // Memory in use that Spark has not given.
   private var owed = 0L
 
-  /** The most that was in use at a time. */
+  /** The most memory that was in use at a time. */
   def peakBytes: Long = peak
 
-  /** Rows in use can't be given up in the middle of a merge. */
+  /** Rows can't be given up in the middle of a merge. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 
-  /** How much Spark would give now, of `most`; it may be less a moment later. */
+  /** How much of `most` Spark would give now. It may be less a moment later. */
   def available(most: Long): Long = {
     val granted = acquireMemory(most)
     freeMemory(granted)
     granted
   }
 
-  /** Room for at least one row of `bytes` bytes.
+  /** A block for at least one row of `bytes` bytes.
     *
     * @param always see [[reserve]]
     */
@@ -51,7 +51,8 @@ final class RowMemory(manager: TaskMemoryManager)
 
   /** Counts `bytes` of the heap as the task's.
     *
-    * @param always whether a small sum is taken even if Spark doesn't give it, because nothing goes on without
+    * @param always whether to take a small sum even if Spark doesn't give it, because the task can't go on
+    *               without
     */
   def reserve(bytes: Long, always: Boolean = false): Unit = {
     val granted = acquireMemory(bytes)
@@ -63,7 +64,7 @@ final class RowMemory(manager: TaskMemoryManager)
     peak = Math.max(peak, getUsed + owed)
   }
 
-  /** Takes back what `reserve` has counted. */
+  /** Takes back bytes that `reserve` has counted. */
   def giveBack(bytes: Long): Unit = {
     val paid = Math.min(owed, bytes)
     owed -= paid
@@ -73,17 +74,18 @@ final class RowMemory(manager: TaskMemoryManager)
 
 object RowMemory {
 
-  /** 256 KiB, far below half a region of the G1 collector, whatever the heap: arrays above that are humongous, take a
-    * region each and start a marking of the whole heap every few batches. Spark's own default of up to 64 MiB would be half
-    * a gigabyte for the buffers of a task.
+  /** 256 KiB, far below half a region of the G1 collector for any heap. Larger arrays are humongous: each
+    * takes a region, and they start a marking of the whole heap every few batches. With Spark's own default
+    * of up to 64 MiB, the buffers of a task would take half a gigabyte.
     */
   val BlockBytes: Long = 256L << 10
 
-  /** What a task may take without Spark's leave, so that each of its buffers can hold a row. */
+  /** The most that a task takes although Spark doesn't give it, so that each of its buffers can hold a row.
+    */
   private val MostOwed = 16L << 20
 
-  /** Blocks that no task uses, up to 64 MiB an executor, and a sixteenth of its heap: fresh ones would be zeroed, and
-    * copied by the collector, batch after batch.
+  /** Blocks that no task uses, up to 64 MiB and a sixteenth of the executor's heap. New blocks would be
+    * zeroed, and copied by the collector, in each batch.
     */
   private val spare = {
     val bytes = Math.min(64L << 20, Runtime.getRuntime.maxMemory / 16)
@@ -94,16 +96,16 @@ object RowMemory {
     Option(spare.poll()).getOrElse(MemoryBlock.fromLongArray(new Array[Long]((BlockBytes / 8).toInt)))
 }
 
-/** How many bytes one of a task's buffers may hold, so that something is left for the others: up to `most`, and no more
-  * than half of what there is. Spark is asked only when a buffer becomes large, for the question may cost others the
-  * memory that they hold.
+/** Limits one of a task's buffers, so that memory is left for the others: to `most` bytes, and to half of the
+  * memory that there is. Spark is asked only when a buffer becomes large, because the question may cost other
+  * consumers their memory.
   */
 final class MemoryShare(memory: RowMemory, most: Long) {
   private val unasked = Math.min(most, MemoryShare.Unasked)
   private var limit = unasked
   private var asked = most == unasked
 
-  /** The buffer begins anew. */
+  /** The buffer is empty again. */
   def reset(): Unit = {
     limit = unasked
     asked = most == unasked
@@ -121,11 +123,11 @@ final class MemoryShare(memory: RowMemory, most: Long) {
 
 object MemoryShare {
 
-  /** So much is always a buffer's own. */
+  /** A buffer may always hold so many bytes. */
   private val Unasked = 4L << 20
 }
 
-/** Rows that are gathered to be written out: when they are many, or when Spark has no more memory for them.
+/** Gathers rows, and writes them out when they are many, or when Spark has no more memory for them.
   *
   * @param limit    bytes that it may hold
   * @param flush    writes the rows out and clears the buffer

@@ -1,7 +1,8 @@
 package io.tailrace.state
 
-/** Stable orders of the rows of a [[RowBuffer]], as arrays of row numbers. Radix sorts on longs, 11 bits a pass, passes
-  * in which all rows agree left out, and no pass at all where the rows stand in order already.
+/** Stable sorts of the rows of a [[RowBuffer]]; the results are arrays of row numbers. They are radix sorts
+  * on longs, 11 bits a pass. A pass in which all rows agree is left out, and there is no pass if the rows are
+  * in order already.
   */
 object RowSort {
 
@@ -117,9 +118,9 @@ object RowSort {
     from
   }
 
-  /** The radix sort saw eight bytes of the keys, padded with zeros: sorts each stretch of equal prefixes by the whole key
-    * where that can make a difference. Keys of different length among short ones are an empty one (a null in a key
-    * column) and one of zeros ("", false, the least number), which must not stand mixed.
+  /** The radix sort saw eight bytes of the keys, padded with zeros: sorts each stretch of equal prefixes by
+    * the whole key where that can make a difference. Keys of different length among short ones are an empty
+    * one (a null in a key column) and one of zeros ("", false, the least number), which must not stand mixed.
     */
   private def settleLongKeys(rows: RowBuffer, order: Array[Int]): Unit = {
     // On a tie the order by time below survives.
@@ -142,7 +143,9 @@ object RowSort {
   }
 }
 
-/** Sorts numbers of rows: a merge sort, stable, of at most n log n comparisons, and n - 1 of what is sorted already. */
+/** Sorts numbers of rows: a merge sort, stable, of at most n log n comparisons, and n - 1 of what is sorted
+  * already.
+  */
 private[tailrace] abstract class IndexSort {
 
   protected def compare(a: Int, b: Int): Int

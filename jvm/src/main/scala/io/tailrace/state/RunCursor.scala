@@ -7,9 +7,9 @@ import org.rocksdb.RocksDBException
 
 import io.tailrace.common.Errors
 
-/** Walks over one section of a run, in its order: a page at a time from RocksDB, row by row within the page. Not
-  * positioned at first: call `first` or a seek. `isValid` false means the end of the section; a read error is thrown,
-  * never taken for the end.
+/** Reads one section of a run in its order: a page at a time from RocksDB, row by row within the page. It has
+  * no position at first: call `first` or a seek. `isValid` is false at the end of the section; a read error
+  * is thrown, and is never taken for the end.
   */
 final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
   import RunCursor._
@@ -31,7 +31,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
 
   def isValid: Boolean = valid
 
-  /** Where the row is: see [[RowLayout]]. Until the next move. */
+  /** The position of the row, until the next move: see [[RowLayout]]. */
   def base: AnyRef = rowBase
   def at: Long = rowAt
 
@@ -45,20 +45,20 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     loadPage()
   }
 
-  /** To the first row that has not expired: in a time-sorted section those up to a time have, and stand first; in a
-    * key-sorted one none has.
+  /** Goes to the first row that has not expired. In a time-sorted section, the rows up to a time have
+    * expired, and stand first; in a key-sorted one, no row has.
     */
   def firstAfter(expiredThrough: Long): Unit =
     if (kind.timeSorted && expiredThrough >= section.minTime) seekTime(expiredThrough + 1) else first()
 
-  /** To the first row at `time` or later; of a time-sorted section. */
+  /** Goes to the first row at `time` or later, in a time-sorted section. */
   def seekTime(time: Long): Unit = {
     RunKey.writeTimeBound(bound, kind, section.bucket, time)
     seekToPage()
     while (valid && rowTime < time) next()
   }
 
-  /** To the first row with this key or a greater one; of a key-sorted section.
+  /** Goes to the first row with this key or a greater one, in a key-sorted section.
     *
     * @param probe a row that has the key, in the bytes of [[RowLayout]]
     */
@@ -80,8 +80,8 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     while (valid && compareKey(probe, probeAt) < 0) next()
   }
 
-  /** Forwards to the first row with this key or a greater one; of a key-sorted section. Walks where that is near, and
-    * leaves out what is between where it is far: a page of which the last row is before the key isn't looked at.
+  /** Goes forward to the first row with this key or a greater one, in a key-sorted section. Steps if that row
+    * is near, and seeks if it is far. A page whose last row is before the key isn't read.
     */
   def advanceTo(probe: AnyRef, probeAt: Long): Unit = {
     var pagesLeftOut = 0
@@ -105,7 +105,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     RowLayout.compareKeys(prefix, rowBase, lastAt, RowLayout.keyPrefix(other, otherAt), other, otherAt)
   }
 
-  /** Whether this row is before, at or after a time and sequence number. */
+  /** Order of this row and a time and sequence number. */
   def compareTimeAndSeq(otherTime: Long, otherSeq: Long): Int = {
     val byTime = java.lang.Long.compare(rowTime, otherTime)
     if (byTime != 0) byTime else java.lang.Long.compare(seq, otherSeq)
@@ -135,7 +135,9 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     loadPage()
   }
 
-  /** To the last page that begins before the bound, for the row may be within it, or else to the section's first. */
+  /** Goes to the last page that begins before the bound, because the row may be in it, or else to the
+    * section's first.
+    */
   private def seekToPage(): Unit = {
     entries.seekForPrev(bound)
     if (entries.isValid && entryIsInSection()) loadPage() else first()
@@ -174,7 +176,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     rowPrefix = RowLayout.keyPrefix(rowBase, rowAt)
   }
 
-  /** Lengths that point beyond the page would have the JVM read, or end, anywhere. */
+  /** Checks the lengths of a row: with lengths beyond the page, the JVM would read any memory, or crash. */
   private def requireFits(at: Long, end: Long): Unit = {
     val fits = at >= Start + PageBuffer.HeaderLength && at + RowLayout.HeaderLength <= end && {
       val keyLength = RowLayout.keyLength(rowBase, at)

@@ -10,23 +10,24 @@ import java.util.concurrent.ArrayBlockingQueue
   *   key-sorted   store(1) bucket(8) key(n) time(8) seq(8)
   * }}}
   *
-  * Longs are big-endian with the sign bit flipped, so that bytes compare as numbers do; `key` is an [[KeyEncoder]]
-  * encoding. `seq` is unique in a partition for all time, which keeps pages apart that begin with equal key and time (in
-  * the joined-indicator store, where it is the left row's, the key does): an id that is unique only in its batch would let
-  * one page replace another in silence.
+  * Longs are big-endian with the sign bit flipped, so that bytes compare as numbers do; `key` is an encoding
+  * of [[KeyEncoder]]. `seq` is unique in a partition for all time, so pages that begin with the same key and
+  * time have different keys. With an id that is unique only in its batch, one page would silently replace
+  * another. (In a store with the order time, seq, key, several rows have one `seq`; there the row's key is
+  * unique.)
   */
 object RunKey {
 
-  /** Of store and bucket. */
+  /** Length of store and bucket. */
   val PrefixLength = 9
   private val TimeAndSeqLength = 16
 
-  /** All of the key but the row's own. */
+  /** Length of the page's key without the row's key. */
   val FixedLength: Int = PrefixLength + TimeAndSeqLength
 
   private def flip(value: Long): Long = value ^ Long.MinValue
 
-  /** Writes the key at the buffer's start and makes it ready to be read. The buffer must be big-endian. */
+  /** Writes the key at the start of the buffer, and flips the buffer. The buffer must be big-endian. */
   def write(
       into: ByteBuffer,
       kind: StoreKind,
@@ -43,19 +44,21 @@ object RunKey {
     into.flip()
   }
 
-  /** The least key of a section, to seek to. */
+  /** Writes the least key of a section, to seek to. */
   def writePrefix(into: ByteBuffer, kind: StoreKind, bucket: Long): Unit = {
     into.clear()
     into.put(kind.id).putLong(flip(bucket)).flip()
   }
 
-  /** Not after any page that begins at `time` or later, and not before any that begins earlier; of a time-sorted store. */
+  /** Writes a bound between the pages that begin before `time` and those that begin at `time` or later, of a
+    * time-sorted store.
+    */
   def writeTimeBound(into: ByteBuffer, kind: StoreKind, bucket: Long, time: Long): Unit = {
     into.clear()
     into.put(kind.id).putLong(flip(bucket)).putLong(flip(time)).flip()
   }
 
-  /** The same for a key, of a key-sorted store. */
+  /** Writes the same bound for a key, of a key-sorted store. */
   def writeKeyBound(
       into: ByteBuffer,
       kind: StoreKind,
@@ -71,9 +74,9 @@ object RunKey {
     entry.get(0) == kind.id && entry.getLong(1) == flip(bucket)
 }
 
-/** Room for one page of a run: outside the heap, where RocksDB reads and writes it in one call, and on the heap, where
-  * rows are read from it. Buffers are used again by the next cursor or writer of the executor, for making one costs more
-  * than reading a small section.
+/** Memory for one page of a run: outside the heap, where RocksDB reads and writes it in one call, and on the
+  * heap, where rows are read. The next cursor or writer of the executor uses a buffer again, because to make
+  * one costs more than to read a small section.
   *
   * A page (format 2, `jvm/docs/formats.md`):
   *
@@ -87,7 +90,7 @@ final class PageBuffer private () {
 
   def bytes: Array[Byte] = heap
 
-  /** Makes room for `length` bytes; keeps what is in [[bytes]]. */
+  /** Makes room for `length` bytes, and keeps the content of [[bytes]]. */
   def ensure(length: Int): Unit = if (heap.length < length) {
     heap = java.util.Arrays.copyOf(heap, length)
     native = ByteBuffer.allocateDirect(length)
@@ -100,9 +103,9 @@ final class PageBuffer private () {
     native
   }
 
-  /** Has `read` fill the native buffer, and copies what it gave into [[bytes]].
+  /** Calls `read` with the native buffer, and copies its content into [[bytes]].
     *
-    * @param read fills as much of the buffer as there is room for. @return the length of the whole
+    * @param read fills the buffer as far as there is room, and returns the length of the whole
     * @return that length
     */
   def fromNative(read: ByteBuffer => Int): Int = {
@@ -123,14 +126,16 @@ object PageBuffer {
   val RowsAt = 0
   val LastRowAt = 4
 
-  /** Bytes of a page, unless its only row is larger: as much as a block of the SST file holds, so that a page is a block. */
+  /** Bytes of a page, unless its only row is larger. A block of the SST file has the same size, so that a
+    * page is a block.
+    */
   val Capacity: Int = 16 << 10
 
-  /** Kept for the next one who asks; larger buffers and more of them are left to the garbage collector. */
+  /** Buffers that are used again. Larger ones, and more of them, are left to the garbage collector. */
   private val spare = new ArrayBlockingQueue[PageBuffer](64)
 
   def take(): PageBuffer = Option(spare.poll()).getOrElse(new PageBuffer)
 
-  /** @param buffer not to be used by the caller any more */
+  /** @param buffer which the caller doesn't use any more */
   def giveBack(buffer: PageBuffer): Unit = if (buffer.heap.length == Capacity) spare.offer(buffer)
 }

@@ -8,8 +8,9 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.unsafe.Platform
 import org.rocksdb.SstFileWriter
 
-/** Writes one run: sections in the order of [[StoreKind.id]] and bucket, the rows of each in pages, as its kind sorts
-  * them. One file a batch, whatever it touches: on an object store each file costs a round trip.
+/** Writes one run: sections in the order of [[StoreKind.id]] and bucket, the rows of each in pages, in the
+  * order of its kind. A batch writes one file for all stores, because on an object store each file costs a
+  * round trip.
   *
   * {{{
   *   begin(left-time-sorted, bucket 7)  append(row) append(row) ...  end()
@@ -42,7 +43,7 @@ final class RunWriter(file: File) extends AutoCloseable {
       throw e
   }
 
-  /** What has been written, in the order of the file. */
+  /** The sections that have been written, in the order of the file. */
   def sections: Seq[Section] = written.toSeq
 
   def begin(store: StoreKind, bucketOfRows: Long): Unit = {
@@ -60,7 +61,7 @@ final class RunWriter(file: File) extends AutoCloseable {
     bytes = 0
   }
 
-  /** Adds a row, which must not be before the last one. */
+  /** Adds a row. It must not be before the last one in the section's order. */
   def append(base: AnyRef, at: Long): Unit = {
     val length = RowLayout.length(base, at)
     makeRoom(length)
@@ -68,7 +69,7 @@ final class RunWriter(file: File) extends AutoCloseable {
     added(base, at, length)
   }
 
-  /** The same without the row's value. */
+  /** Adds a row without its value. */
   def appendKey(base: AnyRef, at: Long): Unit = {
     val length = RowLayout.length(RowLayout.keyLength(base, at), 0)
     makeRoom(length)

@@ -2,9 +2,9 @@ package io.tailrace.state
 
 import java.util.Arrays
 
-/** Rows of a buffer in the order of a store, a time bucket after the other: what a section is written from.
+/** Rows of a buffer in the order of a store, by time bucket, ready to be written into a run.
   *
-  * @param order       row numbers; rows that aren't named are left out
+  * @param order       row numbers; other rows are left out
   * @param bucketWidth in the unit of the rows' times
   * @param keysOnly    whether the rows are written without their values
   */
@@ -37,15 +37,16 @@ final class SortedRows private (
 
 object SortedRows {
 
-  /** Of one store in one run. */
+  /** Buckets of one store in one run. */
   private val MostBuckets = 64
 
   /** All rows of a buffer.
     *
-    * @param leastBucketWidth a batch that spans a long time (a backfill) gets wider buckets, so that the number of sections
-    *                         stays bounded. A bucket means nothing outside its run: what has expired is judged by the
-    *                         times of a section's rows.
-    * @param rowsPerBucket    few rows that span a long time get wider buckets too, so that one has that many on average
+    * @param leastBucketWidth a batch that spans a long time (a backfill) gets wider buckets, so that the
+    *                         number of sections stays bounded. A bucket has a meaning in its run only: rows
+    *                         expire by the times of a section
+    * @param rowsPerBucket    few rows that span a long time get wider buckets too, so that a bucket has that
+    *                         many on average
     */
   def all(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long, rowsPerBucket: Int = 1): SortedRows = {
     val width =
@@ -69,10 +70,12 @@ object SortedRows {
     new SortedRows(kind, rows, Arrays.copyOf(order, count), sorted.bucketWidth)
   }
 
-  /** The keys of a buffer's rows, where there are some: straight from the rows, for there may be no memory for copies. */
+  /** The rows that have a key, without their values. They are written straight from the buffer: for copies,
+    * there may be no memory.
+    */
   def keys(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long): SortedRows = {
     val byKey = RowSort.byKey(rows)
-    // No bytes come before all others.
+    // Empty keys come before all others.
     var empty = 0
     while (empty < byKey.length && rows.keyLength(byKey(empty)) == 0) empty += 1
     val sorted = ofSorted(kind, rows, Arrays.copyOfRange(byKey, empty, byKey.length), leastBucketWidth)

@@ -10,31 +10,31 @@ import org.apache.spark.internal.Logging
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.Errors
 
-/** Where the versions of one partition's state are kept, so that another executor, or the next start, can have them. */
+/** Keeps the versions of one partition's state, for other executors and for the next start of the query. */
 trait StateLog {
 
-  /** Whether what was committed can be read again. */
+  /** Whether a committed version can be read again. */
   def durable: Boolean
 
-  /** Keeps a finished local run. @return how a manifest names it, without sections */
+  /** Keeps a finished local run. @return its entry in a manifest, without sections */
   def upload(local: File, name: String): Run
 
-  /** Makes a version: all runs that it names must have been uploaded. */
+  /** Creates a version. All runs that the manifest names must have been uploaded. */
   def writeManifest(manifest: Manifest, id: Option[String]): Unit
 
   def hasManifest(version: Long, id: Option[String]): Boolean
 
   def readManifest(version: Long, id: Option[String]): Manifest
 
-  /** Copies a run to a local file, and checks every byte of it on the way. */
+  /** Copies a run to a local file, and checks every byte on the way. */
   def download(run: Run, local: File, version: Long): Unit
 
-  /** Forgets versions older than the newest `versionsToRetain`, then runs that only those named. */
+  /** Deletes versions older than the newest `versionsToRetain`, then the runs that only those named. */
   def purge(versionsToRetain: Int): Unit
 }
 
-/** `spark.tailrace.state.durability = none`: nothing is written, so a commit waits for no disk and no network. Versions
-  * that were kept before, by a start with `full`, can still be read.
+/** The log of `spark.tailrace.state.durability = none`. It writes nothing, so a commit waits for no disk and
+  * no network. Versions that a start with `full` has written can still be read.
   */
 final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   override val durable = false
@@ -55,17 +55,17 @@ final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   *   <version>-<unique>.run          a run written by the batch that made <version>
   * }}}
   *
-  * A run is complete and synced before the manifest that names it appears, each by one atomic create, so that a crash
-  * leaves at worst runs that no manifest names. Only this class knows the names.
+  * A run is complete and synced before the manifest that names it appears; each appears by one atomic create.
+  * So a crash can only leave runs that no manifest names. Only this class knows the names of files.
   */
 final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog with Logging {
   import CheckpointFiles._
 
   private val files = DurableFiles.in(directory, hadoopConf)
 
-  // Operator and partition: they stay when a checkpoint is moved.
+  // Operator and partition: they stay the same when a checkpoint is moved.
   private val place = {
-    // A path that was made of a URI may end in a slash, and has no name then.
+    // A path made of a URI may end in a slash, and then has no name.
     val partition = new Path(directory.toString)
     s"${partition.getParent.getName}/${partition.getName}"
   }
@@ -100,7 +100,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     manifest
   }
 
-  /** Versions whose manifest is there, whoever wrote it: with checkpoint format 2 a version may have several. */
+  /** The versions that have a manifest. In checkpoint format 2 a version may have several. */
   def versions: Set[Long] = list().flatMap(manifestVersion).toSet
 
   override def download(run: Run, local: File, version: Long): Unit = {
@@ -117,8 +117,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       throw Errors.stateFileCorrupt(path.toString, "its checksum doesn't fit its content")
   }
 
-  /** Temporary files of writers that died go too. A run is kept if any retained manifest names it, or if it is as new as
-    * the oldest of them: its manifest may be yet to come.
+  /** Deletes temporary files of dead writers too. A run is kept if a retained manifest names it, or if it is
+    * as new as the oldest of them: its manifest may not be written yet.
     */
   override def purge(versionsToRetain: Int): Unit = {
     val names = list()
@@ -159,7 +159,8 @@ object CheckpointFiles {
   private val ManifestName = """(\d+)(?:_.+)?\.manifest""".r
   private val RunName = """(\d+)-.+\.run""".r
 
-  // What Spark's file managers write into before they rename it; none of it is left by a writer that lives to the end.
+  // Spark's file managers write into such files before they rename them. Only a writer that died leaves one
+  // behind.
   private val TemporaryName = """\.(\d+)[-_.].+\.tmp""".r
 
   def runName(version: Long): String = s"$version-${java.util.UUID.randomUUID}.run"

@@ -11,16 +11,16 @@ import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.Errors
 
-/** One version of a partition's state, being turned into the next one. An operator works on it a batch at a time: it
-  * adds the batch's rows as runs, reads sections, says what has expired, and commits. Nothing of it is visible to
-  * anybody before `commit`, and after `abort` nothing is left but runs that no manifest names,
-  * which maintenance removes.
+/** One version of a partition's state, becoming the next one. An operator works on it a batch at a time: it
+  * adds the batch's rows as runs, reads sections, says which rows have expired, and commits. No change is
+  * visible before `commit`. After `abort`, only runs are left that no manifest names, which maintenance
+  * removes.
   *
-  * Spark's own put/get interface is refused by name: a row at a time is what this engine exists to avoid.
+  * Spark's own put and get are refused by name: this engine exists to avoid work a row at a time.
   *
-  * @param compacted    a run in place of several of the base's; held by this store
-  * @param lostVersions versions that the base should hold the rows of and doesn't, because they were never written; 0
-  *                     unless `spark.tailrace.state.durability` is `none`
+  * @param compacted    a run that replaces several of the base's; held by this store
+  * @param lostVersions versions whose rows are missing in the base, because they were never written; 0 unless
+  *                     `spark.tailrace.state.durability` is `none`
   */
 final class TailraceStateStore private[state] (
     owner: OwnStore,
@@ -61,15 +61,15 @@ final class TailraceStateStore private[state] (
 
   def sectionsOf(kind: StoreKind): Seq[LiveSection] = sections.filter(_.section.store == kind.name)
 
-  /** Writes the rows of one or more stores, in ascending order of their id, as one sorted run, and begins to copy it into
-    * the checkpoint, while the operator goes on.
+  /** Writes the rows of one or more stores, in ascending order of their id, as one sorted run. The run is
+    * copied into the checkpoint while the operator goes on.
     *
     * @param bucketWidth in microseconds; it may change from run to run
     */
   def addRun(bucketWidth: Long, stores: (StoreKind, RowBuffer)*): Seq[LiveSection] =
     addSorted(stores.map { case (kind, rows) => SortedRows.all(kind, rows, bucketWidth) })
 
-  /** The same for rows that are sorted already. */
+  /** Does the same for rows that are sorted already. */
   def addSorted(stores: Seq[SortedRows]): Seq[LiveSection] = {
     requireUpdating()
     if (stores.forall(_.isEmpty)) Nil
@@ -81,7 +81,7 @@ final class TailraceStateStore private[state] (
     }
   }
 
-  /** Writes rows, of which there must be some, into a local file beside the state, for this batch's own use. */
+  /** Writes rows, at least one, into a local file that isn't part of the state, for this batch's own use. */
   def scratch(rows: SortedRows): ScratchRun = {
     requireUpdating()
     new ScratchRun(write(s"scratch-${UUID.randomUUID}", Seq(rows)))
@@ -105,9 +105,9 @@ final class TailraceStateStore private[state] (
     }
   }
 
-  /** Says that all rows of `kind` up to `through` have had their result.
+  /** Says that the results of all rows of `kind` up to `through` have come out.
     *
-    * @param countBySection how many rows of each section that is
+    * @param countBySection how many rows of each section these are
     */
   def markExpired(kind: StoreKind, through: Long, countBySection: LiveSection => Long): Unit = {
     requireUpdating()
@@ -119,7 +119,8 @@ final class TailraceStateStore private[state] (
     }
   }
 
-  /** Drops each section of `kind` whose newest row is not after `through`. @return the number of rows dropped */
+  /** Drops each section of `kind` whose newest row is not after `through`. @return the number of rows dropped
+    */
   def dropThrough(kind: StoreKind, through: Long): Long = {
     requireUpdating()
     dropped = dropped.updated(kind, Math.max(dropped(kind), through))
@@ -128,7 +129,9 @@ final class TailraceStateStore private[state] (
     dead.map(_.section.liveRows).sum
   }
 
-  /** Says how many rows of each section of `kind` don't count any more. One of which none does is dropped. */
+  /** Sets how many rows of each section of `kind` don't count any more. A section without a row that counts
+    * is dropped.
+    */
   def settle(kind: StoreKind, dead: LiveSection => Long): Unit = {
     requireUpdating()
     sections = sections.flatMap { live =>
@@ -153,22 +156,24 @@ final class TailraceStateStore private[state] (
     ownTime = time
   }
 
-  /** What the operator has kept in memory beside the base version; for one taker, who may change it. */
+  /** Takes the value that the operator has kept with the base version. Only one caller gets it, and may
+    * change it.
+    */
   def takeKept(): Option[AnyRef] = base.takeKept()
 
-  /** What it keeps beside the version that `commit` makes: nobody else sees it, and it goes when that version does. */
+  /** Keeps a value in memory with the version that `commit` makes, as long as that version. */
   def keep(value: AnyRef): Unit = toKeep = Some(value)
 
   override def commit(): Long = {
     requireUpdating()
     val alive = sections.groupMap(_.local)(_.section)
-    // In the order in which their rows came to be: so neighbours are compacted with neighbours.
+    // In the order in which their rows came, so that neighbours are compacted with neighbours.
     val inherited = base.runs.zip(base.manifest.runs)
     val kept = compacted.fold(inherited) { c =>
       val (before, rest) = inherited.span { case (local, _) => !c.replaces(local) }
       before ++ ((c.local -> c.run) +: rest.filterNot { case (local, _) => c.replaces(local) })
     }
-    // Those without a living section too: what is being written to must be closed before the batch is over.
+    // Also runs without a living section: their upload must end before the batch does.
     val uploaded = newRuns.toSeq.map(run => run.local -> run.uploaded())
     val runs = (kept ++ uploaded).filter { case (local, _) => alive.contains(local) }
     val manifest =
@@ -203,7 +208,7 @@ final class TailraceStateStore private[state] (
 
   override def hasCommitted: Boolean = state == TailraceStateStore.Committed
 
-  /** Runs that hold rows of this version. */
+  /** The number of runs with rows of this version. */
   def files: Int = sections.iterator.map(_.local).toSet.size
 
   /** Bytes of a store's rows before compression. */
@@ -260,7 +265,7 @@ final class ScratchRun(val sections: Seq[LiveSection]) extends AutoCloseable {
   override def close(): Unit = sections.head.local.release()
 }
 
-/** A run of this batch, on its way into the checkpoint. */
+/** A run of this batch that is being copied into the checkpoint. */
 private final class NewRun(val local: LocalRun, upload: Future[Run]) {
 
   /** Waits for the end of the upload. @throws java.io.IOException or what else it failed with */

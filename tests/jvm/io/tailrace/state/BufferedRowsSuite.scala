@@ -54,7 +54,7 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     }
   }
 
-  test("marks don't come, nor the rows of held-right that they are about") {
+  test("neither marks come, nor the rows that they mark as gone") {
     forAll(TestRow.rows(times), TestRow.rows(times), Gen.choose(1, 4)) { (left, right, share) =>
       whenever(left.nonEmpty && right.nonEmpty) {
         val gone = right.filter(_.seq % share == 0)
@@ -73,12 +73,12 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     }
   }
 
-  test("no sections, no rows") {
+  test("without sections there are no rows") {
     assert(read(Nil).isEmpty)
     assertThrows[NoSuchElementException](new BufferedRows(Nil, 0).next())
   }
 
-  test("it can be closed half-way") {
+  test("it can be closed before its end") {
     val rows = new BufferedRows(
       newRun(1, StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("a", 1, 1), TestRow.of("b", 2, 2))),
       Long.MinValue
@@ -88,7 +88,7 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     rows.close()
   }
 
-  test("a row that was taken stays as it was when the next one is") {
+  test("a row stays the same when the next one is taken") {
     val rows = new BufferedRows(
       newRun(
         10,
@@ -103,7 +103,7 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     rows.close()
   }
 
-  test("the provider knows its own stores by their key schema, whatever is nullable in it") {
+  test("the provider recognizes its own stores by their key schema, whatever is nullable in it") {
     assert(BufferedRows.isKeySchema(BufferedRows.KeySchema))
     assert(BufferedRows.isKeySchema(StructType(BufferedRows.KeySchema.map(_.copy(nullable = true)))))
     assert(!BufferedRows.isKeySchema(BufferedRows.ValueSchema))

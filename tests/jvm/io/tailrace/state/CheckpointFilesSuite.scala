@@ -19,7 +19,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
   private def newFiles(conf: Configuration = new Configuration) =
     new CheckpointFiles(new Path(checkpoint.toURI), conf)
   private def stored(name: String) = new File(checkpoint, name)
-  // None, if nobody has got as far as to make the directory.
+  // None if the directory was not made.
   private def names: Set[String] =
     Option(checkpoint.list).toSet.flatten.filterNot((name: String) => name.startsWith("."))
 
@@ -60,7 +60,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
   private def corrupt(file: File)(body: => Any): Unit = assertFails("TAILRACE_STATE_FILE_CORRUPT", file)(body)
   private def missing(file: File)(body: => Any): Unit = assertFails("TAILRACE_STATE_FILE_MISSING", file)(body)
 
-  test("what is uploaded is downloaded") {
+  test("a run that was uploaded is downloaded with the same bytes") {
     val run = upload(newFiles(), "1-a.run")
     assert(run.length == content.length)
     val target = new File(directory, "download")
@@ -77,7 +77,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(newFiles().readManifest(3, Some("x")).expiredThrough == 6)
   }
 
-  test("versions are those with a manifest; who only asks leaves no directory behind") {
+  test("versions are those with a manifest, and a query for them creates no directory") {
     assert(newFiles().versions.isEmpty)
     missing(stored("3.manifest"))(newFiles().readManifest(3, None))
     assert(!checkpoint.exists)
@@ -87,7 +87,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(newFiles().versions == Set(3, 4))
   }
 
-  test("a second attempt's manifest of a version takes the place of the first") {
+  test("a second attempt's manifest of a version replaces the first") {
     newFiles().writeManifest(Manifest(3, 5, Nil), None)
     newFiles().writeManifest(Manifest(3, 6, Nil), None)
     assert(newFiles().readManifest(3, None).expiredThrough == 6)
@@ -105,8 +105,8 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     missing(stored("1-a.run"))(newFiles().download(run, new File(directory, "download"), 1))
   }
 
-  // Spark's usual manager turns Hadoop's checksums of local files off, so that ours are all there is; the other one
-  // has them, and the damage shows before ours are asked.
+  // Spark's usual manager turns Hadoop's checksums of local files off, so that ours are all there is; the
+  // other one has them, and the damage shows before ours are asked.
   Seq("our checksum alone", "Hadoop's checksum").foreach { by =>
     val hadoops = by.startsWith("Hadoop")
     def managed() = {
@@ -146,7 +146,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     result
   }
 
-  test("a write that fails leaves no file of that name, and names it") {
+  test("a write that fails leaves no file, and the error names it") {
     val files = newFiles(WatchedFiles.configure(new Configuration))
     Seq(FileStep.Create, FileStep.Write, FileStep.Sync, FileStep.Close, FileStep.Rename).foreach { step =>
       failing(step, "run$")(unavailable(stored("1-a.run"))(upload(files, "1-a.run")))
@@ -156,7 +156,9 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(names.isEmpty)
   }
 
-  test("a read that fails is not damage: it names the file, and the next attempt gets it") {
+  test(
+    "a read that fails isn't reported as damage: the error names the file, and the next attempt reads it"
+  ) {
     val files = newFiles(WatchedFiles.configure(new Configuration))
     val run = commit(files, 1, Nil)
     Seq(FileStep.Open, FileStep.Read).foreach { step =>
@@ -181,7 +183,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(names == Set("2.manifest", two.name))
   }
 
-  test("purge keeps the newest versions and what they name, and nothing else") {
+  test("purge keeps the newest versions and the runs that they name, and no others") {
     val files = newFiles()
     val one = commit(files, 1, Nil)
     val two = commit(files, 2, Seq(one))
@@ -197,7 +199,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(names == after)
   }
 
-  test("purge leaves everything while there are no more versions than to retain") {
+  test("purge deletes nothing while there are no more versions than to retain") {
     val files = newFiles()
     commit(files, 1, Nil)
     commit(files, 2, Nil)
@@ -207,7 +209,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(names == before)
   }
 
-  test("purge: both manifests of a version that two attempts wrote count, and both their runs stay") {
+  test("purge keeps the runs of both manifests of a version that two attempts wrote") {
     val files = newFiles()
     val base = commit(files, 1, Nil, Some("x"))
     val other = commit(files, 1, Nil, Some("y"))
@@ -231,7 +233,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(names == Set("2.manifest", "3.manifest", kept.name, two.name, three.name))
   }
 
-  test("purge: a run whose manifest is yet to come stays") {
+  test("purge keeps a run whose manifest isn't written yet") {
     val files = newFiles()
     commit(files, 1, Nil)
     commit(files, 2, Nil)
@@ -241,7 +243,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(names(early.name) && names(slow.name))
   }
 
-  test("purge fails rather than delete what a damaged manifest may name") {
+  test("purge fails rather than delete runs that a damaged manifest may name") {
     val files = newFiles()
     val one = commit(files, 1, Nil)
     commit(files, 2, Seq(one))
@@ -251,7 +253,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(names == before)
   }
 
-  test("purge leaves alone what isn't its own") {
+  test("purge doesn't delete files that aren't of the state") {
     val files = newFiles()
     commit(files, 1, Nil)
     Files.createDirectory(stored("_metadata").toPath)
@@ -261,7 +263,7 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(Set("_metadata", "0-notes.txt").subsetOf(names))
   }
 
-  test("purge on an empty checkpoint") {
+  test("purge of an empty checkpoint does nothing") {
     newFiles().purge(2)
     assert(!checkpoint.exists)
   }

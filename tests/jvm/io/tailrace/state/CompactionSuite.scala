@@ -16,7 +16,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
   private def run(name: String, level: Int): Run = Run(name, 1, 0, Nil, level)
   private def levels(runs: Int*): Seq[Run] = runs.zipWithIndex.map { case (level, i) => run(s"r$i", level) }
 
-  test("due: the first neighbours of one level, as many as one compaction takes, oldest first") {
+  test("the first neighbours of one level are due, as many as one compaction takes, oldest first") {
     assert(Compaction.due(Nil, 2).isEmpty)
     assert(Compaction.due(levels(0, 0), 3).isEmpty)
     assert(Compaction.due(levels(0, 0, 0, 0), 3).map(_.name) == Seq("r0", "r1", "r2"))
@@ -65,7 +65,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
   private def awaitCompacted(owner: OwnStore, version: Long, files: Int): Unit =
     eventually(peek(owner, version)(store => assert(store.files == files)))
 
-  test("the rows of compacted runs are what they were, sorted as they were, and the files fewer") {
+  test("compaction keeps the rows and their order, and leaves fewer files") {
     val o = owner(4)
     val rows = (0L until 4L).flatMap(step(o, _))
     awaitCompacted(o, 4, files = 1)
@@ -82,7 +82,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
     o.close()
   }
 
-  test("the next version names the new run, another executor loads it, older versions are as they were") {
+  test("the next version names the new run, another executor loads it, and older versions stay the same") {
     val o = owner(3)
     val rows = (0L until 3L).flatMap(step(o, _))
     awaitCompacted(o, 3, files = 1)
@@ -96,7 +96,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
     other.close()
   }
 
-  test("levels: runs of compactions are compacted with their like") {
+  test("runs of compactions are compacted with runs of the same level") {
     val o = owner(2)
     val files = new CheckpointFiles(storeId.storeCheckpointLocation(), hadoopConf())
     def highest(version: Long) = files.readManifest(version, None).runs.map(_.level).max
@@ -149,7 +149,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
     o.close()
   }
 
-  test("a compaction isn't used for an older version, which lacks rows that are in it") {
+  test("a compaction isn't used for an older version without its rows") {
     val o = owner(3)
     val first = step(o, 0) ++ step(o, 1)
     step(o, 2)
@@ -170,7 +170,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
     o.close()
   }
 
-  test("a run that waits is kept by a purge; one that versions have passed by is not used any more") {
+  test("a purge keeps a new run that waits, and a run that no version can use isn't used") {
     val o = owner(2, retain(1))
     val rows = step(o, 0) ++ step(o, 1)
     awaitCompacted(o, 2, files = 1)
@@ -183,7 +183,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
     other.close()
   }
 
-  test("matches of one left row in several runs stand together, by their keys") {
+  test("matches of one left row from several runs come together, by their keys") {
     val o = owner(2)
     def joined(seq: Long, key: String) = TestRow(TestRow.bytes(key), 5, seq, TestRow.bytes(s"of $seq: $key"))
     Seq(Seq(joined(1, "b"), joined(2, "a")), Seq(joined(1, "c"), joined(1, "a"))).zipWithIndex.foreach {
@@ -202,7 +202,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
     o.close()
   }
 
-  test("a compaction that fails changes nothing, isn't tried with each batch, and is tried again later") {
+  test("a compaction that fails changes nothing, and is tried again later, but not with each batch") {
     val o = new OwnStore(storeId, storeConf(), WatchedFiles.configure(compacting(2)))
     val first = step(o, 0)
     val store = load(o, 1)

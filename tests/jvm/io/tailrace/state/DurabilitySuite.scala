@@ -35,7 +35,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     finally s.abort()
   }
 
-  test("none: versions go on, and nothing is written") {
+  test("with durability none, versions go on and nothing is written") {
     val o = owner("none")
     val rows = (0L until 3L).map(step(o, _))
     assert(read(o, 3) == (rows -> 0L))
@@ -44,7 +44,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     o.close()
   }
 
-  test("none: a batch that has to run again begins with what it began with") {
+  test("with durability none, a batch that runs again begins with the same version") {
     val o = owner("none")
     val rows = (0L until 3L).map(step(o, _))
     assert(read(o, 2) == (rows.take(2) -> 0L))
@@ -53,7 +53,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     o.close()
   }
 
-  test("none: after a restart the stores are empty, and say how many versions are lost") {
+  test("with durability none, the stores are empty after a restart, and tell how many versions are lost") {
     val o = owner("none")
     (0L until 3L).foreach(step(o, _))
     o.close()
@@ -64,7 +64,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     next.close()
   }
 
-  test("none after full: what was written is read, for nothing of it is lost") {
+  test("after a change from full to none, the written versions are read") {
     val o = owner("full")
     val rows = (0L until 2L).map(step(o, _))
     o.close()

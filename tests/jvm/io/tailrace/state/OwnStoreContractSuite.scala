@@ -9,8 +9,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.testkit.{StoreFixture, TestRow}
 
-/** What Spark's `StateStoreSuiteBase` asks of a store, asked of the join's own one, which has no put and no get. Which test
-  * here stands for which there is in jvm/docs/spark-suites.md.
+/** The contract of Spark's `StateStoreSuiteBase`, for the own store, which has no put and no get.
+  * jvm/docs/spark-suites.md says which test here stands for which of Spark's.
   */
 final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
   private val kind = StoreKind.LeftTimeSorted

@@ -36,13 +36,13 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
   private def localFiles(owner: OwnStore): Set[String] = owner.localFile("x").getParentFile.list.toSet
   private def runs: Set[String] = checkpointFiles.filter(_.endsWith(".run"))
 
-  test("what one executor commits another one loads") {
+  test("an executor loads a version that another one has committed") {
     val rows = (0L to 2L).map(step(newOwner(), _))
     assert(readAndClose(load(newOwner(), 3)) == rows)
     assert(checkpointFiles -- runs == Set("1.manifest", "2.manifest", "3.manifest"))
   }
 
-  test("an older version that is retained is loaded as it was, over a newer one too") {
+  test("a retained older version is loaded unchanged, also after a newer one") {
     val owner = newOwner()
     val rows = (0L to 2L).map(step(owner, _))
     assert(readAndClose(load(owner, 2)) == rows.take(2))
@@ -58,14 +58,14 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     assert(readAndClose(load(owner, 1)) == Seq(row))
   }
 
-  test("a store begun empty holds nothing, whatever the checkpoint holds") {
+  test("a store that begins empty has no rows, whatever the checkpoint has") {
     step(newOwner(), 0)
     val store = newOwner().store(1, None, empty = true)
     assert(store.version == 1)
     assert(readAndClose(store).isEmpty)
   }
 
-  test("two stores on one version: each commits its own, the last manifest wins whole") {
+  test("of two stores on one version each commits its own, and the last manifest wins") {
     val owner = newOwner()
     val base = step(owner, 0)
     val (a, b) = (load(owner, 1), load(owner, 1))
@@ -103,7 +103,7 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     assert(localFiles(owner).size == 3)
   }
 
-  test("a commit on a version that was left for an older one can be gone on from") {
+  test("a commit can be continued after an older version was loaded in between") {
     val owner = newOwner()
     val rows = (0L to 2L).map(step(owner, _))
     val ahead = load(owner, 3)
@@ -113,7 +113,7 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     assert(readAndClose(load(owner, 4)) == rows :+ row)
   }
 
-  test("local files of runs that no version needs any more go with their last user") {
+  test("a local file of a run that no version needs is deleted with its last user") {
     val owner = newOwner()
     step(owner, 0)
     val reader = load(owner, 1)
@@ -126,7 +126,7 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     assert(localFiles(owner).isEmpty)
   }
 
-  test("each version's attempts are told apart by checkpoint ids") {
+  test("checkpoint ids tell the attempts of a version apart") {
     val owner = newOwner(CheckpointIds)
     val base = TestRow.of("k", 0, 0)
     def commit(version: Long, id: Option[String], row: TestRow): Option[String] = {
@@ -182,7 +182,7 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     assertFails("TAILRACE_STATE_FILE_MISSING", manifest, owner)(load(owner, 2))
   }
 
-  test("maintenance keeps the versions that Spark wants to be retained") {
+  test("maintenance keeps the versions that Spark retains") {
     val owner = newOwner(retain(2))
     val rows = (0L to 4L).map(step(owner, _))
     owner.maintain()
@@ -192,7 +192,7 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     assert(readAndClose(load(newOwner(), 5)) == rows)
   }
 
-  test("maintenance keeps the version that a batch is made again from") {
+  test("maintenance keeps the version that a repeated batch begins with") {
     val owner = newOwner(retain(1))
     val rows = (0L to 2L).map(step(owner, _))
     // Version 3 is there, and its batch isn't committed yet.

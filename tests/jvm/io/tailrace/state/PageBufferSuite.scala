@@ -40,7 +40,7 @@ final class PageBufferSuite extends AnyFunSuite {
     assert(callsFor(PageBuffer.Capacity + 1) == 1)
   }
 
-  test("what is on the heap is given to RocksDB, no more and no less") {
+  test("RocksDB gets exactly the bytes on the heap") {
     val buffer = PageBuffer.take()
     Seq(1, PageBuffer.Capacity, 7).foreach { n =>
       System.arraycopy(bytes(n), 0, buffer.bytes, 0, n)
@@ -52,7 +52,7 @@ final class PageBufferSuite extends AnyFunSuite {
     }
   }
 
-  test("growing keeps what is there") {
+  test("a buffer that grows keeps its content") {
     val buffer = PageBuffer.take()
     System.arraycopy(bytes(100), 0, buffer.bytes, 0, 100)
     buffer.ensure(PageBuffer.Capacity * 2)
@@ -60,7 +60,7 @@ final class PageBufferSuite extends AnyFunSuite {
     assert(buffer.toNative(PageBuffer.Capacity * 2).remaining == PageBuffer.Capacity * 2)
   }
 
-  test("a buffer that was given back is taken again, a grown one is not, and no two have the same") {
+  test("a buffer that was given back is taken again, once, but not one that has grown") {
     val taken = Seq.fill(100)(PageBuffer.take())
     assert(taken.distinct.size == taken.size)
     taken.head.ensure(PageBuffer.Capacity + 1)

@@ -25,14 +25,14 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     }
   }
 
-  test("more rows than the index begins with, over several blocks") {
+  test("more rows than the first index and the first block hold come back") {
     val rows = Vector.tabulate(5000)(i => TestRow.of(s"key $i", -i.toLong, i.toLong, "v" * (i % 700)))
     val buffer = bufferOf(rows)
     assert(contents(buffer) == rows)
     assert(usedMemory > 2 * RowMemory.BlockBytes)
   }
 
-  test("prepared, it needs no memory for its first rows") {
+  test("a prepared buffer needs no memory for its first rows") {
     val buffer = newBuffer()
     buffer.prepare()
     val taken = usedMemory
@@ -55,13 +55,13 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     assert(asked == 2 && buffer.isEmpty)
   }
 
-  test("a value larger than a block, between small ones") {
+  test("a value larger than a block comes back, between small ones") {
     val large = TestRow(TestRow.key("b"), 2, 2, Vector.tabulate(3 * RowMemory.BlockBytes.toInt)(_.toByte))
     val rows = Vector(TestRow.of("a", 1, 1, "x"), large, TestRow.of("c", 3, 3, "y"))
     assert(contents(bufferOf(rows)) == rows)
   }
 
-  test("a value that just fills its block") {
+  test("a value that exactly fills its block comes back") {
     val key = TestRow.key("abcdef")
     val fits = RowMemory.BlockBytes.toInt - RowLayout.HeaderLength - key.size
     val buffer = bufferOf(
@@ -82,7 +82,7 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     }
   }
 
-  test("the key's length counts, not that of the array") {
+  test("the given length of the key counts, not that of its array") {
     val buffer = newBuffer()
     buffer.append(Array[Byte](1, 2, 3), 2, 5, 6, Array[Byte](7, 8), TestRow.At + 1, 1)
     assert(TestRow.read(buffer, 0) == TestRow(Vector(1, 2), 5, 6, Vector(8)))
@@ -147,7 +147,7 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     }
   }
 
-  test("after clear it is empty, keeps one block at the most, and can be filled again") {
+  test("after clear it is empty, keeps at most one block, and can be filled again") {
     forAll(Gen.listOfN(3, anyRows)) { batches =>
       val buffer = newBuffer()
       batches.foreach { rows =>

@@ -29,7 +29,7 @@ final class RowLayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     bytes
   }
 
-  test("golden bytes") {
+  test("a row has the bytes of the format") {
     val row = TestRow(Vector(1, 2, 3), -2, 0x0102030405L, Vector(9, 8, 7, 6, 5, 4, 3, 2, 1))
     val expected = "feffffffffffffff" + "0504030201000000" + "03000000" + "09000000" +
       "0102030000000000" + "0908070605040302" + "0100000000000000"
@@ -37,14 +37,14 @@ final class RowLayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(HexFormat.of().formatHex(row.layout) == expected)
   }
 
-  test("golden bytes of an empty key and an empty value") {
+  test("an empty key and an empty value have the bytes of the format") {
     val expected = "0100000000000000" + "0200000000000000" + "00000000" + "00000000"
     assert(
       HexFormat.of().formatHex(write(TestRow(Vector.empty, 1, 2, Vector.empty), 0x55)) == expected
     )
   }
 
-  test("what is written is read, and a key is padded with zeros whatever was there") {
+  test("a row is read as it was written, and a key is padded with zeros whatever was there before") {
     forAll(TestRow.rows(Arbitrary.arbitrary[Long], emptyKeys = true)) { rows =>
       rows.foreach { row =>
         val bytes = write(row, 0x55)
@@ -82,13 +82,13 @@ final class RowLayoutSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(RowLayout.keyPrefix(row.layout, At) == 0L)
   }
 
-  test("keys of zeros of every length, the empty one first, order by their length") {
+  test("keys of zeros are ordered by their length, the empty one first") {
     val keys = (0 to 20).map(n => withKey(Seq.fill(n)(0)))
     for (a <- keys.indices; b <- keys.indices)
       assert(compareKeys(keys(a), keys(b)) == Integer.signum(a - b), s"$a and $b zeros")
   }
 
-  test("keys compare as their bytes do, whatever they share") {
+  test("keys compare as their bytes do, whatever prefix they share") {
     val byte = Gen.oneOf(0, 1, 0x7f, 0x80, 0xff)
     val keys = for {
       shared <- Gen.choose(0, 20).flatMap(Gen.listOfN(_, byte))

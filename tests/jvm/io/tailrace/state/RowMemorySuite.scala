@@ -27,7 +27,7 @@ final class RowMemorySuite extends AnyFunSuite {
     memory.release(block)
   }
 
-  test("what Spark doesn't grant is an error that says how much, and nothing stays taken") {
+  test("memory that Spark doesn't grant is an error that says how much, and none stays taken") {
     val manager = TaskMemory.create(2L << 20)
     val memory = new RowMemory(manager)
     val error = intercept[RowMemoryExhausted](memory.reserve(3L << 20))
@@ -38,7 +38,7 @@ final class RowMemorySuite extends AnyFunSuite {
     assert(manager.getMemoryConsumptionForThisTask == 0)
   }
 
-  test("the peak is the most that was in use at a time") {
+  test("the peak is the most memory that was in use at a time") {
     val memory = new RowMemory(TaskMemory.create(64L << 20))
     val blocks = Seq.fill(3)(memory.block(10))
     memory.reserve(100)

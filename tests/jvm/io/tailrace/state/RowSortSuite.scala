@@ -20,22 +20,22 @@ final class RowSortSuite extends AnyFunSuite with RowFixture with ScalaCheckProp
     buffer.close()
   }
 
-  test("by time, stable") {
+  test("the sort by time is stable") {
     forAll(anyRows)(rows => check(rows, Ordering.by((r: TestRow) => r.time))(RowSort.byTime))
   }
 
-  test("by key, then time, stable") {
+  test("the sort by key and time is stable") {
     forAll(anyRows)(rows => check(rows, byKey.orElseBy(_.time))(RowSort.byKey))
   }
 
-  test("by bucket, then key, then time, stable") {
+  test("the sort by bucket, key and time is stable") {
     forAll(anyRows, Gen.oneOf(1L, 2L, 1000L, 1L << 41)) { (rows, width) =>
       val order = Ordering.by((r: TestRow) => Math.floorDiv(r.time, width)).orElse(byKey).orElseBy(_.time)
       check(rows, order)(RowSort.byBucketAndKey(_, width))
     }
   }
 
-  test("by sequence number at last, in whatever order rows came") {
+  test("rows are sorted by sequence number last, in any order of arrival") {
     forAll(anyRows, Arbitrary.arbitrary[Long]) { (rows, seed) =>
       val shuffled = new scala.util.Random(seed).shuffle(rows)
       def seqs(sort: RowBuffer => Array[Int]): Seq[Long] = {
@@ -49,13 +49,13 @@ final class RowSortSuite extends AnyFunSuite with RowFixture with ScalaCheckProp
     }
   }
 
-  test("extremes of time") {
+  test("the least and the greatest times are sorted") {
     val times = Seq(0L, Long.MaxValue, -1L, Long.MinValue, 1L, Long.MaxValue, Long.MinValue)
     val rows = times.zipWithIndex.map { case (t, i) => TestRow.of("k", t, i.toLong) }.toVector
     check(rows, Ordering.by((r: TestRow) => r.time))(RowSort.byTime)
   }
 
-  test("many rows whose keys share more than eight bytes") {
+  test("many rows whose keys share more than eight bytes are sorted") {
     val random = new scala.util.Random(7)
     val rows = Vector.tabulate(20000) { i =>
       TestRow.of("a common prefix " + random.nextInt(500), random.nextInt(1000).toLong - 500, i.toLong)
@@ -72,7 +72,7 @@ final class RowSortSuite extends AnyFunSuite with RowFixture with ScalaCheckProp
     assert(RowSort.byKey(bufferOf(rows)).toSeq == Seq(1, 3, 0, 2))
   }
 
-  test("none and one") {
+  test("no rows and one row are sorted") {
     assert(RowSort.byKey(newBuffer()).isEmpty)
     assert(RowSort.byTime(newBuffer()).isEmpty)
     assert(RowSort.byBucketAndKey(bufferOf(TestRow.of("k", -5, 0)), 2).toSeq == Seq(0))

@@ -17,11 +17,11 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       in.sorted(Ordering.by[TestRow, Vector[Byte]](_.key)(TestRow.byteOrder).orElseBy(_.time).orElseBy(_.seq))
   }
 
-  test("is nowhere before it is told where to go") {
+  test("a new cursor isn't valid before its first move") {
     assert(!cursorOf(newRun(1, StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("k", 1, 1))).head).isValid)
   }
 
-  test("ends where its section ends, with others before and after it") {
+  test("a cursor ends where its section ends, with others before and after it") {
     val left = Vector.tabulate(30)(i => TestRow.of(s"l$i", i.toLong, i.toLong, s"left $i"))
     val right = Vector.tabulate(30)(i => TestRow.of(s"r$i", i.toLong, i.toLong, s"right $i"))
     val live = newRun(
@@ -37,7 +37,7 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     }
   }
 
-  test("by time: seeks land at the first row of that time or later") {
+  test("a seek by time goes to the first row of that time or later") {
     forAll(TestRow.rows(times, emptyKeys = true), Gen.choose(-35L, 35L), Gen.oneOf(1L, 9L, 100L)) {
       (rows, time, width) =>
         whenever(rows.nonEmpty) {
@@ -55,7 +55,7 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
   private def seek(cursor: RunCursor, key: Vector[Byte]): Unit =
     cursor.seekKey(TestRow(key, 0, 0, Vector.empty).layout, TestRow.At)
 
-  test("by key: seeks land at the first row of that key or a greater one, forwards and back") {
+  test("a seek by key goes to the first row of that key or a greater one, forwards and back") {
     forAll(TestRow.rows(times), Gen.oneOf(1L, 9L, 100L)) { (rows, width) =>
       whenever(rows.nonEmpty) {
         val buffer = bufferOf(rows)
@@ -72,7 +72,7 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     }
   }
 
-  test("a row's key, prefix, time and number are those of the row in a buffer") {
+  test("a row in a run has the key, prefix, time and number of the row in the buffer") {
     forAll(TestRow.rows(times)) { rows =>
       whenever(rows.nonEmpty) {
         val buffer = bufferOf(rows)
@@ -108,7 +108,7 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     assert(rows.indices.map(TestRow.read(bare, _)) == rows.map(_.copy(key = Vector.empty)))
   }
 
-  test("a block that was damaged on the local disk is an error that names the file, not an end") {
+  test("a block that is damaged on the local disk is an error that names the file") {
     val rows =
       Vector.tabulate(2000)(i => TestRow.of(s"key $i", i.toLong, i.toLong, s"$i".hashCode.toString * 50))
     val live = newRun(1L << 40, StoreKind.LeftTimeSorted -> bufferOf(rows)).head

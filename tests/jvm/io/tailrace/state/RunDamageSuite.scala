@@ -11,8 +11,8 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.testkit.{RunFixture, TestRow}
 
-/** Pages that don't say the truth, in a file whose checksums are right: nothing but the cursor stands between them and
-  * the JVM's memory.
+/** Pages that don't say the truth, in a file whose checksums are right: nothing but the cursor stands between
+  * them and the JVM's memory.
   */
 final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
   private val kind = StoreKind.RightKeySorted
@@ -100,23 +100,23 @@ final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     }
   }
 
-  test("a last row that is not in the page, or not a row") {
+  test("a last row outside of the page, or that isn't a row, is refused") {
     Seq(-1, 0, 7, page.length - 8, page.length, page.length + 8, Int.MaxValue, Int.MinValue, -8).foreach {
       at =>
         assertCorrupt(withInt(PageBuffer.LastRowAt, at))
     }
   }
 
-  test("rows that pass over the last one") {
+  test("rows that pass over the last one are refused") {
     // The first row says that it ends within the last one.
     assertCorrupt(withInt(starts(0) + 20, starts(2) + 8 - starts(0) - 32))
   }
 
-  test("a page that was cut, at any byte") {
+  test("a page that was cut at any byte is refused") {
     page.indices.foreach(n => assertCorrupt(page.take(n)))
   }
 
-  test("any four bytes replaced: an error, or rows within the page") {
+  test("with any four bytes replaced, there is an error or rows within the page") {
     val values = Gen.oneOf(Gen.choose(-300, 300), Arbitrary.arbitrary[Int])
     forAll(Gen.choose(0, page.length - 4), values, Gen.oneOf(starters), minSuccessful(300)) {
       (at, value, start) =>

@@ -38,17 +38,17 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     seq <- longs.map(_ & Long.MaxValue)
   } yield Entry(kind, bucket, key, time, seq)
 
-  test("layout of a time-sorted page's key: store, bucket, time, seq, key") {
+  test("a time-sorted page's key is store, bucket, time, seq, key") {
     val e = Entry(StoreKind.LeftTimeSorted, -1, Seq(0x61, 0, 0), 258, 3)
     assert(hex(e) == "01" + "7fffffffffffffff" + "8000000000000102" + "0000000000000003" + "610000")
   }
 
-  test("layout of a key-sorted page's key: store, bucket, key, time, seq") {
+  test("a key-sorted page's key is store, bucket, key, time, seq") {
     val e = Entry(StoreKind.RightKeySorted, 2, Seq(0x61, 0, 0), -1, 3)
     assert(hex(e) == "03" + "8000000000000002" + "610000" + "7fffffffffffffff" + "0000000000000003")
   }
 
-  test("layout of the keys of a synced join's pages") {
+  test("the keys of a synced join's pages have the same layouts") {
     def entry(kind: StoreKind, key: Byte*) = Entry(kind, 1, key, 258, 3)
     val (bucket, time, seq) = ("8000000000000001", "8000000000000102", "0000000000000003")
     assert(hex(entry(StoreKind.HeldLeft, 0x61, 0, 0)) == "05" + bucket + time + seq + "610000")
@@ -89,7 +89,7 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   StoreKind.all.foreach { kind =>
-    test(s"${kind.name}: a key is known by its store and bucket, from its first bytes") {
+    test(s"${kind.name}: the first bytes of a key tell its store and bucket") {
       forAll(entries(kind)) { e =>
         val bytes = bytesOf(e)
         val buffer = ByteBuffer.wrap(bytes.take(RunKey.PrefixLength))

@@ -56,7 +56,7 @@ final class RunPagesSuite extends AnyFunSuite with RunFixture with ScalaCheckPro
     assert(!byTime.isValid)
   }
 
-  test("a cursor that was at the end goes back to the beginning and to any row") {
+  test("a cursor at the end goes back to the beginning and to any row") {
     val all = rows(3 * PerPage)
     val cursor = cursorOf(newSection(RightKeySorted, all))
     cursor.first()
@@ -67,7 +67,7 @@ final class RunPagesSuite extends AnyFunSuite with RunFixture with ScalaCheckPro
     assert(TestRow.rest(cursor) == all)
   }
 
-  test("rows of one key over several pages: a seek lands at the first of them") {
+  test("a seek goes to the first row of a key that fills several pages") {
     val hot = Vector.tabulate(5 * PerPage)(i => row(7).copy(time = i.toLong, seq = i.toLong))
     val all = row(3) +: hot :+ row(9).copy(seq = 1000)
     val cursor = cursorOf(newSection(RightKeySorted, all))
@@ -82,14 +82,14 @@ final class RunPagesSuite extends AnyFunSuite with RunFixture with ScalaCheckPro
     assert(TestRow.rest(cursor) == all.takeRight(1))
   }
 
-  test("rows of one time over several pages: a seek lands at the first of them") {
+  test("a seek goes to the first row of a time that fills several pages") {
     val all = Vector.tabulate(5 * PerPage)(i => row(7).copy(seq = i.toLong))
     val cursor = cursorOf(newSection(LeftTimeSorted, row(3).copy(seq = 0) +: all.tail))
     cursor.seekTime(14)
     assert(TestRow.rest(cursor) == all.tail)
   }
 
-  test("a section's neighbours in the run are never seen, wherever a seek goes") {
+  test("no seek reaches the section's neighbours in the run") {
     // Both neighbours have rows with keys and times on all sides of the section's.
     val around = rows(6 * PerPage)
     val middle = around.slice(2 * PerPage + 3, 4 * PerPage + 9)
@@ -131,7 +131,7 @@ final class RunPagesSuite extends AnyFunSuite with RunFixture with ScalaCheckPro
   // A key must not be the beginning of another one.
   private implicit def unshrunk[T]: Shrink[T] = Shrink.withLazyList(_ => LazyList.empty)
 
-  test("advancing and stepping do what a naive scan does") {
+  test("advances and steps give the same rows as a naive scan") {
     // Keys share their first eight bytes and more, or nothing.
     val part = Gen.oneOf("", "a", "b", "\u0001", "common prefix ")
     val keys = Gen.listOf(part).map(p => TestRow.key(p.mkString))
@@ -166,7 +166,7 @@ final class RunPagesSuite extends AnyFunSuite with RunFixture with ScalaCheckPro
     }
   }
 
-  test("cursors don't disturb each other, also one that takes the buffer of another that was closed twice") {
+  test("cursors don't share a buffer, also after one was closed twice") {
     val expected =
       Vector.tabulate(4)(c => rows(3 * PerPage).map(r => r.copy(value = r.value.map(_ => c.toByte))))
     val live = expected.map(newSection(RightKeySorted, _))

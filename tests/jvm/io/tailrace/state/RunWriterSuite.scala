@@ -35,7 +35,7 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
   private def rowsOf712(n: Int): Seq[TestRow] =
     Seq.tabulate(n)(i => TestRow(TestRow.key(f"$i%06d"), i.toLong, i.toLong, Vector.fill(680)(i.toByte)))
 
-  test("golden bytes of a page and its key") {
+  test("a page and its key have the bytes of the format") {
     val rows =
       Seq(TestRow.of("a", -2, 7, "x"), TestRow.of("b", 258, 8, "value of 9").copy(key = Vector(0x62, 3)))
     val pages = pagesOf(newSection(kind, rows, bucket = -1))
@@ -81,19 +81,19 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
     assert(TestRow.all(live) == rows)
   }
 
-  test("rows of equal key and time stay apart where a page begins with them") {
+  test("pages that begin with rows of equal key and time stay apart") {
     val rows = Seq.tabulate(100)(i => TestRow(TestRow.key("k"), 3, i.toLong, Vector.fill(680)(i.toByte)))
     StoreKind.all.foreach(k => assert(TestRow.all(newSection(k, rows)) == rows))
   }
 
-  test("the page key of a key longer than any before it") {
+  test("a page's key has room for a key longer than any before it") {
     val rows = Seq(3, 300, 70000, 5).zipWithIndex.map { case (n, i) =>
       TestRow(TestRow.key(s"$i" + "k" * n), i.toLong, i.toLong, Vector.fill(17000)(1.toByte))
     }
     assert(TestRow.all(newSection(kind, rows)) == rows)
   }
 
-  test("a section without rows is none") {
+  test("a section without rows isn't written") {
     val writer = new RunWriter(new File(directory, "a.run"))
     try {
       writer.begin(kind, 1)
@@ -119,7 +119,7 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
     }
   }
 
-  test("a second close is none") {
+  test("a second close does nothing") {
     val writer = new RunWriter(new File(directory, "a.run"))
     writer.close()
     writer.close()

@@ -11,7 +11,7 @@ final class SortedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
 
   private def read(sorted: SortedRows): Seq[TestRow] = sorted.order.toSeq.map(TestRow.read(sorted.rows, _))
 
-  test("some of the rows: those of all that are chosen, in the same order") {
+  test("the chosen rows are in the order of all rows") {
     forAll(TestRow.rows(times), Gen.oneOf(StoreKind.all), Gen.choose(1, 5)) { (rows, kind, share) =>
       val buffer = bufferOf(rows)
       val all = read(SortedRows.all(kind, buffer, 7))
@@ -21,7 +21,7 @@ final class SortedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
     }
   }
 
-  test("rows that are sorted by key already: by bucket, then as they are") {
+  test("rows that are sorted by key already are sorted by bucket, and keep their order in it") {
     forAll(TestRow.rows(times), Gen.oneOf(1L, 100L, 1L << 45), Gen.choose(1, 5)) { (rows, width, share) =>
       val buffer = bufferOf(rows)
       val chosen = RowSort.byKeyTimeAndSeq(buffer).filter(buffer.seq(_) % share == 0)
@@ -45,7 +45,7 @@ final class SortedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
     assert(buckets(5000) <= 2)
   }
 
-  test("only stores that are sorted by key can be sorted so") {
+  test("only rows of a key-sorted store can be sorted already") {
     assertThrows[IllegalArgumentException] {
       SortedRows.ofSorted(StoreKind.HeldLeft, newBuffer(), Array.empty[Int], 1)
     }
@@ -57,7 +57,7 @@ final class SortedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
     Ordering.by[TestRow, Vector[Byte]](_.key)(TestRow.byteOrder).orElseBy(_.time).orElseBy(_.seq)
   private val byTime: Ordering[TestRow] = Ordering.by((r: TestRow) => r.time).orElseBy(_.seq)
 
-  /** What must hold of the sections of one store, whatever their buckets are. */
+  /** Checks the sections of one store, for any buckets. */
   private def check(kind: StoreKind, live: Seq[LiveSection], rows: Vector[TestRow]): Unit = {
     val found = live.map(s => s -> TestRow.all(s))
     val order = if (kind.timeSorted) byTime else byKey
@@ -89,7 +89,7 @@ final class SortedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
     }
   }
 
-  test("several stores in one run") {
+  test("each of several stores in one run has its rows") {
     forAll(TestRow.rows(times, emptyKeys = true), TestRow.rows(times)) { (left, right) =>
       whenever(left.nonEmpty || right.nonEmpty) {
         val buffers = Seq(bufferOf(left), bufferOf(right))
@@ -115,7 +115,7 @@ final class SortedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
     assert(sections.map(s => (s.bucket, s.rows)) == Seq((-2L, 1L), (-1L, 2L), (0L, 2L), (1L, 1L)))
   }
 
-  test("a wide span of time makes wider buckets, 64 of them at the most") {
+  test("a wide span of time makes wider buckets, at most 64 of them") {
     Seq(1L, 1000L, 1L << 30, 1L << 50).foreach { step =>
       Seq(0L, -500L * step, -1000L * step, 37L).foreach { start =>
         val rows = Vector.tabulate(1000)(i => TestRow.of("k", start + i * step, i.toLong))
@@ -126,13 +126,13 @@ final class SortedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
     }
   }
 
-  test("all of time is 64 buckets at the most") {
+  test("all of time is at most 64 buckets") {
     val rows = Vector.tabulate(256)(i => TestRow.of("k", Long.MinValue + i * (1L << 56), i.toLong)) :+
       TestRow.of("k", Long.MaxValue, 256)
     check(StoreKind.LeftTimeSorted, newRun(1, StoreKind.LeftTimeSorted -> bufferOf(rows)), rows)
   }
 
-  test("keys and values larger than any buffer, up and down in size") {
+  test("keys and values larger than any buffer are written, growing and shrinking") {
     val sizes = Seq(10, 60, 70, 5000, 3, 300000, 0, 4096, 4097)
     val rows = sizes.zipWithIndex.map { case (n, i) =>
       TestRow(TestRow.key("k" * n), i.toLong, i.toLong, Vector.fill(n * 3)(i.toByte))

@@ -5,7 +5,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 final class SstOptionsSuite extends AnyFunSuite {
 
-  test("what a run is on disk is part of the format") {
+  test("the format of SST files doesn't change") {
     assert(SstOptions.options.compressionType == CompressionType.LZ4_COMPRESSION)
     SstOptions.options.tableFormatConfig match {
       case table: BlockBasedTableConfig =>

@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStore
 final class StateExpirySuite extends StateStoreSuite {
   import StoreKind.{LeftTimeSorted, RightKeySorted}
 
-  test("a section goes when its newest row is reached, not before, and its rows are counted") {
+  test("a section is dropped when its newest row has expired, not before, and its rows are counted") {
     val store = storeWith(at(1, 9), at(3, 5, 12))
     assert(rowCount(store) == 5)
     assert(store.dropThrough(RightKeySorted, 4) == 0)
@@ -44,7 +44,7 @@ final class StateExpirySuite extends StateStoreSuite {
     finally store.abort()
   }
 
-  test("what has expired is that of one store only, and never goes back") {
+  test("expiry is of one store only, and never goes back") {
     val store = storeWith(at(5), at(5))
     store.markExpired(LeftTimeSorted, 5, _ => 1)
     store.markExpired(LeftTimeSorted, 3, _ => 0)
@@ -54,7 +54,7 @@ final class StateExpirySuite extends StateStoreSuite {
     store.abort()
   }
 
-  test("when all has expired the state is empty: no section, no run, no byte") {
+  test("when all rows have expired, the state has no section, no run and no byte") {
     storeWith(at(1, 11), at(2, 12)).commit()
     val store = reopen(1)
     // A run that dies in its own batch is in the checkpoint before that is known; no manifest names it.
@@ -76,7 +76,7 @@ final class StateExpirySuite extends StateStoreSuite {
     assert(checkpointFiles == Set("3.manifest", "4.manifest", "5.manifest"))
   }
 
-  test("bytes are those of a store's live sections") {
+  test("a store's bytes are those of its live sections") {
     val store = storeWith(at(1), at(2, 30))
     val all = store.bytesOf(RightKeySorted)
     assert(all == at(2, 30).map(r => r.layout.length).sum)

@@ -20,8 +20,9 @@ import io.tailrace.testkit.{
   WatchedFiles
 }
 
-/** The state of one partition on a file system that fails now and then, at any step and on any file: each failure names
-  * its file, each second attempt gets the rows that were committed, and what nobody needs is purged.
+/** The state of one partition on a file system that fails now and then, at any step and on any file: each
+  * failure names its file, each second attempt gets the rows that were committed, and files that no version
+  * needs are purged.
   */
 final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with CampaignSuite {
   private val kind = StoreKind.RightKeySorted

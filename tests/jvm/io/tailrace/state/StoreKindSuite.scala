@@ -23,7 +23,7 @@ final class StoreKindSuite extends AnyFunSuite {
     assert(StoreKind.named("joined").isEmpty)
   }
 
-  test("all kinds are there, whichever is asked for first") {
+  test("all kinds exist, whichever is used first") {
     StoreKind.all.foreach { first =>
       val loader = new Loader
       def module(name: String): AnyRef = loader.loadClass(name).getField("MODULE$").get(null)
@@ -34,7 +34,7 @@ final class StoreKindSuite extends AnyFunSuite {
     }
   }
 
-  /** Has classes of its own for the kinds: nobody has asked for one yet. */
+  /** Has classes of its own for the kinds, which are not initialized yet. */
   private final class Loader extends ClassLoader(getClass.getClassLoader) {
     override def loadClass(name: String, resolve: Boolean): Class[_] =
       if (!name.startsWith(classOf[StoreKind].getName)) super.loadClass(name, resolve)

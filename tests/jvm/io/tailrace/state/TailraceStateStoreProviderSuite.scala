@@ -39,7 +39,7 @@ final class TailraceStateStoreProviderSuite extends AnyFunSuite with StoreFixtur
     store.commit()
   }
 
-  test("a store of Spark's goes to Spark's RocksDB: put, get, remove, commit, reload") {
+  test("a store of Spark's is served by Spark's RocksDB: put, get, remove, commit, reload") {
     val provider = sparksProvider()
     val first = provider.getStore(0)
     assert(!first.isInstanceOf[TailraceStateStore])
@@ -81,7 +81,7 @@ final class TailraceStateStoreProviderSuite extends AnyFunSuite with StoreFixtur
     reloaded.abort()
   }
 
-  test("maintenance and snapshots of a store of Spark's are Spark's") {
+  test("maintenance and snapshots of a store of Spark's are done by Spark") {
     val settings = Seq(
       "spark.sql.streaming.stateStore.minDeltasForSnapshot" -> "1",
       "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled" -> "true"
@@ -122,14 +122,14 @@ final class TailraceStateStoreProviderSuite extends AnyFunSuite with StoreFixtur
     assert(write.commit() == 2)
   }
 
-  test("an own store begun empty") {
+  test("an own store can begin empty") {
     val provider = newProvider()
     val store = provider.getStore(5, None, forceSnapshotOnCommit = false, loadEmpty = true)
     assert(store.version == 5)
     store.abort()
   }
 
-  test("an own store has no change feed: refused by name") {
+  test("the change feed of an own store is refused by name") {
     val provider = newProvider()
     Seq[() => Any](
       () => provider.replayStateFromSnapshot(1, 2, readOnly = true, None, None),

@@ -40,7 +40,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
     }
   }
 
-  test("nothing is seen of a store before it commits") {
+  test("no change of a store is visible before it commits") {
     val store = storeWith(at(1, 2))
     assert(checkpointFiles.isEmpty)
     store.commit()
@@ -50,7 +50,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
     next.abort()
   }
 
-  test("after abort nothing is left but a run that no manifest names, which maintenance removes") {
+  test("after abort only a run is left that no manifest names, which maintenance removes") {
     val provider = newProvider(storeConf(retain(1)))
     val store = open(provider, 0)
     val local = store.addRun(10, LeftTimeSorted -> bufferOf(at(1, 2))).head.local.file
@@ -71,7 +71,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
   }
 
   Seq(".run", ".manifest").foreach { suffix =>
-    test(s"a commit that fails at its $suffix makes no version, and can be made again by another store") {
+    test(s"a commit that fails at its $suffix makes no version, and another store can make it") {
       val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
       val store = open(provider, 0)
       val ((error, local), _) =
@@ -93,7 +93,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
     }
   }
 
-  test("one upload of several that fails makes the commit fail, also if all of its run has expired") {
+  test("the commit fails if one of several uploads fails, also if all of its run has expired") {
     val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
     val store = open(provider, 0)
     HeldWrite.during(".run") { first =>
@@ -132,7 +132,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
     next.abort()
   }
 
-  test("abort while a run is copied: the local file stays until the copy has ended, then it is gone") {
+  test("abort while a run is copied deletes the local file when the copy has ended") {
     val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
     val store = open(provider, 0)
     HeldWrite.during(".run") { upload =>
@@ -150,7 +150,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
     assert(!checkpointFiles.exists(_.endsWith(".manifest")))
   }
 
-  test("abort while a run's copy fails: the local file is gone all the same") {
+  test("abort while a run's copy fails deletes the local file") {
     val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
     val store = open(provider, 0)
     HeldWrite.during(".run", fails = true) { upload =>
@@ -163,7 +163,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
     assert(!checkpointFiles.exists(_.endsWith(".run")))
   }
 
-  test("a store that has committed or aborted takes no more") {
+  test("a store that has committed or aborted refuses changes") {
     val done = storeWith(at(1))
     done.commit()
     val aborted = reopen(1)

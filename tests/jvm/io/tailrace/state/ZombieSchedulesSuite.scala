@@ -10,9 +10,9 @@ import org.scalatest.time.{Millis, Seconds, Span}
 import io.tailrace.common.TailraceConf
 import io.tailrace.testkit.{Campaign, CampaignSuite, StoreFixture, TestRow}
 
-/** Random schedules of attempts, commits, compactions and purges on several executors, with one retained version: the
-  * version that the next batch begins with can always be loaded by an executor that knows nothing yet, and holds what its
-  * batches have put in. A longer run: `TAILRACE_FAULTS=<schedules>`.
+/** Random schedules of attempts, commits, compactions and purges on several executors, with one retained
+  * version: the version that the next batch begins with can always be loaded by an executor that knows
+  * nothing yet, and holds what its batches have put in. A longer run: `TAILRACE_FAULTS=<schedules>`.
   */
 final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Eventually with CampaignSuite {
   private val kind = StoreKind.LeftTimeSorted
@@ -43,7 +43,7 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
     store.getStateStoreCheckpointInfo().stateStoreCkptId
   }
 
-  /** What an executor reads that has just started. */
+  /** Checks the rows that a new executor reads. */
   private def check(ids: Boolean, version: Long, id: Option[String], schedule: => String): Unit = {
     val fresh = new Executor(ids, fanIn = 1000)
     try {
@@ -59,7 +59,7 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
   Seq(false, true).foreach { ids =>
     val format = s"checkpoint format ${if (ids) 2 else 1}"
 
-    test(s"a zombie that names what a compaction has replaced commits after the purge: $format") {
+    test(s"a zombie that names replaced runs commits after the purge, and the state stays whole: $format") {
       val (first, second) = (new Executor(ids), new Executor(ids, fanIn = 1000))
       val one = commit(add(first.open(0, None)))
       val two = commit(add(first.open(1, one)))
@@ -80,7 +80,7 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
       check(ids, 3, three, "the fixed one")
     }
 
-    test(s"random schedules: $format") {
+    test(s"random schedules lose no row: $format") {
       Campaign.seeds(short = 4).foreach { seed =>
         emptyDirectory()
         schedule(ids, seed)

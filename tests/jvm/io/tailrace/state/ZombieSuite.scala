@@ -5,8 +5,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.{FileFault, FileFaults, FileStep, StoreFixture, TestRow, WatchedFiles}
 
-/** Two tasks that make the same version on two executors: the one that Spark has given up, the zombie, and its successor,
-  * whose commit is the one that counts. Both have read the same input.
+/** Two tasks that make the same version on two executors: the one that Spark has given up, the zombie, and
+  * its successor, whose commit is the one that counts. Both have read the same input.
   */
 final class ZombieSuite extends AnyFunSuite with StoreFixture {
   private val kind = StoreKind.LeftTimeSorted
@@ -53,7 +53,7 @@ final class ZombieSuite extends AnyFunSuite with StoreFixture {
         body(first, second, commit(add(first.open(0, None))))
       }
 
-    /** What is left after more batches: nothing of a zombie. */
+    /** Checks that after more batches no file of a zombie is left. */
     def checkPurged(executor: Executor, version: Long, id: Option[String]): Unit = {
       val last = goOn(executor, version, id, version + 3)
       executor.provider.doMaintenance()

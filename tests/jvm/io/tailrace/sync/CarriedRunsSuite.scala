@@ -5,13 +5,13 @@ import org.scalatest.funsuite.AnyFunSuite
 final class CarriedRunsSuite extends AnyFunSuite {
   import CarriedRuns._
 
-  test("runs of which less than a quarter counts are carried") {
+  test("runs of which less than a quarter of the rows is alive are carried") {
     assert(
       choose(Seq(Share("a", 100, 24, 0), Share("b", 100, 25, 0), Share("c", 4, 1, 0)), 64) == Set("a")
     )
   }
 
-  test("runs that hold marks only are carried") {
+  test("runs with marks only are carried") {
     assert(choose(Seq(Share("a", 0, 0, 9), Share("b", 1, 1, 0)), 64) == Set("a"))
   }
 
@@ -26,7 +26,7 @@ final class CarriedRunsSuite extends AnyFunSuite {
     assert(choose(shares :+ Share("dead", 100, 1, 0), 6) == Set("dead", "r1"))
   }
 
-  test("nothing to carry") {
+  test("without runs, none is carried") {
     assert(choose(Nil, 64).isEmpty)
   }
 }

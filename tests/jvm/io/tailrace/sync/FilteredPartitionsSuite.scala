@@ -24,16 +24,17 @@ final class FilteredPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.right.condition("b").contains(PartitionCondition.Running))
     assert(partitions.listed(all(filtered))("a" -> 300).release == 290)
     assert(restarted(partitions).file == partitions.file)
-    // It isn't read any more: what comes of it may be as old as what came last. It was heard a moment ago, too.
+    // It isn't read any more: what comes of it may be as old as what came last. It was heard a moment ago,
+    // too.
     assert(partitions.listed(all(filtered.copy(isRead = false)))("a" -> 400).release == 290)
     assert(partitions.right.stalled.isEmpty)
     assert(partitions.listed(all(filtered))("a" -> 500).release == 490)
-    // A row: its partition is where it was, and nobody goes on without it.
+    // A row comes: its partition is where it was, and the join waits for it.
     assert(partitions.listed(all(filtered))("a" -> 600, "b" -> 495).release == 490)
     assert(partitions.listed(all(filtered))("a" -> 700).release == 490)
   }
 
-  test("one filtered record takes away nothing of what its partition is waited for") {
+  test("one filtered record doesn't shorten the wait for its partition") {
     val partitions = new SyncPartitions(settings)
     // The producer of b is behind by a hundred, and the half of its records is filtered.
     (1 to 40).foreach { i =>
@@ -44,7 +45,7 @@ final class FilteredPartitionsSuite extends PartitionRulesSuite {
   }
 
   test(
-    "without a time after which it has stalled nobody goes on without what is filtered, and that is told"
+    "without stall_after the join waits for a filtered partition, and tells so"
   ) {
     val partitions = new SyncPartitions(settings.copy(liftsFiltered = false))
     (1 to 20).foreach { i =>
@@ -57,7 +58,7 @@ final class FilteredPartitionsSuite extends PartitionRulesSuite {
     }
   }
 
-  test("a start doesn't forget for how long a partition has given nothing but filtered records") {
+  test("a new start knows for how long a partition has given only filtered records") {
     val first = new SyncPartitions(settings)
     (1 to 3).foreach(i => first.listed(all(filtered), "l" -> 1)("a" -> (100L + i)))
     val second = restarted(first)
@@ -65,7 +66,7 @@ final class FilteredPartitionsSuite extends PartitionRulesSuite {
     assert(second.listed(all(filtered))("a" -> 120).release == 110)
   }
 
-  test("names of format 1 that are others now aren't waited for") {
+  test("a partition that had another name in format 1 isn't waited for by that name") {
     val partitions = new SyncPartitions(settings)
     val old = SideState(
       100,

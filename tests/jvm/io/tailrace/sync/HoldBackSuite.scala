@@ -18,10 +18,10 @@ final class HoldBackSuite extends AnyFunSuite {
     assert(HoldBack.right(Map.empty, leftLow = None).isEmpty)
   }
 
-  test("the slowest right one too while it is ahead of the left side, which is read on") {
+  test("the slowest right partition is held back too while it is ahead of the left side") {
     assert(HoldBack.right(Map("0" -> 7, "1" -> 5), leftLow = Some(4)) == Set("0", "1"))
     assert(HoldBack.right(Map("0" -> 7, "1" -> 5), leftLow = Some(5)) == Set("0"))
-    // Nothing is known of the left side, or of a right partition: whoever waits for it reads nothing new.
+    // The left side, or a right partition, is unknown: partitions that wait for it are held back.
     assert(HoldBack.right(Map("0" -> 7, "1" -> 5), leftLow = Some(Unknown)) == Set("0", "1"))
     assert(HoldBack.right(Map("0" -> 7, "1" -> Unknown), leftLow = Some(Unknown)) == Set("0"))
   }

@@ -3,7 +3,7 @@ package io.tailrace.sync
 import org.scalatest.funsuite.AnyFunSuite
 
 final class KafkaOffsetsSuite extends AnyFunSuite {
-  test("offsets of topics and their partitions") {
+  test("offsets are read for each partition of each topic") {
     assert(
       KafkaOffsets.parse("""{"clicks":{"1":0,"0":17},"views":{"0":9007199254740993}}""") == Some(
         Map(
@@ -28,7 +28,7 @@ final class KafkaOffsetsSuite extends AnyFunSuite {
     """{"clicks":{"0":1e30}}""",
     """{"clicks":{"0":5},"logOffset":3}"""
   ).foreach { json =>
-    test(s"$json is another source's") {
+    test(s"$json isn't taken for offsets of Kafka") {
       assert(KafkaOffsets.parse(json).isEmpty)
     }
   }

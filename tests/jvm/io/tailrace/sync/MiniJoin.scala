@@ -2,8 +2,8 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
-/** The synced join without all that makes it a Spark operator: the rules of its progress, and rows in memory. An id is a key:
-  * at most one row a side has it.
+/** The synced join without all that makes it a Spark operator: the rules of its progress, and rows in memory.
+  * An id is a key: at most one row a side has it.
   *
   * {{{
   *   read ... read ── end: judge by what was known before, release, expire; take in what was read; commit
@@ -35,7 +35,7 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
 
   def partitions(side: SyncSide): SidePartitions = rules.side(side)
 
-  /** What the batch that is being read is judged by. */
+  /** The times that the batch is judged by. */
   def times: SyncTimes = rules.times
 
   def read(side: SyncSide, partition: String, id: Int, time: Long): Unit = {
@@ -127,6 +127,6 @@ object MiniJoin {
       right - left >= -settings.window && right - left <= Math.min(settings.window, settings.syncDelay)
   }
 
-  /** A row that nobody follows. */
+  /** A row without a follower. */
   val NoRow: Int = -1
 }

@@ -22,7 +22,7 @@ final class ReleasedOrderSuite extends AnyFunSuite with RowFixture {
     TestRow.of(key, random.nextInt(times).toLong, i.toLong, f"value ${random.nextInt(50)}%04d")
   }
 
-  test("by key, time and bytes, in whatever order rows came") {
+  test("rows are ordered by key, time and bytes, in any order of arrival") {
     (1 to 20).foreach { seed =>
       val random = new Random(seed)
       val all = rows(random, random.nextInt(200), 1 + random.nextInt(4), 1 + random.nextInt(6))
@@ -42,7 +42,7 @@ final class ReleasedOrderSuite extends AnyFunSuite with RowFixture {
     }
   }
 
-  test("rows of one key and time cost n log n comparisons, however many they are") {
+  test("rows of one key and time are sorted in n log n comparisons") {
     val n = 20000
     Seq((1, 1), (1, 3), (2, 1)).foreach { case (keys, times) =>
       val order = new Counting(bufferOf(rows(new Random(3), n, keys, times)))

@@ -54,14 +54,14 @@ final class RightIndexSuite extends AnyFunSuite {
     }
   }
 
-  test("random insertions, removals and dropped sections: as a map") {
+  test("after random insertions, removals and dropped sections, the index is equal to a map") {
     (1 to 30).foreach { seed =>
       val random = new Random(seed)
       check(random, Array.fill(1000)(random.nextLong()), 5000)
     }
   }
 
-  test("hashes that collide, wholly or by their place") {
+  test("keys whose hashes or places collide are told apart") {
     (1 to 30).foreach { seed =>
       val random = new Random(seed)
       check(random, Array(0L, -1L, 1L << 16, 1L << 40, 0xffffL, Long.MinValue), 3000)
@@ -78,7 +78,7 @@ final class RightIndexSuite extends AnyFunSuite {
     assert(index.size == 0 && index.first(7L << 30) == -1)
   }
 
-  test("sections that come and go: numbers are used again, and the table doesn't grow") {
+  test("numbers of dropped sections are used again, and the table doesn't grow") {
     val index = new RightIndex
     val random = new Random(1)
     val alive = mutable.Queue.empty[Int]
@@ -91,7 +91,7 @@ final class RightIndexSuite extends AnyFunSuite {
     assert(index.size == 500 && index.bytes <= (64L << 10))
   }
 
-  test("more sections at a time than it has numbers for are refused") {
+  test("more sections than there are numbers are refused") {
     val index = new RightIndex
     (1 until 0xffff).foreach(_ => index.newSection())
     assertThrows[IllegalArgumentException](index.newSection())

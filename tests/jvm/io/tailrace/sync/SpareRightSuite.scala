@@ -32,7 +32,7 @@ final class SpareRightSuite extends AnyFunSuite with RowFixture {
       (0 until n).foreach { i =>
         assert(!spare.isEmpty)
         range.around(i * 10L + 5)
-        // Nothing is taken, so nobody is told.
+        // No row is taken, so no other class is called.
         spare.take(range, null, null, null)
       }
       assert(spare.isEmpty && spare.hasSeen && looks >= n && looks <= 4 * n)

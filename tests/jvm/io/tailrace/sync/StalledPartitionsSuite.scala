@@ -11,7 +11,7 @@ import io.tailrace.testkit.LoggedStream.logged
 final class StalledPartitionsSuite extends SyncProgressQuerySuite {
   import SyncProgressQuerySuite._
 
-  test("a partition that has stalled fails the query, by its name, where that is wanted") {
+  test("with on_stall = fail a stalled partition ends the query, by its name") {
     withClock { (checkpoint, clock) =>
       val settings = Settings.copy(onStall = Policy.Fail, stallAfterMs = 2)
       val (left, right, query) = memory(checkpoint, settings)
@@ -40,7 +40,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("a side that stops as a whole fails the query where that is wanted for it") {
+  test("with on_stall = fail for its side, a side that stops as a whole ends the query") {
     withDirectory { checkpoint =>
       val settings =
         Settings.copy(onStall = Policy.Fail, onLeftStall = Some(Policy.Pause), stallAfterMs = 2)
@@ -62,7 +62,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("Kafka's partitions count from when the topic has them until it doesn't") {
+  test("a partition of Kafka counts as long as the topic has it") {
     withDirectory { checkpoint =>
       val (left, right, query) = topics(checkpoint)(identity)
       left.add("clicks", 0, at(100))
@@ -83,7 +83,9 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("what is idle has nothing to read, for too long if it has stalled; what is slow has") {
+  test(
+    "an idle partition has no unread records, and has stalled after too long; a slow one has unread records"
+  ) {
     withClock { (checkpoint, clock) =>
       val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2)) { frame =>
         frame
@@ -121,7 +123,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("a partition whose rows are all filtered is waited for as long as one that stalls") {
+  test("the join waits for a partition with filtered rows only as long as for one that stalls") {
     withClock { (checkpoint, clock) =>
       val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2))(_.where("id >= 0"))
       val filtered = FakeRecord("k", time(10), -1)

@@ -8,8 +8,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.common.Policy
 import io.tailrace.testkit.{Campaign, CampaignSuite, SyncOut, SyncRow}
 
-/** What comes out depends on the data alone: the same rows, cut into batches and read at speeds of three kinds, give the same.
-  * `TAILRACE_FAULTS=<seeds>` makes it long.
+/** The output depends on the data only: the same rows, cut into batches and read at speeds of three kinds,
+  * give the same output. `TAILRACE_FAULTS=<seeds>` makes it long.
   */
 final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with CampaignSuite {
   import SyncBatchingSuite._
@@ -76,7 +76,7 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with Campaign
     syncDelay = oneOf(random)(0L, 2L, 10L, 40L)
   )
 
-  test("unique ids, pairs at any distance, logs that jump back by no more than the delay covers") {
+  test("with unique ids and jumps within the sync delay, all cuts into batches give the same rows") {
     Campaign.seeds(short = 4).foreach { seed =>
       val random = new Random(seed)
       val s = settingsOf(random, Policy.Emit)
@@ -112,7 +112,9 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with Campaign
     }
   }
 
-  test("ids that come again, logs in order: the same pairs, and with on_duplicate = emit the same rows") {
+  test(
+    "with repeated ids and logs in order, all cuts give the same pairs, and with on_duplicate = emit the same rows"
+  ) {
     Campaign.seeds(short = 4).foreach { seed =>
       val random = new Random(seed)
       val onDuplicate = oneOf(random)(Policy.onDuplicate: _*)
@@ -174,7 +176,7 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with Campaign
 
 private object SyncBatchingSuite {
 
-  /** What has come out, and how many rows were counted as possibly missed or late. */
+  /** The rows that came out, and how many rows were counted as possibly missed or late. */
   final case class Result(out: Seq[SyncOut], counted: Long)
 
   /** In the order in which they are read. */

@@ -55,7 +55,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
   def newMetrics(): Map[String, SQLMetric] =
     SyncMetrics.names.map(n => n -> SQLMetrics.createMetric(LocalSpark.session.sparkContext, n)).toMap
 
-  /** What a batch has given.
+  /** The results of a batch.
     *
     * @param held  what the new version holds
     * @param state rows that its state reader sees, by store

@@ -8,8 +8,8 @@ import io.tailrace.common.Policy
 import io.tailrace.state.TailraceStateStoreProvider
 import io.tailrace.testkit.{Campaign, SyncOracle, SyncOut, SyncRow}
 
-/** A synced join of one partition against the oracle, batch by batch: random rows, times, layouts, restarts and failed
-  * attempts.
+/** A synced join of one partition against the oracle, batch by batch: random rows, times, layouts, restarts
+  * and failed attempts.
   */
 final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
   private val second = 1000000L
@@ -57,7 +57,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.state.isEmpty)
   }
 
-  test("duplicates on the left: the first comes out with the match; the others as it is asked for") {
+  test("of several left rows of a key, the first gets the match, and the others follow on_duplicate") {
     val lefts = Seq(at("a", 2, 1), at("a", 1, 2), at("a", 1, 3))
     val rights = Seq(at("a", 5, 4), at("a", 6, 5))
     Policy.onDuplicate.foreach { policy =>
@@ -89,7 +89,9 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.state.isEmpty)
   }
 
-  test("a right row goes when the left side is past its time and the window, and no left row waits behind") {
+  test(
+    "a right row leaves when the left side is past its time plus the window, and no earlier left row waits"
+  ) {
     val p = new Partition(settings(window = 10 * second, emitsUnmatchedRight = true, syncDelay = 0))
     val out = SyncOut(Some("a"), None, Some(1), None)
     p.batch(unknown, Seq(at("b", 5, 2)), Seq(at("a", 1, 1)))
@@ -100,13 +102,13 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.out == Seq(out) && done.metrics(SyncMetrics.UnmatchedRight) == 1 && done.state.isEmpty)
   }
 
-  test("a left row that finds its right row in the batch in which that expires gets it") {
+  test("a left row gets its right row in the batch in which the right row expires") {
     val p = new Partition(settings(window = second))
     p.batch(unknown, Seq(at("a", 1, 1)), Seq(at("a", 2, 2)))
     assert(p.batch(times(100, 100), Nil, Nil).out == Seq(pair("a", 1, 2)))
   }
 
-  test("rows further apart than the window, or than the right side is sure to be read, don't match") {
+  test("rows further apart than the window or the sync delay don't match") {
     // The right rows are all there, however it is read.
     def out(left: Double, right: Double): Seq[SyncOut] = {
       emptyDirectory()
@@ -124,7 +126,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(out(left = 20, right = 23.000001) == Seq(alone("a", 1)))
   }
 
-  test("a further left row of a key gets a right row that is too young for the first, wherever it is held") {
+  test("a second left row of a key gets a right row that is too young for the first") {
     val p = new Partition(settings(window = 10 * second, syncDelay = 2 * second))
     p.batch(unknown, Nil, Seq(at("a", 2, 1), at("a", 8, 2), at("b", 8, 3))): Unit
     val lefts = Seq(at("a", 1, 11), at("a", 6.5, 12), at("a", 7, 13), at("a", 30, 14))
@@ -134,7 +136,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.held.right == 2)
   }
 
-  test("a right row that has expired leaves a file that it shares with others") {
+  test("a right row expires although other rows of its section don't") {
     val p = new Partition(settings(window = second), SyncLayout(bucketWidth = 1000 * second))
     p.batch(unknown, Nil, Seq(at("a", 1, 1), at("b", 50, 2)))
     val first = p.batch(times(10, 10), Nil, Nil)
@@ -177,7 +179,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.out.size == 58)
   }
 
-  test("a task with little memory gives what one with much gives") {
+  test("a task with little memory gives the same rows as one with much") {
     val random = new Random(5)
     def rows(n: Int) = (0 until n).map(i => at(s"key ${random.nextInt(n)}", random.nextInt(50).toDouble, i))
     val batches = Seq.fill(3)((rows(9000), rows(9000))) :+ ((Nil, Nil))
@@ -207,7 +209,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
 
   for ((count, tags) <- Campaign.sizes(6, Campaign.seeds(short = 30).size))
     test(
-      s"random batches, layouts, restarts and failed attempts: as the oracle says, $count times",
+      s"random batches, layouts, restarts and failed attempts give the rows of the oracle, $count times",
       tags: _*
     ) {
       only.fold[Seq[Int]](0 until count)(Seq(_)).foreach { seed =>

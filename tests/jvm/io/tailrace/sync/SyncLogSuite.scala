@@ -31,12 +31,12 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
   private def refused(condition: String)(body: => Any): Unit =
     assert(intercept[TailraceStateException](body).getCondition == condition)
 
-  test("a join that is new in the query begins with nothing") {
+  test("a join that is new in the query begins without progress") {
     assert(log.load(0).isEmpty)
     assert(log.load(7).isEmpty)
   }
 
-  test("each batch begins with what the one before it has left, in whichever start") {
+  test("each batch begins with the progress after the batch before it, in any start") {
     val writer = log
     (0L until 20L).foreach { batch =>
       assert(log.load(batch) == Option.when(batch > 0)(file(batch - 1)))
@@ -46,7 +46,7 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     (17L to 20L).foreach(batch => assert(log.load(batch).contains(file(batch - 1))))
   }
 
-  test("a batch that runs again replaces what it has left") {
+  test("a batch that runs again replaces its file") {
     log.write(0, file(1), 0)
     log.write(1, file(2), 0)
     assert(log.load(1).contains(file(1)))
@@ -54,14 +54,14 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     assert(log.load(2).contains(file(3)))
   }
 
-  test("what nobody needs is deleted, whoever has left it") {
+  test("files that no batch needs are deleted, also those of earlier starts") {
     (0L until 50L).foreach(batch => log.write(batch, file(batch), batch - 2))
     val writer = log
     (50L until 100L).foreach(batch => writer.write(batch, file(batch), batch - 2))
     assert(folder.list.toSet == (96 to 99).map(b => s"$b.progress").toSet)
   }
 
-  test("a file that is gone, cut or changed is an error that names it, not a join that begins anew") {
+  test("a missing, cut or changed file is an error that names it; the join doesn't begin anew") {
     log.write(0, file(1), 0)
     log.write(1, file(2), 0)
     val path = new File(folder, "1.progress").toPath
@@ -111,7 +111,7 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     SyncFile.decode(bytes ++ check, "file", "j/1")
   }
 
-  test("the bytes of format 3") {
+  test("files have the bytes of format 3") {
     val written = SyncFile.encode(file(0x1000), "j/1")
     assert(
       HexFormat.of.formatHex(written.dropRight(4)) == bytes(
@@ -129,11 +129,11 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     assert(SyncFile.decode(SyncFile.encode(marked, "j/1"), "file", "j/1") == marked)
   }
 
-  test("files of format 2 are read: they don't say for how long records were filtered") {
+  test("files of format 2 are read, without the time of filtered records") {
     assert(read(bytes("00000002" + "00000003" + "6a2f31", zero)) == file(0x1000, filteredMs = 0))
   }
 
-  test("files of format 1 are read: their names may be others now, and who wasn't silent had -1") {
+  test("files of format 1 are read: names may have changed, and a partition that wasn't silent has -1") {
     def former(side: SideState) = side.copy(partitions = side.partitions.map(_.copy(isFormer = true)))
     val now = file(0x1000, filteredMs = 0)
     assert(

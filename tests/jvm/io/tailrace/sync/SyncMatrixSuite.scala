@@ -6,11 +6,11 @@ import io.tailrace.common.Policy
 import io.tailrace.sync.MiniJoin.NoRow
 import io.tailrace.sync.SyncSide.{Left, Right}
 
-/** What a partition may do, on either side, with the query started anew in the middle and without: what it is called, how far
-  * the join has come then, and that all comes out right when it moves, or leaves.
+/** Each condition of a partition, on either side, with a restart in the middle and without. Checks the condition's
+  * name, how far the join has come, and that all rows come out when the partition moves on, or leaves.
   *
-  * In batch k of four the other partitions are read up to 100 (k + 1). Pairs 1 to 4, a left row at 100 k + 10 and a right one
-  * at 100 k + 15, are in partition 1 of the side in question as far as it has something to give, else in partition 0.
+  * In batch k of four the other partitions are read up to 100 (k + 1). Pairs 1 to 4, a left row at 100 k + 10 and
+  * a right one at 100 k + 15, are in partition 1 of the side as far as that gives rows, else in partition 0.
   */
 final class SyncMatrixSuite extends AnyFunSuite {
   import SyncMatrixSuite._
@@ -95,7 +95,7 @@ final class SyncMatrixSuite extends AnyFunSuite {
       }
     )
 
-    /** What is there is read, and all partitions that are listed go on. */
+    /** All records are read, and all listed partitions go on. */
     def finish(): Unit = {
       if (row.listed(4)) {
         readOwn(4)

@@ -39,7 +39,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
       .flatMap(s => "[0-9]+(?=[,}])".r.findAllIn(s.endOffset).map(_.toLong))
       .sum
 
-  test("what is held stays bounded, the partition that is waited for is read, and in the end all comes out") {
+  test("held rows stay bounded, the partition that is waited for is read, and all rows come out in the end") {
     val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
     bids.add("bids", 0, rows(0 until 5): _*)
     impressions.add("impressions", 0, rows(0 until 5): _*)
@@ -69,7 +69,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     } finally query.stop()
   }
 
-  test("a partition that stalls while all others are held back is left out all the same") {
+  test("a partition that stalls while all others are held back is excluded") {
     val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
     impressions.add("impressions", 1, FakeRecord("other", 0, -1))
     bids.add("bids", 0, rows(0 until 30): _*)
@@ -91,7 +91,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     }
   }
 
-  test("a run that ends by itself reads all there is, however much it holds, and says once what it leaves") {
+  test("a run that ends by itself reads all records, and tells once which rows it still holds") {
     val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
     bids.add("bids", 0, rows(0 until 60): _*)
     impressions.add("impressions", 0, rows(0 until 60): _*)
@@ -112,7 +112,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     assert(told.count(_.startsWith("TAILRACE_SYNC_HELD")) == 1 && told.last.contains("60 left rows"))
   }
 
-  test("a batch that was not committed is run again in the next start, whose sources nobody has asked yet") {
+  test("the next start runs an uncommitted batch again, before Spark has asked its sources") {
     Seq(Trigger.ProcessingTime(0), Trigger.AvailableNow()).zipWithIndex.foreach { case (trigger, i) =>
       val (bids, impressions) = (new FakeTopics(s"bids-$i"), new FakeTopics(s"impressions-$i"))
       bids.add("bids", 0, rows(0 until 10): _*)

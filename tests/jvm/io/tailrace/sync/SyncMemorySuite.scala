@@ -7,9 +7,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.common.Policy
 import io.tailrace.testkit.{CampaignSuite, SyncOracle, SyncOut, SyncRow}
 
-/** Synced joins of several times what a task's memory holds, against the oracle: rows that wait, a release after a long
-  * stall, a key that many rows have, rows of a tenth of the memory. `TAILRACE_MEMORY=128` as in the campaign of the label
-  * join; the oracle compares each row with each, so there the rows are large and not many.
+/** Synced joins of several times what a task's memory holds, against the oracle: rows that wait, a release
+  * after a long stall, a key that many rows have, rows of a tenth of the memory. `TAILRACE_MEMORY=128` as in
+  * the campaign of the label join; the oracle compares each row with each, so there the rows are large and
+  * not many.
   */
 final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSuite {
   private val second = 1000000L
@@ -74,20 +75,20 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSu
   }
 
   Policy.onDuplicate.foreach { onDuplicate =>
-    test(s"several times the memory, on_duplicate=${onDuplicate.name}") {
+    test(s"rows of several times the memory are joined, on_duplicate=${onDuplicate.name}") {
       run(1, onDuplicate, hot = 0)
     }
 
-    test(s"a key that half of the rows have, all of one time: on_duplicate=${onDuplicate.name}") {
+    test(s"half of the rows with one key and time are joined, on_duplicate=${onDuplicate.name}") {
       run(2, onDuplicate, hot = 50, spread = 1)
     }
   }
 
-  test("a key that half of the rows have, most of them out of reach") {
+  test("half of the rows with one key, most of them out of reach, are joined") {
     run(3, Policy.Mark, hot = 50, window = 3 * second)
   }
 
-  test("right rows of a key that are kept for later left rows: more than there is room for") {
+  test("more right rows of a key than fit in memory are kept for later left rows") {
     run(4, Policy.Mark, hot = 50, window = 50 * second, syncDelay = 50 * second, bufferBytes = 200000)
   }
 }

@@ -6,7 +6,7 @@ import io.tailrace.sync.SyncTimes.Unknown
 /** How far a synced join has been read, and who it waits for. */
 final class SyncPartitionsSuite extends PartitionRulesSuite {
 
-  test("nothing is released before each partition that the source has has given a row") {
+  test("no row is released before each partition of the source has given a row") {
     val partitions = new SyncPartitions(settings)
     val both = Some(Seq("a", "b").map(ListedPartition(_)))
     assert(partitions.times == SyncTimes(Unknown, Unknown))
@@ -15,7 +15,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.listed(both)("b" -> 80) == SyncTimes(70, 50))
   }
 
-  test("a source that can't say which partitions it has is waited for as far as it was seen") {
+  test("of a source that can't list its partitions, the join waits for those that it has seen") {
     val partitions = new SyncPartitions(settings)
     assert(partitions.batch()("a" -> 100).release == 90)
     assert(partitions.batch()("b" -> 50).release == 90)
@@ -23,7 +23,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.batch()("b" -> 150).release == 140)
   }
 
-  test("no time goes back when a partition comes late, or a longer delay is set") {
+  test("no time goes back when a partition comes late, or when the delay is longer") {
     val partitions = new SyncPartitions(settings)
     partitions.batch("l" -> 300)("a" -> 200): Unit
     assert(partitions.times == SyncTimes(190, 190))
@@ -34,7 +34,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(longer.batch()("a" -> 300) == SyncTimes(200, 200))
   }
 
-  test("right rows don't expire while the left rows that may be theirs aren't released") {
+  test("right rows don't expire before the left rows that may join them are released") {
     val partitions = new SyncPartitions(settings)
     partitions.batch("l" -> 100)("a" -> 100, "b" -> 100): Unit
     // b stands still; left rows after 90 wait, and so do right rows of a for them.
@@ -47,10 +47,10 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.batch("l" -> 100)("a" -> 500) == SyncTimes(490, 93))
   }
 
-  test("a partition is silent from the first batch on that others had without it") {
+  test("silence of a partition begins with the first batch that has only rows of others") {
     val partitions = new SyncPartitions(settings)
     partitions.batch()("a" -> 100, "b" -> 100): Unit
-    // Nothing came for an hour: nobody was silent while others spoke.
+    // No row came for an hour: no partition was silent while others gave rows.
     clock += 3600000
     partitions.batch()("a" -> 200): Unit
     assert(partitions.right.stalled.isEmpty && partitions.right.holder.get.silentMs == 1)
@@ -80,7 +80,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(second.right.stalled.exists(_.partition == "b"))
   }
 
-  test("nobody has stalled who isn't behind another one") {
+  test("a partition that isn't behind another one hasn't stalled") {
     val partitions = new SyncPartitions(settings)
     partitions.batch()("a" -> 100, "b" -> 100): Unit
     (1 to 5).foreach(_ => partitions.batch("l" -> 1)())
@@ -100,14 +100,14 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.right.holder.exists(_.silentMs == 1))
   }
 
-  test("an excluded partition isn't waited for until it is back in time") {
+  test("the join doesn't wait for an excluded partition until it is in time again") {
     val partitions = new SyncPartitions(excluding)
     partitions.batch()("a" -> 100, "b" -> 100): Unit
     partitions.batch()("a" -> 200): Unit
     partitions.batch()("a" -> 300): Unit
     assert(partitions.batch()("a" -> 400).release == 390)
     assert(partitions.right.condition("b").get == PartitionCondition.Excluded)
-    // It comes, and is behind: its rows are late, and nobody waits.
+    // Its rows come late: the join doesn't wait for it.
     assert(partitions.batch()("a" -> 500, "b" -> 150).release == 490)
     assert(partitions.batch()("a" -> 600, "b" -> 489).release == 590)
     assert(partitions.right.condition("b").get == PartitionCondition.Excluded)
@@ -117,7 +117,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.batch()("a" -> 700).release == 590)
   }
 
-  test("a partition stays excluded when the query is started anew") {
+  test("a partition stays excluded after a restart") {
     val first = new SyncPartitions(excluding)
     first.batch()("a" -> 100, "b" -> 100): Unit
     (2 to 4).foreach(i => first.batch()("a" -> i * 100L))
@@ -127,14 +127,14 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(second.batch()("a" -> 500).release == 490)
   }
 
-  test("when all are silent, the join comes as far as the furthest has been read") {
+  test("when all partitions are silent, the join follows the furthest one") {
     val partitions = new SyncPartitions(excluding)
     partitions.batch()("a" -> 100, "b" -> 150, "c" -> 120): Unit
     (1 to 5).foreach(i => partitions.batch("l" -> i.toLong)())
     assert(partitions.times.release == 140)
   }
 
-  test("a side that stops as a whole is silent while the other one goes on: it is told, and named") {
+  test("a side that stops as a whole while the other one goes on has stalled, and its partition is named") {
     SyncSide.values.foreach { side =>
       def batch(partitions: SyncPartitions, own: (String, Long)*)(other: (String, Long)*): SyncTimes =
         if (side == SyncSide.Left) partitions.batch(own: _*)(other: _*)
@@ -154,7 +154,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
   }
 
   test(
-    "a side of which nobody counts any more goes on with the other one, and is waited for again when it is back"
+    "a side without a partition that counts follows the other side, and is waited for again when it is back"
   ) {
     val partitions = new SyncPartitions(excluding)
     partitions.batch("l" -> 100)("a" -> 100, "b" -> 150): Unit
@@ -169,7 +169,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.batch("l" -> 700)().release == 580)
   }
 
-  test("a side of which nothing has ever come is told too, and left out") {
+  test("a side that has never given a row stalls, and is excluded") {
     val partitions = new SyncPartitions(excluding.copy(onLeftStall = Some(Policy.Pause)))
     partitions.batch("l" -> 100)(): Unit
     assert(
@@ -187,7 +187,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(pausing.stalled.map(s => s._1 -> s._2.partition) == Seq(SyncSide.Left -> "(none yet)"))
   }
 
-  test("each side has its own way with what has stalled") {
+  test("each side has its own policy for stalled partitions") {
     val partitions = new SyncPartitions(excluding.copy(onLeftStall = Some(Policy.Pause)))
     partitions.batch("a" -> 100, "b" -> 100)("c" -> 100, "d" -> 100): Unit
     (2 to 5).foreach(i => partitions.batch("a" -> i * 100L)("c" -> i * 100L))
@@ -195,7 +195,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.right.condition("d").contains(PartitionCondition.Excluded))
   }
 
-  test("what is unread isn't silent, whoever can't say") {
+  test("a partition with unread records isn't silent, and one with an unknown number isn't either") {
     val partitions = new SyncPartitions(excluding)
     def batch(b: ListedPartition, hasUnread: Boolean = false): Unit = {
       clock += 1
@@ -212,7 +212,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.left.condition("e").contains(PartitionCondition.Excluded))
   }
 
-  test("the left side's partitions stall, are excluded and come back as the right side's do") {
+  test("partitions of the left side stall, are excluded and come back like those of the right side") {
     val partitions = new SyncPartitions(excluding)
     partitions.batch("a" -> 100, "b" -> 100)("r" -> 100000): Unit
     (2 to 4).foreach(i => partitions.batch("a" -> i * 1000L)())
@@ -225,7 +225,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.left.condition("b").get == PartitionCondition.Running)
   }
 
-  test("rows that jump further back than the sync delay are counted, and those that are late") {
+  test("late rows, and rows that jump back by more than the sync delay, are counted") {
     val reading = new PartitionReading("a", 100, 10, 95, 95)
     Seq(90L, 89, 94, 95, 120, 110, 109, 121).foreach(reading.see)
     assert(reading.read == PartitionRead("a", 121, rows = 8, jumps = 2, late = 3))
@@ -234,7 +234,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(first.read == PartitionRead("b", 5, 2, 1, 0))
   }
 
-  test("right rows that would have found their left row, had they come sooner, are counted") {
+  test("right rows that may have missed their left row are counted") {
     val partitions = new SyncPartitions(settings.copy(window = 4))
     partitions.batch("l" -> 100)("a" -> 100): Unit
     assert(partitions.lateBefore(SyncSide.Right) == 90 && partitions.missedBefore(SyncSide.Right) == 94)

@@ -14,7 +14,7 @@ import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream}
 final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
   import SyncProgressQuerySuite._
 
-  test("a batch is judged by what was known before it, in the next start too, and when it runs again") {
+  test("a batch is judged by the times before it, also when it runs again in the next start") {
     withDirectory { checkpoint =>
       val (left, right, query) = memory(checkpoint)
       query.start()
@@ -61,7 +61,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("rows that jump back too far, and those that come too late, are counted by their partition") {
+  test("rows that jump back too far or come too late are counted for their partition") {
     withDirectory { checkpoint =>
       val (_, right, query) = memory(checkpoint)
       query.start()
@@ -75,7 +75,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("rows without a time don't count, and those without a partition are one") {
+  test("rows without a time don't count, and rows without a partition count as one partition") {
     withDirectory { checkpoint =>
       val (_, right, query) = memory(checkpoint)
       query.start()
@@ -90,7 +90,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("the query's own watermark is what it is without") {
+  test("the query's own watermark is the same as without the join's progress") {
     import spark.implicits._
     withDirectory { checkpoint =>
       val left = MemoryStream[Logged](spark)
@@ -117,13 +117,13 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("the node that ends a batch is no watermark that Spark, windows and stamps would find") {
+  test("Spark, windows and stamps don't take the node that ends a batch for a watermark") {
     val frame = spark.readStream.format("rate").load()
     val side = progress(SyncSide.Left, frame, Seq("value"), "timestamp", Settings)
     assert(Synced.of(side, Settings).collect { case w: EventTimeWatermark => w }.isEmpty)
   }
 
-  test("both sides may be one frame") {
+  test("both sides may be the same DataFrame") {
     import spark.implicits._
     withDirectory { checkpoint =>
       val stream = MemoryStream[Logged](spark)
@@ -135,7 +135,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("a batch that a start runs again asks nothing of a source that Spark hasn't asked") {
+  test("a batch that a start runs again doesn't ask a source that Spark hasn't asked") {
     withDirectory { checkpoint =>
       val (left, right, query) = topics(checkpoint)(identity)
       left.add("clicks", 0, at(100))
@@ -161,7 +161,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("a sink that reads a part of a batch again changes nothing of what the batch has read") {
+  test("a sink that reads a part of a batch again doesn't change the progress") {
     withDirectory { checkpoint =>
       val (left, right, query) = memory(checkpoint)
       query.peeking = true
@@ -175,7 +175,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("two topics without the column topic are refused, before any row is out") {
+  test("two topics without the column topic are refused before any row comes out") {
     withDirectory { checkpoint =>
       val (left, right) = (new FakeTopics("merged-left"), new FakeTopics("merged-right"))
       left.add("clicks", 0, at(100))
@@ -192,7 +192,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("names of partitions that values of several columns make are two when the values are") {
+  test("partitions with different values of several columns have different names") {
     import spark.implicits._
     withDirectory { checkpoint =>
       val left = MemoryStream[Logged](spark)
@@ -215,7 +215,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("one clock far ahead doesn't move its partition further than the limit") {
+  test("a row far ahead of the clock doesn't move its partition beyond the limit") {
     withDirectory { checkpoint =>
       val now = System.currentTimeMillis * 1000
       def near(minutes: Int) = FakeRecord("k", now + minutes * 60000000L, 0)
@@ -234,7 +234,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     }
   }
 
-  test("a side that is several sources is waited for as far as its partitions were seen") {
+  test("of a side with several sources, the join waits for the partitions that it has seen") {
     withDirectory { checkpoint =>
       val (left, right, query) = topics(checkpoint)(frame => frame.union(frame))
       left.add("clicks", 0, at(100))

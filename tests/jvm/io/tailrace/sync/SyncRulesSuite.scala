@@ -13,7 +13,9 @@ final class SyncRulesSuite extends AnyFunSuite {
     assert(SyncRules.releasedThrough(SyncTimes(Unknown, 100)) == Long.MinValue)
   }
 
-  test("right rows whose time and window are before both the release time and the left side's low expire") {
+  test(
+    "right rows expire when their time plus the window is before the release time and the left side's time"
+  ) {
     assert(SyncRules.rightExpiry(SyncTimes(100, 200), of(30)) == 69)
     assert(SyncRules.rightExpiry(SyncTimes(200, 100), of(30)) == 69)
     assert(SyncRules.rightExpiry(SyncTimes(100, 100), of(0)) == 99)
@@ -35,7 +37,7 @@ final class SyncRulesSuite extends AnyFunSuite {
     assert(SyncRules.joinsThrough(Long.MaxValue - 5, of(30, syncDelay = 50)) == Long.MaxValue)
   }
 
-  test("nothing expires while one of them is unknown, nor does time run over") {
+  test("no row expires while one of the times is unknown, and no time overflows") {
     assert(SyncRules.rightExpiry(SyncTimes(Unknown, 100), of(30)) == Long.MinValue)
     assert(SyncRules.rightExpiry(SyncTimes(100, Unknown), of(30)) == Long.MinValue)
     assert(SyncRules.rightExpiry(SyncTimes(Long.MinValue + 5, Long.MaxValue), of(30)) == Long.MinValue)

@@ -42,7 +42,7 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
     assert(run.times(1) == SyncTimes(90, 70))
   }
 
-  test("tasks are told how far their partitions were read, and what is late") {
+  test("tasks begin with the greatest times of their partitions and with the bound of late rows") {
     val join = run
     join.read(Right, 0, 0).read.add(told(0, "b", 100))
     join.end(0, nothingListed)

@@ -6,11 +6,12 @@ import scala.collection.mutable
 
 import io.tailrace.common.Policy
 
-/** One random schedule: partitions of two topics that are written, read, neglected, made and removed, under a query that is
-  * killed now and then. What must hold of each is checked; [[SyncSimulation.run]] throws if it doesn't.
+/** One random schedule: partitions of two topics that are written, read, neglected, made and removed, under a
+  * query that is killed now and then. What must hold of each is checked; [[SyncSimulation.run]] throws if it
+  * doesn't.
   *
-  * A row is written at its time or up to `jump` after it, so partitions go back by up to that; a right row is up to `distance`
-  * after its left one, or further away on either side, and then must not be its match.
+  * A row is written at its time or up to `jump` after it, so partitions go back by up to that; a right row is
+  * up to `distance` after its left one, or further away on either side, and then must not be its match.
   */
 final class SyncSimulation(seed: Long) {
   import SyncSimulation._
@@ -61,7 +62,7 @@ final class SyncSimulation(seed: Long) {
       i
     }
 
-    /** What isn't read has never been written. */
+    /** Records that aren't read were never written. */
     def die(): Unit = {
       isDead = true
       rows.takeInPlace(until)
@@ -142,7 +143,8 @@ final class SyncSimulation(seed: Long) {
 
   private def change(log: Log): Unit = if (log.isMade && !log.isGone) {
     if (oneIn(5)) log.pace = Pace.all(below(Pace.all.length))
-    // A topic without some of its partitions: what wasn't read is lost. One that has come to its end leaves, too.
+    // A topic without some of its partitions: what wasn't read is lost. One that has come to its end leaves,
+    // too.
     val isFinished = log.endsAt <= now && log.at == log.rows.size
     if (lists && !log.isFirst && (isFinished || oneIn(40))) {
       log.isGone = true
@@ -206,7 +208,7 @@ final class SyncSimulation(seed: Long) {
     }
   }
 
-  /** Time goes on, and all is read, but for what nobody reads any more. */
+  /** Time goes on, and all records are read, except those of partitions that have left. */
   private def end(): Unit = {
     val lastWord = now + 1000
     crashes = false
@@ -257,7 +259,8 @@ final class SyncSimulation(seed: Long) {
         !holdsRows,
         s"rows are held when all is over: ${join.times} ${SyncSide.values.map(join.partitions(_).state)}"
       )
-      // A row that jumps back may come when those that it joins may be out, and does so when nobody has waited for it.
+      // A row that jumps back may come after the rows that it joins have come out, if its partition was not
+      // waited for.
       check(wild || jump > 0 || wasExcluded || !lists || join.jumps == 0, s"${join.jumps} jumps")
       check(wild || wasExcluded || !lists || join.late == 0, s"${join.late} late rows")
     }
@@ -282,7 +285,7 @@ object SyncSimulation {
     val all: Array[Pace] = Array(Running, Running, Slow, Stalled, HeldBack)
   }
 
-  /** What has happened in schedules: a simulation in which nothing happens proves nothing. */
+  /** Counts the events of schedules: a simulation without events proves nothing. */
   final class Seen {
     var matched, lost, restarts, crashes, finished, removed = 0L
     val conditions = mutable.Set.empty[PartitionCondition]

@@ -7,8 +7,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.testkit.CampaignSuite
 
-/** A million random schedules of the rules that a synced join goes by. A failure names its seed; `-Dtailrace.seed=` runs that
-  * one again.
+/** A million random schedules of the rules that a synced join goes by. A failure names its seed;
+  * `-Dtailrace.seed=` runs that one again.
   */
 final class SyncSimulationSuite extends AnyFunSuite with CampaignSuite {
   import SyncSimulationSuite._

@@ -82,7 +82,7 @@ def everything(client: TestClient) -> list[Any]:
     return found
 
 
-def test_a_report_is_answered_with_what_follows_of_it(client: TestClient) -> None:
+def test_a_report_is_answered_with_the_low_watermarks(client: TestClient) -> None:
     answer = client.post(REPORTS, json=FULL)
     assert answer.json() == {
         "operators": {
@@ -98,7 +98,7 @@ def test_a_report_is_answered_with_what_follows_of_it(client: TestClient) -> Non
     assert "default-src 'self'" in answer.headers["content-security-policy"]
 
 
-def test_what_was_reported_can_be_read(client: TestClient) -> None:
+def test_reported_values_can_be_read(client: TestClient) -> None:
     app = client.get("/v1/apps/clicks").json()
     assert (app["global_low_watermark"], app["held_by"]) == (T - 1, ["sink"])
     assert [(o["operator"], o["kind"], o["upstreams"]) for o in app["topology"]] == [
@@ -121,7 +121,7 @@ def test_what_was_reported_can_be_read(client: TestClient) -> None:
     assert client.get(f"/v1/apps/clicks/history?since={MAX_TIME}").json() == {"series": {}, "next": None}
 
 
-def test_overrides_are_done_and_written_down(client: TestClient) -> None:
+def test_overrides_are_applied_and_audited(client: TestClient) -> None:
     name = "/v1/apps/overridden"
     client.post(f"{name}/reports", json=report(source({"h1": T}, roster=["h1", "h2"])))
     exclude = {
@@ -261,14 +261,14 @@ def _is_good(body: dict[str, Any], place: tuple[Any, ...], bad: object) -> bool:
         (b"null", 422),
     ],
 )
-def test_what_is_no_json_is_refused(client: TestClient, content: bytes, status: int) -> None:
+def test_invalid_json_is_refused(client: TestClient, content: bytes, status: int) -> None:
     before = everything(client)
     answer = client.post(REPORTS, content=content, headers={"Content-Type": "application/json"})
     assert (answer.status_code, set(answer.json())) == (status, {"detail"})
     assert everything(client) == before
 
 
-def test_a_form_of_another_site_is_no_report(client: TestClient) -> None:
+def test_a_form_of_another_site_is_refused(client: TestClient) -> None:
     # A browser sends such a type across sites without asking; JSON it doesn't.
     answer = client.post(REPORTS, content=json.dumps(FULL), headers={"Content-Type": "text/plain"})
     assert answer.status_code == 422
@@ -311,7 +311,7 @@ def test_a_body_that_is_too_large_is_cut_off(client: TestClient, monkeypatch: py
     assert everything(client) == before
 
 
-def test_many_hosts_fit_and_more_hold_the_source(client: TestClient) -> None:
+def test_hosts_above_the_limit_hold_the_source(client: TestClient) -> None:
     path = "/v1/apps/many/reports"
     progress = {f"host-{n:06d}.rack-07.example.net": T for n in range(100_000)}
     assert client.post(path, json=report(source(progress))).status_code == 200
@@ -346,7 +346,7 @@ def test_without_a_token_only_loopback_names_are_served(client: TestClient) -> N
         assert client.get("/v1/apps", headers={"Host": host}).status_code == status, host
 
 
-def test_a_token_is_asked_for_and_compared(tmp_path: Path) -> None:
+def test_a_request_needs_the_right_token(tmp_path: Path) -> None:
     password = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
     good = [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"Basic {password}"]
     bad = ["", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Basic !", f"Token {TOKEN}", TOKEN]

@@ -151,7 +151,7 @@ def test_slow_connections_dont_block_reports(tmp_path: Path) -> None:
     assert told == "", "no line for each of them"
 
 
-def test_who_is_too_slow_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_clients_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
     crowd = connections.Crowd(50, head_seconds=0.3, request_seconds=2)
     with served(f"sqlite:///{tmp_path / 'w.db'}", None, crowd) as server:
@@ -165,7 +165,7 @@ def test_who_is_too_slow_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert server.post(BODY)["global_low_watermark"] == T
 
 
-def test_too_many_connections_take_the_place_of_those_that_say_nothing() -> None:
+def test_new_connections_replace_silent_ones() -> None:
     class Transport:
         aborted = False
 
@@ -200,7 +200,7 @@ def test_too_many_connections_take_the_place_of_those_that_say_nothing() -> None
     assert last.transport.aborted
 
 
-def test_who_is_refused_keeps_no_place(tmp_path: Path) -> None:
+def test_refused_connections_are_closed_first(tmp_path: Path) -> None:
     """Each was at work for a minute, and those who report were turned out instead."""
     tokens = Tokens(READ, SEND, DECIDE)
     report = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: any.example\r\n"
@@ -233,7 +233,7 @@ def test_who_is_refused_keeps_no_place(tmp_path: Path) -> None:
         kept.close()
 
 
-def test_a_refusal_is_read_by_who_still_writes(tmp_path: Path) -> None:
+def test_a_client_that_still_writes_can_read_its_refusal(tmp_path: Path) -> None:
     with served(f"sqlite:///{tmp_path / 'w.db'}", Tokens.one(SEND), connections.Crowd(9)) as server:
         connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
         connection.request("POST", "/v1/apps/app/reports", b" " * guard.MAX_BODY, JSON)
@@ -245,7 +245,7 @@ def test_a_refusal_is_read_by_who_still_writes(tmp_path: Path) -> None:
         connection.close()
 
 
-def test_who_has_no_token_fills_no_memory(tmp_path: Path) -> None:
+def test_requests_without_a_token_fill_no_memory(tmp_path: Path) -> None:
     """16 bodies that didn't end, to a path that was open to all, kept every report out."""
     held = 1_000
     with pytest.MonkeyPatch.context() as patch:
@@ -278,7 +278,7 @@ def test_who_has_no_token_fills_no_memory(tmp_path: Path) -> None:
             send(b"POST /v1/apps/app/overrides", DECIDE, None)
 
 
-def test_silent_connections_dont_block_tls(tmp_path: Path) -> None:
+def test_silent_connections_dont_block_tls_handshakes(tmp_path: Path) -> None:
     """They were counted when the handshake was done, and had a minute for it."""
     certificate, key = certificate_for_localhost(tmp_path)
     trust = ssl.create_default_context(cafile=str(certificate))
@@ -305,7 +305,7 @@ def test_silent_connections_dont_block_tls(tmp_path: Path) -> None:
         assert [post(server) for _ in range(20)] == [200] * 20
 
 
-def test_a_server_that_is_told_to_end_waits_for_nobody(tmp_path: Path) -> None:
+def test_a_server_ends_without_waiting_for_slow_clients(tmp_path: Path) -> None:
     """C5: it waited for the rest of a report that never came."""
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         server.post(BODY)
@@ -317,7 +317,7 @@ def test_a_server_that_is_told_to_end_waits_for_nobody(tmp_path: Path) -> None:
             assert time.monotonic() - started < 20
 
 
-def test_a_body_above_the_limit_is_told_so(tmp_path: Path) -> None:
+def test_a_body_above_the_limit_gets_a_reason(tmp_path: Path) -> None:
     """C6: what was still being sent was reset, and with it the answer."""
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         body = b'{"client": "' + b"x" * (guard.MAX_BODY + 2**20) + b'"}'
@@ -333,7 +333,7 @@ def test_a_body_above_the_limit_is_told_so(tmp_path: Path) -> None:
         head.close()
 
 
-def test_layers_of_removed_operators_take_no_time(ledger: Ledger) -> None:
+def test_layers_of_removed_operators_are_fast(ledger: Ledger) -> None:
     """X2: each layer doubled it, for each way through them was gone."""
     layers, wide = 60, 8
     body = report(source({"h": T}))
@@ -353,7 +353,7 @@ def test_layers_of_removed_operators_take_no_time(ledger: Ledger) -> None:
     assert [(o.operator, o.upstreams) for o in state.topology] == [("source", []), ("sink", ["source"])]
 
 
-def test_a_long_chain_of_removed_operators_is_one_read_through(ledger: Ledger) -> None:
+def test_a_long_chain_of_removed_operators_is_skipped(ledger: Ledger) -> None:
     """X3: RecursionError."""
     chain = [{"operator": "1", "kind": "operator", "upstreams": ["source"]}]
     chain += [{"operator": str(n), "kind": "operator", "upstreams": [str(n - 1)]} for n in range(2, 991)]
@@ -366,7 +366,9 @@ def test_a_long_chain_of_removed_operators_is_one_read_through(ledger: Ledger) -
     assert app_state(app, ledger.now(), ledger.limits).topology[1].upstreams == ["source"]
 
 
-def test_one_applications_failure_is_its_own(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_failure_of_an_application_leaves_others_alone(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """X3: 40 of 48 reports of others failed with it."""
     for app in ("a", "b", "c"):
         tell(ledger, report(source({"h": T})), app)
@@ -412,7 +414,7 @@ def test_applications_operators_and_upstreams_have_limits(tmp_path: Path) -> Non
     database.close()
 
 
-def test_an_advance_is_confirmed_and_can_be_undone(ledger: Ledger) -> None:
+def test_an_advance_needs_confirmation_and_can_be_undone(ledger: Ledger) -> None:
     tell(ledger, report(source({"h1": T - 60, "h2": T - 9}), sink({})))
     with pytest.raises(RefusedError, match=r"past 1 hosts.*with confirm"):
         decide(ledger, "advance", to=T - 20)
@@ -443,7 +445,7 @@ def test_a_purge_forgets_for_good(ledger: Ledger) -> None:
     assert tell(ledger, report(source({"h": T - 9}))).global_low_watermark == T - 9
 
 
-def test_another_server_knows_of_a_purge(tmp_path: Path, ledger: Ledger) -> None:
+def test_another_server_sees_a_purge(tmp_path: Path, ledger: Ledger) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
     other = Ledger(database, Store(database), lambda: T)
     tell(ledger, report(source({"h": T + 50}), sink({})))

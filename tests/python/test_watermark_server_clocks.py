@@ -34,7 +34,7 @@ def assert_refused(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("jump", [-HOUR, -1, HOUR])
-def test_who_reports_after_a_jump_of_the_clock_lives(ledgers: Ledgers, jump: int) -> None:
+def test_a_client_that_reports_after_a_jump_of_the_clock_lives(ledgers: Ledgers, jump: int) -> None:
     ledger, other = ledgers.make(), ledgers.make()
     tell(ledger, "a", source({"h": T}, reads=LOGS))
     state(other)
@@ -51,7 +51,7 @@ def test_who_reports_after_a_jump_of_the_clock_lives(ledgers: Ledgers, jump: int
 
 
 @pytest.mark.parametrize("ahead", [-90 * SECOND, 90 * SECOND])
-def test_servers_whose_clocks_are_apart_agree_on_who_lives(ledgers: Ledgers, ahead: int) -> None:
+def test_servers_with_different_clocks_agree_which_clients_live(ledgers: Ledgers, ahead: int) -> None:
     ledger, other = ledgers.make(), ledgers.make(ahead=ahead)
     ledger.load()
     other.load()
@@ -66,7 +66,7 @@ def test_servers_whose_clocks_are_apart_agree_on_who_lives(ledgers: Ledgers, ahe
     assert low(tell(other, "b", source({"h": T}, reads=LOGS))) == T
 
 
-def test_a_page_on_a_server_whose_clock_is_ahead_shows_who_lives(ledgers: Ledgers) -> None:
+def test_a_server_whose_clock_is_ahead_shows_which_clients_live(ledgers: Ledgers) -> None:
     """What reads has a ledger of its own, which loads an application when somebody asks for it."""
     ledger, page = ledgers.make(), ledgers.make(ahead=90 * SECOND)
     tell(ledger, "a", source({"h": T}, reads=LOGS))
@@ -76,7 +76,7 @@ def test_a_page_on_a_server_whose_clock_is_ahead_shows_who_lives(ledgers: Ledger
     assert state(page).topology[0].reporters[0].live
 
 
-def test_a_server_that_starts_knows_who_was_dead_before(ledgers: Ledgers) -> None:
+def test_a_server_that_starts_knows_clients_that_were_dead(ledgers: Ledgers) -> None:
     tell(ledgers.make(), "a", source({"h": T}, reads=LOGS))
     ledgers.clock.wait(30 * SECOND)
     ledger = ledgers.make()
@@ -88,7 +88,7 @@ def test_a_server_that_starts_knows_who_was_dead_before(ledgers: Ledgers) -> Non
     assert low(tell(ledger, "b", source({"h": T}, reads=LOGS))) == T
 
 
-def test_a_clock_that_was_ahead_doesnt_hide_that_nobody_reports(ledgers: Ledgers) -> None:
+def test_a_clock_that_was_ahead_doesnt_hide_silent_clients(ledgers: Ledgers) -> None:
     """`reported_at` is what alerts look at."""
     ledger = ledgers.make()
     ledgers.clock.now += HOUR

@@ -41,14 +41,14 @@ def refused(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "192.0.2.1", "example.com"])  # noqa: S104  it is refused
-def test_an_address_that_others_reach_takes_a_token(host: str, tmp_path: Path) -> None:
+def test_an_address_that_others_can_reach_needs_a_token(host: str, tmp_path: Path) -> None:
     store = tmp_path / "w.db"
     assert refused(f"{host}:7171", f"sqlite:///{store}") == "TAILRACE_SERVER_TOKEN_MISSING"
     assert not store.exists()
 
 
 @pytest.mark.parametrize("listen", ["7171", ":7171", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", ""])
-def test_what_is_no_address_is_refused(listen: str) -> None:
+def test_an_invalid_address_is_refused(listen: str) -> None:
     assert refused(listen) == "TAILRACE_SERVER_ADDRESS_INVALID"
 
 
@@ -58,11 +58,11 @@ def test_addresses_are_host_and_port() -> None:
 
 
 @pytest.mark.parametrize("store", ["w.db", "sqlite://", "sqlite:///", "mysql://a/b", "postgresql://"])
-def test_what_is_no_store_is_refused(store: str) -> None:
+def test_an_invalid_store_is_refused(store: str) -> None:
     assert refused(store=store) == "TAILRACE_SERVER_STORE_INVALID"
 
 
-def test_a_store_that_cant_be_opened_is_told_without_its_password(tmp_path: Path) -> None:
+def test_the_error_of_a_store_hides_its_password(tmp_path: Path) -> None:
     assert refused(store=f"sqlite:///{tmp_path}/nowhere/w.db") == "TAILRACE_SERVER_STORE_UNREACHABLE"
     for url in (
         "postgresql://me:secret@127.0.0.1:1/w",
@@ -80,7 +80,7 @@ def test_a_store_that_cant_be_opened_is_told_without_its_password(tmp_path: Path
         assert "secret" not in f"{refusal.value}{refusal.value.parameters}{refusal.value.__cause__}", url
 
 
-def test_a_password_doesnt_belong_on_the_command_line(
+def test_a_password_on_the_command_line_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/w"
@@ -98,7 +98,7 @@ def test_a_password_doesnt_belong_on_the_command_line(
     assert main(["watermark-server", "--store-file", str(tmp_path / "none")]) == 1
 
 
-def test_a_malformed_file_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_malformed_file_is_an_error_of_one_line(tmp_path: Path) -> None:
     file = tmp_path / "w.db"
     with running(f"sqlite:///{file}") as server:
         server.post(report(source({f"h{n}": T for n in range(2_000)})))
@@ -116,7 +116,7 @@ def test_a_malformed_file_is_told_in_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("certificate", [True, False])
-def test_files_that_give_no_tls_are_told(tmp_path: Path, certificate: bool) -> None:
+def test_invalid_tls_files_are_refused(tmp_path: Path, certificate: bool) -> None:
     file = tmp_path / "some.pem"
     file.write_text("no certificate")
     options = Options(certificate=file) if certificate else Options(key=file)
@@ -132,7 +132,7 @@ def test_a_store_of_another_release_is_refused(tmp_path: Path) -> None:
     assert refused(store=f"sqlite:///{file}") == "TAILRACE_SERVER_STORE_UNREACHABLE"
 
 
-def test_an_address_in_use_is_told(tmp_path: Path) -> None:
+def test_an_address_in_use_is_refused(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -167,7 +167,7 @@ def test_a_token_comes_from_a_file_or_else_the_environment(
         ("psycopg", "server,postgres"),
     ],
 )
-def test_a_missing_package_is_told_with_its_extra(
+def test_a_missing_package_is_an_error_that_names_the_extra(
     package: str, extra: str, run_python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     code = f"""import sys
@@ -190,7 +190,9 @@ def test_a_store_that_cant_be_read_ends_the_server(tmp_path: Path) -> None:
     assert refused(store=f"sqlite:///{file}") == "TAILRACE_SERVER_STORE_UNREACHABLE"
 
 
-def test_watermarks_names_who_holds_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_watermarks_command_names_what_holds_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         assert main(["watermarks", "--server", server.url]) == 0
         assert capsys.readouterr().out == "No application has reported to this server yet.\n"
@@ -213,7 +215,7 @@ def test_watermarks_names_who_holds_them(tmp_path: Path, capsys: pytest.CaptureF
         assert "TAILRACE_SERVER_REFUSED" in capsys.readouterr().err
 
 
-def test_watermarks_sends_its_token(
+def test_the_watermarks_command_sends_its_token(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(f"sqlite:///{tmp_path / 'w.db'}", **{TOKEN_VARIABLE: TOKEN}) as server:
@@ -235,7 +237,7 @@ def test_watermarks_sends_its_token(
         ("http://user:secret@127.0.0.1:1", "ADDRESS_INVALID"),
     ],
 )
-def test_a_server_that_isnt_there_is_told(
+def test_a_server_that_cant_be_reached_is_an_error(
     url: str, condition: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["watermarks", "--server", url]) == 1

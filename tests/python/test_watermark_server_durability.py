@@ -121,7 +121,7 @@ def _check(server: ServerProcess, clients: list[Client]) -> None:
         assert low == min(client.acknowledged.values())
 
 
-def test_a_killed_server_has_all_that_it_acknowledged(tmp_path: Path) -> None:
+def test_a_killed_server_keeps_all_acknowledged_reports(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'w.db'}"
     servers: list[ServerProcess | None] = [ServerProcess(store)]
     clients = [Client(servers, f"source-{n}", n, steps=70) for n in range(2)]
@@ -150,7 +150,7 @@ def test_two_servers_of_one_postgresql_have_no_leader(postgres: str) -> None:
                 server.kill()
 
 
-def test_what_one_server_was_told_the_other_knows(postgres: str) -> None:
+def test_a_server_knows_the_reports_to_another_one(postgres: str) -> None:
     with running(postgres) as one, running(postgres) as other:
         one.post(report(source({"h1": T}, roster=["h1", "h2"]), sink({"0": T + 9})), app="two")
         # The other one knows roster, progress and topology of the first, and the first what follows.
@@ -198,7 +198,7 @@ def test_a_lost_connection_is_a_503_and_comes_back(postgres: str) -> None:
         assert server.request("GET", "/v1/apps")[0] == 200
 
 
-def test_a_postgresql_of_format_2_goes_on(postgres: str) -> None:
+def test_a_postgresql_database_of_format_2_is_migrated(postgres: str) -> None:
     import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
 
     with psycopg.connect(postgres, autocommit=True) as connection:

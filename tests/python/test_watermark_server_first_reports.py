@@ -85,7 +85,7 @@ def test_no_decision_cuts_a_first_report_that_comes_in_several_requests(
     decision(ledger)
 
 
-def test_who_reports_the_same_source_is_held_too(ledgers: Ledgers) -> None:
+def test_other_reporters_of_the_source_are_held_too(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     tell(ledger, "other", source({"h1": T + 5}))
     assert low(tell(ledger, "q", chunk({"h1": T + 100}))) is None
@@ -94,7 +94,7 @@ def test_who_reports_the_same_source_is_held_too(ledgers: Ledgers) -> None:
     assert low(tell(ledger, "other", source({}))) == T + 90
 
 
-def test_another_roster_holds_what_was_told_until_it_is_there(ledgers: Ledgers) -> None:
+def test_a_new_roster_holds_the_watermark_until_it_has_arrived(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     tell(ledger, "q", chunk({"h1": T + 5}, roster=["h1"]))
     held = tell(ledger, "q", chunk({"h1": T + 50, "h2": T + 50}, "r2"), run="2")
@@ -104,7 +104,7 @@ def test_another_roster_holds_what_was_told_until_it_is_there(ledgers: Ledgers) 
     assert low(done) == T + 20
 
 
-def test_a_heartbeat_before_the_first_report_is_told_nothing(ledgers: Ledgers) -> None:
+def test_a_heartbeat_before_the_first_report_gets_no_watermark(ledgers: Ledgers) -> None:
     """What others have read would be remembered as told."""
     ledger = ledgers.make()
     tell(ledger, "a", source({"h": T + 100}), sink({"0": T + 100}))
@@ -116,7 +116,7 @@ def test_a_heartbeat_before_the_first_report_is_told_nothing(ledgers: Ledgers) -
     assert state(ledger).global_low_watermark == T + 100, "readers keep what they were told"
 
 
-def test_a_source_beside_the_sinks_that_has_read_nothing_is_told_nothing(ledgers: Ledgers) -> None:
+def test_a_source_that_has_read_nothing_gets_no_watermark(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     tell(ledger, "a", source({"h": T + 100}), sink({"0": T + 100}))
     # No sink reads from it yet, so that no sink's watermark is held by it.

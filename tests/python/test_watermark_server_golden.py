@@ -53,7 +53,7 @@ def after(ledgers: Ledgers, ledger: Ledger) -> AppState:
 
 
 @pytest.mark.parametrize("release", sorted(GOLDEN.glob("*.sql")), ids=lambda file: str(file.stem))
-def test_a_database_of_a_release_is_gone_on_from(release: Path, tmp_path: Path) -> None:
+def test_a_database_of_an_earlier_release_goes_on(release: Path, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "old.db")
     connection.executescript(release.read_text())
     connection.close()
@@ -67,7 +67,7 @@ def test_a_database_of_a_release_is_gone_on_from(release: Path, tmp_path: Path) 
     assert expected.global_low_watermark is not None
 
 
-def test_a_release_has_left_one() -> None:
+def test_each_release_has_a_golden_database() -> None:
     assert list(GOLDEN.glob("*.sql"))
 
 

@@ -56,7 +56,7 @@ def test_the_slower_of_two_sinks_of_one_name_counts(make: Callable[[], Ledger]) 
     assert state(ledger).topology[1].upstreams == ["source-a", "source-b"]
 
 
-def test_a_fresh_reporter_isnt_told_what_others_have_read(make: Callable[[], Ledger]) -> None:
+def test_a_new_reporter_isnt_told_the_progress_of_others(make: Callable[[], Ledger]) -> None:
     """W2: two queries with the default name."""
     ledger = make()
     tell(ledger, "a", source({"h": T + 55}))
@@ -115,13 +115,13 @@ def test_two_live_queries_that_read_the_same_are_refused(
     assert low(tell(ledger, "a", source({"h": T + 60}))) == T + 60, "the first one goes on"
 
 
-def test_what_is_unknown_overlaps_nothing(make: Callable[[], Ledger]) -> None:
+def test_unknown_inputs_overlap_nothing(make: Callable[[], Ledger]) -> None:
     ledger = make()
     tell(ledger, "script", source({"h": T + 55}), run="")
     assert low(tell(ledger, "b", source({"h": T + 1}, reads=["file:/logs"]))) == T + 1
 
 
-def test_a_query_with_a_new_checkpoint_takes_the_place_of_the_one_that_has_ended(
+def test_a_query_with_a_new_checkpoint_replaces_the_ended_one(
     make: Callable[[], Ledger], clock: Clock
 ) -> None:
     ledger = make()
@@ -145,7 +145,7 @@ def test_a_query_with_a_new_checkpoint_takes_the_place_of_the_one_that_has_ended
     assert refusal.value.code == CONFLICT
 
 
-def test_what_is_behind_a_source_is_replaced_with_it(make: Callable[[], Ledger], clock: Clock) -> None:
+def test_operators_behind_a_source_are_replaced_with_it(make: Callable[[], Ledger], clock: Clock) -> None:
     ledger = make()
     tell(ledger, "old", source({"h": T + 5}, reads=["file:/logs"]), sink({"0": T + 1}))
     clock.wait(MINUTE)
@@ -158,7 +158,7 @@ def test_what_is_behind_a_source_is_replaced_with_it(make: Callable[[], Ledger],
     assert {r.client for r in state(ledger).topology[1].reporters} == {"new", "apart"}
 
 
-def test_a_query_that_has_said_that_it_ends_counts_and_is_replaced_at_once(
+def test_a_query_that_has_left_counts_and_can_be_replaced_at_once(
     make: Callable[[], Ledger],
 ) -> None:
     ledger = make()
@@ -170,9 +170,7 @@ def test_a_query_that_has_said_that_it_ends_counts_and_is_replaced_at_once(
     assert low(tell(ledger, "new", source({"h": T + 70}, reads=["file:/logs"]))) == T + 50
 
 
-def test_who_isnt_heard_of_goes_on_counting_until_a_person_removes_it(
-    make: Callable[[], Ledger], clock: Clock
-) -> None:
+def test_a_silent_query_counts_until_a_person_removes_it(make: Callable[[], Ledger], clock: Clock) -> None:
     ledger = make()
     tell(ledger, "dead", source({"h": T + 1}, reads=["file:/a"]))
     clock.wait(10 * DAY)
@@ -216,7 +214,7 @@ def test_a_new_run_takes_over_and_the_old_one_is_refused(make: Callable[[], Ledg
     assert low(tell(ledger, "q", source({"h": T + 9}), run="1")) == T + 9
 
 
-def test_a_client_that_names_no_run_has_one_for_ever(make: Callable[[], Ledger]) -> None:
+def test_a_client_that_names_no_run_is_never_replaced_by_a_run(make: Callable[[], Ledger]) -> None:
     ledger = make()
     for step in range(3):
         assert low(tell(ledger, "script", source({"h": T + step}), run="")) == T + step
@@ -240,7 +238,7 @@ def test_key_groups_of_a_former_shape_leave(make: Callable[[], Ledger]) -> None:
     assert low(tell(ledger, "q", sink({"5": T + 60}), run="2"), "sink") == T + 50
 
 
-def test_times_far_ahead_arent_taken(make: Callable[..., Ledger], clock: Clock) -> None:
+def test_times_far_ahead_are_ignored(make: Callable[..., Ledger], clock: Clock) -> None:
     """S5: one report took an application to the year 2255."""
     ledger = make(Limits(future=DAY))
     far = T + DAY + 1
@@ -277,7 +275,7 @@ def test_hosts_that_are_gone_are_forgotten(make: Callable[..., Ledger], clock: C
     assert state(other).topology[0].hosts == 2
 
 
-def test_a_roster_fits_whatever_was_seen(make: Callable[..., Ledger]) -> None:
+def test_a_roster_fits_whatever_hosts_were_seen(make: Callable[..., Ledger]) -> None:
     ledger = make(Limits(hosts=4))
     tell(ledger, "q", source({f"pod-{n}": T + n for n in range(4)}))
     names = ["pod-3", "a", "b", "c"]
@@ -324,7 +322,7 @@ def test_silence_is_counted_while_others_rise_and_all_is_read(
         ("ü\x85", "ü%C2%85"),
     ],
 )
-def test_a_host_of_any_name_is_taken(make: Callable[[], Ledger], name: str, kept: str | None) -> None:
+def test_a_host_may_have_any_name(make: Callable[[], Ledger], name: str, kept: str | None) -> None:
     """S1: one row refused the whole report for ever."""
     ledger = make()
     answer = tell(ledger, "q", source({name: T + 1, "h": T + 5}, roster=["h", name]))
@@ -333,7 +331,7 @@ def test_a_host_of_any_name_is_taken(make: Callable[[], Ledger], name: str, kept
     assert low(tell(ledger, "q", source({name: T + 2}))) == T + 5
 
 
-def test_a_database_of_format_2_goes_on(tmp_path: Path) -> None:
+def test_a_sqlite_database_of_format_2_is_migrated(tmp_path: Path) -> None:
     database = open_database(watermark_format_2.make(tmp_path / "old.db"))
     ledger = Ledger(database, Store(database), lambda: T + MINUTE)
     app = ledger.app("clicks")

@@ -143,7 +143,7 @@ def test_a_source_of_stamps_has_no_hosts(make: Callable[[], Ledger]) -> None:
     assert low(tell(ledger, report(source({}, input_low_watermark=T + 2)))) == T + 4
 
 
-def test_a_sink_of_another_query_is_waited_for(make: Callable[[], Ledger]) -> None:
+def test_the_global_watermark_waits_for_sinks_of_other_queries(make: Callable[[], Ledger]) -> None:
     ledger = make()
     first = report(source({"h": T + 5}, roster=["h"]), sink({}, name="topic"))
     assert tell(ledger, first).global_low_watermark == T + 5
@@ -244,9 +244,7 @@ def test_excluded_hosts_dont_count_until_they_are_included(make: Callable[[], Le
     ]
 
 
-def test_an_operator_can_be_advanced_but_not_past_all_that_is_known(
-    make: Callable[[], Ledger], clock: Clock
-) -> None:
+def test_an_operator_cant_be_advanced_past_all_known_times(make: Callable[[], Ledger], clock: Clock) -> None:
     ledger = make()
     tell(ledger, report(source({"h1": T - 5}, roster=["h1", "h9"]), sink({"0": T})))
     decide(ledger, action="advance", to=T - 7)
@@ -289,7 +287,7 @@ def test_a_removed_operator_holds_nothing_until_it_is_back(make: Callable[[], Le
     assert make().names() == ["app"]
 
 
-def test_who_read_from_a_removed_operator_reads_from_what_that_read(make: Callable[[], Ledger]) -> None:
+def test_readers_of_a_removed_operator_read_from_its_upstreams(make: Callable[[], Ledger]) -> None:
     ledger = make()
     middle = {"operator": "middle", "kind": "operator", "upstreams": ["source", "gone"]}
     tell(ledger, report(source({"h": T}), source({"g": T - 50}, name="gone"), middle))
@@ -321,7 +319,7 @@ def test_a_removed_application_is_listed_when_it_reports_again(make: Callable[[]
     assert ledger.names() == ["app"]
 
 
-def test_a_windows_latest_report_stands_in_any_order(make: Callable[[], Ledger]) -> None:
+def test_the_greatest_report_of_a_window_stands_in_any_order(make: Callable[[], Ledger]) -> None:
     ledger = make()
     tell(ledger, report(source({"h": T})))
     base = {"operator": "source", "start": T, "end": T + 60, "expected": 3, "passed": 2}
@@ -334,7 +332,7 @@ def test_a_windows_latest_report_stands_in_any_order(make: Callable[[], Ledger])
     assert (window.late_rows, window.passed, window.missing[0].host) == (12, 2, "h9")
 
 
-def test_history_is_sampled_and_old_points_go(make: Callable[[], Ledger], clock: Clock) -> None:
+def test_history_is_sampled_and_old_points_are_deleted(make: Callable[[], Ledger], clock: Clock) -> None:
     ledger = make()
     for second in (0, 1, 2, 12):
         clock.now = T + second * SECOND
@@ -406,7 +404,7 @@ def test_windows_are_pruned_when_there_are_many(
     assert len(ledger.records.windows(app, None, 99, 0)) == 3
 
 
-def test_a_failed_commit_leaves_memory_as_the_database_is(
+def test_after_a_failed_commit_memory_equals_the_database(
     make: Callable[[], Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = make()

@@ -65,14 +65,14 @@ def take(ledger: Ledger, body: dict[str, Any], app: str = "app") -> None:
     # Of a body, which may be megabytes, just its place in the list.
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_body_has_few_errors(body: dict[str, Any], told: str) -> None:
+def test_an_invalid_body_causes_few_errors(body: dict[str, Any], told: str) -> None:
     """A million of them took seconds, in which nobody was answered, and a gigabyte."""
     with pytest.raises(ValidationError, match=told) as refused:
         Report.model_validate(json.loads(json.dumps(body)))
     assert refused.value.error_count() < 10
 
 
-def test_large_reports_are_read_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_report_doesnt_delay_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
     parse = parsing._parse
 
@@ -156,7 +156,7 @@ def test_reporters_and_what_they_read_have_limits(tmp_path: Path) -> None:
     database.close()
 
 
-def test_health_is_the_databases_and_no_applications(caplog: pytest.LogCaptureFixture) -> None:
+def test_health_depends_on_the_database_and_on_no_application(caplog: pytest.LogCaptureFixture) -> None:
     """With reports of two applications in a batch the server was well while the database refused all."""
 
     class Fake:
@@ -210,7 +210,7 @@ def test_health_is_the_databases_and_no_applications(caplog: pytest.LogCaptureFi
     assert not some.tally.is_well(), "the worker is stuck"
 
 
-def test_who_asks_for_the_health_waits_for_nobody_and_learns_nothing(
+def test_a_health_check_doesnt_wait_and_shows_no_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -269,7 +269,7 @@ def test_a_database_that_is_locked_is_tried_once(tmp_path: Path, monkeypatch: py
     database.close()
 
 
-def test_a_fault_of_one_application_is_none_of_those_that_are_committed(
+def test_a_late_failure_leaves_committed_applications_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
@@ -289,7 +289,7 @@ def test_a_fault_of_one_application_is_none_of_those_that_are_committed(
     database.close()
 
 
-def test_a_postgresql_that_vanishes_is_missed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_postgresql_that_vanishes_is_noticed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, Any]] = []
 
     def connect(_: str, **options: Any) -> None:  # noqa: ANN401  libpq's
@@ -330,7 +330,7 @@ def saying(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
     thread.join()
 
 
-def test_a_token_goes_to_nobody_else() -> None:
+def test_a_token_isnt_sent_after_a_redirect() -> None:
     with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") as (other, asked):
         head = f"HTTP/1.1 302 Found\r\nLocation: {other}/v1/apps\r\nContent-Length: 0\r\n\r\n"
         with (
@@ -342,7 +342,7 @@ def test_a_token_goes_to_nobody_else() -> None:
     assert error.value.condition == "TAILRACE_SERVER_REFUSED"
 
 
-def test_who_speaks_no_http_is_no_server() -> None:
+def test_an_answer_that_isnt_http_is_an_error() -> None:
     with (
         saying(b"SSH-2.0-OpenSSH_9.6\r\n") as (url, _),
         pytest.raises(TailraceServerError, match="SSH") as error,
@@ -358,7 +358,7 @@ def test_a_right_without_a_token_is_named(tmp_path: Path) -> None:
     assert error.value.parameters == {"right": "read, decide"}
 
 
-def test_history_is_told_in_parts(tmp_path: Path) -> None:
+def test_long_history_comes_in_parts(tmp_path: Path) -> None:
     """All of it at once was a gigabyte, for who may only read."""
     database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
     moments = iter(range(T, T + 10**9, 10**7))

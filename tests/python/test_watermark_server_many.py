@@ -60,7 +60,7 @@ def test_a_roster_fits_into_an_application_whatever_was_seen(ledgers: Ledgers) -
     assert hosts_of(ledgers) == 8
 
 
-def test_the_limit_that_was_met_is_the_one_that_is_named(ledgers: Ledgers) -> None:
+def test_the_error_names_the_limit_that_was_exceeded(ledgers: Ledgers) -> None:
     ledger = ledgers.make(Limits(hosts=50, app_hosts=4))
     tell(ledger, "q", source({f"a{n}": T for n in range(3)}, name="a"))
     (text,) = tell(ledger, "q", source({"b0": T, "b1": T, "b2": T}, name="b")).warnings
@@ -86,7 +86,7 @@ def test_key_groups_of_new_names_dont_grow_for_ever(ledgers: Ledgers) -> None:
     assert state(ledgers.make()).topology[1].key_groups == 4
 
 
-def test_an_answer_names_some_of_those_that_are_gone(ledgers: Ledgers) -> None:
+def test_an_answer_names_some_of_the_silent_clients(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     for n in range(9):
         tell(ledger, f"dead-{n}", *(source({"h": T}, name=f"s{i}") for i in range(9)))
@@ -101,7 +101,7 @@ def test_an_answer_names_some_of_those_that_are_gone(ledgers: Ledgers) -> None:
     assert len(few) == 18
 
 
-def test_who_reads_the_same_is_found_by_name() -> None:
+def test_readers_of_the_same_input_are_found_by_name() -> None:
     index = InputIndex()
     reads = {f"q{n}": (f"kafka:k/t{n}/0", f"kafka:k/t{n}/1", f"file:/{n}") for n in range(50)}
     index.update(reads)
@@ -121,9 +121,7 @@ def test_who_reads_the_same_is_found_by_name() -> None:
     assert index.sharing(Inputs([name for names in reads.values() for name in names])) == {}
 
 
-def test_what_others_read_isnt_looked_through_for_each_report(
-    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_doesnt_scan_the_inputs_of_others(ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch) -> None:
     """1,000 reporters with 10,000 names each cost the only worker seconds a report."""
     ledger = ledgers.make()
     reporters, names = 30, 200

@@ -99,7 +99,7 @@ def test_the_sink_and_the_source_that_is_refused_share_a_transaction(ledgers: Le
     assert rise(ledger, T + 10) == T + 10
 
 
-def test_of_two_sources_the_one_that_was_taken_leaves_with_the_other(ledgers: Ledgers) -> None:
+def test_a_source_leaves_when_the_other_source_of_its_query_is_refused(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     two_queries(ledger)
     tell(ledger, "c", landing("c", 0, upstreams=["more", "source"]))
@@ -117,7 +117,7 @@ def test_the_only_sink_of_its_name_leaves(ledgers: Ledgers) -> None:
     assert rise(ledger, T + 10) == T + 10
 
 
-def test_who_has_read_rows_is_waited_for_after_a_refusal(ledgers: Ledgers) -> None:
+def test_a_refused_query_that_has_read_rows_still_counts(ledgers: Ledgers) -> None:
     """Another source of its own is refused: what it has read goes on counting."""
     ledger = ledgers.make()
     two_queries(ledger)
@@ -128,7 +128,7 @@ def test_who_has_read_rows_is_waited_for_after_a_refusal(ledgers: Ledgers) -> No
     assert rise(ledger, T + 10) == T + 5
 
 
-def test_who_was_let_in_before_is_waited_for_after_a_refusal(ledgers: Ledgers) -> None:
+def test_a_refused_query_that_was_let_in_before_still_counts(ledgers: Ledgers) -> None:
     """It has read nothing, and its topics have grown into another's."""
     ledger = ledgers.make()
     two_queries(ledger)
@@ -138,7 +138,7 @@ def test_who_was_let_in_before_is_waited_for_after_a_refusal(ledgers: Ledgers) -
     assert rise(ledger, T + 10) == T + 5
 
 
-def test_an_earlier_run_is_waited_for_after_a_refusal(ledgers: Ledgers) -> None:
+def test_a_refused_query_with_an_earlier_run_still_counts(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     two_queries(ledger)
     tell(ledger, "c", landing("c", 0), source({}, name="more", reads=[Z], roster=["c"]))
@@ -148,7 +148,7 @@ def test_an_earlier_run_is_waited_for_after_a_refusal(ledgers: Ledgers) -> None:
     assert rise(ledger, T + 10) == T + 5
 
 
-def test_whose_place_was_taken_is_waited_for_after_a_refusal(ledgers: Ledgers) -> None:
+def test_a_refused_query_that_had_replaced_another_still_counts(ledgers: Ledgers) -> None:
     """Its sink may have rows whose windows are open; it comes back to a source that is another's by now."""
     ledger = ledgers.make()
     tell(ledger, "c", landing("c", 0), source({}, reads=[X], roster=["a"]))

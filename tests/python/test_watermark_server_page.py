@@ -66,7 +66,7 @@ def texts(browser: Chrome, selector: str) -> list[str]:
 
 
 @pytest.mark.campaign
-def test_the_page_shows_who_holds_the_watermark_and_follows(
+def test_the_page_shows_what_holds_the_watermark_and_stays_live(
     server: ServerProcess, browser: Chrome, tmp_path: Path
 ) -> None:
     browser.get(server.url)
@@ -125,7 +125,7 @@ def test_the_page_shows_who_holds_the_watermark_and_follows(
 
 
 @pytest.mark.campaign
-def test_names_are_shown_and_not_obeyed(server: ServerProcess, browser: Chrome) -> None:
+def test_html_in_names_is_escaped(server: ServerProcess, browser: Chrome) -> None:
     host = {_HOSTILE: T}
     server.post(report(source(host, name=_HOSTILE), sink({"0": T}, upstreams=[_HOSTILE])), app="hostile")
     browser.get(f"{server.url}/?app=hostile")
@@ -135,7 +135,7 @@ def test_names_are_shown_and_not_obeyed(server: ServerProcess, browser: Chrome) 
 
 
 @pytest.mark.campaign
-def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, browser: Chrome) -> None:
+def test_decisions_on_the_page_are_applied_and_audited(server: ServerProcess, browser: Chrome) -> None:
     body = report(source({"h1": T, "h2": T - 60 * SECOND}, roster=["h1", "h2"]), sink({}))
     assert server.request("POST", "/v1/apps/b%20c/reports", body)[0] == 200
     browser.get(f"{server.url}/?app=b%20c")
@@ -174,7 +174,7 @@ def test_what_is_decided_on_the_page_is_done_and_audited(server: ServerProcess, 
 
 
 @pytest.mark.campaign
-def test_a_server_that_is_gone_is_told(browser: Chrome, tmp_path: Path) -> None:
+def test_the_page_says_that_the_server_is_gone(browser: Chrome, tmp_path: Path) -> None:
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
         server.post(report(source({"h": T})))
         browser.get(server.url)

@@ -52,7 +52,7 @@ def test_the_rule_is_exact(hosts: int, completeness: str, expected: int) -> None
 @pytest.mark.parametrize(
     "text", ["0", "0.0", "1.1", "1.01", "-0.5", ".5", "5", "99.9%", "0.9e1", "", "0.9 ", "½", "0." + "9" * 19]
 )
-def test_what_is_no_share_is_refused(text: str) -> None:
+def test_an_invalid_completeness_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no decimal"):
         parse_completeness(text)
 
@@ -62,7 +62,7 @@ shares = st.integers(1, 1_000).map(lambda n: f"0.{n:03d}" if n < 1_000 else "1")
 
 
 @given(progresses, shares)
-def test_the_rule_is_what_sorting_says(progress: list[int], share: str) -> None:
+def test_the_rule_equals_sorting(progress: list[int], share: str) -> None:
     low = low_watermark(np.array(progress, np.int64), parse_completeness(share))
     expected = sorted(progress)[len(progress) * (1_000 - int(Fraction(share) * 1_000)) // 1_000]
     assert low == (None if expected == NEVER else expected)
@@ -93,12 +93,12 @@ def test_a_chain_of_operators_has_the_min_of_all_before() -> None:
     assert low.application == 60
 
 
-def test_an_operator_that_holds_nothing_hands_its_input_on() -> None:
+def test_an_operator_that_holds_nothing_passes_its_input_on() -> None:
     low = computed({"a": Node(bounds_output=[5]), "map": Node(upstreams=("a",))})
     assert (low.outputs["map"], low.application) == (5, 5)
 
 
-def test_what_is_unknown_is_minus_infinity() -> None:
+def test_unknown_is_minus_infinity() -> None:
     low = computed(
         {
             "a": Node(bounds_output=[5]),
@@ -118,13 +118,13 @@ def test_stamps_bound_a_source() -> None:
     assert low.outputs == {"a": 7, "b": 7}
 
 
-def test_the_global_one_is_of_the_sinks_or_else_of_the_ends() -> None:
+def test_the_global_watermark_is_of_the_sinks_or_else_of_the_ends() -> None:
     a, b = Node(bounds_output=[5]), Node(upstreams=("a",), bounds_output=[3])
     assert computed({"a": a, "b": b}).application == 3
     assert computed({"a": a, "b": b, "s": Node(upstreams=("a",), sink=True)}).application == 5
 
 
-def test_what_was_told_is_never_taken_back() -> None:
+def test_answers_never_fall() -> None:
     low = computed({"a": Node(bounds_output=[5]), "b": Node(upstreams=("a",))}, outputs={"a": 8}, told=10)
     assert (low.outputs, low.application) == ({"a": 8, "b": 8}, 10)
 

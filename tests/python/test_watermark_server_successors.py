@@ -72,7 +72,7 @@ def test_queries_that_follow_each_other_in_one_batch(ledgers: Ledgers) -> None:
         ([X, Y], [Y, X, "kafka:k/z/0"], None),
     ],
 )
-def test_who_reads_a_part_alone_doesnt_take_the_place_of_the_whole(
+def test_a_reader_of_a_part_doesnt_replace_a_reader_of_the_whole(
     ledgers: Ledgers, one: list[str], other: list[str], rest: str | None
 ) -> None:
     ledger = ledgers.make()
@@ -89,14 +89,14 @@ def test_who_reads_a_part_alone_doesnt_take_the_place_of_the_whole(
     assert low(tell(ledger, "b", source({"h1": T + 100}, reads=other))) == T + 100
 
 
-def test_what_isnt_named_of_many_that_nobody_reads_is_counted(ledgers: Ledgers) -> None:
+def test_many_inputs_without_a_reader_are_named_in_part_and_counted(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     tell(ledger, "a", source({}, reads=[f"file:/{n}" for n in range(9)]), leaving=True)
     with pytest.raises(RefusedError, match=r"'file:/5' and 3 others"):
         tell(ledger, "b", source({}, reads=["file:/0"]))
 
 
-def test_operators_that_are_turned_round_are_no_circle(ledgers: Ledgers) -> None:
+def test_operators_whose_order_is_reversed_are_no_circle(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
 
     def chain(first: str, second: str) -> list[dict[str, object]]:
@@ -126,7 +126,7 @@ def test_operators_that_are_turned_round_are_no_circle(ledgers: Ledgers) -> None
         tell(ledger, "apart", *chain("b", "a")[:-1])
 
 
-def test_who_was_taken_over_is_forgotten_when_it_is_gone(ledgers: Ledgers) -> None:
+def test_a_replaced_client_is_forgotten_when_it_is_gone(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     for step in range(5):
         tell(ledger, f"q{step}", source({"h": T + step}, reads=[X]), sink({"0": T + step}))
@@ -165,7 +165,7 @@ def test_a_sink_of_format_2_leaves_when_another_query_reports_its_key_groups(tmp
         assert state(ledger, "clicks").topology[0].hosts == 2
 
 
-def test_a_sink_of_format_2_that_speaks_again_stays(tmp_path: Path) -> None:
+def test_a_sink_of_format_2_that_reports_again_stays(tmp_path: Path) -> None:
     with Ledgers(watermark_format_2.make(tmp_path / "old.db")) as ledgers:
         ledger = ledgers.make()
         body = sink({"7": T + 2}, upstreams=["source"])
@@ -176,7 +176,7 @@ def test_a_sink_of_format_2_that_speaks_again_stays(tmp_path: Path) -> None:
         assert len(state(ledger, "clicks").topology[1].reporters) == 2
 
 
-def test_its_own_word_replaces_what_a_host_of_format_2_had_inherited(tmp_path: Path) -> None:
+def test_a_report_replaces_the_inherited_progress_of_a_host_of_format_2(tmp_path: Path) -> None:
     """Another query's maximum would make its own rows late."""
     with Ledgers(watermark_format_2.make(tmp_path / "old.db")) as ledgers:
         ledger, other = ledgers.make(), ledgers.make()

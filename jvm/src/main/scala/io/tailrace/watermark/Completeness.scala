@@ -2,12 +2,12 @@ package io.tailrace.watermark
 
 import java.math.{BigDecimal => Decimal, RoundingMode}
 
-/** The share of hosts that must have passed a time before it is closed: above 0, at most 1. Exact: a decimal number, never
-  * a binary fraction, so that 99.9 % of 1,000 hosts lets exactly one lag, and not none or two.
+/** The share of hosts that must have passed a time before it is closed: above 0, at most 1. It is an exact decimal number,
+  * not a binary fraction: 99.9 % of 1,000 hosts lets exactly one lag, not none or two.
   */
 final class Completeness private (val ratio: Decimal) {
 
-  /** How many of so many hosts may lag: floor(hosts x (1 - ratio)). */
+  /** How many hosts may lag: floor(hosts x (1 - ratio)). */
   def allowed(hosts: Int): Int =
     Decimal.ONE
       .subtract(ratio)
@@ -15,8 +15,8 @@ final class Completeness private (val ratio: Decimal) {
       .setScale(0, RoundingMode.FLOOR)
       .intValueExact
 
-  /** Of what is complete to this share upstream, and to that one here: the product, rounded down where it has more than
-    * [[Completeness.MostDigits]] digits.
+  /** The completeness of data that is complete to this share upstream and to the other share here: the product, rounded down
+    * to [[Completeness.MostDigits]] digits.
     */
   def andThen(other: Completeness): Completeness = {
     val product = ratio.multiply(other.ratio)
@@ -24,13 +24,13 @@ final class Completeness private (val ratio: Decimal) {
     new Completeness(product.setScale(digits, RoundingMode.DOWN).max(Completeness.Least))
   }
 
-  /** In units of 10^-18. */
+  /** The share in units of 10^-18. */
   def units: Long = ratio.movePointRight(Completeness.MostDigits).longValueExact
 
-  /** The lesser of two. */
+  /** The smaller one. */
   def min(other: Completeness): Completeness = if (ratio.compareTo(other.ratio) <= 0) this else other
 
-  /** As a decimal number, for instance "0.999". */
+  /** A decimal number, for instance "0.999". */
   override def toString: String = ratio.stripTrailingZeros.toPlainString
 
   override def equals(other: Any): Boolean = other match {
@@ -42,7 +42,7 @@ final class Completeness private (val ratio: Decimal) {
 
 object Completeness {
 
-  /** Digits after the point. */
+  /** The most digits after the point. */
   val MostDigits = 18
 
   private val Least = Decimal.valueOf(1, MostDigits)

@@ -8,8 +8,8 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The greatest event time of each host that one task has read. A hash table in two arrays, for each row costs a search:
-  * a known host is one cell of four numbers and its name, next to each other in memory, and no object.
+/** The greatest event time of each host that one task has read. Each row costs one search, so this is a hash table in two
+  * arrays: a known host is one cell of four numbers and its name, and no object.
   *
   * {{{
   *   cells: hash, 0 for a free cell | greatest time | rows ahead of the clock | offset and length of the name
@@ -24,10 +24,10 @@ private[watermark] final class HostMaxima {
   private var names = new Array[Byte](FirstCells * 16)
   private var namesEnd = 0
 
-  /** Rows that were behind the watermark. */
+  /** How many rows were behind the watermark. */
   var late = 0L
 
-  /** The least completeness that a stamp had, in its units. */
+  /** The least completeness of a stamp, in its units. */
   var share: Long = WatermarkStamp.WholeShare
 
   def see(host: UTF8String, time: Long): Unit = {
@@ -36,7 +36,7 @@ private[watermark] final class HostMaxima {
   }
 
   def seeFuture(host: UTF8String): Unit = {
-    val cell = cellOf(host) // first: it may make the array anew
+    val cell = cellOf(host) // first: it may replace the array
     cells(cell + Future) += 1
   }
 
@@ -55,7 +55,7 @@ private[watermark] final class HostMaxima {
     }
     cells(cell) = hash
     cells(cell + Time) = HostTable.Never
-    // The row's bytes are the next row's soon.
+    // Copied: the next row uses the same memory.
     cells(cell + Name) = append(base, offset, length)
     used += 1
     cell
@@ -81,7 +81,7 @@ private[watermark] final class HostMaxima {
   private def grow(): Unit = {
     val old = cells
     cells = new Array(old.length * 2)
-    // Without a list of the cells, which would take as much memory as the names.
+    // A list of the cells would take as much memory as the names.
     var from = 0
     while (from < old.length) {
       if (old(from) != 0) {
@@ -97,7 +97,7 @@ private[watermark] final class HostMaxima {
 
   def future: Long = known.map(cell => cells(cell + Future)).sum
 
-  /** For the driver: late rows(8), completeness(8), then the entries. */
+  /** The bytes that the driver gets: late rows(8), completeness(8), then the entries. */
   def toBytes: Array[Byte] = {
     val bytes = new ByteArrayOutputStream(namesEnd + used * 20 + 20)
     val out = new DataOutputStream(bytes)
@@ -115,7 +115,7 @@ private[watermark] final class HostMaxima {
 
 private[watermark] object HostMaxima {
 
-  // A power of two, as is the width of a cell: its numbers by their place.
+  // Both are powers of two. Below: the places of a cell's numbers.
   private val FirstCells = 64
   private val Width = 4
   private val Time = 1
@@ -124,7 +124,7 @@ private[watermark] object HostMaxima {
 
   private val Spread = 0x9e3779b97f4a7c15L
 
-  /** Eight bytes at a time; the last eight overlap those before them. Never 0. */
+  /** Hashes eight bytes at a time. The last eight overlap those before them. The hash is never 0. */
   private def hashOf(base: AnyRef, offset: Long, length: Int): Long = {
     var hash = length * Spread
     var i = 0
@@ -157,17 +157,19 @@ private[watermark] object HostMaxima {
   }
 }
 
-/** @param late  rows behind the watermark
+/** What one task has seen.
+  *
+  * @param late  rows behind the watermark
   * @param share the least completeness of a stamp, in its units
   */
 private[watermark] final case class SeenByTask(late: Long, share: Long, table: HostTable)
 
 private[watermark] object SeenByTask {
 
-  /** All of a batch.
+  /** Sums up a batch.
     *
-    * @param parts of each node of the source. A frame that is used twice in a query has two, and the same rows pass through
-    *              both: they are counted where more of them have come through
+    * @param parts for each node of the source, what its tasks have seen. A DataFrame that is used twice in a query has two
+    *              nodes, and the same rows pass both: the greater counts are taken
     */
   def inBatch(parts: Iterable[Iterable[SeenByTask]]): SeenByTask =
     parts

@@ -9,7 +9,10 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.tailrace.common.{Mark, MarkedRows, Policy, UnsafeRows}
 import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
 
-/** @param limit  the furthest event time that is believed, in microseconds */
+/** What happens to rows ahead of the clock.
+  *
+  * @param limit the latest event time that counts, in microseconds
+  */
 private[watermark] final case class FutureRule(limit: Long, action: Policy)
 
 private[watermark] object FutureRule {
@@ -20,10 +23,10 @@ private[watermark] object FutureRule {
     )
 }
 
-/** What the tasks of a batch begin with.
+/** Opens the tasks of a batch.
   *
   * @param lateThrough rows of this time or before are late, in microseconds
-  * @param progress    where they leave what they have seen
+  * @param progress    brings what they have seen to the driver
   */
 private[watermark] final class HostProgressTasks(
     future: FutureRule,
@@ -32,14 +35,14 @@ private[watermark] final class HostProgressTasks(
     metrics: Map[String, SQLMetric]
 ) extends Serializable {
 
-  /** In a task. However it ends: a sink that takes no more rows, as a limit does, has taken those before.
+  /** Begins a task. It reports however it ends: a limit, which takes no more rows, has taken those before.
     *
     * @param partition of the node
     */
   def open(partition: Int): HostProgressTask = {
     val task = new HostProgressTask(future, lateThrough)
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-      // Of no rows too: the driver is to know that the task has run.
+      // Even without rows: the driver must know that the task has run.
       progress.add(partition -> TaskProgress(task.passed, task.maxima.toBytes))
       metrics("numOutputRows") += task.passed
       metrics("lateRows") += task.maxima.late
@@ -49,7 +52,7 @@ private[watermark] final class HostProgressTasks(
   }
 }
 
-/** What a task has seen, on its way to the driver. Of two runs over a partition the one of fewer rows has stopped sooner.
+/** What a task has seen, as it is sent to the driver. Of two runs over a partition the one with fewer rows has stopped earlier.
   *
   * @param bytes of a [[HostMaxima]]
   */
@@ -58,24 +61,24 @@ private[watermark] final case class TaskProgress(rows: Long, bytes: Array[Byte])
   override def max(other: TaskProgress): TaskProgress = if (other.rows > rows) other else this
 }
 
-/** One task, called for each row by generated code, or by [[HostProgressPartition]]. */
+/** One task. Generated code or [[HostProgressPartition]] calls it for each row. */
 private[watermark] final class HostProgressTask(future: FutureRule, lateThrough: Long) {
   val maxima = new HostMaxima
 
-  /** Rows. */
+  /** The number of rows. */
   var passed = 0L
 
   private val furthest = future.limit
 
-  /** Any row, first. */
+  /** To be called first for each row. */
   def pass(withoutTime: Boolean, eventTime: Long): Unit = {
     passed += 1
     if (eventTime <= lateThrough && !withoutTime) maxima.late += 1
   }
 
-  /** A row of a host.
+  /** Notes a row of a host.
     *
-    * @param host null if the row doesn't say
+    * @param host may be null
     * @param time how far the host's log has been read, in microseconds
     * @return whether the row is ahead of the clock
     */
@@ -91,7 +94,7 @@ private[watermark] final class HostProgressTask(future: FutureRule, lateThrough:
       future.action match {
         case Policy.Clamp => maxima.see(host, future.limit)
         case Policy.Fail => throw WatermarkErrors.future(host.toString, time, future.limit)
-        // It comes out marked, and doesn't move its host.
+        // The row comes out marked and doesn't move its host.
         case _ =>
       }
       maxima.seeFuture(host)
@@ -99,11 +102,11 @@ private[watermark] final class HostProgressTask(future: FutureRule, lateThrough:
     true
   }
 
-  /** A row with a stamp. A partition without a stamp yet is waited for.
+  /** Notes a row with a stamp. The watermark waits for partitions without a stamp.
     *
-    * @param partition null if the row doesn't say
-    * @param low       of its stamp, [[HostTable.Never]] if it has none
-    * @param share     of its stamp, the whole if it has none
+    * @param partition may be null
+    * @param low       of its stamp, [[HostTable.Never]] without one
+    * @param share     of its stamp, the whole without one
     * @return whether the stamp is ahead of the clock
     */
   def stamp(partition: UTF8String, low: Long, share: Long): Boolean = {
@@ -112,16 +115,16 @@ private[watermark] final class HostProgressTask(future: FutureRule, lateThrough:
   }
 }
 
-/** Where a row has what is noted of it.
+/** The ordinals of the columns that are read.
   *
-  * @param host      whose log the row is from; or the partition of a stamped topic
-  * @param time      how far that log has been read: the event time; or the low watermark of a stamp
-  * @param eventTime what is late or not
+  * @param host      the log's host, or the partition of a stamped topic
+  * @param time      the event time, or the low watermark of a stamp: how far the log has been read
+  * @param eventTime decides which rows are late
   * @param share     the completeness of a stamp, in its units
   */
 private[watermark] final case class ProgressColumns(host: Int, time: Int, eventTime: Int, share: Option[Int])
 
-/** One task without generated code. A function by inheritance: Spark need not look for closures in it.
+/** One task without generated code. It extends a function type, so that Spark doesn't search it for closures.
   *
   * @param marks whether the column `_mark` says which rows are ahead of the clock
   */

@@ -8,10 +8,10 @@ import java.util.Arrays
 import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.driver.SparkWatermark
 
-/** How far each host's log has been read: its greatest event time, in microseconds. Values only grow, so tables may be
-  * merged in any order and any number of times. For each host also how many of its rows were ahead of the clock.
+/** For each host, the greatest event time read from its log, in microseconds, and how many of its rows were ahead of the
+  * clock. Times only grow, so tables may be merged in any order and any number of times.
   *
-  * A hash table over plain arrays, for there may be a million hosts. Not for several threads.
+  * This is a hash table over plain arrays, because there may be a million hosts. It is not thread-safe.
   */
 final class HostTable {
   import HostTable._
@@ -26,7 +26,7 @@ final class HostTable {
   def size: Int = used
   def name(host: Int): String = names(host)
 
-  /** [[HostTable.Never]] if nothing of it has been read. */
+  /** [[HostTable.Never]] if no row of the host has been read. */
   def time(host: Int): Long = times(host)
 
   /** Rows that were ahead of the clock by more than the limit. */
@@ -42,13 +42,13 @@ final class HostTable {
     -1
   }
 
-  /** @return the host's number, a new one if it has none */
+  /** @return the host's number. A new host gets a new one */
   def add(name: String): Int = {
     val found = find(name)
     if (found >= 0) found else append(name)
   }
 
-  /** @return whether that is further than before */
+  /** @return whether the time is later than before */
   def raise(host: Int, time: Long): Boolean = {
     val further = time > times(host)
     if (further) times(host) = time
@@ -57,13 +57,13 @@ final class HostTable {
 
   def addFuture(host: Int, rows: Long): Unit = futures(host) += rows
 
-  /** What another table of the same rows knows. */
+  /** Takes the count of a table of the same rows. */
   def raiseFuture(host: Int, rows: Long): Unit = futures(host) = Math.max(futures(host), rows)
 
-  /** Takes in all that a table of the same rows knows. */
+  /** Merges a table of the same rows. */
   def raiseAll(from: HostTable): Unit = fold(from)((host, rows) => raiseFuture(host, rows))
 
-  /** Takes in all that a table of other rows knows. */
+  /** Merges a table of other rows. */
   def addAll(from: HostTable): Unit = fold(from)((host, rows) => addFuture(host, rows))
 
   private def fold(from: HostTable)(future: (Int, Long) => Unit): Unit = (0 until from.size).foreach { i =>
@@ -100,16 +100,16 @@ final class HostTable {
 
 object HostTable {
 
-  /** The time of a host of which nothing has been read: before all others. */
+  /** The time of a host of which no row has been read. It is before all others. */
   val Never: Long = SparkWatermark.Never
 
-  /** Names of hosts differ in their last characters: spread over all bits. */
+  /** Names of hosts differ in their last characters. This spreads the difference over all bits. */
   private def spread(name: String): Int = {
     val mixed = name.hashCode * 0x9e3779b9
     mixed ^ (mixed >>> 16)
   }
 
-  /** Half of the slots stay free, so that a search ends soon. */
+  /** Half of the slots stay free, so that searches are short. */
   private def emptySlots(capacity: Int): Array[Int] = {
     val slots = new Array[Int](capacity * 2)
     Arrays.fill(slots, -1)
@@ -117,7 +117,7 @@ object HostTable {
   }
 }
 
-/** Entries of a [[HostTable]] as bytes, in files and on the way from tasks: big-endian, see `jvm/docs/formats.md`. */
+/** Entries of a [[HostTable]] as bytes, in files and in what tasks send: big-endian, see `jvm/docs/formats.md`. */
 private[watermark] object HostEntries {
 
   def write(out: DataOutputStream, table: HostTable, hosts: Iterator[Int], count: Int): Unit = {
@@ -128,7 +128,7 @@ private[watermark] object HostEntries {
     }
   }
 
-  /** One entry. */
+  /** Writes one entry. */
   def write(
       out: DataOutputStream,
       name: Array[Byte],

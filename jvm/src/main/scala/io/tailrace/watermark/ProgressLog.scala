@@ -11,13 +11,13 @@ import io.tailrace.common.Errors
   *
   * {{{
   *   <batch>.snapshot   all hosts after the batch
-  *   <batch>.delta      those that the batch has moved
+  *   <batch>.delta      the hosts that have moved in the batch
   * }}}
   *
-  * The driver writes a batch's file when its tasks have ended, before Spark's commit log says that the batch is done. A
-  * batch that runs again begins with the file of the one before it, and replaces its own.
+  * The driver writes a batch's file when its tasks have ended, before Spark's commit log has the batch. A batch that runs
+  * again begins with the file of the batch before it and replaces its own.
   *
-  * @param beginsAnew whether a source whose files are missing in a query that has run begins with nothing, as one that is new there
+  * @param beginsAnew whether a source begins with an empty table if its files are missing. Otherwise that is an error
   */
 final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._
@@ -25,15 +25,16 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
   private val batches = new BatchFiles(directory, hadoopConf, Delta, Snapshot)
   private var sinceSnapshot = 0
 
-  /** Reads what `batch` begins with into a table.
+  /** Reads the progress that `batch` begins with.
     *
+    * @param into the hosts are added to this table
     * @return none if the source is new in the query, or begins anew
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED,
-    *                                                   TAILRACE_WATERMARK_PROGRESS_MISSING if there is no file, or not all
+    *                                                   TAILRACE_WATERMARK_PROGRESS_MISSING if a file is missing
     */
   def load(batch: Long, into: HostTable): Option[ProgressFile] = {
     val (earlier, abandoned) = batches.list().partition(_.number < batch)
-    // An attempt at the batch that died may have left the other kind of file.
+    // A failed attempt at the batch may have left the other kind of file.
     batches.delete(abandoned)
     if (earlier.isEmpty && batch == 0) None
     else
@@ -54,7 +55,7 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
 
   /** Reads the files from a batch back to the snapshot that they add to.
     *
-    * @return what they say, the newest first, and all their hosts; or the file that is missing
+    * @return their content, the newest first, and all hosts; or the path of the file that is missing
     */
   private def chain(
       known: Map[Long, BatchFiles.Entry],
@@ -73,10 +74,10 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     from(last).map(_ -> hosts)
   }
 
-  /** Writes what `batch` has left behind, and deletes what nobody needs to go on from `retainFrom` or later.
+  /** Writes the progress after `batch`. Deletes files that are not needed to go on from batch `retainFrom` or later.
     *
-    * @param moved numbers of the hosts that the batch has moved
-    * @param previous the batch before it that has a file, if one has
+    * @param moved    numbers of the hosts that have moved in the batch
+    * @param previous the last batch that has a file
     */
   def write(
       batch: Long,
@@ -86,7 +87,7 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
       moved: Array[Int],
       retainFrom: Long
   ): Unit = {
-    // A delta of most hosts is as long as a snapshot, and must be read beside one.
+    // A delta of most hosts is as long as a snapshot, and is read in addition to one.
     val isDelta = previous.isDefined && sinceSnapshot < DeltasPerSnapshot && moved.length * 2 <= table.size
     val (from, hosts) =
       if (isDelta) previous.get -> moved else -1L -> Array.range(0, table.size)
@@ -109,11 +110,11 @@ object ProgressLog {
   private val Snapshot = ".snapshot"
   private val Delta = ".delta"
 
-  /** So many files are read, besides the snapshot, when a query starts. */
+  /** At most so many deltas are read when a query starts. */
   private val DeltasPerSnapshot = 20
 }
 
-/** What one batch has left of a source's progress: format 3, big-endian, see `jvm/docs/formats.md`.
+/** The progress of a source after one batch: format 3, big-endian, see `jvm/docs/formats.md`.
   *
   * {{{
   *   "TRHP"(4) format(4) place(4 + n) previous batch(8) low watermark(8) the one before it(8) upstream(8)
@@ -122,14 +123,14 @@ object ProgressLog {
   *   CRC-32C of all before(4)
   * }}}
   *
-  * Format 1 has no place, and 2 neither the roster nor the rows of those who are forgotten.
+  * Format 1 has no place. Formats 1 and 2 have neither roster nor forgotten rows.
   *
-  * @param previous the batch whose file this one adds to; -1: none, it holds all hosts
-  * @param low      microseconds, after the batch
-  * @param lowBefore the one that the batch began with
-  * @param upstream  the least completeness that a stamp had, whole where there are none
-  * @param roster    the version of the roster that the batch was run with; none: the file doesn't say
-  * @param forgottenFuture rows ahead of the clock of hosts that aren't in the table any more
+  * @param previous        the batch whose file this one adds to; -1 in a snapshot
+  * @param low             the low watermark after the batch, in microseconds
+  * @param lowBefore       the low watermark that the batch began with
+  * @param upstream        the least completeness of a stamp so far; whole without stamps
+  * @param roster          the version of the batch's roster; none if the format has none
+  * @param forgottenFuture rows ahead of the clock of hosts that are no longer in the table
   */
 final case class ProgressFile(
     previous: Long,
@@ -144,8 +145,8 @@ object ProgressFile {
   private val Layout =
     new CheckedBytes(0x54524850, "a table of hosts", oldest = 1, newest = 3, placedSince = 2)
 
-  /** @param place source and batch that it is of
-    * @param hosts those that go into the file
+  /** @param place of the file: source and batch
+    * @param hosts numbers of the hosts to write
     */
   def encode(
       place: String,
@@ -165,8 +166,8 @@ object ProgressFile {
     }
 
   /** @param name  of the file, for errors
-    * @param place source and batch that it must be of
-    * @param into  gets the entries
+    * @param place that the file must contain
+    * @param into  the hosts are added to this table
     */
   def decode(bytes: Array[Byte], name: String, place: String, into: HostTable): ProgressFile =
     Layout.decode(bytes, name, place) { (format, in) =>

@@ -7,10 +7,10 @@ import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch, Streaming
 
 import io.tailrace.driver.{HeldWork, ReportingSink, SparkWatermark}
 
-/** How far one operator of a query is, for a watermark server.
+/** The progress of one operator of a query, as a watermark server is told.
   *
-  * @param lowWatermarks its output low watermarks by state partition, in microseconds; empty: its input's
-  * @param keyGroups     how many of them there are, now: an earlier checkpoint may have had more
+  * @param lowWatermarks output low watermarks by state partition, in microseconds; empty: those of its input
+  * @param keyGroups     the number of state partitions now. An earlier checkpoint may have had more
   */
 final case class OperatorReport(
     name: String,
@@ -20,20 +20,19 @@ final case class OperatorReport(
     keyGroups: Int
 )
 
-/** What a query makes of its sources' low watermarks: its operators with state, its recursions, and its sink.
+/** The operators of a query that a watermark server is told of: those with state, recursions, and the sink.
   *
   * {{{
-  *   clicks ──┐                                  the join holds (A, 12:00) until 12:30 is passed: 12:00,
-  *            ├─> clicks/tailraceLabelJoin-0 ─> clicks/sink      however far the sources are
+  *   clicks ──┐                                  the join holds (A, 12:00) until 12:30 is passed:
+  *            ├─> clicks/tailraceLabelJoin-0 ─> clicks/sink      it is at 12:00, however far the sources are
   *   views ───┘
   * }}}
   *
-  * Names begin with that of the source that tells the server of them: the first one by name among those of the same
-  * application.
+  * One source reports them: the first one by name of those with the same application. Its name is the prefix of theirs.
   *
-  * @param plan      as it ran
-  * @param current   the query's watermark in the batch, in milliseconds: what it has let come out the sink has taken
-  * @param sinkToo   whether the sink is to be told of; not if it tells of itself
+  * @param plan    the executed plan
+  * @param current the query's watermark in the batch, in milliseconds. The sink has all rows that it has released
+  * @param sinkToo whether the sink is among them. It isn't if it reports itself
   */
 private[watermark] final class QueryTopology(
     plan: SparkPlan,
@@ -44,7 +43,7 @@ private[watermark] final class QueryTopology(
   private val sources = QueryTopology.sources(plan, server)
   private val prefix = sources.min
 
-  /** None but for the source that tells of them. */
+  /** Empty if another source reports them. */
   def reports: Seq[OperatorReport] =
     if (server.operator != prefix) Nil
     else {
@@ -92,7 +91,7 @@ private[watermark] final class QueryTopology(
 
   private def upstreams(plans: Seq[SparkPlan]): Seq[String] = plans.flatMap(upstreams(_)).distinct
 
-  /** The nearest operators below that the server hears of. */
+  /** The nearest operators below that the server is told of. */
   private def upstreams(plan: SparkPlan): Seq[String] = plan match {
     case node if keepsRows(node) && QueryTopology.sources(node, server).nonEmpty => Seq(name(node))
     case other =>
@@ -100,14 +99,14 @@ private[watermark] final class QueryTopology(
       source.fold(upstreams(StreamingPlan.inputs(other)))(QueryTopology.reportedBy(_, server).toSeq)
   }
 
-  /** The beginning if there is none. */
+  /** 0 if there is no watermark. */
   private def micros(watermarkMs: Option[Long]): Long =
     watermarkMs.fold(0L)(ms => Math.max(0L, SparkWatermark.after(ms)))
 }
 
 object QueryTopology {
 
-  /** Of the batch that is being ended in this thread. */
+  /** The reports of the batch that ends in this thread. */
   def of(
       session: SparkSession,
       batch: StreamingBatch,
@@ -125,11 +124,11 @@ object QueryTopology {
     ).reports
   }
 
-  /** The operators that the server hears of whose rows come out of a plan: what a sink that reports itself reads from. */
+  /** The operators whose rows come out of a plan: the upstreams of a sink that reports itself. */
   def above(plan: SparkPlan, server: ServerSettings): Seq[String] =
     if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, false, server).upstreams(plan)
 
-  /** The names of sources below that are of the same application. */
+  /** The names of the sources below that report to the same application. */
   private def sources(plan: SparkPlan, server: ServerSettings): Seq[String] =
     StreamingPlan.nodes(plan).flatMap(LowWatermark.of(_)).flatMap(reportedBy(_, server)).distinct
 

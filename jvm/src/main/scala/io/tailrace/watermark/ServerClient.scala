@@ -9,21 +9,22 @@ import org.apache.spark.internal.Logging
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
-/** Tells a watermark server how far a source's hosts have been read, and takes its word for how far all of them have: it
-  * hears of hosts from other queries too.
+/** Reports to a watermark server how far a source's hosts have been read, and gets the source's low watermark. The server
+  * knows more: other queries report hosts too.
   *
-  * One request a batch, of the hosts that have moved since the last one that was answered. Times are maxima, so that a
-  * report may come twice, or late. While the server is away its last word counts, and the hosts that move are remembered.
+  * A batch sends one request with the hosts that have moved since the last answer. Times are maxima, so a report may arrive
+  * twice or late. While the server is away, its last answer counts, and moved hosts are remembered.
   *
   * {{{
-  *   60,000 hosts, to a server that doesn't know them
-  *   1st request   50,000 hosts, the roster's version     the server has no roster of it: it decides nothing
-  *   2nd           10,000 hosts, the roster               now it does
+  *   60,000 hosts that the server doesn't know
+  *   1st request   50,000 hosts, the roster's version     the server has no such roster: it decides nothing
+  *   2nd request   10,000 hosts, the roster               now it decides
   * }}}
   *
-  * The roster comes with the last hosts, also if it is empty: a low watermark of some hosts would never go back for the others.
+  * The roster is sent with the last hosts, even if it is empty: a low watermark that was made of some hosts would not go back
+  * for the others.
   *
-  * @param reads what no two queries that live may have in common
+  * @param reads no two active queries may read the same
   */
 private[watermark] final class ServerClient(
     server: ServerSettings,
@@ -40,26 +41,26 @@ private[watermark] final class ServerClient(
 
   @volatile private var acknowledged = false
 
-  /** Whether the server knows this start of the query and all hosts that it began with. */
+  /** Whether the server knows this run of the query and all hosts that it began with. */
   def isKnown: Boolean = acknowledged
 
-  // The least of the application's sinks, as of the last answer.
+  // The least low watermark of the application's sinks in the last answer.
   private var globalLow: Option[Long] = None
 
   // Hosts that the server doesn't wait for.
   private var idle = Set.empty[String]
 
-  /** How many hosts are silent for longer than the source waits, as of the last answer. */
+  /** The number of idle hosts in the last answer. */
   def idleHosts: Int = idle.size
 
-  /** How far all sinks of the application are, in microseconds; none: nobody knows, or the server is away. */
+  /** The low watermark of all sinks of the application, in microseconds; none if it isn't known. */
   def global: Option[Long] = globalLow
 
   /** @param moved     numbers of hosts in the table
-    * @param input     how far the stamps are that the source starts from, in microseconds; none: it starts from logs
-    * @param operators what the query makes of the source
-    * @param hasUnread whether the source has rows that this start has not read yet
-    * @return the source's low watermark, in microseconds; none while the server is away, or doesn't know yet
+    * @param input     the low watermark of the stamps that the source reads, in microseconds; none if it reads logs
+    * @param operators the query's other operators
+    * @param hasUnread whether the source has rows that this run has not read yet
+    * @return the source's low watermark, in microseconds; none while the server is away or doesn't know it
     */
   def report(
       table: HostTable,
@@ -69,7 +70,7 @@ private[watermark] final class ServerClient(
       hasUnread: Boolean = false
   ): Option[Long] = {
     moved.foreach(pending.set)
-    // What an earlier run had not told any more isn't known.
+    // An earlier run may have ended before it reported.
     if (everything) pending.set(0, table.size)
     everything = false
     connection
@@ -77,7 +78,7 @@ private[watermark] final class ServerClient(
         s"The watermark '${settings.name}' stays where it is; the query goes on, and tells the server of " +
           s"${pending.cardinality} hosts when it is back"
       ) {
-        // Hosts that the server doesn't know it can't wait for: its word counts when it has been told of all.
+        // The server can't wait for hosts that it doesn't know: its answer counts when it has all of them.
         var word = exchange(table, input, operators, hasUnread)
         while (!pending.isEmpty && !everything) word = exchange(table, input, operators, hasUnread)
         acknowledged ||= pending.isEmpty
@@ -86,9 +87,9 @@ private[watermark] final class ServerClient(
       .flatten
   }
 
-  /** The table has been made anew.
+  /** Follows a table that was rebuilt.
     *
-    * @param numbers of the hosts that it had, now; -1 for those that are gone
+    * @param numbers the new number of each host, -1 for forgotten ones
     */
   def renumber(numbers: Array[Int]): Unit = {
     val before = pending.stream.toArray
@@ -104,15 +105,15 @@ private[watermark] final class ServerClient(
   ): Option[Long] = {
     val sending = next(table)
     val isLast = sending.length == pending.cardinality
-    // A server that goes away now may come back without the hosts that it has been told of.
+    // If the server restarts now, it may have lost the hosts that it has received.
     everything = rosterNeeded
     val answer =
       reporter.report(connection, body(table, sending, rosterNeeded && isLast, input, operators, hasUnread))
     sending.foreach(pending.clear)
-    if (rosterNeeded && !isLast) everything = false // it asks for what is still to come
+    if (rosterNeeded && !isLast) everything = false // it asks for hosts that follow
     else {
       rosterNeeded = answer.path("need_roster").asBoolean
-      // Who hasn't the roster hasn't the hosts either.
+      // A server without the roster has no hosts either.
       everything = rosterNeeded
     }
     learnIdle(answer.path("idle_hosts").path(server.operator))
@@ -164,7 +165,7 @@ private[watermark] final class ServerClient(
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
     operator.put("completeness", settings.completeness.toString).put("roster_version", settings.rosterVersion)
     if (hasUnread) operator.put("unread", true)
-    // Each time: a server that has forgotten this query has to know what is at stake.
+    // Each time: a server that has lost this query must check it for conflicts.
     val names = reads()
     put(operator.putArray("reads"), names.source)
     settings.idleAfterMs.foreach(ms => operator.put("idle_after", ms * 1000))
@@ -175,7 +176,7 @@ private[watermark] final class ServerClient(
     val progress = operator.putObject("progress")
     sending.foreach { host =>
       val time = table.time(host)
-      // A host whose rows are all of 1960 has to be known, too: it is waited for.
+      // A time before 1970 is sent as 0: the server must know the host to wait for it.
       if (time != HostTable.Never)
         progress.put(WireName.encode(table.name(host)), ServerConnection.nearest(time))
     }
@@ -198,26 +199,26 @@ private[watermark] final class ServerClient(
     names.take(MostReads).foreach(name => array.add(WireName.encode(name)))
 }
 
-/** Names of what a query reads.
+/** What a query reads, by name.
   *
-  * @param source of what one source reads
-  * @param query  of what all its sources read: what operators behind them are made of
+  * @param source the input of one source
+  * @param query  the inputs of all its sources
   */
 private[watermark] final case class QueryReads(source: Seq[String], query: Seq[String])
 
 private[watermark] object ServerClient {
 
-  /** Names of what is read that a server takes. */
+  /** The most inputs that a server accepts. */
   private val MostReads = 10000
 
-  /** In one request; the others come with the next one. */
+  /** The most hosts in one request. The others follow in the next one. */
   private val MostHosts = 50000
 
-  // A server takes 16 MB. A roster may be in it, too, which is half of that at most.
+  // A server accepts 16 MB. A roster in the same request takes at most half of that.
   private val MostBytes = 6000000L
   private val BytesPerHost = 30L
   private val BytesPerCharacter = 3L
 
-  /** Hosts that are named in a warning. */
+  /** The most hosts that a warning names. */
   private val MostNamed = 20
 }

@@ -14,24 +14,24 @@ import io.tailrace.driver.DriverClock
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** Requests to a watermark server, of one application. While the server is away attempts become rarer, so that a batch
-  * waits for none of them longer than [[ServerConnection.Timeout]].
+/** Sends the requests of one application to a watermark server. While the server is away, attempts become rarer. A batch
+  * waits at most [[ServerConnection.Timeout]] for an attempt.
   */
 private[watermark] final class ServerConnection(server: ServerSettings) extends Logging {
   import ServerConnection._
 
-  // A sink asks in two threads. What one of them overlooks costs an attempt.
+  // A sink uses two threads. A race between them costs one attempt.
   @volatile private var failures = 0
   @volatile private var nextAttempt = 0L
 
-  // What it was refused with last: said once, however often it is asked again.
+  // The last refusal. It is logged once, however often the request is repeated.
   @volatile private var refusal = ""
 
   private val application = s"${server.url.stripSuffix("/")}/v1/apps/${encoded(server.app)}"
 
-  /** Does some requests, if it is time for an attempt.
+  /** Runs requests, unless it is too early for another attempt.
     *
-    * @param meanwhile what a failure means, for the warning of it
+    * @param meanwhile the consequence of a failure, for its warning
     * @return none while the server is away
     */
   def attempt[T](meanwhile: => String)(requests: => T): Option[T] =
@@ -46,7 +46,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
       } catch {
         case e: IOException =>
           failures += 1
-          // Subtracted and compared: the clock may be any number.
+          // A difference is compared, because the clock may have any value.
           nextAttempt = DriverClock.nanos + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
           warn(e, meanwhile)
           None
@@ -54,7 +54,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
 
   private def warn(failure: IOException, meanwhile: String): Unit = failure match {
     case refused: RefusedReportException =>
-      // How many there are may be another number each time.
+      // Numbers in the message may differ each time.
       val kind = refused.getMessage.filterNot(_.isDigit)
       if (kind != refusal) {
         refusal = kind
@@ -71,7 +71,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
       )
   }
 
-  /** @throws java.io.IOException if there is no answer, or another one than 200 */
+  /** @throws java.io.IOException if there is no answer, or its status isn't 200 */
   def report(body: ObjectNode): JsonNode =
     send(
       request("/reports")
@@ -80,7 +80,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     )
 
   /** @param path below the application's, with parameters
-    * @throws java.io.IOException if there is no answer, or another one than 200
+    * @throws java.io.IOException if there is no answer, or its status isn't 200
     */
   def read(path: String): JsonNode = send(request(path).GET())
 
@@ -98,8 +98,8 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     json.readTree(response.body)
   }
 
-  /** What the server knows contradicts the request. Of some codes another attempt won't mend it: somebody else reports what
-    * this query does. Without a code a person may: a limit is exceeded, and something has to be removed.
+  /** The request contradicts what the server knows. Two codes end the query, because another query or run reports the same. Other
+    * refusals are repeated: somebody may raise a limit or remove something.
     */
   private def refuse(body: String): Unit = {
     val problem = json.readTree(body)
@@ -114,7 +114,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     }
   }
 
-  /** The timeout of a request ends with the headers of its answer: here it is that of the whole exchange. */
+  /** The timeout covers the whole answer. The HTTP client's own covers only its headers. */
   private def exchange(request: HttpRequest.Builder): HttpResponse[String] = {
     val answer = http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
     try answer.get(Timeout.toMillis, TimeUnit.MILLISECONDS)
@@ -129,21 +129,21 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
   }
 }
 
-/** The server is there, and a report contradicts what it knows, or exceeds a limit: its words are the message. */
+/** The server refuses a report that contradicts what it knows or exceeds a limit. The message is the server's. */
 private[watermark] final class RefusedReportException(detail: String) extends IOException(detail)
 
 private[watermark] object ServerConnection {
 
-  /** What is waited for an answer at most. */
+  /** The longest wait for an answer. */
   val Timeout: Duration = Duration.ofSeconds(2)
 
-  /** The greatest whole number that every reader of JSON has exactly; the year 2255. */
+  /** The greatest integer that every JSON parser reads exactly. As a time it is in 2255. */
   val LatestTime: Long = (1L << 53) - 1
 
-  /** Whether the protocol has a number for a time, in microseconds. */
+  /** Whether the protocol can express a time, in microseconds. */
   def isTime(micros: Long): Boolean = micros >= 0 && micros <= LatestTime
 
-  /** The nearest time that the protocol has a number for. */
+  /** The nearest time that the protocol can express. */
   def nearest(micros: Long): Long = Math.max(0L, Math.min(micros, LatestTime))
 
   private val FirstPause = Duration.ofMillis(500).toNanos
@@ -156,6 +156,6 @@ private[watermark] object ServerConnection {
 
   def newBody(): ObjectNode = json.createObjectNode()
 
-  /** As a part of a path, or a parameter. */
+  /** Encodes a part of a path or a parameter. */
   def encoded(text: String): String = java.net.URLEncoder.encode(text, UTF_8).replace("+", "%20")
 }

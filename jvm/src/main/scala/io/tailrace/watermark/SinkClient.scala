@@ -9,17 +9,17 @@ import org.apache.spark.sql.tailrace.StreamingBatch
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-/** What a server says of a sink: low watermarks in microseconds, none while nothing is known.
+/** A server's answer to a sink: low watermarks in microseconds, none if they aren't known.
   *
-  * @param input        of what the sink reads
-  * @param output       the sink's own, as the server knows it
-  * @param applications the least of all the application's sinks
+  * @param input        of the sink's upstreams
+  * @param output       of the sink, as the server knows it
+  * @param applications the least of all sinks of the application
   */
 final case class SinkWord(input: Option[Long], output: Option[Long], applications: Option[Long])
 
-/** A closed window's report, for a server.
+/** The report of a closed window, as a server is told.
   *
-  * @param missing hosts, and how far their logs have been read
+  * @param missing hosts and how far their logs have been read
   */
 final case class ToldWindow(
     start: Long,
@@ -30,9 +30,9 @@ final case class ToldWindow(
     lateRows: Long
 )
 
-/** Tells a watermark server how far a sink is, and asks it how far all are.
+/** Reports a sink's low watermark to a watermark server, and gets that of all sinks.
   *
-  * @param reporter none before the sink's query runs: then nobody knows who reports, and nothing is
+  * @param reporter none before the sink's query runs: then nothing is reported
   * @param folder   that the sink writes
   */
 final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter], folder: String) {
@@ -41,8 +41,8 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
 
   private val connection = new ServerConnection(server)
 
-  /** @param low the sink's low watermark, in microseconds, [[HostTable.Never]] while there is none: the server hears then
-    *            that it is at the beginning, for a sink that doesn't say how far it is is as far as its upstreams
+  /** @param low the sink's low watermark, in microseconds. [[HostTable.Never]] is sent as 0: the server takes a sink without
+    *            a low watermark to be as far as its upstreams
     * @param upstreams the operators whose rows the sink writes
     * @return none while the server is away
     */
@@ -58,7 +58,7 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
     val answer = by.report(connection, body(by, low, upstreams, windows))
     val own = answer.path("operators").path(server.operator)
     def time(node: JsonNode) =
-      // The beginning is where nobody is yet.
+      // 0 stands for none.
       Option.when(node.isIntegralNumber && node.asLong > 0)(node.asLong)
     SinkWord(
       time(own.path("input_low_watermark")),
@@ -92,10 +92,10 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
     root
   }
 
-  /** The hosts of a source as the server knows them, from all queries: those that count.
+  /** The hosts of a source that count, as the server knows them from all queries.
     *
     * @param operator the source's name at the server
-    * @param through  who has been read so far has passed
+    * @param through  hosts that have been read up to here have passed
     * @return none while the server is away
     */
   def hosts(operator: String, source: ProgressSettings, through: Long): Option[SourceHosts] = attempt {
@@ -114,7 +114,7 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
       val progress = h.path("progress")
       WireName.decode(h.path("host").asText) -> (if (progress.isNull) HostTable.Never else progress.asLong)
     }
-    // The slowest come first.
+    // The server sorts them: the slowest come first.
     val isLast = before.size < PageLength || offset + PageLength > LastOffset
     if (isLast) counting else counting ++ behind(operator, through, offset + PageLength)
   }
@@ -125,7 +125,7 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
 
 object SinkClient {
 
-  /** In one report. */
+  /** The most windows in one report. */
   val MostWindows = 200
 
   private val MostMissing = 1000
@@ -134,10 +134,10 @@ object SinkClient {
   private val NotCounting = Set("excluded", "idle", "not in roster")
 }
 
-/** A source of a query as a sink sees it, when a batch has been read. It goes on telling of its hosts between batches.
+/** A source of a query as its sink sees it after a batch. Its hosts can be asked for between batches too.
   *
-  * @param low          all rows before this time have been read, in microseconds, but for those of hosts that lag
-  * @param completeness the share of hosts that it asks for, and that its stamps were made with
+  * @param low          all rows before this time have been read, except those of hosts that lag; in microseconds
+  * @param completeness the share of hosts that the source waits for, times that of its stamps
   */
 final class QuerySource private (
     settings: ProgressSettings,
@@ -147,10 +147,10 @@ final class QuerySource private (
 ) {
   def name: String = settings.name
 
-  /** Whether its server knows of it, in this start of the query. */
+  /** Whether the server knows this run's source. */
   def isKnownToServer: Boolean = watermark.isKnownToServer
 
-  /** @param through hosts that have been read so far have passed */
+  /** @param through hosts that have been read up to here have passed */
   def hosts(through: Long): SourceHosts = {
     val (expected, behind) = watermark.behind(through)
     SourceHosts(name, settings.completeness.toString, expected.toLong, behind)
@@ -159,8 +159,8 @@ final class QuerySource private (
 
 object QuerySource {
 
-  /** The sources whose watermark nodes these are. In the thread of the query, when its tasks have ended: the end of the
-    * batch is asked for as Spark does, which gets the same answer after it.
+  /** The sources of watermark nodes. To be called in the query's thread when its tasks have ended: this ends the batch for the
+    * sources, as Spark does later, which gets the same result.
     */
   def of(session: SparkSession, nodes: Seq[EventTimeWatermarkExec]): Seq[QuerySource] = {
     val batch = StreamingBatch.current(session)
@@ -178,16 +178,15 @@ object QuerySource {
     }
   }
 
-  /** How far the source of a node is. */
+  /** The low watermark of a node's source. */
   def low(node: EventTimeWatermarkExec, sources: Seq[QuerySource]): Long =
     LowWatermark.of(node).flatMap(own => sources.find(_.name == own.name)).fold(HostTable.Never)(_.low)
 }
 
-/** Hosts of a source.
+/** The hosts of a source, with regard to a time.
   *
-  * @param expected how many there are
-  * @param behind   those that haven't passed some time, and how far they are: [[HostTable.Never]] if nothing of one has been
-  *                 read
+  * @param expected the number of hosts
+  * @param behind   hosts that haven't passed the time, and how far they are; [[HostTable.Never]] if no row has been read
   */
 final case class SourceHosts(
     source: String,

@@ -4,20 +4,19 @@ import java.util.Arrays
 
 import io.tailrace.driver.{Heard, Silence}
 
-/** The low watermark of one source: how far all of its hosts have been read, but for the share that may lag.
+/** The low watermark of one source: all hosts but the share that may lag have been read up to it.
   *
   * {{{
-  *   completeness 75 %, so of four hosts one may lag
+  *   completeness 75 %: one of four hosts may lag
   *   a 12:07   b 12:05   c 12:09   d 11:00   ->   12:05, the second smallest
-  *   a 12:07   b 12:05   c 12:09   d -       ->   12:05: a host of the roster that was never seen is before all others
+  *   a 12:07   b 12:05   c 12:09   d -       ->   12:05: a host of the roster that was never seen lags
   *   a 12:07   b 12:05   c -       d -       ->   it stays where it is
   * }}}
   *
-  * It never goes back, whoever comes back late. Times are microseconds.
+  * It never goes back. Times are microseconds.
   *
-  * @param roster    the hosts that count; none: all that have been seen
-  * @param idleAfterMs a host that has been silent for so long ([[Silence]]), since the query was started, doesn't count until
-  *                  it is back
+  * @param roster      the hosts that count; none: all that have been seen
+  * @param idleAfterMs a host that has been silent for so long ([[Silence]]) doesn't count until it has rows again
   */
 final class SourceProgress(
     completeness: Completeness,
@@ -42,14 +41,14 @@ final class SourceProgress(
   /** [[HostTable.Never]] until enough hosts have been seen. */
   def low: Long = lowWatermark
 
-  /** What an earlier run, or a watermark server, knows: it can only be further. */
+  /** Takes the low watermark of an earlier run or of a watermark server, if it is later. */
   def restore(low: Long): Unit = lowWatermark = Math.max(lowWatermark, low)
 
   private def counts(host: Int): Boolean = host < rostered && !idle(host)
 
-  /** Takes in what the tasks of a batch have seen.
+  /** Adds what the tasks of a batch have seen.
     *
-    * @param moving whether the low watermark is to follow; a server that knows more than this query may be the one who says
+    * @param moving whether the low watermark moves. It doesn't if a server decides on it
     */
   def advance(seen: HostTable, input: BatchInput, moving: Boolean = true): Advance = {
     track()
@@ -67,7 +66,7 @@ final class SourceProgress(
     Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name))
   }
 
-  /** Room for what is known of each host besides the table. */
+  /** Makes room for new hosts in the arrays beside the table. */
   private def track(): Unit = {
     val known = marks.length
     if (table.size > known) {
@@ -82,7 +81,7 @@ final class SourceProgress(
     case None => (Nil, Nil)
     case Some(rule) =>
       val passed = rule.advance(input.askedMs, input.hasNew)
-      // Whose rows are unread nobody can say: it may be anybody's.
+      // Unread rows may be of any host.
       val unheard = if (input.hasUnread) Heard.Unknown else Heard.No
       val changed = (0 until Math.min(table.size, rostered)).filter { host =>
         marks(host) = rule.mark(marks(host), passed, if (heard.get(host)) Heard.Yes else unheard)
@@ -96,7 +95,7 @@ final class SourceProgress(
 
   private def follow(): Unit = lowWatermark = Math.max(lowWatermark, computed)
 
-  /** What the hosts say as they stand, whatever was said before. */
+  /** The low watermark of the hosts' times alone, which may be before [[low]]. */
   def computed: Long = {
     val times = countedTimes
     if (times.length == 0) HostTable.Never else Smallest.at(times, completeness.allowed(times.length))
@@ -118,13 +117,13 @@ final class SourceProgress(
   def futureOfForgotten: Long = forgottenFuture
   def restoreFuture(rows: Long): Unit = forgottenFuture = Math.max(forgottenFuture, rows)
 
-  /** Forgets hosts that are gone: that no roster has, nobody waits for, and that are a week behind the low watermark. Hosts with
-    * names of pods would else fill the table. One that is back is as a new one, which it was as a silent one, too.
+  /** Forgets hosts that no roster has, that the watermark doesn't wait for and that are a week behind it. Otherwise hosts with
+    * names of pods would fill the table. A host that comes back counts as a new one.
     *
-    * It is done when they are an eighth of the table, for it makes the table anew.
+    * This rebuilds the table, so it waits until an eighth of the hosts can go.
     *
-    * @param all whether somebody else decides who is waited for: a server, which has them itself
-    * @return the new number of each host, -1 for those that are gone; none: nothing has changed
+    * @param all whether a server decides which hosts are waited for. It keeps its own table
+    * @return the new number of each host, -1 for forgotten ones; none: nothing has changed
     */
   def forget(all: Boolean): Option[Array[Int]] = {
     track()
@@ -159,13 +158,13 @@ final class SourceProgress(
     number
   }
 
-  /** How many hosts there are, silent ones too, and those that haven't passed a time, with how far they are. */
+  /** The number of hosts, with silent ones, and those that are before a time, with their times. */
   def behind(through: Long): (Int, Seq[(String, Long)]) = {
     val all = 0 until Math.min(table.size, rostered)
     (all.size, all.filter(table.time(_) < through).map(host => table.name(host) -> table.time(host)))
   }
 
-  /** @param slowest how many of the hosts that are furthest behind to name */
+  /** @param slowest how many of the hosts furthest behind are named */
   def report(slowest: Int): ProgressReport = {
     track()
     val all = (0 until Math.min(table.size, rostered)).filter(counts)
@@ -191,31 +190,33 @@ final class SourceProgress(
 
 object SourceProgress {
 
-  /** So far behind, in microseconds, is who is gone: the server forgets after as long. */
+  /** A host this far behind can be forgotten, in microseconds. The server's limit is the same. */
   val GoneAfter: Long = 7L * 24 * 3600 * 1000000
 }
 
-/** What a query has read when a batch ends.
+/** The input of a batch.
   *
-  * @param askedMs   when the batch's input was asked for, by a clock that doesn't jump
-  * @param hasNew    whether the batch has rows that are new to the query, of this source or another one
-  * @param hasUnread whether there were rows of this source that the batch leaves for later ones
+  * @param askedMs   when Spark asked the sources for it, by a clock that doesn't jump
+  * @param hasNew    whether any source had new rows
+  * @param hasUnread whether this source has rows that the batch doesn't read
   */
 final case class BatchInput(askedMs: Long, hasNew: Boolean, hasUnread: Boolean)
 
-/** What a batch has changed.
+/** The changes that a batch makes.
   *
   * @param moved  numbers of the hosts whose entry has changed
-  * @param silent hosts that don't count any more, by name
-  * @param back   hosts that count again
+  * @param silent names of the hosts that have stopped counting
+  * @param back   names of the hosts that count again
   */
 final case class Advance(moved: Array[Int], silent: Seq[String], back: Seq[String])
 
-/** @param expected hosts that count
+/** The numbers of a source, for the query's progress.
+  *
+  * @param expected hosts that count
   * @param passed   those of them that have reached the low watermark
-  * @param idle     hosts that don't count, for their silence
+  * @param idle     hosts that don't count, because they are silent
   * @param future   rows that were ahead of the clock
-  * @param slowest  hosts that are furthest behind, and their times, the last one first
+  * @param slowest  the hosts furthest behind and their times, the slowest first
   */
 final case class ProgressReport(
     expected: Int,
@@ -225,10 +226,10 @@ final case class ProgressReport(
     slowest: Seq[(String, Long)]
 )
 
-/** The k-th smallest of many numbers, without sorting all of them. */
+/** Finds the k-th smallest of many numbers without sorting them all. */
 object Smallest {
 
-  /** @param values changed: put into another order
+  /** @param values are reordered
     * @param rank   0 for the smallest
     */
   def at(values: Array[Long], rank: Int): Long = {

@@ -16,9 +16,9 @@ import io.tailrace.common.UnsafeRows
 import io.tailrace.driver.SparkWatermark
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, SqlFunction, TailraceNode}
 
-/** `tailrace.stamp_watermark`, resolved.
+/** The logical node of `tailrace.stamp_watermark`.
   *
-  * @param stamp the column that is added
+  * @param stamp the new column
   */
 case class StampWatermark(stamp: Attribute, child: LogicalPlan) extends UnaryNode with TailraceNode {
   override def operator: String = "tailrace.stamp_watermark"
@@ -39,21 +39,20 @@ case class StampWatermark(stamp: Attribute, child: LogicalPlan) extends UnaryNod
 object StampWatermarkStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case s: StampWatermark =>
-      // A frame that is used twice is one source.
+      // A DataFrame that is used twice is one source.
       val sources = s.child.collect { case p: HostProgress => p.settings }.distinctBy(_.name)
       StampWatermarkExec(s.stamp, sources, s.isStreaming, planLater(s.child)) :: Nil
     case _ => Nil
   }
 }
 
-/** Adds to each row the low watermark that its micro-batch was written under, the same for all rows of it.
+/** Adds a low watermark to each row, the same to all rows of a micro-batch.
   *
-  * It is the one behind which no row of this batch or a later one is, unless its host lags: of operators with state those
-  * rows still come out in the batch that the watermark had not let come out before. With a watermark server it isn't
-  * further than the sinks of all queries of the application.
+  * No row of this batch or of a later one is before it, unless its host lags. Operators with state release rows with a delay of
+  * one batch: that is taken into account. With a watermark server it isn't after the sinks of any query of the application.
   *
-  * @param sources the accurate watermarks below
-  * @param streaming a batch frame has no watermark, and gets nulls
+  * @param sources   the accurate watermarks below
+  * @param streaming rows of a batch DataFrame get null
   */
 final case class StampWatermarkExec(
     stamp: Attribute,
@@ -78,7 +77,7 @@ final case class StampWatermarkExec(
       .fold(HostTable.Never)(SparkWatermark.after)
     val watermarks = sources.map(SourceWatermarks.of(session, _))
     val completeness = watermarks.map(_.completeness(batch.batchId))
-    // Other queries may write the same topic: what they have not written yet isn't complete either.
+    // Other queries may write to the same topic: the data isn't complete before they have written theirs.
     val global = watermarks.flatMap(_.globalLow(batch.batchId))
     WatermarkStamp.encode((low +: global).min, completeness.foldLeft(Completeness.Whole)(_ andThen _).units)
   }
@@ -87,9 +86,9 @@ final case class StampWatermarkExec(
     copy(child = newChild)
 }
 
-/** One task. A function by inheritance: Spark need not look for closures in it.
+/** One task. It extends a function type, so that Spark doesn't search it for closures.
   *
-  * @param stamp null for none
+  * @param stamp may be null
   */
 private[watermark] final class StampPartition(columns: Seq[Attribute], stamp: Array[Byte])
     extends (Iterator[InternalRow] => Iterator[InternalRow])
@@ -121,7 +120,7 @@ private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (Str
   }
 }
 
-/** `parse_watermark_stamp(binary)`: a struct of `low_watermark`, null while there is none, and `completeness`; null if the
+/** `parse_watermark_stamp(binary)`: a struct of `low_watermark`, which may be null, and `completeness`. The result is null if the
   * bytes aren't a [[WatermarkStamp]].
   */
 case class ParseWatermarkStamp(stamp: Expression)
@@ -144,7 +143,7 @@ object ParseWatermarkStamp {
     .add("completeness", DecimalType(19, 18), nullable = false)
 }
 
-/** What generated code calls. */
+/** Called by generated code. */
 object StampExpressions {
   def parse(stamp: Array[Byte]): InternalRow =
     if (!WatermarkStamp.isValid(stamp)) null
@@ -157,7 +156,7 @@ object StampExpressions {
     }
 }
 
-/** The function of `io.tailrace.watermark` under its name in SQL. */
+/** Registers the SQL function. */
 object WatermarkFunctions {
   val parseStamp: SqlFunction.Description = SqlFunction(
     classOf[ParseWatermarkStamp],

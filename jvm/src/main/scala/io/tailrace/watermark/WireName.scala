@@ -4,8 +4,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 import java.util.HexFormat
 
-/** Names in reports to a watermark server, which takes 1 to 200 characters and no control characters, and refuses a report
-  * as a whole: one row with an odd host would keep all the others from the server for good.
+/** Encodes names in reports to a watermark server. The server accepts 1 to 200 characters without control characters, and
+  * refuses a whole report for one bad name: one odd host would block all others.
   *
   * {{{
   *   ""          %                                     "a\nb"    a%0Ab
@@ -21,14 +21,14 @@ private[tailrace] object WireName {
   private val Kept = 183
   private val DigestBytes = 8
 
-  /** Whether the server takes the text as it is. */
+  /** Whether the server accepts the text as it is. */
   def isName(text: String): Boolean = {
     val points = text.codePoints.toArray
     points.nonEmpty && points.length <= Longest &&
     !points.exists(p => Character.isISOControl(p) || Character.getType(p) == Character.SURROGATE)
   }
 
-  /** Of any text; two texts have two names. */
+  /** Encodes any text. Different texts have different names. */
   def encode(text: String): String =
     if (text.isEmpty) Empty
     else {
@@ -37,13 +37,13 @@ private[tailrace] object WireName {
       else plain.substring(0, plain.offsetByCodePoints(0, Kept)) + "~" + digest(text, DigestBytes)
     }
 
-  /** What a name was made of, but for the ends of long ones. */
+  /** Decodes a name. The end of a long text is lost. */
   def decode(name: String): String =
     if (name == Empty) ""
     else if (!name.contains('%')) name
     else
       try java.net.URLDecoder.decode(name.replace("+", "%2B"), UTF_8)
-      // A long name is cut anywhere.
+      // A long name may have been cut within an escape.
       catch { case _: IllegalArgumentException => name }
 
   /** The first hexadecimal digits of a text's SHA-256. */

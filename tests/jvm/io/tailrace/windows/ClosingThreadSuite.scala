@@ -32,7 +32,7 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
         Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, Policy.Clamp, None)),
         Some(SinkServer(at, Seq("clicks"), ofSources = true, isGiven = false))
       )
-      val folder = LandingFolders.open(path, settings, new Configuration, () => false)
+      val folder = WrittenFolders.open(path, settings, new Configuration, () => false)
       val reporter = new Reporter(at, "query-1", "run-1", () => runs)
       val closer = new WindowCloser(folder, settings, () => Some(reporter))
       folder.begin("query-1", 0)

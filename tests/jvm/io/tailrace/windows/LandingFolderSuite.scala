@@ -28,7 +28,7 @@ final class LandingFolderSuite extends LandingSuite {
     landed(0)
     assert(condition(opened(20)) == "TAILRACE_WINDOWS_FOLDER")
     assert(condition(opened().begin("another", 1)) == "TAILRACE_WINDOWS_FOLDER")
-    val running = LandingFolders.open(root, settings(), conf, () => true)
+    val running = WrittenFolders.open(root, settings(), conf, () => true)
     assert(condition(opened()) == "TAILRACE_WINDOWS_FOLDER", "while its query runs")
     Reference.reachabilityFence(running)
   }
@@ -36,11 +36,11 @@ final class LandingFolderSuite extends LandingSuite {
   test("a process keeps nothing of folders that nobody writes any more") {
     (1 to 200).foreach { n =>
       val path = new Path(root, n.toString)
-      LandingFolders.open(path, settings().copy(path = path.toString), conf, () => false)
+      WrittenFolders.open(path, settings().copy(path = path.toString), conf, () => false)
     }
     eventually(timeout(Span(20, Seconds))) {
       System.gc()
-      assert(LandingFolders.size < 20)
+      assert(WrittenFolders.size < 20)
     }
   }
 
@@ -83,7 +83,7 @@ final class LandingFolderSuite extends LandingSuite {
     Files.move(out, elsewhere)
     assert(condition(opened().begin("query", 1)) == "TAILRACE_WINDOWS_FOLDER")
     val path = new Path(s"dying://$elsewhere")
-    val moved = LandingFolders.open(path, settings().copy(path = path.toString), conf, () => false)
+    val moved = WrittenFolders.open(path, settings().copy(path = path.toString), conf, () => false)
     moved.begin("query", 1)
     assert(moved.landed(1, "offsets of 1").isEmpty)
   }

@@ -32,7 +32,7 @@ abstract class LandingSuite extends AnyFunSuite with TempDirectory {
   )
   protected def root = new Path(s"dying://${directory.getPath}/out")
   protected def opened(width: Long = 10): LandingFolder =
-    LandingFolders.open(root, settings(width), conf, () => false)
+    WrittenFolders.open(root, settings(width), conf, () => false)
 
   /** Rows of each batch by window; none for those without a time. And the low watermark after it. */
   protected val batches: Seq[(Seq[(Option[Long], Int)], Long)] = Seq(

@@ -100,7 +100,7 @@ private[watermark] final case class LowWatermark(settings: ProgressSettings) ext
   override def nodeName: String = "LowWatermark"
   override def followsOthers: Boolean = false
   override def after(batch: StreamingBatch, session: SparkSession): Option[Long] = {
-    val low = SourceWatermarks.of(session, settings).end(batch.batchId, QueryTopology.of(session, batch, _))
+    val low = SourceWatermark.of(session, settings).end(batch.batchId, QueryTopology.of(session, batch, _))
     Option.when(low != HostTable.Never)(SparkWatermark.before(low))
   }
 }
@@ -112,5 +112,17 @@ private[watermark] object LowWatermark {
     case own: DriverWatermarkExec =>
       Some(own.watermark).collect { case LowWatermark(settings) => settings }
     case _ => None
+  }
+}
+
+/** The node of a plan that a source stands for. */
+trait OfSource extends LogicalPlan {
+  def settings: ProgressSettings
+}
+
+object OfSource {
+  private[tailrace] def is(name: String)(plan: LogicalPlan): Boolean = plan match {
+    case source: OfSource => source.settings.name == name
+    case _ => false
   }
 }

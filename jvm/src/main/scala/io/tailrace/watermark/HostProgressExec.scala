@@ -49,7 +49,7 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
     "futureRows" -> SQLMetrics.createMetric(sparkContext, "rows ahead of the clock")
   )
 
-  @transient private lazy val source = SourceWatermarks.of(session, settings)
+  @transient private lazy val source = SourceWatermark.of(session, settings)
 
   def report: Row = source.metrics
 

@@ -6,9 +6,11 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.driver.DriverClock
+import io.tailrace.driver.{DriverClock, RunState}
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -108,6 +110,16 @@ final class Reporter private[tailrace] (
 }
 
 object Reporter {
+  private val reporters = new RunState[Reporter]
+
+  /** @param queryId of a query that runs
+    * @param runId   of this start
+    */
+  def of(session: SparkSession, queryId: String, runId: String, server: ServerSettings): Reporter =
+    reporters.of(session, runId, s"${server.url.stripSuffix("/")} ${server.app}") {
+      val isActive = () => StreamingBatch.activeRuns(session).contains(runId)
+      Reporter.remember(new Reporter(server, queryId, runId, isActive)).start()
+    }
 
   /** What the server takes for living is a minute. */
   private val RestMs = 10000L

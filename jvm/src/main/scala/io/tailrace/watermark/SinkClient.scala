@@ -167,7 +167,7 @@ object QuerySource {
     val own = nodes.flatMap(node => LowWatermark.of(node).map(settings => settings -> node))
     own.distinctBy { case (settings, _) => settings.name }.map { case (settings, node) =>
       node.eventTimeStats.value
-      val watermark = SourceWatermarks.of(session, settings)
+      val watermark = SourceWatermark.of(session, settings)
       val low = watermark.low
       new QuerySource(
         settings,

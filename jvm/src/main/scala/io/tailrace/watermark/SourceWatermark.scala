@@ -2,13 +2,17 @@ package io.tailrace.watermark
 
 import java.sql.Timestamp
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs, StreamingBatch}
 import org.apache.spark.sql.types._
 
-import io.tailrace.driver.{BatchSequence, DriverClock, PartitionAccumulator, SparkWatermark}
+import io.tailrace.common.TailraceConf
+import io.tailrace.driver.{BatchSequence, DriverClock, PartitionAccumulator, RunState, SparkWatermark}
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -207,6 +211,40 @@ private[watermark] final class SourceWatermark(
 }
 
 private[watermark] object SourceWatermark {
+  private val sources = new RunState[SourceWatermark]
+
+  /** The source of that name in the run that is being planned or executed in this thread. */
+  def of(session: SparkSession, settings: ProgressSettings): SourceWatermark =
+    sources.of(session, settings.name)(open(session, settings, StreamingBatch.current(session)))
+
+  private def open(
+      session: SparkSession,
+      settings: ProgressSettings,
+      batch: StreamingBatch
+  ): SourceWatermark = {
+    val directory = new Path(new Path(batch.checkpointRoot, "tailrace-watermark"), settings.name)
+    val beginsAnew = TailraceConf.WatermarkBeginAnew.read(SparkPlans.activeSetting)
+    new SourceWatermark(
+      settings,
+      new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
+      () => PartitionAccumulator.registered(session.sparkContext),
+      askedMs =>
+        BatchInput(
+          askedMs,
+          StreamInputs.all(session).hasNew,
+          below(session, settings).hasUnread
+        ),
+      session.sessionState.conf.minBatchesToRetain,
+      settings.server.map { server =>
+        val reporter = Reporter.of(session, batch.queryId, batch.runId, server)
+        def all = StreamInputs.below(session, _.isInstanceOf[OfSource]).names
+        new ServerClient(server, settings, reporter, () => QueryReads(below(session, settings).names, all))
+      }
+    )
+  }
+
+  private def below(session: SparkSession, settings: ProgressSettings): StreamInputs =
+    StreamInputs.below(session, OfSource.is(settings.name))
 
   /** What is gathered of a batch, whose input was asked for at `askedMs`. */
   private final class Batch {

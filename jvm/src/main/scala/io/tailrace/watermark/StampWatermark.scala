@@ -75,7 +75,7 @@ final case class StampWatermarkExec(
     val low = OutputWatermark
       .ofRows(child, batch.watermarkMs, batch.previousWatermarkMs)
       .fold(HostTable.Never)(SparkWatermark.after)
-    val watermarks = sources.map(SourceWatermarks.of(session, _))
+    val watermarks = sources.map(SourceWatermark.of(session, _))
     val completeness = watermarks.map(_.completeness(batch.batchId))
     // Other queries may write to the same topic: the data isn't complete before they have written theirs.
     val global = watermarks.flatMap(_.globalLow(batch.batchId))

@@ -1,12 +1,21 @@
 package io.tailrace.windows
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  Expression,
+  GenericRowWithSchema,
+  UnaryExpression
+}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.StreamingRun
+import org.apache.spark.sql.types._
 
 import io.tailrace.driver.ReportExec
 import io.tailrace.plan.{TailraceNode, WriteCheck}
@@ -53,4 +62,65 @@ object LandWindowsStrategy extends SparkStrategy {
     case sink: WindowSink => sink.report
     case other => throw new IllegalStateException(s"windows are landed by another sink: $other")
   }
+}
+
+/** What the last batch has done to a folder, for the query's progress. Times are microseconds; none: not yet.
+  *
+  * @param rows    that it has landed, late ones and those without an event time among them
+  * @param open    windows that have rows and are open
+  * @param through all windows that end then or before are closed
+  * @param low     the low watermark that closes windows
+  */
+final case class LandingReport(
+    rows: Long = 0,
+    late: Long = 0,
+    untimed: Long = 0,
+    open: Long = 0,
+    through: Option[Long] = None,
+    low: Option[Long] = None
+) {
+  def row: Row = new GenericRowWithSchema(
+    Array(rows, late, untimed, open, timestamp(through), timestamp(low)),
+    LandingReport.Schema
+  )
+
+  private def timestamp(micros: Option[Long]) = micros.map(DateTimeUtils.toJavaTimestamp).orNull
+}
+
+object LandingReport {
+
+  /** In the query's progress. */
+  val Name = "tailrace.windows"
+
+  private val Schema = new StructType()
+    .add("rows", LongType)
+    .add("lateRows", LongType)
+    .add("untimedRows", LongType)
+    .add("openWindows", LongType)
+    .add("closedThrough", TimestampType)
+    .add("lowWatermark", TimestampType)
+}
+
+/** The start of the window that a timestamp is in, in microseconds; null for null, and for times that no window is for. */
+case class WindowStart(child: Expression, windows: Windows) extends UnaryExpression {
+  override def dataType: DataType = LongType
+  override def prettyName: String = "window_start"
+  override def nullable: Boolean = true
+  override def nullIntolerant: Boolean = true
+
+  override protected def nullSafeEval(time: Any): Any = {
+    val micros = time.asInstanceOf[Long]
+    if (windows.lands(micros)) windows.start(micros) else null
+  }
+
+  override protected def doGenCode(context: CodegenContext, ev: ExprCode): ExprCode = {
+    val of = context.addReferenceObj("windows", windows)
+    nullSafeCodeGen(
+      context,
+      ev,
+      time => s"if ($of.lands($time)) ${ev.value} = $of.start($time); else ${ev.isNull} = true;"
+    )
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): WindowStart = copy(child = newChild)
 }

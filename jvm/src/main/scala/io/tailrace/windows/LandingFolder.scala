@@ -29,7 +29,7 @@ final class LandingFolder private[windows] (
     path: Path,
     settings: LandingSettings,
     hadoopConf: Configuration,
-    lock: LandingFolders.Slot
+    lock: WrittenFolders.Slot
 ) {
   import LandingFolder._
 

@@ -166,3 +166,28 @@ object LandingFile {
   def decode[T](bytes: Array[Byte], file: Path)(implicit kind: scala.reflect.Manifest[T]): T =
     text.decode(bytes, file.toString, file.getName)(Serialization.read[T](_))
 }
+
+/** Where everything is below the folder. Readers of tables pass over what begins with an underscore. */
+final class LandingPaths(val folder: Path, into: String) {
+  private val own = new Path(folder, "_tailrace")
+  val settings = new Path(own, "folder")
+  val batches = new Path(own, "batches")
+  val closed = new Path(own, "closed")
+  val staging = new Path(own, "staging")
+
+  def window(start: Long): Path = new Path(folder, LandingPaths.window(into, start))
+  def marker(start: Long): Path = new Path(window(start), "_SUCCESS")
+  def late: Path = new Path(folder, LandingPaths.Late)
+}
+
+object LandingPaths {
+
+  /** Rows that came when their window was closed, by window. */
+  val Late = "_late"
+
+  /** Rows without an event time. */
+  val Untimed = "_untimed"
+
+  /** @return the directory's name, as other tools write partitions */
+  def window(into: String, start: Long): String = s"$into=${WindowName.of(start)}"
+}

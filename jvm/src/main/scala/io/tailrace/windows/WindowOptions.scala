@@ -1,7 +1,7 @@
 package io.tailrace.windows
 
 import io.tailrace.common.Arguments
-import io.tailrace.watermark.{ProgressSettings, ServerOptions, ServerSettings}
+import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, ServerSettings}
 
 /** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and defaults are those of
   * Python.
@@ -70,3 +70,38 @@ object WindowOptions {
 
   private val MostMissing = 1000L
 }
+
+/** How windows land.
+  *
+  * @param into    the column that directories of windows are named after
+  * @param missing hosts that a report names at most
+  * @param sources the accurate watermarks below
+  * @param server  the watermark server whose global low watermark closes windows; none: the query's own
+  */
+final case class LandingSettings(
+    path: String,
+    windows: Windows,
+    into: String,
+    missing: Int,
+    sources: Seq[ProgressSettings],
+    server: Option[SinkServer]
+) {
+
+  /** The share of hosts that the sources ask for together. */
+  def completeness: Completeness = sources.map(_.completeness).foldLeft(Completeness.Whole)(_ andThen _)
+
+  /** The greatest delay of a source, in microseconds. */
+  def delay: Long = sources.map(_.delayMs).max * 1000
+}
+
+/** @param settings  its operator is the sink's name
+  * @param upstreams the operators whose rows the sink writes, until a batch shows which of the query they are
+  * @param ofSources whether these are the query's sources and nothing else
+  * @param isGiven   whether the user has named them: they stand
+  */
+final case class SinkServer(
+    settings: ServerSettings,
+    upstreams: Seq[String],
+    ofSources: Boolean,
+    isGiven: Boolean
+)

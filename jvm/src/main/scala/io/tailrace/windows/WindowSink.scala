@@ -4,17 +4,17 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.{DataFrame => ClassicFrame, SparkSession}
-import org.apache.spark.sql.execution.QueryExecution
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.streaming.Sink
+import org.apache.spark.sql.execution.{QueryExecution, SparkPlan}
 import org.apache.spark.sql.sources.StreamSinkProvider
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.{FileJob, SparkPlans, StreamingBatch, StreamingSinks}
+import org.apache.spark.sql.tailrace.{FileJob, LandedWatermark, SparkPlans, StreamingBatch, StreamingSinks}
 import org.apache.spark.sql.{DataFrame, SQLContext}
 
-import io.tailrace.driver.ReportingSink
+import io.tailrace.driver.{ReportingSink, SparkWatermark}
 import io.tailrace.plan.Columns
-import io.tailrace.watermark.{Reporter, Reporters}
+import io.tailrace.watermark._
 
 /** Makes the sink of `tailrace.write_windows`: the format that its writer names. */
 final class WindowSinkProvider extends StreamSinkProvider {
@@ -89,7 +89,7 @@ private[windows] final class Landing(
 ) {
   val path: Path = new Path(settings.path)
   private val hadoopConf = session.sessionState.newHadoopConf()
-  private val folder = LandingFolders.open(path, settings, hadoopConf, () => isActive)
+  private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive)
   private val closer = new WindowCloser(folder, settings, () => reporter)
   if (reports) new ClosingThread(path, closer, () => isActive).start()
 
@@ -103,7 +103,7 @@ private[windows] final class Landing(
   private def reporter: Option[Reporter] = for {
     server <- settings.server
     (queryId, runId) <- StreamingSinks.run(session, sink)
-  } yield Reporters.of(session, queryId, runId, server.settings)
+  } yield Reporter.of(session, queryId, runId, server.settings)
 
   def addBatch(batchId: Long, data: DataFrame): Unit = {
     val query = data.asInstanceOf[ClassicFrame].queryExecution
@@ -160,5 +160,44 @@ private[windows] final class Landing(
       windows.through,
       closer.closesAt
     )
+  }
+}
+
+/** How far a query is when a batch has landed.
+  *
+  * @param low       all its rows before this time have landed, in microseconds, but for those of hosts that lag
+  * @param hasState  whether rows wait in operators
+  * @param upstreams the operators whose rows come to the sink, by the names that a server has them under
+  */
+private[windows] final case class QueryProgress(
+    low: Long,
+    hasState: Boolean,
+    sources: Seq[QuerySource],
+    upstreams: Seq[String]
+) {
+  def completeness: Completeness = sources.map(_.completeness).foldLeft(Completeness.Whole)(_ andThen _)
+
+  def hosts(source: String, through: Long): Option[SourceHosts] =
+    sources.find(_.name == source).map(_.hosts(through))
+}
+
+private[windows] object QueryProgress {
+
+  /** In the thread of the query. The sources then take in what the batch has read, and tell a server of it.
+    *
+    * @param watermarkMs Spark's, of the batch
+    * @param server      that the sink tells how far it is
+    */
+  def after(
+      session: SparkSession,
+      plan: SparkPlan,
+      watermarkMs: Long,
+      server: Option[ServerSettings]
+  ): QueryProgress = {
+    val nodes = LandedWatermark.sources(plan)
+    val sources = QuerySource.of(session, nodes)
+    val low = LandedWatermark.of(plan, watermarkMs, QuerySource.low(_, sources), SparkWatermark.after)
+    val upstreams = server.toSeq.flatMap(QueryTopology.above(plan, _))
+    QueryProgress(low.getOrElse(HostTable.Never), LandedWatermark.hasState(plan), sources, upstreams)
   }
 }

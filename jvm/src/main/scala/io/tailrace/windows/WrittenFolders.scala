@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 /** The folders that queries of this JVM write, each of them by one query at a time. */
-object LandingFolders {
+object WrittenFolders {
 
   /** A folder's lock, and who has it. */
   private[windows] final class Slot {

@@ -19,8 +19,8 @@ import org.apache.spark.sql.internal.SQLConf
 
 import io.tailrace.common.Errors
 
-/** Reads and writes the files of a checkpoint. A file appears whole and synced, or not at all. Errors name the file. They
-  * distinguish a missing file, a damaged file and a file system that fails.
+/** Reads and writes the files of a checkpoint. A file appears whole and synced, or not at all. Errors name
+  * the file. They distinguish a missing file, a damaged file and a file system that fails.
   */
 final class DurableFiles(open: => CheckpointFileManager) {
   private lazy val manager = open
@@ -130,7 +130,9 @@ object DurableFiles {
     new DurableFiles(LocalFileManager.forPath(directory, hadoopConf))
 }
 
-/** The checkpoint location of a query that is being started. Checks read there what an earlier start has left. */
+/** The checkpoint location of a query that is being started. Checks read there what an earlier start has
+  * left.
+  */
 private[tailrace] object CheckpointLocation {
 
   /** @return none if the query has a temporary checkpoint */

@@ -11,11 +11,12 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 import org.apache.spark.sql.internal.SQLConf
 
-/** Writes the files of a checkpoint on a local disk. Spark's own manager starts ten processes for each file (`readlink`,
-  * `chmod`) where Hadoop's native library is missing, and writes a checksum file beside each. Tailrace's files contain
-  * their checksums (`adr/004`).
+/** Writes the files of a checkpoint on a local disk. Spark's own manager starts ten processes for each file
+  * (`readlink`, `chmod`) where Hadoop's native library is missing, and writes a checksum file beside each.
+  * Tailrace's files contain their checksums (`adr/004`).
   *
-  * A file appears by one rename. When its stream is closed, the file and its directory are synced to the disk.
+  * A file appears by one rename. When its stream is closed, the file and its directory are synced to the
+  * disk.
   */
 final class LocalFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
   private val files = FileSystem.getLocal(conf).getRawFileSystem
@@ -79,8 +80,8 @@ final class LocalFileManager(root: Path, conf: Configuration) extends Checkpoint
 
 object LocalFileManager {
 
-  /** The manager for the files of a checkpoint: Spark's, unless the checkpoint is on a local disk and no setting names a
-    * manager.
+  /** The manager for the files of a checkpoint: Spark's, unless the checkpoint is on a local disk and no
+    * setting names a manager.
     */
   def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
     val said = Seq(TailraceFileManager.Key, "fs.file.impl")
@@ -125,9 +126,9 @@ object LocalFileManager {
   }
 }
 
-/** A value for `spark.sql.streaming.checkpointFileManagerClass`. With it Spark's own logs (offsets, commits, sources) are
-  * written by [[LocalFileManager]] too where the checkpoint is on a local disk, and by Spark's manager elsewhere. Spark calls
-  * this constructor.
+/** A value for `spark.sql.streaming.checkpointFileManagerClass`. With it Spark's own logs (offsets, commits,
+  * sources) are written by [[LocalFileManager]] too where the checkpoint is on a local disk, and by Spark's
+  * manager elsewhere. Spark calls this constructor.
   */
 final class TailraceFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
   private val files = {

@@ -2,8 +2,8 @@ package io.tailrace.watermark
 
 import java.math.{BigDecimal => Decimal, RoundingMode}
 
-/** The share of hosts that must have passed a time before it is closed: above 0, at most 1. It is an exact decimal number,
-  * not a binary fraction: 99.9 % of 1,000 hosts lets exactly one lag, not none or two.
+/** The share of hosts that must have passed a time before it is closed: above 0, at most 1. It is an exact
+  * decimal number, not a binary fraction: 99.9 % of 1,000 hosts lets exactly one lag, not none or two.
   */
 final class Completeness private (val ratio: Decimal) {
 
@@ -15,8 +15,8 @@ final class Completeness private (val ratio: Decimal) {
       .setScale(0, RoundingMode.FLOOR)
       .intValueExact
 
-  /** The completeness of data that is complete to this share upstream and to the other share here: the product, rounded down
-    * to [[Completeness.MostDigits]] digits.
+  /** The completeness of data that is complete to this share upstream and to the other share here: the
+    * product, rounded down to [[Completeness.MostDigits]] digits.
     */
   def andThen(other: Completeness): Completeness = {
     val product = ratio.multiply(other.ratio)

@@ -8,8 +8,8 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The greatest event time of each host that one task has read. Each row costs one search, so this is a hash table in two
-  * arrays: a known host is one cell of four numbers and its name, and no object.
+/** The greatest event time of each host that one task has read. Each row costs one search, so this is a hash
+  * table in two arrays: a known host is one cell of four numbers and its name, and no object.
   *
   * {{{
   *   cells: hash, 0 for a free cell | greatest time | rows ahead of the clock | offset and length of the name
@@ -168,8 +168,8 @@ private[watermark] object SeenByTask {
 
   /** Sums up a batch.
     *
-    * @param parts for each node of the source, what its tasks have seen. A DataFrame that is used twice in a query has two
-    *              nodes, and the same rows pass both: the greater counts are taken
+    * @param parts for each node of the source, what its tasks have seen. A DataFrame that is used twice in a
+    *              query has two nodes, and the same rows pass both: the greater counts are taken
     */
   def inBatch(parts: Iterable[Iterable[SeenByTask]]): SeenByTask =
     parts

@@ -13,14 +13,14 @@ import io.tailrace.common.ProgressName
 import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, ReportExec, SparkWatermark}
 import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
 
-/** Half of `tailrace.accurate_watermark`, resolved; the other half is a watermark node of Spark's somewhere above it, with
-  * the same `nodeId`: the optimizer may move filters and projections in between.
+/** One logical node of `tailrace.accurate_watermark`. The other one is Spark's watermark node with the same
+  * `nodeId`, somewhere above: the optimizer may move filters and projections between them.
   *
-  * @param host  a string
-  * @param time  what a host's progress is the maximum of: the event time, or the low watermark of a stamp
-  * @param eventTime what is late or not
-  * @param share the completeness of a stamp, in its units
-  * @param mark  the column `_mark`, if rows ahead of the clock come out marked
+  * @param host      a string
+  * @param time      the event time, or the low watermark of a stamp: how far the host's log has been read
+  * @param eventTime decides which rows are late
+  * @param share     the completeness of a stamp, in its units
+  * @param mark      the column `_mark`, if rows ahead of the clock come out marked
   */
 case class HostProgress(
     nodeId: UUID,
@@ -49,12 +49,12 @@ case class HostProgress(
 
 object HostProgress {
 
-  /** Two watermarks of one name would write into one directory of the checkpoint, and a server takes two sources of one name
-    * for one, and a host that one of them has read for read.
+  /** Two watermarks with one name would write into one directory of the checkpoint. A server takes two
+    * sources with one name for the same source, and a host that only one of them has read for read.
     */
   private object NamesCheck extends WriteCheck {
     override def apply(write: WriteToStreamStatement): Unit = {
-      // A frame that is used twice is one source.
+      // A DataFrame that is used twice is one source.
       val sources =
         write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings }.distinctBy(_._1)
       WriteCheck.unique("tailrace.accurate_watermark", sources.map(_._2.name))
@@ -93,8 +93,8 @@ object HostProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkS
 
 /** The watermark of a source: the low watermark of its hosts.
   *
-  * A row exactly at the low watermark is on time, and one at Spark's watermark is late: Spark's, in whole milliseconds, is
-  * the last one before ours.
+  * A row exactly at the low watermark is on time, and one at Spark's watermark is late: Spark's, in whole
+  * milliseconds, is the last one before ours.
   */
 private[watermark] final case class LowWatermark(settings: ProgressSettings) extends DriverWatermark {
   override def nodeName: String = "LowWatermark"
@@ -115,7 +115,7 @@ private[watermark] object LowWatermark {
   }
 }
 
-/** The node of a plan that a source stands for. */
+/** A logical node of a source. */
 trait OfSource extends LogicalPlan {
   def settings: ProgressSettings
 }

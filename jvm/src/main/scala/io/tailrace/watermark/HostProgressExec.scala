@@ -14,20 +14,20 @@ import org.apache.spark.sql.types.StringType
 import io.tailrace.common.Mark
 import io.tailrace.driver.TellsDriver
 
-/** Notes for each host how far its log has been read, and lets all rows pass.
+/** Notes for each host how far its log has been read. All rows pass.
   *
   * {{{
   *   rows ──> HostMaxima of the task ──(accumulator)──> SourceWatermark on the driver ──> LowWatermark
   *     └───> next operator
   * }}}
   *
-  * Part of Spark's generated code, so that the operators on its two sides stay in one loop and a row need not be put
-  * together for it.
+  * It is part of Spark's generated code: the operators on both sides stay in one loop, and no row has to be
+  * built for it.
   *
   * @param name of the source
   */
 final case class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
-    // Spark sends nodes to executors along with others', and a roster may be long.
+    // Transient: Spark sends plan nodes to executors, and a roster may be long.
     @transient val settings: ProgressSettings,
     val mark: Option[Attribute]
 ) extends UnaryExecNode
@@ -74,7 +74,7 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
 
   private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
 
-  // Asked for when the generated code is about to run.
+  // Called when the generated code is about to run.
   override def inputRDDs(): Seq[RDD[InternalRow]] = {
     val inputs = child.asInstanceOf[CodegenSupport].inputRDDs()
     noteTasks(inputs.map(_.getNumPartitions).maxOption.getOrElse(0))

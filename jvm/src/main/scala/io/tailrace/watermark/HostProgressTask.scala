@@ -52,7 +52,8 @@ private[watermark] final class HostProgressTasks(
   }
 }
 
-/** What a task has seen, as it is sent to the driver. Of two runs over a partition the one with fewer rows has stopped earlier.
+/** What a task has seen, as it is sent to the driver. Of two runs over a partition the one with fewer rows
+  * has stopped earlier.
   *
   * @param bytes of a [[HostMaxima]]
   */

@@ -8,8 +8,8 @@ import java.util.Arrays
 import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.driver.SparkWatermark
 
-/** For each host, the greatest event time read from its log, in microseconds, and how many of its rows were ahead of the
-  * clock. Times only grow, so tables may be merged in any order and any number of times.
+/** For each host, the greatest event time read from its log, in microseconds, and how many of its rows were
+  * ahead of the clock. Times only grow, so tables may be merged in any order and any number of times.
   *
   * This is a hash table over plain arrays, because there may be a million hosts. It is not thread-safe.
   */
@@ -117,7 +117,9 @@ object HostTable {
   }
 }
 
-/** Entries of a [[HostTable]] as bytes, in files and in what tasks send: big-endian, see `jvm/docs/formats.md`. */
+/** Entries of a [[HostTable]] as bytes, in files and in what tasks send: big-endian, see
+  * `jvm/docs/formats.md`.
+  */
 private[watermark] object HostEntries {
 
   def write(out: DataOutputStream, table: HostTable, hosts: Iterator[Int], count: Int): Unit = {

@@ -14,10 +14,11 @@ import io.tailrace.common.Errors
   *   <batch>.delta      the hosts that have moved in the batch
   * }}}
   *
-  * The driver writes a batch's file when its tasks have ended, before Spark's commit log has the batch. A batch that runs
-  * again begins with the file of the batch before it and replaces its own.
+  * The driver writes a batch's file when its tasks have ended, before Spark's commit log has the batch. A
+  * batch that runs again begins with the file of the batch before it and replaces its own.
   *
-  * @param beginsAnew whether a source begins with an empty table if its files are missing. Otherwise that is an error
+  * @param beginsAnew whether a source begins with an empty table if its files are missing. Otherwise that is
+  *                   an error
   */
 final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._
@@ -74,7 +75,8 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     from(last).map(_ -> hosts)
   }
 
-  /** Writes the progress after `batch`. Deletes files that are not needed to go on from batch `retainFrom` or later.
+  /** Writes the progress after `batch`. Deletes files that are not needed to go on from batch `retainFrom` or
+    * later.
     *
     * @param moved    numbers of the hosts that have moved in the batch
     * @param previous the last batch that has a file

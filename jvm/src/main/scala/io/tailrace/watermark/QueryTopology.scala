@@ -28,10 +28,12 @@ final case class OperatorReport(
   *   views ───┘
   * }}}
   *
-  * One source reports them: the first one by name of those with the same application. Its name is the prefix of theirs.
+  * One source reports them: the first one by name of those with the same application. Its name is the prefix
+  * of theirs.
   *
   * @param plan    the executed plan
-  * @param current the query's watermark in the batch, in milliseconds. The sink has all rows that it has released
+  * @param current the query's watermark in the batch, in milliseconds. The sink has all rows that it has
+  *                released
   * @param sinkToo whether the sink is among them. It isn't if it reports itself
   */
 private[watermark] final class QueryTopology(

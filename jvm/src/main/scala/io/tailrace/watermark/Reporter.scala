@@ -15,20 +15,19 @@ import io.tailrace.driver.{DriverClock, RunState}
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-/** Who reports: a query, over all its starts, and one start of it. All that the start says to an application's server is said
-  * in its name. When it says nothing for a while it says that, and when it ends it says so, for a reporter that lives is one
-  * whose operators nobody else may report.
+/** Reports to a server on behalf of one run of a query. While a reporter lives, nobody else may report its
+  * operators. So it sends a heartbeat when there is nothing to report, and says when the query ends.
   *
   * {{{
   *   reports of sources and the sink ── 10 s without one: a heartbeat ── ... ── the query ends: leaving
   * }}}
   *
-  * For several threads: sources report in the query's, the sink in one of its own as well.
+  * It is thread-safe: sources report in the query's thread, the sink also in a thread of its own.
   *
-  * @param client   the query's id, which is in its checkpoint
-  * @param run      of this start
-  * @param isActive whether it runs
-  * @param restMs   a heartbeat comes when nothing has been said for so long
+  * @param client   the query's id, from its checkpoint
+  * @param run      the run's id
+  * @param isActive whether the query runs
+  * @param restMs   a heartbeat is sent after so long without a report
   */
 final class Reporter private[tailrace] (
     server: ServerSettings,
@@ -64,7 +63,7 @@ final class Reporter private[tailrace] (
     if (isNew) logWarning(s"TAILRACE_WATERMARK_SERVER_WARNING: ${server.url}, '${server.app}': $text")
   }
 
-  /** Has a thread speak for the reporter until its query ends. */
+  /** Starts the thread that sends heartbeats until the query ends. */
   private[tailrace] def start(): Reporter = {
     val thread = new Thread(() => attend(), s"tailrace reporter of $client")
     thread.setDaemon(true)
@@ -81,19 +80,19 @@ final class Reporter private[tailrace] (
     leave()
   }
 
-  /** @return false if another start has taken over */
+  /** @return false if another run has taken over */
   private def beat(): Boolean =
     try {
       connection.attempt("The query goes on")(report(connection, withoutOperators)): Unit
       true
     } catch {
-      // The query's own next report meets it, and ends the query.
+      // The query's next report is refused too, and ends the query.
       case e: TailraceStateException =>
         logWarning(s"${server.url} refuses the query $client", e)
         false
     }
 
-  /** Once: a server that is away finds out by itself. */
+  /** Sent once: a server that is away notices by itself that the heartbeats end. */
   private[watermark] def leave(): Unit = if (Reporter.forget(this)) {
     try report(connection, withoutOperators.put("leaving", true)): Unit
     catch {
@@ -112,23 +111,21 @@ final class Reporter private[tailrace] (
 object Reporter {
   private val reporters = new RunState[Reporter]
 
-  /** @param queryId of a query that runs
-    * @param runId   of this start
-    */
+  /** The reporter of a run for an application. All its sources and its sink share it. */
   def of(session: SparkSession, queryId: String, runId: String, server: ServerSettings): Reporter =
     reporters.of(session, runId, s"${server.url.stripSuffix("/")} ${server.app}") {
       val isActive = () => StreamingBatch.activeRuns(session).contains(runId)
       Reporter.remember(new Reporter(server, queryId, runId, isActive)).start()
     }
 
-  /** What the server takes for living is a minute. */
+  /** The server takes a reporter for dead after a minute. */
   private val RestMs = 10000L
   private val EveryMs = 200L
   private val MostWarnings = 1000
 
   private val living = mutable.HashSet.empty[Reporter]
 
-  // A driver that is stopped with its query has no other moment to say so.
+  // A driver that stops with its query has no other moment to report it.
   private lazy val atShutdown: Unit = Runtime.getRuntime.addShutdownHook(new Thread(() => {
     val left = living.synchronized(living.toSeq)
     left.foreach(_.leave())

@@ -9,11 +9,12 @@ import org.apache.spark.internal.Logging
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
-/** Reports to a watermark server how far a source's hosts have been read, and gets the source's low watermark. The server
-  * knows more: other queries report hosts too.
+/** Reports to a watermark server how far a source's hosts have been read, and gets the source's low
+  * watermark. The server knows more: other queries report hosts too.
   *
-  * A batch sends one request with the hosts that have moved since the last answer. Times are maxima, so a report may arrive
-  * twice or late. While the server is away, its last answer counts, and moved hosts are remembered.
+  * A batch sends one request with the hosts that have moved since the last answer. Times are maxima, so a
+  * report may arrive twice or late. While the server is away, its last answer counts, and moved hosts are
+  * remembered.
   *
   * {{{
   *   60,000 hosts that the server doesn't know
@@ -21,8 +22,8 @@ import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
   *   2nd request   10,000 hosts, the roster               now it decides
   * }}}
   *
-  * The roster is sent with the last hosts, even if it is empty: a low watermark that was made of some hosts would not go back
-  * for the others.
+  * The roster is sent with the last hosts, even if it is empty: a low watermark that was made of some hosts
+  * would not go back for the others.
   *
   * @param reads no two active queries may read the same
   */
@@ -57,7 +58,8 @@ private[watermark] final class ServerClient(
   def global: Option[Long] = globalLow
 
   /** @param moved     numbers of hosts in the table
-    * @param input     the low watermark of the stamps that the source reads, in microseconds; none if it reads logs
+    * @param input     the low watermark of the stamps that the source reads, in microseconds; none if it
+    *                  reads logs
     * @param operators the query's other operators
     * @param hasUnread whether the source has rows that this run has not read yet
     * @return the source's low watermark, in microseconds; none while the server is away or doesn't know it

@@ -14,8 +14,8 @@ import io.tailrace.driver.DriverClock
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** Sends the requests of one application to a watermark server. While the server is away, attempts become rarer. A batch
-  * waits at most [[ServerConnection.Timeout]] for an attempt.
+/** Sends the requests of one application to a watermark server. While the server is away, attempts become
+  * rarer. A batch waits at most [[ServerConnection.Timeout]] for an attempt.
   */
 private[watermark] final class ServerConnection(server: ServerSettings) extends Logging {
   import ServerConnection._
@@ -98,8 +98,8 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     json.readTree(response.body)
   }
 
-  /** The request contradicts what the server knows. Two codes end the query, because another query or run reports the same. Other
-    * refusals are repeated: somebody may raise a limit or remove something.
+  /** The request contradicts what the server knows. Two codes end the query, because another query or run
+    * reports the same. Other refusals are repeated: somebody may raise a limit or remove something.
     */
   private def refuse(body: String): Unit = {
     val problem = json.readTree(body)
@@ -129,7 +129,9 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
   }
 }
 
-/** The server refuses a report that contradicts what it knows or exceeds a limit. The message is the server's. */
+/** The server refuses a report that contradicts what it knows or exceeds a limit. The message is the
+  * server's.
+  */
 private[watermark] final class RefusedReportException(detail: String) extends IOException(detail)
 
 private[watermark] object ServerConnection {

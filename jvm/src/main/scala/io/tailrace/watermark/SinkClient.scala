@@ -41,8 +41,8 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
 
   private val connection = new ServerConnection(server)
 
-  /** @param low the sink's low watermark, in microseconds. [[HostTable.Never]] is sent as 0: the server takes a sink without
-    *            a low watermark to be as far as its upstreams
+  /** @param low the sink's low watermark, in microseconds. [[HostTable.Never]] is sent as 0: the server takes
+    *            a sink without a low watermark to be as far as its upstreams
     * @param upstreams the operators whose rows the sink writes
     * @return none while the server is away
     */
@@ -136,7 +136,8 @@ object SinkClient {
 
 /** A source of a query as its sink sees it after a batch. Its hosts can be asked for between batches too.
   *
-  * @param low          all rows before this time have been read, except those of hosts that lag; in microseconds
+  * @param low          all rows before this time have been read, except those of hosts that lag; in
+  *                     microseconds
   * @param completeness the share of hosts that the source waits for, times that of its stamps
   */
 final class QuerySource private (
@@ -159,8 +160,8 @@ final class QuerySource private (
 
 object QuerySource {
 
-  /** The sources of watermark nodes. To be called in the query's thread when its tasks have ended: this ends the batch for the
-    * sources, as Spark does later, which gets the same result.
+  /** The sources of watermark nodes. To be called in the query's thread when its tasks have ended: this ends
+    * the batch for the sources, as Spark does later, which gets the same result.
     */
   def of(session: SparkSession, nodes: Seq[EventTimeWatermarkExec]): Seq[QuerySource] = {
     val batch = StreamingBatch.current(session)
@@ -186,7 +187,8 @@ object QuerySource {
 /** The hosts of a source, with regard to a time.
   *
   * @param expected the number of hosts
-  * @param behind   hosts that haven't passed the time, and how far they are; [[HostTable.Never]] if no row has been read
+  * @param behind   hosts that haven't passed the time, and how far they are; [[HostTable.Never]] if no row
+  *                 has been read
   */
 final case class SourceHosts(
     source: String,

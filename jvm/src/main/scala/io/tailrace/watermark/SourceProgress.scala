@@ -16,7 +16,8 @@ import io.tailrace.driver.{Heard, Silence}
   * It never goes back. Times are microseconds.
   *
   * @param roster      the hosts that count; none: all that have been seen
-  * @param idleAfterMs a host that has been silent for so long ([[Silence]]) doesn't count until it has rows again
+  * @param idleAfterMs a host that has been silent for so long ([[Silence]]) doesn't count until it has rows
+  *                    again
   */
 final class SourceProgress(
     completeness: Completeness,
@@ -117,8 +118,8 @@ final class SourceProgress(
   def futureOfForgotten: Long = forgottenFuture
   def restoreFuture(rows: Long): Unit = forgottenFuture = Math.max(forgottenFuture, rows)
 
-  /** Forgets hosts that no roster has, that the watermark doesn't wait for and that are a week behind it. Otherwise hosts with
-    * names of pods would fill the table. A host that comes back counts as a new one.
+  /** Forgets hosts that no roster has, that the watermark doesn't wait for and that are a week behind it.
+    * Otherwise hosts with names of pods would fill the table. A host that comes back counts as a new one.
     *
     * This rebuilds the table, so it waits until an eighth of the hosts can go.
     *

@@ -17,14 +17,14 @@ import io.tailrace.driver.{BatchSequence, DriverClock, PartitionAccumulator, Run
 /** The low watermark of one source in one run of a query, on the driver.
   *
   * {{{
-  *   collect(7) ── tasks of batch 7 ──> end(7): fold what they have seen, ask the server, write 7.delta ── commit log 7
+  *   collect(7) ── tasks of batch 7 ──> end(7): add what they have seen, ask the server, write 7.delta ── commit log 7
   * }}}
   *
   * Spark may ask for the end of a batch several times and gets the same answer.
   *
-  * @param newAccumulator registered with Spark
-  * @param input          what the batch that ends has read, whose input was asked for then
-  * @param retain         batches that the query must be able to go back by
+  * @param newAccumulator makes an accumulator and registers it with Spark
+  * @param input          the input of the batch that ends, by the time when it was asked for
+  * @param retain         how many batches the query must be able to go back
   */
 private[watermark] final class SourceWatermark(
     settings: ProgressSettings,
@@ -36,7 +36,7 @@ private[watermark] final class SourceWatermark(
 ) extends Logging {
   import SourceWatermark._
 
-  // A server hears of hosts from other queries too: who is silent it says.
+  // With a server, the server decides which hosts are silent: it knows hosts of other queries too.
   private val progress = new SourceProgress(
     settings.completeness,
     settings.roster,
@@ -49,7 +49,7 @@ private[watermark] final class SourceWatermark(
 
   private var lateRows = 0L
 
-  /** The first batch of a start begins with what is in the checkpoint. */
+  /** The first batch of a run begins with the progress in the checkpoint. */
   private def begin(next: Long, before: Option[Batch]): Batch = {
     if (before.isEmpty) {
       log.load(next, progress.table).foreach { file =>
@@ -62,7 +62,7 @@ private[watermark] final class SourceWatermark(
       }
     }
     val batch = new Batch
-    // Before a row is out: the server refuses a query whose input another one reports as its own.
+    // Before the first row comes out: the server refuses a query that reads the input of another one.
     server.filter(!_.isKnown).foreach { client =>
       client.report(progress.table, Array.empty, hasUnread = true): Unit
     }
@@ -74,34 +74,40 @@ private[watermark] final class SourceWatermark(
       s"${settings.roster.fold("none")(r => s"of ${r.size} hosts")}: version ${settings.rosterVersion}, and it was $before"
   )
 
-  /** What tasks of the batch give their tables to. A frame that is used twice in a query has two of them a batch. */
+  /** Makes an accumulator for the tasks of a batch. A DataFrame that is used twice in a query gets two for
+    * each batch.
+    */
   def collect(next: Long): PartitionAccumulator[TaskProgress] = synchronized {
     val accumulator = newAccumulator()
     batches.at(next).collected ::= accumulator
     accumulator
   }
 
-  /** Takes note of the number of tasks that a batch has. */
+  /** Notes the number of tasks of a batch. */
   def noteTasks(next: Long, tasks: Int): Unit = synchronized {
     if (tasks == 0) batches.at(next).hasNoTasks = true
   }
 
-  /** Whether tasks of a batch have run, if it has any. Not all of them need have: a sink may take the first rows only. */
+  /** Whether tasks of a batch have run, or it has none. Some may not have run: a sink may take only the first
+    * rows.
+    */
   def hasRead(finished: Long): Boolean = synchronized {
     batches.of(finished).exists(batch => batch.hasNoTasks || batch.collected.exists(!_.isZero))
   }
 
-  /** Rows of this time and before are late in the batch: what the batch before it could close is closed. In microseconds. */
+  /** Rows with this time or before are late in the batch, in microseconds. It is the watermark that the batch
+    * before began with.
+    */
   def lateThrough(next: Long): Long = synchronized {
     batches.at(next): Unit
     if (lowBefore == HostTable.Never) Long.MinValue
     else Math.max(SparkWatermark.before(lowBefore) - settings.delayMs, Long.MinValue / 1000) * 1000
   }
 
-  /** The low watermark after a batch, in microseconds: [[HostTable.Never]] while too few hosts have been seen. When it is
-    * given, it is in the checkpoint.
+  /** Ends a batch. When this returns, the low watermark is in the checkpoint.
     *
-    * @param operators what the query has made of its sources, for the server
+    * @param operators the query's other operators, for the server
+    * @return the low watermark in microseconds. [[HostTable.Never]] while too few hosts have been seen
     */
   def end(finished: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
     synchronized {
@@ -137,38 +143,41 @@ private[watermark] final class SourceWatermark(
       Some(settings.rosterVersion),
       progress.futureOfForgotten
     )
-    // A delta can't take a host away.
+    // A delta can't remove a host.
     val adding = if (forgotten.isDefined) None else lastWritten
     log.write(finished, adding, file, progress.table, advance.moved, finished - retain)
     lastWritten = Some(finished)
     lowBefore = before
   }
 
-  /** With a server: how far all sinks of the application were before the batch, in microseconds; [[HostTable.Never]] while
-    * nobody knows.
+  /** With a server, the low watermark of all sinks of the application before the batch, in microseconds;
+    * [[HostTable.Never]] if it isn't known.
     */
   def globalLow(next: Long): Option[Long] = synchronized {
     batches.at(next): Unit
     server.map { client =>
-      // A start that has told nothing yet has heard nothing either. The source's own word is for the end of a batch.
+      // A run gets an answer only when it reports. The answer about the source itself is used at the
+      // end of a batch.
       if (client.global.isEmpty) client.report(progress.table, Array.empty, hasUnread = true): Unit
       client.global.getOrElse(HostTable.Never)
     }
   }
 
-  /** Of the rows of a batch: what stamps have said of the upstream's data, and the share of hosts that this source asks for. */
+  /** The completeness of a batch's rows: that of the stamps, times the share of hosts that this source waits
+    * for.
+    */
   def completeness(next: Long): Completeness = synchronized {
     batches.at(next): Unit
     upstream.andThen(settings.completeness)
   }
 
-  /** Whether what a server says of the source says it of all that this start of the query has read. */
+  /** Whether a server knows all that this run of the query has read. */
   def isKnownToServer: Boolean = server.exists(_.isKnown)
 
   /** The low watermark now, in microseconds. */
   def low: Long = synchronized(progress.low)
 
-  /** How many hosts there are, and those that haven't passed a time. */
+  /** The number of hosts, and those that haven't passed a time. */
   def behind(through: Long): (Int, Seq[(String, Long)]) = synchronized(progress.behind(through))
 
   private def warn(advance: Advance): Unit = {
@@ -187,7 +196,7 @@ private[watermark] final class SourceWatermark(
     hosts.take(MostNamed).mkString(", ") +
       (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
 
-  /** For the query's progress, after the end of a batch. */
+  /** The row for the query's progress, after the end of a batch. */
   def metrics: Row = synchronized {
     val report = progress.report(Slowest)
     new GenericRowWithSchema(
@@ -213,7 +222,7 @@ private[watermark] final class SourceWatermark(
 private[watermark] object SourceWatermark {
   private val sources = new RunState[SourceWatermark]
 
-  /** The source of that name in the run that is being planned or executed in this thread. */
+  /** The source with the settings' name, in the run that this thread plans or executes. */
   def of(session: SparkSession, settings: ProgressSettings): SourceWatermark =
     sources.of(session, settings.name)(open(session, settings, StreamingBatch.current(session)))
 
@@ -246,17 +255,17 @@ private[watermark] object SourceWatermark {
   private def below(session: SparkSession, settings: ProgressSettings): StreamInputs =
     StreamInputs.below(session, OfSource.is(settings.name))
 
-  /** What is gathered of a batch, whose input was asked for at `askedMs`. */
+  /** What is known of the current batch. */
   private final class Batch {
     val askedMs: Long = DriverClock.ms
     var collected = List.empty[PartitionAccumulator[TaskProgress]]
     var hasNoTasks = false
   }
 
-  /** Hosts that are named in the query's progress. */
+  /** How many hosts the query's progress names. */
   private val Slowest = 5
 
-  /** Hosts that are named in a warning. */
+  /** The most hosts that a warning names. */
   private val MostNamed = 20
 
   private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)

@@ -48,8 +48,9 @@ object StampWatermarkStrategy extends SparkStrategy {
 
 /** Adds a low watermark to each row, the same to all rows of a micro-batch.
   *
-  * No row of this batch or of a later one is before it, unless its host lags. Operators with state release rows with a delay of
-  * one batch: that is taken into account. With a watermark server it isn't after the sinks of any query of the application.
+  * No row of this batch or of a later one is before it, unless its host lags. Operators with state release
+  * rows with a delay of one batch: that is taken into account. With a watermark server it isn't after the
+  * sinks of any query of the application.
   *
   * @param sources   the accurate watermarks below
   * @param streaming rows of a batch DataFrame get null
@@ -120,8 +121,8 @@ private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (Str
   }
 }
 
-/** `parse_watermark_stamp(binary)`: a struct of `low_watermark`, which may be null, and `completeness`. The result is null if the
-  * bytes aren't a [[WatermarkStamp]].
+/** `parse_watermark_stamp(binary)`: a struct of `low_watermark`, which may be null, and `completeness`. The
+  * result is null if the bytes aren't a [[WatermarkStamp]].
   */
 case class ParseWatermarkStamp(stamp: Expression)
     extends Expression

@@ -4,17 +4,18 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import io.tailrace.common.{Arguments, Policy}
 
-/** The arguments of [[io.tailrace.api.Tailrace.accurateWatermark]] and `stampedWatermark` besides the columns. Names and
-  * defaults are those of Python.
+/** The arguments of [[io.tailrace.api.Tailrace.accurateWatermark]] and `stampedWatermark` besides the
+  * columns. Names and defaults are those of Python.
   *
   * @param completeness the share of hosts that must have passed a time: "99.9%" or "0.999"
   * @param hosts        the roster: the hosts that count, seen or not; none: the hosts that have been seen
-  * @param idleAfter    a duration; a host that is silent for longer, while others go on and nothing is unread, doesn't count
-  *                     until it is back
+  * @param idleAfter    a duration; a host that is silent for longer, while others go on and nothing is
+  *                     unread, doesn't count until it is back
   * @param futureLimit  how far ahead of the batch's clock an event time may be; a duration
   * @param onFuture     "clamp", "mark" or "fail": what is done with rows further ahead
   * @param delay        how far the watermark stays behind; a duration
-  * @param server       a watermark server, "http://host:port", which decides; none: the query decides by its own progress
+  * @param server       a watermark server, "http://host:port", which decides; none: the query decides by its
+  *                     own progress
   * @param app          the application at the server
   * @param operator     the source's name in it
   * @param token        the server's bearer token

@@ -111,8 +111,8 @@ private[tailrace] object StampColumns {
     columns.find("stamp", stamp, BinaryType): Unit
   }
 
-  /** The values joined by "-". In all values but the first, "-" is written %2D and "%" is written %25, so that no two partitions
-    * share a name. Null if a value is null.
+  /** The values joined by "-". In all values but the first, "-" is written %2D and "%" is written %25, so
+    * that no two partitions share a name. Null if a value is null.
     */
   private def name(values: Seq[Column]): Column = {
     val others = values.tail.map { value =>

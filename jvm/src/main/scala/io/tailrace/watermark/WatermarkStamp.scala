@@ -2,8 +2,8 @@ package io.tailrace.watermark
 
 import java.nio.ByteBuffer
 
-/** The low watermark that travels with a record, and the share of hosts that have passed it. Records that are written later
-  * have that event time or a later one, unless their host lags.
+/** The low watermark that travels with a record, and the share of hosts that have passed it. Records that are
+  * written later have that event time or a later one, unless their host lags.
   *
   * {{{
   *   version(1) = 1   low watermark(8): microseconds, Long.MinValue for none   completeness(8): in units of 10^-18

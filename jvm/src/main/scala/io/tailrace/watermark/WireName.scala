@@ -4,8 +4,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 import java.util.HexFormat
 
-/** Encodes names in reports to a watermark server. The server accepts 1 to 200 characters without control characters, and
-  * refuses a whole report for one bad name: one odd host would block all others.
+/** Encodes names in reports to a watermark server. The server accepts 1 to 200 characters without control
+  * characters, and refuses a whole report for one bad name: one odd host would block all others.
   *
   * {{{
   *   ""          %                                     "a\nb"    a%0Ab

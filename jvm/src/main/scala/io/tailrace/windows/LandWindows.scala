@@ -20,9 +20,9 @@ import org.apache.spark.sql.types._
 import io.tailrace.driver.ReportExec
 import io.tailrace.plan.{TailraceNode, WriteCheck}
 
-/** `tailrace.write_windows`, resolved: what its sink writes.
+/** The logical node of `tailrace.write_windows`, below the sink.
   *
-  * @param start the child's last column, with the start of a row's window in microseconds
+  * @param start the child's last column: the start of a row's window, in microseconds
   */
 case class LandWindows(settings: LandingSettings, start: Attribute, child: LogicalPlan)
     extends UnaryNode
@@ -38,7 +38,7 @@ case class LandWindows(settings: LandingSettings, start: Attribute, child: Logic
 
 object LandWindows {
 
-  /** Opens the folder. Another sink would get the rows, and no window would be landed. */
+  /** Opens the folder. Refuses another sink, which would get the rows and land no window. */
   private object SinkCheck extends WriteCheck {
     override def apply(write: WriteToStreamStatement): Unit =
       write.inputQuery.collectFirst { case lands: LandWindows => lands.settings }.foreach { settings =>
@@ -64,11 +64,11 @@ object LandWindowsStrategy extends SparkStrategy {
   }
 }
 
-/** What the last batch has done to a folder, for the query's progress. Times are microseconds; none: not yet.
+/** The numbers of the last batch, for the query's progress. Times are microseconds.
   *
-  * @param rows    that it has landed, late ones and those without an event time among them
-  * @param open    windows that have rows and are open
-  * @param through all windows that end then or before are closed
+  * @param rows    the number of rows, with late rows and rows without an event time
+  * @param open    the number of open windows that have rows
+  * @param through all windows that end at this time or before are closed
   * @param low     the low watermark that closes windows
   */
 final case class LandingReport(
@@ -89,7 +89,7 @@ final case class LandingReport(
 
 object LandingReport {
 
-  /** In the query's progress. */
+  /** The name in the query's progress. */
   val Name = "tailrace.windows"
 
   private val Schema = new StructType()
@@ -101,7 +101,9 @@ object LandingReport {
     .add("lowWatermark", TimestampType)
 }
 
-/** The start of the window that a timestamp is in, in microseconds; null for null, and for times that no window is for. */
+/** The start of a timestamp's window, in microseconds. It is null for null and for times outside of all
+  * windows.
+  */
 case class WindowStart(child: Expression, windows: Windows) extends UnaryExpression {
   override def dataType: DataType = LongType
   override def prettyName: String = "window_start"

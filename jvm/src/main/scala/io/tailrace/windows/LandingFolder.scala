@@ -7,11 +7,11 @@ import org.apache.hadoop.fs.Path
 
 import io.tailrace.common.{Durations, Errors}
 
-/** A folder of windows, on the driver. Each row of a batch comes into its window's directory once, and a window's
-  * `_SUCCESS` comes when nothing will be added to that directory any more:
+/** A folder of windows, on the driver. Each row of a batch lands in its window's directory exactly once. A
+  * window gets its `_SUCCESS` when no more rows will land in that directory.
   *
   * {{{
-  *   tasks ──> _tailrace/staging/7-<attempt>/...      hidden: an attempt that dies leaves nothing else
+  *   tasks ──> _tailrace/staging/7-<attempt>/...      hidden: a failed attempt leaves nothing else
   *     │
   *   land:  7.batch, in one step: which file goes where, and which rows are late
   *     │    each file to its place; staging is deleted when all are there
@@ -20,10 +20,10 @@ import io.tailrace.common.{Durations, Errors}
   *          <window>/_SUCCESS, one after the other
   * }}}
   *
-  * Who opens the folder again does the rest of the newest of either, whatever the last one had done of it.
-  * Late or not is decided with the batch's file, while no window can close.
+  * The next run that opens the folder finishes the newest batch and the newest closing. The batch's file
+  * decides which rows are late, and no window closes meanwhile.
   *
-  * @param lock one for all that ever open the folder in this JVM; the last one owns it
+  * @param lock shared by all who open the folder in this JVM. The last one owns it
   */
 final class LandingFolder private[windows] (
     path: Path,
@@ -44,10 +44,10 @@ final class LandingFolder private[windows] (
   private var closings = 0L
   private var unmarked = Seq.empty[ClosedWindow]
 
-  // Between the file of a batch and the last file in its place no window may close.
+  // No window may close between the file of a batch and the move of its last file.
   private var landing = false
 
-  /** Finds out what has happened in the folder, and does what was left undone. */
+  /** Reads the log, and finishes what the last run has left undone. */
   private[windows] def open(): Unit = {
     owner = log.folder
     owner.foreach(checkSettings)
@@ -66,13 +66,13 @@ final class LandingFolder private[windows] (
     late = TreeMap.from(newest.toSeq.flatMap(_.late).map(w => w.start -> w.rows))
   }
 
-  /** A closing whose file is gone would open its windows again. */
+  /** Without this check a missing file of a closing would open its windows again. */
   private def checkClosed(closed: Option[(Long, ClosedFile)]): Unit = newest.foreach { batch =>
     def missing(number: Long) =
       Errors.stateFileMissing(log.closedFile(number).toString, s"batch ${batch.batch}")
     val known = closed.fold(0L)(_._1 + 1)
     batch.closings.filter(_ > known).foreach(made => throw missing(made - 1))
-    // The first closing after that batch: nobody else has taken note of it.
+    // Of the first closing after that batch only the windows' own files tell.
     val through = closed.map(_._2.through)
     val open = batch.open.map(_.start).filterNot(windows.copy(through = through).isClosed)
     if (open.exists(log.marked(_).isDefined)) throw missing(known)
@@ -90,9 +90,9 @@ final class LandingFolder private[windows] (
     }
   }
 
-  /** Makes the folder a query's.
+  /** Makes sure that the folder is this query's.
     *
-    * @param batch that lands next
+    * @param batch the next one
     */
   def begin(queryId: String, batch: Long): Unit = owned {
     owner match {
@@ -104,7 +104,7 @@ final class LandingFolder private[windows] (
         )
       case None if batch > 0 && !log.isEmpty =>
         throw Errors.stateFileMissing(paths.settings.toString, s"batch $batch")
-      // Windows would be complete here that have rows elsewhere, and never be complete there.
+      // Otherwise windows would close here though some of their rows are elsewhere.
       case None if batch > 0 =>
         val reason = s"the micro-batches of this query before $batch have landed elsewhere"
         throw WindowErrors.folder(path.toString, reason)
@@ -115,35 +115,38 @@ final class LandingFolder private[windows] (
     }
   }
 
-  /** What a batch has landed, if it has: it runs again then, after a failure, and its rows are there.
+  /** The file of a batch that runs again after it has landed.
     *
-    * @param offsets what the batch is made of, in short
+    * @param offsets a digest of the batch's offsets
     */
   def landed(batch: Long, offsets: String): Option[BatchFile] = owned {
     checkNewest(batch)
     newest.filter(_.batch >= batch).map { known =>
       if (known.batch != batch || known.offsets != offsets)
         throw WindowErrors.rolledBack(path.toString, batch, known.batch)
-      // Those of closed windows may be gone: somebody else has them now.
+      // A reader may have taken the files of closed windows away.
       placing.check(known, known.files.filter(file => !file.late && file.start.exists(!windows.isClosed(_))))
       known
     }
   }
 
-  /** The batch before has left a file, if it has landed here and wasn't of an earlier release. */
+  /** Refuses a batch if the file of the batch before it is missing. Early releases wrote none for a batch
+    * without rows.
+    */
   private def checkNewest(batch: Long): Unit = {
     val left = newest.fold(owner.flatMap(_.since))(file => file.closings.map(_ => file.batch + 1))
     if (left.exists(_ < batch)) {
-      // A batch's file is deleted when the next one's is there: with an older one the newest was never here.
+      // A batch's file is deleted when the next one is there: an older file means that the query
+      // left the folder.
       newest.foreach(last => throw WindowErrors.left(path.toString, batch, last.batch))
       throw Errors.stateFileMissing(log.batchFile(batch - 1).toString, s"batch $batch")
     }
   }
 
-  /** An empty place for the files of an attempt at a batch. */
+  /** The directory for the files of an attempt at a batch. */
   def newStaging(batch: Long): Path = placing.newStaging(batch)
 
-  /** Puts the files of a batch in their places. */
+  /** Lands a batch: writes its file, then moves its files to their places. */
   def land(batch: Long, offsets: String, staging: Path, staged: Seq[StagedFile]): BatchFile = owned {
     val files = staged.map(placed)
     val onTime = files.filterNot(_.late).flatMap(f => f.start.map(_ -> f.rows))
@@ -191,8 +194,8 @@ final class LandingFolder private[windows] (
 
   /** Closes the windows that end at a low watermark or before.
     *
-    * @param report of windows, by start, and their rows
-    * @return reports of those that have closed now
+    * @param report makes the reports of windows, which are given by start and number of rows
+    * @return the reports of the windows that have closed
     */
   def close(low: Long, report: Seq[(Long, Long)] => Seq[WindowReport]): Seq[WindowReport] = owned {
     if (landing) Nil
@@ -217,8 +220,8 @@ final class LandingFolder private[windows] (
     unmarked = Nil
   }
 
-  /** Reports of the windows that closed last, and of those that the newest batch had late rows for: who is told of them
-    * may not have been before the query died.
+  /** The reports and late rows of the windows in the newest closing and of those with late rows in the newest
+    * batch. The last run may have ended before it told a server of them.
     */
   def latest: Seq[(WindowReport, Long)] = owned {
     val closed = log.newestClosed().toSeq.flatMap(_._2.windows).map(_.start)
@@ -226,17 +229,14 @@ final class LandingFolder private[windows] (
     (closed ++ withLate).distinct.sorted.map(start => reportOf(start) -> late.getOrElse(start, 0L))
   }
 
-  /** Of windows that rows have come late for: their reports, and how many rows in all.
-    *
-    * @param batch that brought some
-    */
+  /** The reports of the windows that a batch has late rows for, and the total of their late rows. */
   def lateIn(batch: BatchFile): Seq[(WindowReport, Long)] = owned {
     batch.files.filter(_.late).flatMap(_.start).distinct.sorted.map { start =>
       reportOf(start) -> late.getOrElse(start, 0L)
     }
   }
 
-  /** A window that ended before the first row had landed has none: nobody was expected in it. */
+  /** A window that ended before the first row landed has no report. It is made here, without hosts. */
   private def reportOf(start: Long): WindowReport = log.marked(start).getOrElse {
     val end = settings.windows.end(start)
     WindowReport(start, end, 0, 0, 0, Nil, settings.completeness.toString, end, end, Nil)
@@ -252,6 +252,6 @@ final class LandingFolder private[windows] (
 
 object LandingFolder {
 
-  /** Windows whose late rows are counted: as many as a watermark server keeps. The rows themselves are all there. */
+  /** Late rows are counted for so many windows, as on a watermark server. All late rows are kept. */
   private val MostLate = 1000
 }

@@ -7,8 +7,8 @@ import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, CheckedText, DurableFiles}
 
-/** The files below `_tailrace` that say what has happened in a folder: each appears whole or not at all, and of two
-  * writers of one name only one gets it.
+/** The log of a folder: the files below `_tailrace`. Each appears whole or not at all, and only one of two
+  * writers gets a name.
   */
 private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configuration) {
   private val files = DurableFiles.in(paths.folder, hadoopConf)
@@ -23,30 +23,30 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   def begin(folder: FolderFile): Unit = create(paths.settings, folder)
 
-  /** Whether there is anything at all. */
+  /** Whether the folder has no content. */
   def isEmpty: Boolean = files.names(paths.folder).forall(isLeftOver)
 
-  /** The newest; older ones are deleted. */
+  /** The newest batch. Older files are deleted. */
   def newestBatch(): Option[BatchFile] = newest[BatchFile](batches).map(_._2)
 
   def write(batch: BatchFile): Unit = create(batchFile(batch.batch), batch)
 
   def deleteBatch(batch: Long): Unit = files.delete(batchFile(batch))
 
-  /** The newest one's number and content; older ones are deleted. */
+  /** The newest closing and its number. Older files are deleted. */
   def newestClosed(): Option[(Long, ClosedFile)] = newest[ClosedFile](closings)
 
   def write(number: Long, closed: ClosedFile): Unit = create(closedFile(number), closed)
 
   def deleteClosed(number: Long): Unit = files.delete(closedFile(number))
 
-  /** Says that a window is closed, unless that has been said. */
+  /** Writes the `_SUCCESS` of a closed window, unless it is there. */
   def mark(window: ClosedWindow): Unit = {
     val marker = paths.marker(window.start)
     if (!files.exists(marker)) files.write(marker)(_.write(window.report.getBytes("UTF-8")))
   }
 
-  /** Deletes what a writer that died may have left beside a window's mark. */
+  /** Deletes temporary files that a dead writer has left beside a window's `_SUCCESS`. */
   def tidy(start: Long): Unit = {
     val window = paths.window(start)
     val mark = s".${paths.marker(start).getName}."
@@ -55,7 +55,7 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     }
   }
 
-  /** What has been said of a closed window; none if it was never marked, or its directory is gone. */
+  /** The report in the `_SUCCESS` of a window; none if there is no such file. */
   def marked(start: Long): Option[WindowReport] =
     files.find(paths.marker(start)).flatMap(bytes => WindowReport.decode(new String(bytes, "UTF-8")))
 
@@ -63,7 +63,7 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     try files.create(path)(_.write(LandingFile.encode(content, path.getName)))
     catch { case e: FileAlreadyExistsException => throw WindowErrors.twoWriters(path.toString, e) }
 
-  /** What files are written into before they get their names. */
+  /** Whether a file is a temporary one, which is renamed when it is complete. */
   private def isLeftOver(name: String): Boolean = name.startsWith(".") && name.endsWith(".tmp")
 
   private def newest[T](kind: BatchFiles)(implicit content: Manifest[T]): Option[(Long, T)] = {
@@ -79,12 +79,12 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
   }
 }
 
-/** Whose folder it is, and which windows it has: written once.
+/** The query and the windows of a folder. Written once.
   *
-  * @param queryId of the query that lands here; it has one checkpoint
+  * @param queryId of the query that writes the folder
   * @param into    the column that directories of windows are named after
-  * @param since   the first batch that has landed here: each one since then has its file; none in format 1. It is 0, but in a
-  *                folder that an earlier release let a query go on to
+  * @param since   the first batch that has landed here. Each batch since then has its file. None in format 1;
+  *                above 0 only in a folder of an early release
   */
 final case class FolderFile(
     queryId: String,
@@ -97,13 +97,13 @@ final case class FolderFile(
     (width, offset, into) == ((other.width, other.offset, other.into))
 }
 
-/** What one micro-batch lands: decided when this is written, whatever happens then.
+/** The files of one micro-batch. The batch has landed when this is written.
   *
-  * @param offsets what the batch was made of, in short
-  * @param staging the attempt that has written the files, below `staging`
-  * @param open    rows of the open windows with this batch
-  * @param late    rows that have come late, with this batch, of the latest windows that had some
-  * @param closings how many there were before it, so that a file of one that is gone is missed; none in format 1
+  * @param offsets  a digest of the batch's offsets
+  * @param staging  the attempt's directory below `staging`
+  * @param open     numbers of rows of the open windows, with this batch
+  * @param late     numbers of late rows, with this batch, of the latest windows that have some
+  * @param closings how many closings there were before it: a missing file of one is noticed. None in format 1
   */
 final case class BatchFile(
     batch: Long,
@@ -116,14 +116,16 @@ final case class BatchFile(
     closings: Option[Long] = None
 ) {
 
-  /** Rows of this batch that were late. */
+  /** How many rows of this batch were late. */
   def lateRows: Long = files.filter(_.late).map(_.rows).sum
   def rows: Long = files.map(_.rows).sum
 }
 
-/** @param from  below the staging directory
-  * @param to    below the folder
-  * @param start of the window; none: the rows have no event time
+/** A file of a batch.
+  *
+  * @param from  path below the staging directory
+  * @param to    path below the folder
+  * @param start of the window; none if the rows have no event time
   */
 final case class LandedFile(
     from: String,
@@ -136,17 +138,17 @@ final case class LandedFile(
 
 final case class WindowRows(start: Long, rows: Long)
 
-/** Windows that close, and those before them that have: written before the first of them is marked.
+/** Windows that close together. They are closed when this is written, before the first of them is marked.
   *
-  * @param through all windows that end then or before are closed
+  * @param through all windows that end at this time or before are closed
   */
 final case class ClosedFile(through: Long, windows: Seq[ClosedWindow])
 
-/** @param report what its `_SUCCESS` holds */
+/** @param report the content of its `_SUCCESS` */
 final case class ClosedWindow(start: Long, report: String)
 
-/** The files below `_tailrace`: three lines each, magic, format and the file's name, JSON, CRC-32C of both; see
-  * `jvm/docs/formats.md`. Format 1 has no name.
+/** The format of the files below `_tailrace`: JSON in a [[io.tailrace.checkpoint.CheckedText]], see
+  * `jvm/docs/formats.md`. In format 1 the place, which is the file's name, is missing.
   */
 object LandingFile {
   private val text =
@@ -159,15 +161,15 @@ object LandingFile {
     )
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
-  /** @param name of the file: one of another batch isn't believed in its place */
+  /** @param name of the file, its place */
   def encode(content: AnyRef, name: String): Array[Byte] = text.encode(Serialization.write(content), name)
 
-  /** @param file what to call it in an error */
+  /** @param file path, for its place and for errors */
   def decode[T](bytes: Array[Byte], file: Path)(implicit kind: scala.reflect.Manifest[T]): T =
     text.decode(bytes, file.toString, file.getName)(Serialization.read[T](_))
 }
 
-/** Where everything is below the folder. Readers of tables pass over what begins with an underscore. */
+/** The paths below the folder. Readers of tables ignore names that begin with an underscore. */
 final class LandingPaths(val folder: Path, into: String) {
   private val own = new Path(folder, "_tailrace")
   val settings = new Path(own, "folder")
@@ -182,12 +184,12 @@ final class LandingPaths(val folder: Path, into: String) {
 
 object LandingPaths {
 
-  /** Rows that came when their window was closed, by window. */
+  /** Late rows, by window. */
   val Late = "_late"
 
   /** Rows without an event time. */
   val Untimed = "_untimed"
 
-  /** @return the directory's name, as other tools write partitions */
+  /** The name of a window's directory, in the form of a partition. */
   def window(into: String, start: Long): String = s"$into=${WindowName.of(start)}"
 }

@@ -14,7 +14,9 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration
 
-/** The reports of a folder as a table: those in the `_SUCCESS` of its windows, and the rows that are in `_late`. */
+/** The reports of a folder as a DataFrame: the `_SUCCESS` of each window, and the number of its rows in
+  * `_late`.
+  */
 object ReportTable {
   private val Share = DecimalType(19, 18)
   private val Missing = new StructType()
@@ -110,7 +112,7 @@ object ReportTable {
     }
   )
 
-  /** Counted anew each time: who moves late rows to where they belong has no more of them. */
+  /** Counts late rows each time: a user may have moved them into their windows. */
   private def late(session: SparkSession, path: Path, folder: FolderFile): DataFrame = {
     val late = new LandingPaths(path, folder.into).late
     val windows = new Windows(folder.width, folder.offset)
@@ -138,6 +140,6 @@ object ReportTable {
         .hasNext
     catch { case _: FileNotFoundException => false }
 
-  // Spark's encoder takes both; java.sql.Timestamp hasn't the first and last of its times.
+  // Spark's encoder accepts Instant and java.sql.Timestamp. The latter lacks the first and last times.
   private def timestamp(micros: Long): Instant = DateTimeUtils.microsToInstant(micros)
 }

@@ -23,14 +23,14 @@ import io.tailrace.common.Errors
 /** A file that a task has written.
   *
   * @param path   below the staging directory
-  * @param start  of the window; none: the rows have no event time
-  * @param inside where it goes below the window's directory
+  * @param start  of the window; none if the rows have no event time
+  * @param inside path below the window's directory
   */
 final case class StagedFile(path: String, start: Option[Long], inside: String, length: Long, rows: Long)
 
-/** How tasks of one attempt at a batch write its files: into the attempt's own directory, under names that no other task
-  * has. What tasks leave behind that were aborted, or that nobody waits for any more, is in no list and goes with the
-  * directory.
+/** The commit protocol of the tasks that write the files of a batch. They write into a directory of this
+  * attempt, under unique names. Files of tasks that failed or were replaced are not committed, and are
+  * deleted with the directory.
   *
   * @param directory the attempt's, below `_tailrace/staging`
   */
@@ -44,7 +44,7 @@ private[windows] final class StagedFiles(directory: String, batch: Long)
   // On the driver.
   @transient private var committed: Seq[(String, Long)] = Nil
 
-  /** Paths below the directory and lengths of the files of all tasks, when the job has ended. */
+  /** Paths below the directory and lengths of all committed files, when the job has ended. */
   def files: Seq[(String, Long)] = committed
 
   override def setupJob(job: JobContext): Unit = ()
@@ -95,7 +95,7 @@ private[windows] final class StagedFiles(directory: String, batch: Long)
 private[windows] final class RowsPerFile extends WriteJobStatsTracker {
   @transient private var counts = Map.empty[String, Long]
 
-  /** By the path that the file was written to, when the job has ended. */
+  /** The numbers of rows by the path of the file, when the job has ended. */
   def rows: Map[String, Long] = counts
 
   override def newTaskInstance(): WriteTaskStatsTracker = new RowsPerFile.OfTask
@@ -110,7 +110,7 @@ private[windows] object RowsPerFile {
   final class OfTask extends WriteTaskStatsTracker {
     private val counts = mutable.HashMap.empty[String, Long]
 
-    // Rows come a file at a time, unless Spark is told to write several at once.
+    // Rows of one file follow each other, unless a setting makes Spark write several files at once.
     private var file = ""
     private var rows = 0L
 
@@ -137,8 +137,8 @@ private[windows] object RowsPerFile {
   }
 }
 
-/** Moves the files of a batch from its staging directory to their places, on the driver: whatever died in between, any number
-  * of times.
+/** Moves the files of a batch from its staging directory to their places, on the driver. A move that was
+  * interrupted can be repeated.
   *
   * @param folder  of windows
   * @param staging has a directory for each attempt at a batch
@@ -146,21 +146,21 @@ private[windows] object RowsPerFile {
 private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf: Configuration) {
   private lazy val fileSystem: FileSystem = folder.getFileSystem(hadoopConf)
 
-  /** An empty place for the files of an attempt at a batch. */
+  /** The directory for the files of an attempt at a batch. */
   def newStaging(batch: Long): Path = new Path(staging, s"$batch-${UUID.randomUUID}")
 
-  /** Deletes what attempts have left. */
+  /** Deletes the files of all attempts. */
   def deleteAll(): Unit = {
     fileSystem.delete(staging, true)
     ()
   }
 
-  /** Whether files of a batch may not be in their places yet. */
+  /** Whether some files of a batch may not be in their places yet. */
   def areStaged(batch: BatchFile): Boolean =
     try fileSystem.exists(stagingOf(batch))
     catch { case _: FileNotFoundException => false }
 
-  /** @param again whether some of them may be in their places */
+  /** @param again whether some files may be in their places already */
   def place(batch: BatchFile, again: Boolean): Unit = {
     batch.files
       .map(file => new Path(folder, file.to).getParent)
@@ -182,7 +182,7 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
     ()
   }
 
-  /** Refuses files that have been taken away while the batch wasn't done, and their staging directory with them. */
+  /** Refuses a batch if some of its files are neither in their places nor in staging. */
   def check(batch: BatchFile, files: Seq[LandedFile]): Unit =
     files.find(file => !isInPlace(new Path(folder, file.to), file.length)).foreach { file =>
       throw missing(batch, file)

@@ -11,18 +11,18 @@ import org.apache.spark.internal.Logging
 import io.tailrace.common.TailraceStateException
 import io.tailrace.watermark.{HostTable, Reporter, SinkClient, SinkWord, SourceHosts, ToldWindow}
 
-/** When windows close, and what is said of them then.
+/** Decides when windows close, and makes their reports.
   *
-  * Without a server, when this query's own low watermark has passed their end. With one, when the global low watermark of
-  * the application has, too: the sink tells the server how far it is, and is told how far all are. While the server is
-  * away no window closes.
+  * Without a server, a window closes when this query's low watermark has passed its end. With a server, the
+  * global low watermark of the application must have passed it too: the sink reports its own, and gets that
+  * of all. While the server is away, no window closes.
   *
-  * The sink's own low watermark is what its last batch has left. Of a query without state it may be further: its sources
-  * tell the server of rows that have landed only, so what the server says of them holds for the sink, whoever has moved
-  * it, as soon as the server knows this start's sources: before, it may speak of others of their names. What the server
-  * holds the sink's own to be counts as well: somebody may have advanced it by hand.
+  * The sink's low watermark is that of its last batch. In a query without state it may be later: its sources
+  * report rows only after they have landed, so the server's low watermark of the sources holds for the sink
+  * too. That is so when the server knows the sources of this run; before, it may mean others with their
+  * names. The server's low watermark of the sink counts as well: an operator may have advanced it by hand.
   *
-  * @param reporter of the query that lands here, when it runs
+  * @param reporter of the sink's query, when it runs
   */
 private[windows] final class WindowCloser(
     folder: LandingFolder,
@@ -37,7 +37,8 @@ private[windows] final class WindowCloser(
   private var closing = HostTable.Never
   private var progress: Option[QueryProgress] = None
 
-  // Reports that the server hasn't heard, by the start of their window; the last one of a window has all of it.
+  // Reports that the server hasn't received, by the start of their window. The last report of a window
+  // replaces earlier ones.
   private val untold = mutable.LinkedHashMap.empty[Long, ToldWindow]
   if (client.isDefined) tellOf(folder.latest)
 
@@ -50,8 +51,9 @@ private[windows] final class WindowCloser(
     else progress.map(_.upstreams).filter(_.nonEmpty).getOrElse(named)
   }
 
-  /** @param batch that has landed
-    * @param after how far the query is with it
+  /** Takes the query's progress after a batch, and closes windows.
+    *
+    * @param batch that has landed
     */
   def afterBatch(batch: BatchFile, after: QueryProgress): Unit = synchronized {
     own = Math.max(own, after.low)
@@ -60,21 +62,21 @@ private[windows] final class WindowCloser(
     poll()
   }
 
-  /** Whether there is no use in asking again before the next batch does: another query, or another start of this one, reports
-    * the sink or writes the folder.
+  /** Whether the last request was refused, because another query or run reports the sink or writes the
+    * folder. Only the next batch asks again.
     */
   def isRefused: Boolean = refused
   @volatile private var refused = false
 
-  /** Before a start's first rows land, and those of a batch after a refusal: the server refuses who writes what another query
-    * writes.
+  /** To be called before rows land. At the start of a run, and after a refusal, it asks the server, which
+    * refuses a query that writes what another one writes.
     */
   def begin(): Unit = synchronized {
     if (!hasBegun) client.foreach(server => hasBegun = server.report(own, upstreams, Nil).isDefined)
     refused = false
   }
 
-  /** Asks how far all are, and closes what that closes. */
+  /** Gets the low watermark, and closes windows. */
   def poll(): Unit = synchronized {
     try ask()
     catch {
@@ -98,7 +100,7 @@ private[windows] final class WindowCloser(
         }
     }
 
-  /** What has just closed, at once, so that who looks at the server needn't wait for the next word. */
+  /** Reports windows that have just closed at once, so that the server's pages show them. */
   private def flush(server: SinkClient): Unit = {
     val telling = untold.values.take(SinkClient.MostWindows).toSeq
     if (server.report(own, upstreams, telling).isDefined)
@@ -122,7 +124,7 @@ private[windows] final class WindowCloser(
     }
   }
 
-  /** Of each source how many hosts it has and which of them are before a time; none: it can't be told now. */
+  /** The hosts of each source that are before a time; none if the server is away. */
   private def hosts(through: Long): Option[Seq[SourceHosts]] = {
     val found = settings.sources.map { source =>
       (client, source.server.filter(s => settings.server.exists(_.settings.isBeside(s)))) match {
@@ -163,8 +165,8 @@ private[windows] final class WindowCloser(
   }
 }
 
-/** Closes windows each second while a query runs: other jobs move the global low watermark when this one has nothing to
-  * do. It ends with the query, and rests while the server refuses it.
+/** Closes windows each second while a query runs: other queries move the global low watermark while this one
+  * has no batch. The thread ends with the query, and pauses while the server refuses it.
   *
   * @param isActive whether the query runs
   */
@@ -192,7 +194,7 @@ private[windows] final class ClosingThread(
   private def poll(): Unit =
     try closer.poll()
     catch {
-      // The next batch asks again, before its rows land, and ends the query with it, if it lasts.
+      // The next batch asks again before its rows land, and fails if it is still refused.
       case e: TailraceStateException =>
         logWarning(
           s"TAILRACE_WINDOWS_NOT_CLOSED: closing windows of $path is refused; no window closes before the " +
@@ -210,6 +212,6 @@ private[windows] final class ClosingThread(
 private[windows] object ClosingThread {
   private val EveryMs = 1000L
 
-  /** A query that hasn't started by then never does. */
+  /** A query that hasn't started after this time never will. */
   private val LongestStart = 600L * 1000 * 1000 * 1000
 }

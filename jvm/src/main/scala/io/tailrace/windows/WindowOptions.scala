@@ -3,8 +3,8 @@ package io.tailrace.windows
 import io.tailrace.common.Arguments
 import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, ServerSettings}
 
-/** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and defaults are those of
-  * Python.
+/** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and
+  * defaults are those of Python.
   *
   * @param window    how long a window is; a duration
   * @param offset    how far after 1970-01-01 UTC a window starts; a duration shorter than a window
@@ -71,12 +71,13 @@ object WindowOptions {
   private val MostMissing = 1000L
 }
 
-/** How windows land.
+/** The settings of a sink of windows.
   *
   * @param into    the column that directories of windows are named after
-  * @param missing hosts that a report names at most
+  * @param missing the most hosts that a report names
   * @param sources the accurate watermarks below
   * @param server  the watermark server whose global low watermark closes windows; none: the query's own
+  *                closes them
   */
 final case class LandingSettings(
     path: String,
@@ -87,17 +88,19 @@ final case class LandingSettings(
     server: Option[SinkServer]
 ) {
 
-  /** The share of hosts that the sources ask for together. */
+  /** The share of hosts that all sources together wait for. */
   def completeness: Completeness = sources.map(_.completeness).foldLeft(Completeness.Whole)(_ andThen _)
 
   /** The greatest delay of a source, in microseconds. */
   def delay: Long = sources.map(_.delayMs).max * 1000
 }
 
-/** @param settings  its operator is the sink's name
-  * @param upstreams the operators whose rows the sink writes, until a batch shows which of the query they are
-  * @param ofSources whether these are the query's sources and nothing else
-  * @param isGiven   whether the user has named them: they stand
+/** The watermark server of a sink.
+  *
+  * @param settings  the operator is the sink's name
+  * @param upstreams the operators whose rows the sink writes, until a batch shows them
+  * @param ofSources whether these are exactly the query's sources
+  * @param isGiven   whether the user has named them. Then they stay
   */
 final case class SinkServer(
     settings: ServerSettings,

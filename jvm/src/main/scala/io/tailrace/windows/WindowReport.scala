@@ -9,14 +9,15 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** How complete a window was when it closed: what its `_SUCCESS` says, see `jvm/docs/formats.md`. Times are microseconds.
+/** How complete a window was when it closed. It is the content of `_SUCCESS`, see `jvm/docs/formats.md`.
+  * Times are microseconds.
   *
-  * @param rows         that have landed in it
-  * @param expected     hosts, of all sources
-  * @param passed       hosts of which all rows before the window's end have been read
-  * @param missing      the others, those that lag most; not all of them, if there are many
-  * @param completeness the share of hosts that the query asks for, over all its sources
-  * @param low          the low watermark that has closed it
+  * @param rows         the number of rows in the window
+  * @param expected     the number of hosts of all sources
+  * @param passed       how many hosts have been read up to the window's end
+  * @param missing      the other hosts, those that lag most first; only some of them if there are many
+  * @param completeness the share of hosts that the query waits for, over all its sources
+  * @param low          the low watermark that has closed the window
   */
 final case class WindowReport(
     start: Long,
@@ -31,7 +32,7 @@ final case class WindowReport(
     sources: Seq[SourcePart]
 )
 
-/** @param progress how far its log has been read; none: nothing of it */
+/** @param progress how far the host's log has been read; none if no row has been read */
 final case class MissingHost(source: String, host: String, progress: Option[Long]) {
 
   /** @param end of the window */
@@ -42,9 +43,9 @@ final case class MissingHost(source: String, host: String, progress: Option[Long
   }
 }
 
-/** One source's share of a report.
+/** The part of a report that is about one source.
   *
-  * @param rosterVersion of the hosts that it was told to wait for; none: there was no roster
+  * @param rosterVersion none without a roster
   */
 final case class SourcePart(
     source: String,
@@ -80,7 +81,7 @@ object WindowReport {
     json.writeValueAsString(root) + "\n"
   }
 
-  /** @return none if it isn't such a report, for instance the empty `_SUCCESS` of another writer */
+  /** @return none if the text is no report, such as the empty `_SUCCESS` of another writer */
   def decode(text: String): Option[WindowReport] =
     try
       json.readTree(text) match {
@@ -115,10 +116,12 @@ object WindowReport {
 
   private def time(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
 
-  /** All times that [[time]] has written: an instant counts nanoseconds in its differences, which end in 1677 and 2262. */
+  /** Reads all times that [[time]] writes. `Instant` computes differences in nanoseconds, which overflow
+    * before 1677 and after 2262.
+    */
   private def micros(node: JsonNode): Long = {
     val instant = Instant.parse(node.asText)
-    // The least long is in a second that has none itself.
+    // The second of Long.MinValue, in microseconds, is no long.
     val (second, nanos) =
       if (instant.getEpochSecond < 0) (instant.getEpochSecond + 1, instant.getNano - 1000000000)
       else (instant.getEpochSecond, instant.getNano)

@@ -16,7 +16,7 @@ import io.tailrace.driver.{ReportingSink, SparkWatermark}
 import io.tailrace.plan.Columns
 import io.tailrace.watermark._
 
-/** Makes the sink of `tailrace.write_windows`: the format that its writer names. */
+/** The format of `tailrace.write_windows`. It makes the sink. */
 final class WindowSinkProvider extends StreamSinkProvider {
   override def createSink(
       context: SQLContext,
@@ -37,8 +37,9 @@ final class WindowSinkProvider extends StreamSinkProvider {
   }
 }
 
-/** The sink of `tailrace.write_windows`. Spark gives a sink nothing but strings, and shows them in its plans and pages, where
-  * a server's token has no place: the settings come from the query's own node, [[LandWindows]], when the query is started.
+/** The sink of `tailrace.write_windows`. Spark gives a sink nothing but strings, and shows them in its plans
+  * and pages, where a server's token has no place: the settings come from the query's own node,
+  * [[LandWindows]], when the query is started.
   *
   * @param partitionColumns inside each window's directory, if the user wants some
   * @param options          of Parquet
@@ -55,7 +56,7 @@ final class WindowSink(session: SparkSession, partitionColumns: Seq[String], opt
   override def reports: Boolean = landing.exists(_.reports)
   override def addBatch(batchId: Long, data: DataFrame): Unit = opened.addBatch(batchId, data)
 
-  /** What the last batch has done. */
+  /** The numbers of the last batch. */
   def report: LandingReport = opened.report
 
   private def opened: Landing = landing.getOrElse(throw WindowSink.usedByItself)
@@ -77,8 +78,8 @@ object WindowSink {
   *   addBatch(7):  write into staging  ->  land: publish  ->  how far are the sources?  ->  close
   * }}}
   *
-  * Sources tell a watermark server of a batch's rows when that is asked, and not before: so rows that a source's low
-  * watermark is past are in their places.
+  * Sources report to a watermark server only when they are asked for their low watermarks. So all rows before
+  * a source's low watermark have landed.
   */
 private[windows] final class Landing(
     session: SparkSession,
@@ -93,7 +94,7 @@ private[windows] final class Landing(
   private val closer = new WindowCloser(folder, settings, () => reporter)
   if (reports) new ClosingThread(path, closer, () => isActive).start()
 
-  /** What the last batch has done. */
+  /** The numbers of the last batch. */
   @volatile var report: LandingReport = LandingReport()
 
   def reports: Boolean = settings.server.isDefined
@@ -113,7 +114,7 @@ private[windows] final class Landing(
     val offsets = StreamingSinks.offsets(session, batch.queryId, batchId)
     val landed = folder.landed(batchId, offsets) match {
       case Some(known) =>
-        // Its operators have to do their part again.
+        // Its operators must run again.
         StreamingBatch.runThrough(session)
         known
       case None =>
@@ -141,7 +142,7 @@ private[windows] final class Landing(
     new Columns(WindowOptions.arguments, output, session.sessionState.conf.resolver)
       .find("partitionBy", column)
 
-  /** Spark has put it into the directory of its window's number. */
+  /** Spark has written the file into a directory that is named after the window's start. */
   private def staged(file: String, length: Long, rows: Long): StagedFile = {
     val (directory, inside) = file.splitAt(file.indexOf('/'))
     val value = directory.drop(directory.indexOf('=') + 1)
@@ -163,11 +164,11 @@ private[windows] final class Landing(
   }
 }
 
-/** How far a query is when a batch has landed.
+/** The progress of a query after a batch has landed.
   *
-  * @param low       all its rows before this time have landed, in microseconds, but for those of hosts that lag
-  * @param hasState  whether rows wait in operators
-  * @param upstreams the operators whose rows come to the sink, by the names that a server has them under
+  * @param low       all rows before this time have landed, except those of hosts that lag; in microseconds
+  * @param hasState  whether operators hold rows
+  * @param upstreams the operators whose rows the sink gets, by their names at a server
   */
 private[windows] final case class QueryProgress(
     low: Long,
@@ -183,10 +184,10 @@ private[windows] final case class QueryProgress(
 
 private[windows] object QueryProgress {
 
-  /** In the thread of the query. The sources then take in what the batch has read, and tell a server of it.
+  /** To be called in the query's thread. The sources then end the batch, and report it to a server.
     *
-    * @param watermarkMs Spark's, of the batch
-    * @param server      that the sink tells how far it is
+    * @param watermarkMs Spark's watermark of the batch
+    * @param server      that the sink reports to
     */
   def after(
       session: SparkSession,

@@ -5,42 +5,45 @@ import java.time.{DateTimeException, Instant, LocalDateTime, ZoneOffset}
 
 import scala.collection.immutable.TreeMap
 
-/** Windows of one width that follow on each other, as Spark's `window` makes them: [start, start + width), so that a row at
-  * a window's end is the next window's. Times are microseconds since 1970-01-01 UTC.
+/** Tumbling windows as Spark's `window` makes them: [start, start + width). A row at a window's end belongs
+  * to the next window. Times are microseconds since 1970-01-01 UTC.
   *
-  * @param offset how far after that a window starts: 0 to width - 1
+  * @param offset how long after 1970 a window starts: 0 to width - 1
   */
 final case class Windows(width: Long, offset: Long) {
   require(width > 0 && offset >= 0 && offset < width, s"windows of $width from $offset")
 
-  /** The window that a time is in; also the greatest end of a window that isn't after the time. */
+  /** The start of the window that a time is in. It is also the latest end of a window that isn't after the
+    * time.
+    */
   def start(time: Long): Long =
     Math.subtractExact(time, Math.floorMod(Math.floorMod(time, width) - offset, width))
 
-  /** The last window that a long can tell of has no end. */
+  /** Long.MaxValue for the last window, whose end is no long. */
   def end(start: Long): Long = if (start > Long.MaxValue - width) Long.MaxValue else start + width
 
-  /** Whether rows of a time land in a window. Others are as rows without a time: sums of such times have no numbers, and
-    * other tools no dates.
+  /** Whether rows of a time land in a window. Others are treated as rows without a time: sums of such times
+    * overflow, and other tools can't show them as dates.
     */
   def lands(time: Long): Boolean = time >= Windows.Earliest && time < Windows.End
 
-  /** The greatest end of a window that a low watermark closes; none before the first that there can be. */
+  /** The latest end of a window that a low watermark closes; none if it closes no window. */
   def closedBy(low: Long): Option[Long] =
     Option.when(low >= Windows.Earliest)(start(Math.min(low, Windows.End)))
 }
 
 object Windows {
 
-  /** The years from 2 to 9998: wherever a window begins, and in whichever time zone, it has a date. */
+  /** The years 2 to 9998: the start of a window is a date in each time zone. */
   val Earliest: Long = micros("0002-01-01T00:00:00Z")
   val End: Long = micros("9999-01-01T00:00:00Z")
 
   private def micros(time: String): Long = Instant.parse(time).getEpochSecond * 1000000
 }
 
-/** A window's start as the name of a directory: ISO 8601 in UTC, of characters that no file system minds, for instance
-  * `20260101T120000Z`, or `20260101T120000.500000Z`. Names sort as times do, in the years 0 to 9999.
+/** A window's start as the name of a directory: ISO 8601 in UTC, in characters that all file systems allow.
+  * Examples are `20260101T120000Z` and `20260101T120000.500000Z`. In the years 0 to 9999 names sort as times
+  * do.
   */
 object WindowName {
   private val Seconds = DateTimeFormatter.ofPattern("uuuuMMdd'T'HHmmss")
@@ -54,7 +57,7 @@ object WindowName {
     if (micros == 0) s"${text}Z" else f"$text.$micros%06dZ"
   }
 
-  /** @return none if it is no such name */
+  /** @return none if the name is no start of a window */
   def parse(name: String): Option[Long] = name match {
     case Name(year, month, day, hour, minute, second, fraction) =>
       try {
@@ -72,35 +75,35 @@ object WindowName {
   }
 }
 
-/** Which windows are open, with the rows that have landed in them, and up to where all are closed.
+/** The open windows with their numbers of rows, and the time up to which all windows are closed.
   *
   * {{{
-  *   rows at 12:05 and 14:10, windows of an hour; the low watermark reaches 14:00:
-  *   [12:00, 13:00) closes with a row, [13:00, 14:00) with none, [14:00, 15:00) stays open
+  *   windows of an hour, rows at 12:05 and 14:10, the low watermark reaches 14:00:
+  *   [12:00, 13:00) closes with one row, [13:00, 14:00) with none, [14:00, 15:00) stays open
   * }}}
   *
-  * Windows are counted from the first one that a row has landed in. One without rows is closed too: who waits for an hour
-  * is told that it is complete and empty.
+  * The first window is that of the first row. Windows without rows are closed too: a reader who waits for an
+  * hour learns that it is complete and empty.
   *
-  * @param through all windows that end at this time or before are closed; none: none is
-  * @param rows    of the open windows, by their start
+  * @param through all windows that end at this time or before are closed; none: no window is closed
+  * @param rows    the numbers of rows of the open windows, by start
   */
 final case class OpenWindows(windows: Windows, through: Option[Long], rows: TreeMap[Long, Long]) {
 
-  /** Whether a row of the window that begins then comes too late for it. */
+  /** Whether rows of the window with this start are late. */
   def isClosed(start: Long): Boolean = through.exists(windows.end(start) <= _)
 
-  /** @param landed rows by window, all of them open */
+  /** @param landed numbers of rows by window. The windows must be open */
   def add(landed: Iterable[(Long, Long)]): OpenWindows =
     copy(rows = landed.foldLeft(rows) { case (all, (start, count)) =>
       require(!isClosed(start), s"the window at $start is closed")
       all.updated(start, all.getOrElse(start, 0L) + count)
     })
 
-  /** What a low watermark closes: the windows that end at it or before, for all rows before it have been read and rows at
-    * it are of a later window.
+  /** Closes the windows that end at a low watermark or before. All rows before it have been read, and rows at
+    * it belong to a later window.
     *
-    * @return none if that closes nothing
+    * @return none if no window closes
     */
   def close(low: Long): Option[Closing] = {
     for {
@@ -119,14 +122,18 @@ final case class OpenWindows(windows: Windows, through: Option[Long], rows: Tree
 
 object OpenWindows {
 
-  /** So many windows without rows are closed at a time: a row of a wrong year shouldn't make a million directories. */
+  /** At most so many windows without rows close at a time: a row with a wrong year must not make a million
+    * directories.
+    */
   val MostEmpty = 1000
 
   def none(windows: Windows): OpenWindows = OpenWindows(windows, None, TreeMap.empty)
 }
 
-/** @param closed   starts of windows and their rows, in order of time
-  * @param left     what is open still
-  * @param unmarked if not 0, there were too many windows without rows, none of which is among the closed
+/** Windows that close together.
+  *
+  * @param closed   starts and numbers of rows, in order of time
+  * @param left     the state after it
+  * @param unmarked if there were too many windows without rows, how many: then none of them is in `closed`
   */
 final case class Closing(closed: Seq[(Long, Long)], left: OpenWindows, unmarked: Long)

@@ -51,7 +51,9 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
       .option(WindowSink.Folder, settings.path)
   }
 
-  /** Windows of an event time close by the watermark on that column. The watermark on another column says nothing about them. */
+  /** Windows of an event time close by the watermark on that column. The watermark on another column says
+    * nothing about them.
+    */
   private def checkWatermark(time: Attribute): Attribute = {
     def hasWatermark(a: Attribute) = a.metadata.contains(EventTimeWatermark.delayKey)
     if (!hasWatermark(time))

@@ -7,10 +7,10 @@ import scala.collection.mutable
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-/** The folders that queries of this JVM write, each of them by one query at a time. */
+/** The folders that queries of this JVM write. Only one query at a time writes a folder. */
 object WrittenFolders {
 
-  /** A folder's lock, and who has it. */
+  /** The lock of a folder, and its owner. */
   private[windows] final class Slot {
     private var folder: LandingFolder = _
     private var isRunning: () => Boolean = () => false
@@ -23,7 +23,8 @@ object WrittenFolders {
     }
   }
 
-  // Those who write a folder keep its slot: a sink that has not been started yet too, which no run of a query has.
+  // Writers keep the slot of their folder alive. A sink that isn't started yet is a writer too, though
+  // it has no run.
   private val slots = mutable.HashMap.empty[String, WeakReference[Slot]]
 
   private def slot(path: Path): Slot = slots.synchronized {

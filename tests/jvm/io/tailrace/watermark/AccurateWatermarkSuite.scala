@@ -51,7 +51,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a row at exactly the watermark is on time, a microsecond before is late") {
+  test("a row at exactly the watermark is on time, and one a microsecond earlier is late") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)(in =>
         watermark(whole)(in.head).dropDuplicates("id", "at").select("id")
@@ -103,7 +103,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a file of the table that is gone or damaged stops the query by its name") {
+  test("a missing or damaged file stops the query, and the error names it") {
     withDirectory { directory =>
       val stream = counting(directory, whole)
       stream.add(logged("a" -> 1, "b" -> 1))
@@ -149,7 +149,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("filters and projections between, and a frame that is used twice") {
+  test("filters and projections may stand between the nodes, and a DataFrame may be used twice") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)({ in =>
         val logs = watermark(whole)(in.head)
@@ -210,7 +210,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a plan is explained before there is a query") {
+  test("a plan can be explained before its query starts") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)({ in =>
         val logs = watermark(whole)(in.head)

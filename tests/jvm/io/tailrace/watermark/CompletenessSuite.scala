@@ -13,7 +13,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def allowed(text: String, hosts: Int): Int = Completeness.parse(text).get.allowed(hosts)
 
-  test("the examples of the rule") {
+  test("the examples of the scaladoc hold") {
     assert(allowed("99.9%", 1000) == 1)
     assert(allowed("99.9%", 999) == 0)
     assert(allowed("100%", 1000000) == 0)
@@ -22,7 +22,7 @@ final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
     assert(allowed("0.999", 1000000) == 1000)
   }
 
-  test("the golden vectors that the server has too") {
+  test("the golden vectors, which the server has too, hold") {
     val vectors =
       new ObjectMapper().readTree(new File("tests/golden/completeness.json")).elements.asScala.toSeq
     assert(vectors.size > 10)
@@ -39,7 +39,7 @@ final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
     }
   }
 
-  test("what is no share above 0 and up to 1 is refused") {
+  test("a share that is not above 0 and at most 1 is refused") {
     Seq(
       "0",
       "0%",
@@ -59,7 +59,7 @@ final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
       .foreach(text => assert(Completeness.parse(text).isEmpty, text))
   }
 
-  test("the share of hosts that must pass, in whole numbers") {
+  test("the number of hosts that may lag is exact") {
     forAll(Gen.choose(1, 1000000), Gen.choose(0, 2000000)) { (millionths, hosts) =>
       val text = BigDecimal(millionths, 6).bigDecimal.toPlainString
       val expected = BigInt(hosts) * (1000000 - millionths) / 1000000

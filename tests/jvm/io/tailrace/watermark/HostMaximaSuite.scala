@@ -23,7 +23,7 @@ final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     (0 until table.size).map(i => table.name(i) -> (table.time(i) -> table.future(i))).toMap
   }
 
-  test("of each host the greatest time and the rows ahead of the clock, whatever the names") {
+  test("a task keeps the greatest time and the rows ahead of the clock of each host, whatever its name") {
     forAll(Gen.listOf(Gen.zip(name, Gen.choose(-9L, 9L))), minSuccessful(200)) { rows =>
       val maxima = new HostMaxima
       rows.foreach { case (host, time) =>
@@ -41,7 +41,7 @@ final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("a hundred thousand hosts") {
+  test("a task may see a hundred thousand hosts") {
     val maxima = new HostMaxima
     (0 until 300000).foreach(i =>
       maxima.see(UTF8String.fromString(s"host-${i % 100000}.example.net"), i.toLong)

@@ -57,7 +57,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     assert(loaded(3)._2 == Map("b" -> (5L, 0L)))
   }
 
-  test("that a source may begin anew doesn't hide that one of its files is damaged") {
+  test("a source that may begin anew is refused if one of its files is damaged") {
     log.write(0, None, state(1), table("a" -> 1), Array(0), 0)
     val file = new File(directory, "0.snapshot").toPath
     val bytes = Files.readAllBytes(file)
@@ -65,7 +65,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_STATE_FILE_CORRUPT")(log(beginsAnew = true).load(1, new HostTable))
   }
 
-  test("a file of another batch isn't believed, whatever lies in its place") {
+  test("the file of another batch is refused") {
     val writer = log
     writer.write(0, None, state(1), table("a" -> 1), Array(0), 0)
     writer.write(1, None, state(2), table("a" -> 2), Array(0), 0)
@@ -114,7 +114,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     }
   }
 
-  test("what nobody needs is deleted") {
+  test("files that no batch can go on from are deleted") {
     val writer = log
     val hosts = table((0 until 10).map(i => s"h$i" -> 1L): _*)
     (0L until 100L).foreach(b =>
@@ -125,7 +125,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     assert(loaded(100)._2.size == 10)
   }
 
-  test("a batch that runs again doesn't see what its first attempt has left") {
+  test("a batch that runs again ignores what its first attempt has written") {
     val writer = log
     writer.write(0, None, state(1), table("a" -> 1, "b" -> 1, "c" -> 1), Array(0, 1, 2), 0)
     writer.write(1, Some(0), state(5), table("a" -> 5, "b" -> 1, "c" -> 1), Array(0), 0)
@@ -163,7 +163,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
   private val entry = "00000001" + "00000002" + "6831" + "0006441367fd8800" + "0000000000000002"
   private val start = "0000000000000006" + "0000000000000005" + "8000000000000000" + "0ddd2935029d8000"
 
-  test("the bytes of format 3") {
+  test("format 3 has the bytes of its description") {
     val file = ProgressFile(6, 5, HostTable.Never, share, Some("e3b0c44298fc1c14"), 7)
     val bytes = ProgressFile.encode("w/7", file, hosts, Iterator(0), 1)
     val expected = "54524850" + "00000003" + "00000003" + "772f37" + start +

@@ -168,7 +168,7 @@ final class QueryTopologySuite extends SparkSuite {
     }
   }
 
-  test("of other applications' sources nothing is told") {
+  test("sources of other applications are not reported") {
     withServer { (server, directory) =>
       val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
         val mine = logs(in.head, source(server, "mine")).select("at", "id")

@@ -10,7 +10,7 @@ import io.tailrace.testkit.{Logged, LoggedStream}
 /** What single rows, and hosts without rows, do to the watermark of hosts. */
 final class RowsOfHostsSuite extends HostsWatermarkSuite {
 
-  test("ahead of the clock: clamped, marked, or an error") {
+  test("rows ahead of the clock are clamped, marked, or an error") {
     def future(action: String) = whole.copy(futureLimit = Some("1 hour"), onFuture = action)
     val year3000 = logged("a" -> 1, "b" -> 2, "a" -> 3e10)
     withDirectory { directory =>
@@ -60,7 +60,7 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("rows of a frame that is used twice in a query are counted once") {
+  test("rows of a DataFrame that is used twice in a query are counted once") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)({ in =>
         val logs = watermark(whole.copy(futureLimit = Some("1 hour")))(in.head)
@@ -105,7 +105,7 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("the same in generated code, where the operators around it stay in one loop, and without it") {
+  test("generated code gives the same rows as interpreted code, and its operators stay in one loop") {
     val options = whole.copy(futureLimit = Some("1 hour"), onFuture = "mark")
     val odd = Seq(
       Logged(null, at(5), 0),

@@ -52,7 +52,7 @@ final class ServerClientSuite extends AnyFunSuite {
     made
   }
 
-  test("the whole table and the roster first, then what has moved") {
+  test("the first report has the whole table and the roster, later ones the hosts that have moved") {
     withServer { server =>
       val told = client(server, roster = Some(Seq("a", "b", "c")))
       val hosts = table("a" -> 10, "b" -> 20, "c" -> HostTable.Never)
@@ -86,7 +86,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("away: no word, quickly; and when it is back all that has moved meanwhile") {
+  test("while the server is away a report fails fast; when it is back it gets all hosts that have moved") {
     withServer { server =>
       val told = client(server)
       val hosts = table("a" -> 10, "b" -> 20, "c" -> 30)
@@ -152,7 +152,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("somebody else reports the operator: an error by name, and not a server that is away") {
+  test("an operator that another query reports is an error with a condition, not a server that is away") {
     withServer { server =>
       Seq("TAILRACE_WATERMARK_REPORTER_CONFLICT", "TAILRACE_WATERMARK_RUN_REPLACED").foreach { code =>
         server.conflict = Some(code)
@@ -256,7 +256,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("silence is for the server to judge") {
+  test("the server decides which hosts are silent") {
     withServer { server =>
       val told = client(server, idleAfterMs = Some(5))
       server.idleHosts = Seq("b", "c")
@@ -269,7 +269,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("the token is shown") {
+  test("each request carries the token") {
     withServer { server =>
       server.token = "secret"
       server.low = Some(7)

@@ -10,7 +10,7 @@ import io.tailrace.testkit.{LoggedStream, WatermarkServerStub}
 /** Queries whose watermark of hosts a watermark server decides. */
 final class ServerWatermarkSuite extends HostsWatermarkSuite {
 
-  test("a server's word counts; while it is away the watermark stays and the query goes on") {
+  test("the server's low watermark counts; while it is away the watermark stays and the query goes on") {
     withClock { (directory, clock) =>
       val server = new WatermarkServerStub().start()
       try {
@@ -70,7 +70,7 @@ final class ServerWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("another roster than before is told, by its content") {
+  test("a roster with other hosts than before is logged") {
     withDirectory { directory =>
       val stream = counting(directory, whole)
       stream.add(logged("a" -> 1, "b" -> 1))

@@ -25,7 +25,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
       idleAfterMs: Option[Long] = None
   ): SourceProgress = new SourceProgress(share(completeness), roster, idleAfterMs)
 
-  test("the example of the header") {
+  test("the example of the scaladoc holds") {
     val progress = source("75%", Some(Seq("a", "b", "c", "d")))
     progress.advance(seen("a" -> 1207, "b" -> 1205), read(0))
     assert(progress.low == HostTable.Never)
@@ -89,7 +89,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(progress.low == 35)
   }
 
-  test("when nobody is heard of any more, nobody is silent: however long, and whatever the clock does") {
+  test("while no host has rows none is silent, however long it lasts and whatever the clock does") {
     val progress = source(idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10, "b" -> 5), read(0))
     (1 to 100).foreach { i =>
@@ -100,7 +100,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(progress.low == 5)
   }
 
-  test("while rows are unread nobody is silent whose they may be") {
+  test("while rows are unread no host is silent that they may belong to") {
     val progress = source(idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10, "b" -> 5), read(0))
     (1 to 50).foreach { i =>
@@ -112,7 +112,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(silent == Seq("b"))
   }
 
-  test("rows of another source count as somebody's") {
+  test("rows of another source let the clock of silence go on") {
     val progress = source(roster = Some(Seq("a")), idleAfterMs = Some(80))
     val silent = (0 to 10).flatMap(i => progress.advance(seen(), read(i * 10L)).silent)
     assert(silent == Seq("a"))
@@ -142,7 +142,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(progress.report(1).slowest == Seq("pod-1" -> 7) && progress.low == week + 10)
   }
 
-  test("who is in the roster is never forgotten, others are, with a server too") {
+  test("hosts of the roster are never forgotten, others are, with a server too") {
     val progress = source(roster = Some(Seq("a", "b")), completeness = "50%")
     progress.advance(seen("a" -> 2 * week, "old" -> 1, "new" -> 2 * week), read(0))
     assert(progress.low == 2 * week)
@@ -155,7 +155,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(served.forget(all = true).isDefined && names(served.table) == Set("a"))
   }
 
-  test("the report: who counts, who has passed, who is last") {
+  test("the report counts the hosts that count and those that have passed, and names the slowest") {
     val progress = source("60%", Some((1 to 5).map(i => s"h$i")))
     progress.advance(seen("h1" -> 50, "h2" -> 40, "h3" -> 30, "h4" -> 20, "other" -> 1), read(0))
     assert(progress.low == 30)
@@ -165,7 +165,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(source().report(3) == ProgressReport(0, 0, 0, 0, Nil))
   }
 
-  test("a million hosts") {
+  test("a source may have a million hosts") {
     val table = new HostTable
     (0 until 1000000).foreach(i => table.raise(table.add(s"log-$i.dc1"), i.toLong))
     assert(table.size == 1000000 && table.time(table.find("log-777777.dc1")) == 777777)
@@ -176,7 +176,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(progress.report(2).slowest == Seq("log-0.dc1" -> 0, "log-1.dc1" -> 1))
   }
 
-  test("the k-th smallest of any numbers") {
+  test("the k-th smallest number is found") {
     forAll(Gen.nonEmptyListOf(Gen.choose(-20L, 20L)), Gen.choose(0, 1000)) { (numbers, pick) =>
       val rank = pick % numbers.size
       assert(Smallest.at(numbers.toArray, rank) == numbers.sorted.apply(rank))

@@ -45,7 +45,7 @@ final class StampWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("stamps: of each partition the latest, of the partitions the least, and shares are composed") {
+  test("the low watermark is the least of the partitions' latest stamps, and their shares are multiplied") {
     withDirectory { directory =>
       def share(text: String): Long = Completeness.parse(text).get.units
       // The id of a row says what its stamp is: seconds, and 0 for none.
@@ -79,7 +79,7 @@ final class StampWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a stamp ahead of the clock: clamped, marked, or an error; and names of partitions are theirs alone") {
+  test("a stamp ahead of the clock is clamped, marked, or an error; two partitions never have one name") {
     def stream(directory: File, action: String): LoggedStream = {
       val stamp = udf { (id: Long) =>
         WatermarkStamp.encode((LoggedStream.Noon + id) * 1000000, WatermarkStamp.WholeShare)

@@ -10,7 +10,7 @@ import io.tailrace.testkit.LoggedStream.logged
 /** What is wrong with the arguments of `accurate_watermark` is refused by name. */
 final class WatermarkArgumentsSuite extends HostsWatermarkSuite {
 
-  test("a batch frame comes back as it is") {
+  test("a batch DataFrame comes back unchanged") {
     val frame = spark.createDataFrame(logged("a" -> 1, "b" -> 2))
     assert(watermark(whole)(frame).collect().toSeq == frame.collect().toSeq)
     assert(!watermark(whole)(frame).queryExecution.analyzed.exists(_.isInstanceOf[HostProgress]))
@@ -18,7 +18,7 @@ final class WatermarkArgumentsSuite extends HostsWatermarkSuite {
     assert(marked.columns.toSeq == Seq("host", "at", "id", "_mark"))
   }
 
-  test("what is wrong with an argument is said when the frame is made") {
+  test("a wrong argument is refused when the DataFrame is made") {
     val frame = spark.createDataFrame(logged("a" -> 1))
     def served(url: String) = whole.copy(server = Some(url), app = Some("my app"))
     def condition(

@@ -34,7 +34,7 @@ final class LandingFaultsSuite extends LandingSuite with CampaignSuite {
     }
   }
 
-  test("dying twice, at any two steps") {
+  test("a writer may die twice, before any two steps, and each row lands once") {
     DyingFileSystem.live(Int.MaxValue)
     run(0)
     val steps = DyingFileSystem.steps.size

@@ -10,7 +10,7 @@ import io.tailrace.common.TailraceStateException
 /** Files of a folder that are gone, or of another release. */
 final class LandingFilesSuite extends LandingSuite {
 
-  test("a staged file that is gone stops it by name; files that were taken away when all had landed don't") {
+  test("a missing staged file is an error that names it; files may be taken away when all have landed") {
     landed(0)
     names("w=19700101T000000Z").foreach(n =>
       Files.delete(directory.toPath.resolve("out/w=19700101T000000Z").resolve(n))
@@ -30,7 +30,7 @@ final class LandingFilesSuite extends LandingSuite {
 
   private def file(name: String) = directory.toPath.resolve("out").resolve(name)
 
-  test("a folder whose own files are gone isn't begun again: each stops it by name") {
+  test("each missing file of a folder's log is an error that names it") {
     def gone(name: String)(next: => Any): Unit = {
       val bytes = Files.readAllBytes(file(name))
       Files.delete(file(name))
@@ -67,7 +67,7 @@ final class LandingFilesSuite extends LandingSuite {
     assert(folder.landed(5, "offsets of 5").isEmpty)
   }
 
-  test("staged files that are gone with their directory are missed when the batch runs again") {
+  test("a missing staging directory is an error when the batch runs again") {
     val folder = opened()
     DyingFileSystem.live(Int.MaxValue)
     folder.begin("query", 0)

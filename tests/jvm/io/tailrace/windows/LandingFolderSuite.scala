@@ -88,7 +88,7 @@ final class LandingFolderSuite extends LandingSuite {
     assert(moved.landed(1, "offsets of 1").isEmpty)
   }
 
-  test("of two writers one is refused: in this process, and in another one") {
+  test("one of two writers is refused, in this process and in another one") {
     val first = landed(0)
     val second = opened()
     assert(condition(first.close(10, reports)) == "TAILRACE_WINDOWS_TWO_WRITERS")

@@ -21,7 +21,7 @@ final class WindowReportSuite extends AnyFunSuite {
       Seq(SourcePart("logs", "0.999", 3, 1, Some("e3b0c44298fc1c14")), SourcePart("others", "1", 0, 0, None))
   )
 
-  test("a report is read back, and other files are none") {
+  test("a report is read back, and other files are no reports") {
     assert(WindowReport.decode(WindowReport.encode(report)).contains(report))
     Seq("", "[]", "{", "{\"format\":3}", "{\"format\":2}", "{\"format\":1}", "null").foreach(t =>
       assert(WindowReport.decode(t).isEmpty, t)
@@ -41,7 +41,7 @@ final class WindowReportSuite extends AnyFunSuite {
     }
   }
 
-  test("its layout") {
+  test("a report has the layout of its description") {
     assert(
       WindowReport.encode(report) == "{\"format\":2,\"window_start\":\"2026-01-01T12:00:00Z\"," +
         "\"window_end\":\"2026-01-01T13:00:00Z\",\"rows\":5,\"expected\":3,\"passed\":1,\"missing\":[" +

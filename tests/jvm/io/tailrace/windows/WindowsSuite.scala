@@ -16,7 +16,7 @@ final class WindowsSuite extends AnyFunSuite {
     assert(windows.end(10) == 20)
   }
 
-  test("with an offset") {
+  test("windows with an offset start that much later") {
     val windows = Windows(10, 3)
     assert(Seq(2L, 3L, 12L, 13L, -7L, -8L).map(windows.start) == Seq(-7, 3, 3, 13, -7, -17))
     assert(
@@ -24,7 +24,7 @@ final class WindowsSuite extends AnyFunSuite {
     )
   }
 
-  test("at the ends of time") {
+  test("windows at the ends of time do not overflow") {
     val windows = Windows(hour, 0)
     val last = windows.start(Long.MaxValue)
     assert(last <= Long.MaxValue && windows.end(last) == Long.MaxValue)
@@ -47,7 +47,7 @@ final class WindowsSuite extends AnyFunSuite {
     assert(windows.closedBy(Long.MaxValue).contains(end))
   }
 
-  test("what is no window is refused") {
+  test("a width or an offset that makes no windows is refused") {
     Seq((0L, 0L), (10L, 10L), (10L, -1L)).foreach { case (width, offset) =>
       intercept[IllegalArgumentException](Windows(width, offset))
     }

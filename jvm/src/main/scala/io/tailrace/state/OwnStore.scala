@@ -13,18 +13,19 @@ import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.common.{Durability, TailraceConf}
 
-/** The state of one partition of a Tailrace operator on one executor: loads versions, hands out stores, keeps the newest
-  * version's runs as local files, so that the next batch reads nothing from the checkpoint.
+/** The state of one partition of a Tailrace operator on one executor. It loads versions, hands out stores,
+  * and keeps the newest version's runs as local files, so that the next batch reads nothing from the
+  * checkpoint.
   *
-  * Any number of stores may be open at a time (a killed task may still run when its successor starts). Each works on its
-  * own base version and writes files of its own; the last manifest of a version wins whole, and either is right, for
-  * both come from the same input.
+  * Several stores may be open at a time (a killed task may still run when its successor starts). Each works
+  * on its own base version and writes files of its own. The last manifest of a version wins as a whole.
+  * Either is right, because both come from the same input.
   */
 private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, hadoopConf: Configuration)
     extends Logging {
   private val localDirectory = SparkState.localDirectory(s"tailrace-${id.operatorId}-${id.partitionId}")
   private var newest = OwnStore.emptyAt(0)
-  // Where nothing is written, the only copy of what a batch that has to run again begins with.
+  // With durability none, this is the only copy of the version that a repeated batch begins with.
   private var previous = OwnStore.emptyAt(0)
   private var closed = false
 
@@ -38,8 +39,9 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     }
   }
 
-  /** Without ids a zombie's manifest takes the place of the one that counts, and names runs of the version before, which
-    * the other may have had compacted: they must not be purged before nobody needs the zombie's version.
+  /** Without ids, a zombie's manifest replaces the one that counts, and names runs of the version before,
+    * which the other task may have compacted. These runs must not be purged as long as the zombie's version
+    * is needed.
     */
   private val versionsToRetain =
     if (conf.enableStateStoreCheckpointIds) conf.minVersionsToRetain
@@ -52,8 +54,8 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     name => new LocalRun(name, localFile(name))
   )
 
-  /** Begins to copy a run into the checkpoint: a task has other things to do than to wait for a disk. The run is not
-    * released before the copy has ended, whatever becomes of the task.
+  /** Begins to copy a run into the checkpoint, while the task goes on. The run is released when the copy has
+    * ended, even if the task has ended before.
     */
   def upload(run: LocalRun): Future[Run] = {
     run.acquire()
@@ -71,11 +73,11 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   def localFile(name: String): File = new File(localDirectory, name)
 
-  /** With Spark's checkpoint format 2 every attempt's version has an id of its own. */
+  /** In Spark's checkpoint format 2, the version of each attempt has an id of its own. */
   def newCheckpointId(): Option[String] =
     if (conf.enableStateStoreCheckpointIds) Some(UUID.randomUUID.toString) else None
 
-  /** @param empty begin at `version` with no rows, whatever the checkpoint holds */
+  /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
   def store(version: Long, checkpointId: Option[String], empty: Boolean): TailraceStateStore = synchronized {
     require(!closed, s"the store $id is closed")
     var lost = 0L
@@ -121,7 +123,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   private def download(run: Run, version: Long): LocalRun = {
     val file = localFile(run.name)
-    // Another attempt may still hold a file of this name, with the same content: never write over it.
+    // Another attempt may still use a file of this name, with the same content. It must not be overwritten.
     val target = if (file.exists) localFile(s"${UUID.randomUUID}.run") else file
     try stateLog.download(run, target, version)
     catch {
@@ -134,7 +136,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   def committed(next: LoadedState): Unit = {
     synchronized {
-      // A late commit of a task that was replaced must not push out what its successor has made since.
+      // A late commit of a task that was replaced must not replace a newer version of its successor.
       if (!closed && next.manifest.version >= newest.manifest.version) {
         next.acquire()
         install(next)
@@ -145,7 +147,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     if (conf.commitValidationEnabled) SparkState.reportCommit(next.manifest.version, id, hadoopConf)
   }
 
-  /** @param next acquired: it stays in use as long as it is the newest */
+  /** @param next is acquired: it stays in use as long as it is the newest */
   private def install(next: LoadedState): Unit = {
     if (stateLog.durable) newest.release()
     else {
@@ -155,8 +157,9 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     newest = next
   }
 
-  /** The newest version may be of a batch that Spark hasn't committed: if that fails, the one before it is needed, so it
-    * doesn't count as one of those that Spark wants to go back to.
+  /** Purges old versions, and compacts. The newest version may be of a batch that Spark hasn't committed. If
+    * that fails, the version before it is needed, so the newest one isn't counted among those that Spark
+    * retains.
     */
   def maintain(): Unit = {
     stateLog.purge(versionsToRetain + 1)
@@ -168,14 +171,16 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     compactor.close()
     install(OwnStore.emptyAt(0))
     install(OwnStore.emptyAt(0))
-    // Fails while a task still uses a run: then Spark removes the directory when the JVM ends.
+    // This fails while a task still uses a run. Then Spark removes the directory when the JVM ends.
     if (Option(localDirectory.list).exists(_.isEmpty)) localDirectory.delete()
   }
 }
 
 private[state] object OwnStore {
 
-  /** One thread per task that commits: they wait for disks and networks, and end when nothing is left to copy. */
+  /** A thread for each upload: they mostly wait for disks and networks, and end when there is nothing to
+    * copy.
+    */
   private lazy val uploads: ExecutorService = SparkState.threads("tailrace-upload")
 
   def emptyAt(version: Long, checkpointId: Option[String] = None): LoadedState =

@@ -43,24 +43,28 @@ def _is_jvm_suites(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # The JVM suites take minutes: what fails in seconds is told first.
     items.sort(key=_is_jvm_suites)
-    if not _are_chosen(config):
+    if not _names_tests(config) and not config.option.markexpr:
+        # Nobody has asked for campaigns.
         campaigns = [item for item in items if item.get_closest_marker("campaign")]
         items[:] = [item for item in items if item not in campaigns]
         config.hook.pytest_deselected(items=campaigns)
 
 
-def _are_chosen(config: pytest.Config) -> bool:
-    """Whether the command line says which tests run. If it doesn't, campaigns don't."""
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    return named or bool(config.option.markexpr or config.option.keyword)
+def _names_tests(config: pytest.Config) -> bool:
+    """Whether the command line has files or names of tests."""
+    return config.args_source is pytest.Config.ArgsSource.ARGS or bool(config.option.keyword)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    # A run of all tests: it starts some fifty JVMs with a Spark in them.
-    if not session.config.option.collectonly and any(map(_is_jvm_suites, session.items)):
-        session.config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY)
-        session.config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()
-        archive = Path(session.config.stash[_ARCHIVE].name, "spark.jsa")
+    config = session.config
+    if config.option.collectonly:
+        return
+    if any(map(_is_jvm_suites, session.items)):
+        config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY)
+    if not _names_tests(config):
+        # All tests, or all campaigns: they start dozens of JVMs with a Spark in them.
+        config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()
+        archive = Path(config.stash[_ARCHIVE].name, "spark.jsa")
         os.environ["SPARK_SUBMIT_OPTS"] = class_archive.make(archive)
 
 

@@ -25,6 +25,23 @@ def _example(repository: Path, name: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
+def test_the_campaigns_of_the_table_are_there(repository: Path) -> None:
+    text = (repository / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`(\w+Suite|test_\w+\.py)`", text))
+    files = {path.name for path in (repository / "tests").rglob("*") if path.suffix in {".py", ".scala"}}
+    assert len(named) > 10
+    assert {name for name in named if name not in files and f"{name}.scala" not in files} == set()
+
+
+@pytest.mark.parametrize(
+    ("document", "name"), [("README.md", "try"), ("README.md", "test"), ("CONTRIBUTING.md", "campaigns")]
+)
+def test_the_commands_that_ci_takes_from_a_document_are_there(
+    repository: Path, document: str, name: str
+) -> None:
+    assert re.search(rf"<!-- ci:{name} -->\n```sh\n\S", (repository / document).read_text())
+
+
 def test_the_recursion_example_counts_descendants(
     spark: SparkSession,
     repository: Path,

@@ -114,7 +114,7 @@ def test_two_jobs_that_land_windows_wait_for_each_other(
     slow.land()
     slow.step(("b", 0.5), ("b", 1))
     fast.step(("a", 65))
-    server.await_sinks()
+    server.await_reports("sink")
     assert slow.marked() == {}, "its host is at 12:01"
     assert 50 not in fast.marked(), "the slower job hasn't filled it"
     slow.step(("b", 2), ("b", 12))

@@ -413,7 +413,7 @@ def test_a_window_closes_when_the_other_job_has_passed_it(
     clicks.add(("a", 1), ("a", 20))
     query = clicks.start()
     query.processAllAvailable()
-    server.await_sinks()
+    server.await_reports("clicks/sink")
     assert clicks.marker(0) is None
     # clicks has nothing new to do: its own thread sees that all have passed.
     views.land(("b", 15))

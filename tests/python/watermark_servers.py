@@ -100,21 +100,26 @@ class ServerProcess:
         found: dict[str, Any] = answer
         return found
 
-    def await_sinks(self, app: str = "app") -> None:
-        """Waits until each sink has reported twice more: the second report was made after the call."""
+    def await_reports(self, operator: str, app: str = "app") -> None:
+        """Waits until each query has reported it twice more: its second report was made after the call."""
         for _ in range(2):
-            before = self._heard_from_sinks(app)
-            wait_for(partial(self._all_heard_since, app, before), "each sink reports")
+            before = self._reported_at(operator, app)
+            wait_for(partial(self._all_reported_since, before, operator, app), f"reports of {operator}")
 
-    def _all_heard_since(self, app: str, before: Mapping[str, int]) -> bool:
-        now = self._heard_from_sinks(app)
-        return all(now[sink] != at for sink, at in before.items())
+    def _all_reported_since(self, before: Mapping[str, int], operator: str, app: str) -> bool:
+        now = self._reported_at(operator, app)
+        return all(now[client] != at for client, at in before.items())
 
-    def _heard_from_sinks(self, app: str) -> dict[str, int]:
+    def _reported_at(self, operator: str, app: str) -> dict[str, int]:
         _, state = self.request("GET", f"/v1/apps/{app}")
-        sinks = {o["operator"]: o["reported_at"] for o in state["topology"] if o["kind"] == "sink"}
-        assert sinks
-        return sinks
+        found = {
+            reporter["client"]: reporter["reported_at"]
+            for known in state["topology"]
+            for reporter in known["reporters"]
+            if known["operator"] == operator
+        }
+        assert found, f"nobody has reported {operator}"
+        return found
 
     def kill(self) -> None:
         """As by kill -9."""

@@ -92,8 +92,9 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
       } else if (!stateLog.durable && !stateLog.hasManifest(version, checkpointId)) {
         lost = version
         logWarning(
-          s"TAILRACE_STATE_LOST: $id begins empty at version $version, because ${TailraceConf.StateDurability.key} " +
-            s"is ${Durability.None.name} and no other copy of it exists: rows that waited in it will not come out"
+          s"TAILRACE_STATE_LOST: $id begins empty at version $version, because " +
+            s"${TailraceConf.StateDurability.key} is ${Durability.None.name} and no other copy of it exists: " +
+            "rows that waited in it will not come out"
         )
         install(OwnStore.emptyAt(version, checkpointId))
       } else install(load(version, checkpointId))

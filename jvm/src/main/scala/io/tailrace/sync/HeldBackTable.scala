@@ -97,8 +97,8 @@ private[sync] final class HeldBackStream(
   * too. All times are microseconds.
   *
   * {{{
-  *   too many right rows   right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
-  *   too many left rows    release time 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
+  *   too many right rows  right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
+  *   too many left rows   release 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
   * }}}
   *
   * The slowest right partition is always read: otherwise no left row would ever be released.

@@ -8,7 +8,7 @@ import scala.collection.mutable
   * reads nothing. It is a table with open addressing, two longs an entry:
   *
   * {{{
-  *   hash of the key (48 bits) | section (16 bits)     sequence number of its row; below zero: a set of several
+  *   hash of the key (48 bits) | section (16 bits)    sequence number of the row; below zero: a set of rows
   * }}}
   *
   * A key has an entry for each section that holds rows of it. Keys of one hash share entries, which is

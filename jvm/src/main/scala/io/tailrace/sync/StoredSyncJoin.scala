@@ -36,8 +36,8 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
   override def operatorName: String = StoredSyncJoin.OperatorName
   override def joinType: JoinType = LeftOuter
   override def explain(keys: String): String =
-    s"$nodeName ${settings.name}, $keys, sync_delay=${settings.syncDelay} us, window=${settings.window} us, " +
-      s"on_stall=${settings.onStall.name}"
+    s"$nodeName ${settings.name}, $keys, sync_delay=${settings.syncDelay} us, " +
+      s"window=${settings.window} us, on_stall=${settings.onStall.name}"
 
   /** The delay and what is done about stalls say when rows are decided, not what the state means: they may
     * change.

@@ -25,7 +25,7 @@ private[sync] final case class SyncLayout(
   *   left input ──┬ before the release time ─────────────┐
   *                └ after it ──> held-left               │
   *   held-left ──── before the release time ─────────────┴──> sorted by key ──┐
-  *                                                                            ├──> (left row, right row or nulls)
+  *                                                                            ├──> (left, right or nulls)
   *   right input ──────────────────────────────────────> sorted by key ───────┤
   *   held-right ─── the sections that the index names ────────────────────────┘
   *

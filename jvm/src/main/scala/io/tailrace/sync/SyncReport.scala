@@ -228,7 +228,8 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
     (now -- before).foreach { case (side, partition) =>
       logWarning(
         s"TAILRACE_SYNC_EXCLUDED: no row of the ${side.name} partition $partition for " +
-          s"${settings.stallAfterMs} ms: the join '${settings.name}' goes on without it until it is back in time"
+          s"${settings.stallAfterMs} ms: the join '${settings.name}' goes on without it " +
+          "until it is back in time"
       )
     }
     (before -- now).foreach { case (side, partition) =>

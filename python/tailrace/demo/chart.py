@@ -1,5 +1,8 @@
 """The demo's chart: what goes in, what comes out and what waits, over the micro-batches."""
 
+# The types of matplotlib are incomplete.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import io

@@ -1,5 +1,9 @@
 """The demo's two streams: what was served, and what users did, as parquet slices in order of arrival."""
 
+# The types of pyarrow are incomplete.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportCallIssue=false, reportArgumentType=false
+
 from __future__ import annotations
 
 import os

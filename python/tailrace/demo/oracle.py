@@ -1,5 +1,8 @@
 """The right answer to the demo's join, by brute force, and its comparison with Spark's output."""
 
+# The types of pyarrow are incomplete.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass

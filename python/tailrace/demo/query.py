@@ -14,7 +14,7 @@ import tailrace
 from tailrace.demo.progress import Batch, read_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -38,7 +38,7 @@ _LOGGING = Path(tailrace.__file__).resolve().with_name("log4j2.properties").as_u
 
 
 @contextmanager
-def local_session(driver_memory: str) -> Iterator[SparkSession]:
+def local_session(driver_memory: str) -> Generator[SparkSession]:
     """A quiet local session on all cores, reachable from this machine only; stopped at the end.
 
     Args:

@@ -1,5 +1,8 @@
 """Two hosts, one of which lags: windows that wait for it, and windows that don't, with the server's page."""
 
+# The types of pyarrow are incomplete.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import datetime as dt
@@ -21,7 +24,7 @@ from tailrace.demo.query import local_session
 from tailrace.errors import TailraceServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -121,7 +124,7 @@ def _log(scratch: Path, host: str, first: int, end: int) -> None:
 
 
 @contextmanager
-def _server(scratch: Path) -> Iterator[str]:
+def _server(scratch: Path) -> Generator[str]:
     """A server on a free port of the loopback address, until the block ends; its URL."""
     line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0"]
     store = f"sqlite:///{scratch / 'watermarks.db'}"

@@ -32,7 +32,7 @@ def answer_all(
     log_silence(app, list(reports.values()))
     # Without the values told before: a new client isn't told what other clients were told.
     computed = app.computed(limits)
-    found = {}
+    found: dict[int, ReportAnswer] = {}
     for i, report in reports.items():
         found[i] = answer(app, report, computed, moment, limits)
         for reported in report.operators:

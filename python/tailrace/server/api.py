@@ -19,7 +19,7 @@ from tailrace.server.reading import BusyError
 from tailrace.server.reporter import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from pydantic import BaseModel
 
@@ -50,7 +50,7 @@ def build_api(worker: Worker, reader: Reader) -> FastAPI:
     parser = ThreadPoolExecutor(1, "watermark-parser")
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def life(_: FastAPI) -> AsyncGenerator[None]:
         worker.start()
         yield
         parser.shutdown(wait=True, cancel_futures=True)

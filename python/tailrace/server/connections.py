@@ -8,6 +8,9 @@ TLS connections are counted from their first moment: asyncio hands them over onl
 silent ones would use file descriptors without being counted.
 """
 
+# The methods of a protocol have docstrings only.
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 import asyncio
@@ -80,7 +83,7 @@ class Crowd:
     def __init__(
         self, most: int, head_seconds: float = HEAD_SECONDS, request_seconds: float = REQUEST_SECONDS
     ) -> None:
-        self.cut_off = 0
+        self.cut_off: int = 0
         self._most = most
         self._seconds = {State.HEAD: head_seconds, State.BUSY: request_seconds}
         self._here: set[Member] = set()
@@ -134,8 +137,8 @@ class Connection(H11Protocol):
     """
 
     crowd: Crowd
-    state = State.HEAD
-    since = 0.0
+    state: State = State.HEAD
+    since: float = 0.0
 
     @property
     def is_refused(self) -> bool:
@@ -172,7 +175,8 @@ class Connection(H11Protocol):
             self._enter(State.HEAD)
 
     def _enter(self, state: State) -> None:
-        self.state, self.since = state, time.monotonic()
+        self.state = state
+        self.since = time.monotonic()
 
 
 class Handshake(asyncio.Protocol):
@@ -194,7 +198,7 @@ class Handshake(asyncio.Protocol):
     is_refused = False
 
     def __init__(self, crowd: Crowd, context: ssl.SSLContext, make: Callable[[], Connection]) -> None:
-        self.since = time.monotonic()
+        self.since: float = time.monotonic()
         self.transport: asyncio.Transport
         self._crowd = crowd
         self._context = context

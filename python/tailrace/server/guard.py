@@ -103,7 +103,7 @@ class Guard:
                 None if _names_loopback(host) else (421, f"this server answers on loopback, not as {host!r}")
             )
         given = _token_of(headers.get(b"authorization", b""))
-        rights = set() if given is None else self._tokens.rights(given)
+        rights: set[Right] = set() if given is None else self._tokens.rights(given)
         if not rights:
             return 401, "a bearer token is needed, and this request has none or a wrong one"
         return None if needed in rights else (403, f"this token is none of those that may {needed}")

@@ -39,7 +39,7 @@ class HostTable:
     """
 
     def __init__(self, excluded: Collection[str] = ()) -> None:
-        self.has_roster = False
+        self.has_roster: bool = False
         self.active = 0
         self.idle_after: int | None = None
         self._excluded_names = excluded

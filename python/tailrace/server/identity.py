@@ -114,7 +114,7 @@ def rivals(app: App, report: Report, moment: Moment) -> dict[str, list[Rival]]:
     """
     found: dict[str, list[Rival]] = {}
     by = app.clients.get(report.client)
-    took = set() if by is None else by.took & app.clients.keys()
+    took: set[str] = set() if by is None else by.took & app.clients.keys()
     for reported in report.operators:
         operator = app.operators.get(reported.operator)
         if operator is not None and operator.reporters.keys() - {report.client}:
@@ -132,7 +132,7 @@ def _of_same_input(operator: Operator, client: str, reported: OperatorReport, mo
     # The same inputs as before were checked before.
     if reported.reads is None or (own is not None and own.settings.reads == tuple(reported.reads)):
         return []
-    found = []
+    found: list[Rival] = []
     inputs = Inputs(reported.reads)
     for name, shared in operator.sharing(inputs).items():
         other = operator.reporters[name]
@@ -153,7 +153,7 @@ def _behind(
     """Reporters that don't say what they read, for they are behind a source or were inherited."""
     if not took and reported.key_groups is None:
         return []
-    found = []
+    found: list[Rival] = []
     for name, other in operator.reporters.items():
         if name == client or other.settings.reads is not None or other.client.is_live(moment):
             continue

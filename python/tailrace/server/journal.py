@@ -1,5 +1,8 @@
 """The writes of a change of an application's state: `Store` does them, a simulation needn't."""
 
+# The methods of a protocol have docstrings only.
+# pyright: reportReturnType=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol

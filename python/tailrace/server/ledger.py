@@ -61,12 +61,12 @@ class Ledger:
         tick: Callable[[], int] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.clock = clock
-        self.store = store
-        self.tidy = database.tidy
-        self.close = database.close
-        self.records = Records(database)
-        self.limits = limits or Limits()
+        self.clock: Callable[[], int] = clock
+        self.store: Store = store
+        self.tidy: Callable[[], None] = database.tidy
+        self.close: Callable[[], None] = database.close
+        self.records: Records = Records(database)
+        self.limits: Limits = limits or Limits()
         self._tick = tick or (ticks if clock is wall_clock else clock)
         self._database = database
         self._apps: dict[str, App] = {}

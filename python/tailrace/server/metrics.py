@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.server.ledger import Ledger
     from tailrace.server.worker import Tally
 
-router = APIRouter(include_in_schema=False)
+router: APIRouter = APIRouter(include_in_schema=False)
 
 _NAME = "tailrace_watermark"
 _HOSTS = {

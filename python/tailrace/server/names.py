@@ -79,7 +79,7 @@ class Inputs:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = frozenset(names)
+        self.names: frozenset[str] = frozenset(names)
 
     def lacking(self, others: Iterable[str]) -> list[str]:
         """The names of `others` that are not here, neither themselves nor by their whole topic."""

@@ -21,7 +21,7 @@ _WAIT_SECONDS = 10
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows no redirect, because another server would get the token."""
 
-    def redirect_request(self, *_: object) -> None:
+    def redirect_request(self, *_: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Refuses."""
 
 

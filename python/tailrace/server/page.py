@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -24,7 +25,7 @@ from tailrace.server.reading import Reader
 from tailrace.server.times import shown_lag, shown_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tailrace.server.answers import AppState
 
@@ -35,7 +36,7 @@ _TABS = 100
 _MISSING = 3
 _WARNINGS = 20
 
-router = APIRouter(include_in_schema=False)
+router: APIRouter = APIRouter(include_in_schema=False)
 AppName = Annotated[Name | None, Query()]
 
 
@@ -51,14 +52,15 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.filters |= {
+_FILTERS: dict[str, Callable[..., str]] = {
     "time": shown_time,
     "lag": shown_lag,
     "percent": percent,
     "number": "{:,}".format,
-    "some": lambda names: shown_some(names, _MISSING, quoted=False),
-    "urlquoted": lambda name: quote(name, safe=""),
+    "some": partial(shown_some, most=_MISSING, quoted=False),
+    "urlquoted": partial(quote, safe=""),
 }
+TEMPLATES.filters |= _FILTERS
 # OpenAPI leaves out what a route or a type doesn't have.
 _DOCS = TEMPLATES.overlay(undefined=Undefined)
 _LIMITS = {

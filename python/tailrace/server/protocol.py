@@ -3,14 +3,20 @@
 All times are microseconds since 1970-01-01 UTC, at most 2**53 - 1, which a JSON number holds exactly.
 """
 
+# Validators take whatever was sent.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from tailrace.server.names import MAX_NAME, NAME_PATTERN, all_fit, encoded_host, is_text
 from tailrace.server.rules import COMPLETENESS, parse_completeness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_TIME = 2**53 - 1
 MAX_HOSTS = 100_000
@@ -31,7 +37,7 @@ Kind = Literal["source", "operator", "sink"]
 
 class _Request(BaseModel):
     # Strict: "5", 5.0 and true are no times. An unknown field is a client's mistake, and is refused.
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     # A body can cause millions of errors, and each takes a microsecond and a kilobyte. So lists stop at the
     # first error, and one error is reported for all unknown fields and one for all hosts.
@@ -39,9 +45,11 @@ class _Request(BaseModel):
     @classmethod
     def _is_known(cls, given: Any) -> Any:  # noqa: ANN401  whatever was sent
         known = cls.model_fields
-        if isinstance(given, dict) and not given.keys() <= known.keys():
-            field = str(next(field for field in given if field not in known))
-            raise ValueError(f"{field[:100]!r} is no field")
+        if isinstance(given, dict):
+            sent: Mapping[Any, Any] = given
+            if not sent.keys() <= known.keys():
+                field = str(next(field for field in sent if field not in known))
+                raise ValueError(f"{field[:100]!r} is no field")
         return given
 
 
@@ -132,22 +140,25 @@ class OperatorReport(_Request):
     @field_validator("progress", "low_watermarks", mode="before")
     @classmethod
     def _are_times(cls, given: Any, info: ValidationInfo) -> Any:  # noqa: ANN401  whatever was sent
-        if not isinstance(given, dict) or len(given) <= _FEW:
+        if not isinstance(given, dict):
             return given
+        sent: Mapping[Any, Any] = given
+        if len(sent) <= _FEW:
+            return sent
         most = MAX_HOSTS if info.field_name == "progress" else MAX_KEY_GROUPS
-        if len(given) > most:
+        if len(sent) > most:
             raise ValueError(f"it names more than {most:,}")
-        times = given.values()
+        times = sent.values()
         if set(map(type, times)) != {int} or min(times) < 0 or max(times) > MAX_TIME:
-            name = next(n for n, t in given.items() if type(t) is not int or not 0 <= t <= MAX_TIME)
+            name = next(n for n, t in sent.items() if type(t) is not int or not 0 <= t <= MAX_TIME)
             raise ValueError(
                 f"of {str(name)[:MAX_NAME]!r} it isn't a time: a whole number from 0 to {MAX_TIME}"
             )
-        if set(map(type, given)) != {str} or not is_text(given):
+        if set(map(type, sent)) != {str} or not is_text(sent):
             raise ValueError("it has a name that is no text")
-        if info.field_name == "low_watermarks" and not all_fit(given):
+        if info.field_name == "low_watermarks" and not all_fit(sent):
             raise ValueError(f"it has a name that is empty, longer than {MAX_NAME} or has control characters")
-        return given
+        return sent
 
     @field_validator("roster")
     @classmethod

@@ -53,7 +53,7 @@ class Client:
     heard_tick: int = 0
     leaving: bool = False
     told: int | None = None
-    took: set[str] = field(default_factory=set)
+    took: set[str] = field(default_factory=set[str])
 
     def is_live(self, moment: Moment) -> bool:
         """Whether it may still be at work."""
@@ -126,7 +126,7 @@ class Reporter:
     told_input: int | None = None
     told_output: int | None = None
     roster: RosterState = field(default_factory=RosterState)
-    groups: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict[str, int])
     hosts: HostTable = field(default_factory=HostTable)
     overflowed: int | None = None
     raised_tick: int | None = None

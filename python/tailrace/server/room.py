@@ -67,7 +67,8 @@ def _check_reporters(
 
 
 def _check_rosters(app: App, report: Report, stay: Callable[[], Sequence[Reporter]], limits: Limits) -> bool:
-    more, least, names = 0, 0, []
+    more, least = 0, 0
+    names: list[str] = []
     for reported in report.operators:
         if reported.roster is None:
             continue

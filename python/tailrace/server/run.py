@@ -147,7 +147,7 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
     """
     try:
         # Imported late, because they are an extra.
-        import uvicorn  # noqa: F401, PLC0415  of the same extra
+        import uvicorn  # noqa: F401, PLC0415  of the same extra  # pyright: ignore[reportUnusedImport]
 
         from tailrace.server.api import build_api  # noqa: PLC0415
         from tailrace.server.database import DatabaseError  # noqa: PLC0415

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tailrace.server.database import WAIT_SECONDS, Cursor, Database
 
@@ -25,7 +25,10 @@ class SQLiteDatabase(Database):
     """
 
     product = "SQLite"
-    dialect = {"identity": "INTEGER PRIMARY KEY AUTOINCREMENT", "clustered": " WITHOUT ROWID"}  # noqa: RUF012  in the base
+    dialect: ClassVar[Mapping[str, str]] = {
+        "identity": "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "clustered": " WITHOUT ROWID",
+    }
     # Without "WHERE true" SQLite takes ON CONFLICT for a join's condition.
     keyed_rows = "(SELECT key AS name, value FROM json_each(?)) AS given WHERE true"
     greatest = "max"

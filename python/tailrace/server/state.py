@@ -76,8 +76,8 @@ class Operator:
     told_output: int | None = None
     removed: bool = False
     left_upstreams: tuple[str, ...] = ()
-    excluded: set[str] = field(default_factory=set)
-    reporters: dict[str, Reporter] = field(default_factory=dict)
+    excluded: set[str] = field(default_factory=set[str])
+    reporters: dict[str, Reporter] = field(default_factory=dict[str, "Reporter"])
     _readers: InputIndex = field(default_factory=InputIndex)
     _union: HostUnion = field(default_factory=HostUnion)
     _counted: Counted | None = None
@@ -185,8 +185,8 @@ class App:
     version: int = 0
     told: int | None = None
     reported_at: int = 0
-    operators: dict[str, Operator] = field(default_factory=dict)
-    clients: dict[str, Client] = field(default_factory=dict)
+    operators: dict[str, Operator] = field(default_factory=dict[str, Operator])
+    clients: dict[str, Client] = field(default_factory=dict[str, "Client"])
     _order: list[str] | None = None
 
     def rewired(self) -> None:
@@ -221,8 +221,8 @@ class App:
             limits: of the server.
             mute: sources of which nothing is to be known.
         """
-        nodes = {}
-        advanced = {}
+        nodes: dict[str, Node] = {}
+        advanced: dict[str, int] = {}
         for name, operator in self.operators.items():
             node = operator.node(limits.forget_hosts_after)
             nodes[name] = node.muted() if name in mute else node

@@ -54,8 +54,8 @@ class LowWatermarks:
         application: the global one.
     """
 
-    inputs: dict[str, int | None] = field(default_factory=dict)
-    outputs: dict[str, int | None] = field(default_factory=dict)
+    inputs: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
+    outputs: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
     application: int | None = None
 
 

@@ -76,7 +76,7 @@ class Worker:
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        self.tally = Tally()
+        self.tally: Tally = Tally()
         self._tidied = time.monotonic()
         self._ledger = ledger
         self._jobs: queue.SimpleQueue[_Reported | Callable[[], None] | None] = queue.SimpleQueue()

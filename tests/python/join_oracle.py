@@ -1,4 +1,4 @@
-"""The join by brute force, with Spark's watermark: what must come out of each step."""
+"""The join by brute force, with Spark's watermark: the rows of each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two batch frames give the rows that two streams of them give."""
+"""Two batch DataFrames give the rows that two streams of them give."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_a_windowed_aggregation_after_the_join_counts_every_group(streams: Strea
     assert {start: rows[start] for start in (0, 60, 120, 180)} == dict.fromkeys((0, 60, 120, 180), (8, 8))
 
 
-def test_two_joins_in_a_chain(streams: Streams) -> None:
+def test_two_joins_in_a_chain_give_all_groups(streams: Streams) -> None:
     first = streams.join(into="first").select("l_id", "key", "l_ts", "first")
     right = streams.frame("right").toDF("s_id", "key", "s_ts", "s_note")
     chained = tailrace.join(

@@ -1,4 +1,4 @@
-"""What is refused before a query starts: the error class, its parameters, and no py4j in the exception."""
+"""Invalid input is refused before a query starts: the condition, its parameters, and no py4j in the exception."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refused(left: DataFrame, right: DataFrame, condition: str, **options: Any) -
     return dict(error.parameters)
 
 
-def test_a_side_without_a_watermark(streams: Streams) -> None:
+def test_a_side_without_a_watermark_is_refused(streams: Streams) -> None:
     bare = streams.spark.readStream.schema("r_id long, key long, r_ts timestamp").parquet(
         str(streams.root / "right")
     )
@@ -42,7 +42,7 @@ def test_a_side_without_a_watermark(streams: Streams) -> None:
     assert (parameters["side"], parameters["column"]) == ("right", "r_ts")
 
 
-def test_a_batch_frame_with_a_stream(streams: Streams) -> None:
+def test_a_batch_dataframe_with_a_stream_is_refused(streams: Streams) -> None:
     batch = streams.spark.createDataFrame([], "r_id long, key long, r_ts timestamp")
     refused(streams.frame("left"), batch, "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM")
 
@@ -67,12 +67,12 @@ def test_a_batch_frame_with_a_stream(streams: Streams) -> None:
         ({"how": "inner", "into": "clicks"}, "TAILRACE_JOIN_OPTION_CONFLICT", "into"),
     ],
 )
-def test_arguments(streams: Streams, options: dict[str, Any], condition: str, names: str | None) -> None:
+def test_invalid_arguments_are_refused_by_name(streams: Streams, options: dict[str, Any], condition: str, names: str | None) -> None:
     parameters = refused(streams.frame("left"), streams.frame("right"), condition, **options)
     assert names is None or names in parameters.values()
 
 
-def test_an_ambiguous_column(streams: Streams) -> None:
+def test_an_ambiguous_column_is_refused(streams: Streams) -> None:
     left = streams.frame("left")
     refused(left.select("*", left["key"]), streams.frame("right"), "TAILRACE_COLUMN_AMBIGUOUS")
 
@@ -89,7 +89,7 @@ def test_pairs_refuse_two_columns_of_one_name(streams: Streams) -> None:
         ("collate('a', 'UNICODE_CI')", "TAILRACE_JOIN_KEY_COLLATED"),
     ],
 )
-def test_keys_without_a_byte_order(streams: Streams, key: str, condition: str) -> None:
+def test_keys_without_a_byte_order_are_refused(streams: Streams, key: str, condition: str) -> None:
     left = streams.frame("left").selectExpr("l_id", "l_ts", f"{key} as key")
     right = streams.frame("right").selectExpr("r_id", "r_ts", f"{key} as key")
     refused(left, right, condition)

@@ -29,7 +29,7 @@ _windows = st.tuples(st.sampled_from([0, 3, 40]), st.sampled_from([0, 7, 40]))
 
 
 def _materialise(steps: Sequence[tuple[Any, Any, bool]]) -> list[_Step]:
-    """Gives rows ids, and lets time go on from step to step: some rows are late, some windows close."""
+    """Gives ids to rows, and moves time on from step to step: some rows are late, some windows close."""
     made = []
     number = 0
     for i, (left, right, restart) in enumerate(steps):

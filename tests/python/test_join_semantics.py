@@ -1,4 +1,4 @@
-"""What the join says of a row, line by line of its definition."""
+"""The definition of the join, line by line."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_equal_rows_are_kept_apart(streams: Streams) -> None:
 @pytest.mark.parametrize(
     ("match", "expected"), [("all", [11, 12, 13, 14]), ("first", [11]), ("last", [14]), ("nearest", [12])]
 )
-def test_match_policies(streams: Streams, match: str, expected: list[int]) -> None:
+def test_each_match_policy_chooses_its_rows(streams: Streams, match: str, expected: list[int]) -> None:
     right = [Row(14, 1, 120), Row(12, 1, 98), Row(11, 1, 92), Row(13, 1, 105)]
     with streams.query(streams.join(before="20 seconds", match=match)) as query:
         streams.add([Row(1, 1, 100)], right)
@@ -124,7 +124,7 @@ def test_match_policies(streams: Streams, match: str, expected: list[int]) -> No
         assert groups(query.rows()) == [(1, expected)]
 
 
-def test_a_cap_keeps_the_first_and_says_that_it_cut(streams: Streams) -> None:
+def test_max_matches_keeps_the_first_matches_and_sets_the_flag(streams: Streams) -> None:
     with streams.query(streams.join(max_matches=2)) as query:
         streams.add(
             [Row(1, 1, 100), Row(2, 2, 100)],
@@ -195,7 +195,7 @@ def test_the_state_is_empty_when_the_watermark_has_passed_all(streams: Streams, 
         assert left_over == []
 
 
-def test_a_stream_joined_with_itself(streams: Streams) -> None:
+def test_a_stream_joined_with_itself_matches_its_own_rows(streams: Streams) -> None:
     frame = streams.frame("left")
     again = frame.withColumnRenamed("l_id", "r_id").withColumnRenamed("l_ts", "r_ts").drop("l_note")
     with streams.query(join(frame, again, how="inner")) as query:

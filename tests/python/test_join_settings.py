@@ -1,4 +1,4 @@
-"""The settings that change what a query keeps: when it matches, and whether its state outlives it."""
+"""The settings of a query's state: when it matches rows, and whether the state is durable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def streams(spark: SparkSession, tmp_path: Path) -> Streams:
 
 @pytest.fixture
 def configure(spark: SparkSession) -> Iterator[Configure]:
-    """Sets a setting for the queries that the test starts from here on; unset after it."""
+    """Sets a setting for the queries that the test starts after it. The setting is unset after the test."""
     keys = set()
 
     def configure(key: str, value: str) -> None:

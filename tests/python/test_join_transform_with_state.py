@@ -26,7 +26,7 @@ STATE = "seen long, labels long"
 
 
 def totals(joined: DataFrame, *, in_pandas: bool) -> DataFrame:
-    """Per key, how many groups and labels have come out so far: a row a batch."""
+    """The number of groups and labels of each key so far, one row per batch."""
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor  # noqa: PLC0415 - needs protobuf
 
     # In here, so that it travels to Python's workers by value: they don't know the tests.

@@ -50,7 +50,7 @@ class JoinCheckpointSuite extends SparkSuite {
 
   private val sameLeft = (l: DataFrame) => l.withColumn("other", col("k"))
 
-  test("another window is refused, with old and new") {
+  test("another window is refused, and the error has the old and the new one") {
     checkIncompatible(query(window.copy(after = "11 seconds", before = "1 second"))(sameLeft))(
       "`after` was '10 s' and is now '11 s'",
       "`before` was '0 s' and is now '1 s'"
@@ -70,14 +70,14 @@ class JoinCheckpointSuite extends SparkSuite {
     )
   }
 
-  test("another kind of output is refused: its state is another") {
+  test("another kind of output is refused: it has another state") {
     checkIncompatible(query(window.copy(how = "inner"))(sameLeft))(
       "`how` was 'left' and is now 'inner'",
       "`spark.tailrace.join.strategy` was 'lazy' and is now 'eager'"
     )
   }
 
-  test("what doesn't touch the state may change") {
+  test("settings that don't change what the state means may change") {
     withDirectory { d =>
       val h =
         restarted(d, query(window.copy(`match` = "first", maxMatches = Some(1), into = "labels"))(sameLeft))
@@ -87,7 +87,7 @@ class JoinCheckpointSuite extends SparkSuite {
     }
   }
 
-  test("a settings file that isn't one fails the query with its name") {
+  test("a damaged settings file fails the query, and the error names the file") {
     Seq("not JSON", """{"settings": 5}""", "null", """{"format": 1, "settings": null}""").foreach { content =>
       withDirectory { d =>
         val before = new StreamHarness(spark, d)(first).start()
@@ -104,7 +104,7 @@ class JoinCheckpointSuite extends SparkSuite {
     }
   }
 
-  test("a missing settings file fails the query with its name: it can't be known what the state means") {
+  test("a missing settings file fails the query, and the error names the file") {
     withDirectory { d =>
       val before = new StreamHarness(spark, d)(first).start()
       before.step(Seq(Served("k", seconds(1), 1)), Nil)

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 final class JoinMetricsSuite extends AnyFunSuite {
 
-  test("the README's table has every metric of the operator, and no other") {
+  test("the README's table has each metric of the operator, and no other") {
     val lines = Files.readAllLines(Path.of("README.md")).asScala.toSeq
     val table = lines.dropWhile(_ != "| metric | |").drop(2).takeWhile(_.startsWith("|"))
     val documented = table.flatMap(line => "`(\\w+)`".r.findAllMatchIn(line.split('|')(1)).map(_.group(1)))

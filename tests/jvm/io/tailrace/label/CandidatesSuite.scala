@@ -57,13 +57,13 @@ class CandidatesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def value(bytes: Int*): Vector[Byte] = bytes.map(_.toByte).toVector
 
-  test("none and one") {
+  test("no candidate and one candidate match as many do") {
     check(Nil)
     check(Seq(5L -> value(1)))
     check(Nil, Seq(5L -> value(1)), Nil)
   }
 
-  test("by time, then by content as unsigned bytes, the shorter of two that begin alike first") {
+  test("candidates are in the order of time, then of their unsigned bytes, a prefix first") {
     check(
       Seq(
         7L -> value(0),
@@ -78,12 +78,12 @@ class CandidatesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     )
   }
 
-  test("rows that come in the order of time, but not of content where times are equal") {
+  test("rows of equal times are put in the order of their content") {
     check(Seq(5L -> value(2), 5L -> value(1), 6L -> value(3)))
     check(Seq(4L -> value(9), 5L -> value(2), 5L -> value(1)))
   }
 
-  test("few rows and many, at the border between the two ways of sorting") {
+  test("few rows and many rows are sorted alike") {
     Seq(31, 32, 33, 34, 63, 64, 65, 1000).foreach { n =>
       val backwards = (1 to n).reverse.map(i => (i / 3).toLong -> value(i % 5, i % 251))
       check(backwards)
@@ -92,14 +92,14 @@ class CandidatesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("rows that are added after a clear don't meet what was there before, whatever the sizes") {
+  test("after a clear, no earlier candidate is left") {
     val entry =
       Gen.zip(Gen.choose(-3L, 3L), Gen.listOf(Gen.oneOf(0, 1, 0x80, 0xff).map(_.toByte)).map(_.toVector))
     val some = Gen.oneOf(0, 1, 5, 32, 33, 70, 200).flatMap(Gen.listOfN(_, entry))
     forAll(Gen.choose(1, 5).flatMap(Gen.listOfN(_, some)))(batches => check(batches: _*))
   }
 
-  test("a copy is kept: the bytes that a row came in may go") {
+  test("a candidate is a copy: the caller may reuse the bytes of the row") {
     withCandidates { candidates =>
       val bytes = Array[Byte](1, 2, 3)
       candidates.add(1, bytes, TestRow.At, 3)

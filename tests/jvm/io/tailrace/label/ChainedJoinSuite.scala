@@ -10,8 +10,8 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
 
-/** The join ahead of and behind other stateful operators of one query: the watermark that it passes on loses no row, and
-  * their state goes to Spark's provider.
+/** The join before and behind other stateful operators of one query. The watermark that it passes on loses no row, and their
+  * state is in Spark's provider.
   */
 class ChainedJoinSuite extends SparkSuite {
   private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
@@ -33,7 +33,7 @@ class ChainedJoinSuite extends SparkSuite {
       if (i == 4) h.restart()
       val rows =
         h.rows(Seq(served(i * 10.0, i)), Seq(engaged(i * 10.0, i, if (o.how == "left") "other" else "k")))
-      // A window comes out when the join can no longer give a row of it.
+      // A window comes out when the join gives no more rows of it.
       val done = counts(rows)
       done.keys.foreach(start => assert(i * 10 >= (start.getTime - seconds(0).getTime) / 1000 + 10 + 30))
       done
@@ -45,15 +45,15 @@ class ChainedJoinSuite extends SparkSuite {
     assert(h.dropped == 0)
   }
 
-  test("a windowed aggregation behind a left join") {
+  test("a windowed aggregation behind a left join counts all rows") {
     throughAggregation(options("30 seconds"))
   }
 
-  test("a windowed aggregation behind an inner join") {
+  test("a windowed aggregation behind an inner join counts all rows") {
     throughAggregation(options("30 seconds").copy(how = "inner"))
   }
 
-  test("a windowed aggregation behind an inner join that looks back") {
+  test("a windowed aggregation behind an inner join that looks back counts all rows") {
     withDirectory { d =>
       // The right row comes first and waits for the left one; the pair has the time of the later.
       val o = options("0 seconds").copy(how = "inner", before = "30 seconds")
@@ -70,11 +70,11 @@ class ChainedJoinSuite extends SparkSuite {
     }
   }
 
-  test("a join behind a join") {
+  test("a join behind a join gives all groups of both") {
     withDirectory { d =>
       val query = (l: DataFrame, r: DataFrame) => {
         val first = join(options("10 seconds"))(l, r)
-        // The outcome of the first join is the left side of a second one with later labels.
+        // The result of the first join is the left side of a second one with later labels.
         Tailrace.join(
           first,
           r.select(col("k").as("k2"), col("rt").as("later"), col("rid").as("rid2"))
@@ -100,7 +100,7 @@ class ChainedJoinSuite extends SparkSuite {
     }
   }
 
-  test("Spark's dedup and aggregation around the join, through restarts") {
+  test("Spark's deduplication before the join and aggregation behind it go on after restarts") {
     withDirectory { d =>
       val query = (l: DataFrame, r: DataFrame) =>
         counted(

@@ -9,8 +9,8 @@ import org.apache.hadoop.fs.Path
 
 import io.tailrace.testkit.{Checkpoint, Damage, NeverLate, Served, SparkSuite, StreamHarness, Times}
 
-/** Files of a label join's checkpoint that pass for others only where they are as good as equal; `DamageCampaignSuite` has all
-  * other damages.
+/** Files of a label join's checkpoint in the place of others: they are accepted only if they are as good as equal.
+  * `DamageCampaignSuite` has all other damages.
   */
 class DamagedCheckpointSuite extends SparkSuite {
   private val batches = { val random = new Random(7); Seq(1, 4, 7, 10).map(NeverLate.batch(_, random)) }
@@ -21,7 +21,7 @@ class DamagedCheckpointSuite extends SparkSuite {
     h.stop()
   }
 
-  test("a manifest of a partition without rows doesn't pass for that of another one") {
+  test("the manifest of an empty partition isn't accepted for another partition") {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(NeverLate.query(NeverLate.options())).start()
       h.step(Seq(Served("only", Times.seconds(1), 1)), Nil)

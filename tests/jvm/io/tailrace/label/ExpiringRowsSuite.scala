@@ -32,7 +32,7 @@ final class ExpiringRowsSuite extends AnyFunSuite with StoreFixture with ScalaCh
     finally buffer.close()
   }
 
-  test("rows after one time up to another, oldest first, a chunk at a time, each counted for its section") {
+  test("rows that expire come oldest first, a chunk at a time, and are counted for their sections") {
     val times = Gen.choose(0L, 60L)
     val batches = Gen.choose(1, 5).flatMap(Gen.listOfN(_, Gen.listOf(times)))
     forAll(
@@ -63,7 +63,7 @@ final class ExpiringRowsSuite extends AnyFunSuite with StoreFixture with ScalaCh
     }
   }
 
-  test("what was taken so far is counted, and nothing else") {
+  test("rows that were taken are counted, and no others") {
     val store = storeOf(Seq(Seq(at(1, 1), at(3, 2), at(5, 3)), Seq(at(2, 4), at(4, 5))))
     val sections = store.sectionsOf(LeftTimeSorted)
     assert(sections.size == 2)
@@ -81,7 +81,7 @@ final class ExpiringRowsSuite extends AnyFunSuite with StoreFixture with ScalaCh
     store.abort()
   }
 
-  test("rows that expired before don't come again, and sections without a row to come aren't read") {
+  test("rows that have expired don't come again, and sections without rows to come aren't read") {
     val store = storeOf(Seq(Seq(at(1, 1), at(2, 2), at(12, 3), at(30, 4))))
     val sections = store.sectionsOf(LeftTimeSorted)
     val expiring = new ExpiringRows(store, LeftTimeSorted, 1, 15)

@@ -19,7 +19,7 @@ import io.tailrace.testkit.TestRow
   * and groups rows by their bytes.
   */
 final class GroupWriterSuite extends AnyFunSuite {
-  // No intervals: what Spark's projection leaves in the room of a null one is anything.
+  // No intervals: Spark's projection leaves any bytes in the room of a null one.
   private val types: Seq[DataType] = Seq(
     IntegerType,
     BooleanType,

@@ -23,7 +23,7 @@ class JoinOptionsSuite extends SparkSuite {
     )
   }
 
-  test("every value by its name") {
+  test("each option is read by its name") {
     val o = options.copy(before = "1 second", `match` = "nearest", maxMatches = Some(3), onLate = "mark")
     assert(
       o.settings ==
@@ -45,7 +45,7 @@ class JoinOptionsSuite extends SparkSuite {
     assert(options.copy(how = "Inner").settings.output == JoinOutput.Pairs)
   }
 
-  test("values that aren't allowed are refused with the list of those that are") {
+  test("an invalid value is refused with the list of valid ones") {
     checkInvalid("how", "outer", "'left' or 'leftouter' or 'left_outer' or 'inner'")(
       options.copy(how = "outer")
     )
@@ -55,7 +55,7 @@ class JoinOptionsSuite extends SparkSuite {
     checkInvalid("into", "empty", "the name of a column")(options.copy(into = ""))
   }
 
-  test("what needs groups") {
+  test("options of groups are refused for pairs") {
     val inner = options.copy(how = "inner")
     checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "match", "value" -> "first") {
       inner.copy(`match` = "first").settings

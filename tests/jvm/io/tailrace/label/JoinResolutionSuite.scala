@@ -9,7 +9,7 @@ import io.tailrace.plan.Columns
 import io.tailrace.testkit.StreamHarness.options
 import io.tailrace.testkit.{Engaged, Served, SparkSuite, Times}
 
-/** Bad input, refused by the call. Most of it is the same for streams and for batch frames. */
+/** The call refuses invalid input. Most of it is the same for streams and for batch DataFrames. */
 class JoinResolutionSuite extends SparkSuite {
   import spark.implicits._
 
@@ -26,7 +26,7 @@ class JoinResolutionSuite extends SparkSuite {
       options: JoinOptions = o
   ): Unit = checkRefused(condition, parameters: _*)(Tailrace.join(l, r, on, options))
 
-  test("no watermark on a side, or on another column of it") {
+  test("a side without a watermark on its time column is refused") {
     def missing(side: String, column: String, other: String) =
       Seq("side" -> side, "column" -> column, "other" -> other, "delay" -> "10 minutes")
     val (l, r) = (leftStream.withWatermark("t", "1 second"), rightStream.withWatermark("rt", "1 second"))
@@ -52,7 +52,7 @@ class JoinResolutionSuite extends SparkSuite {
     "allowed" -> "a duration of zero or more, such as 30 minutes; months and years have no fixed length"
   )
 
-  test("a stream with a batch frame") {
+  test("a stream joined with a batch DataFrame is refused") {
     val condition = "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM"
     refused(condition, "stream" -> "left", "batch" -> "right")(
       leftStream.withWatermark("t", "1 second"),
@@ -64,7 +64,7 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
-  test("columns that aren't there") {
+  test("a column that doesn't exist is refused") {
     def missing(side: String, argument: String, columns: String) =
       of(side) ++ Seq("argument" -> argument, "column" -> "no", "columns" -> columns)
     val condition = "TAILRACE_COLUMN_NOT_FOUND"
@@ -82,7 +82,7 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
-  test("columns that are there twice") {
+  test("a name that two columns have is refused") {
     refused("TAILRACE_COLUMN_AMBIGUOUS", of("left") ++ Seq("argument" -> "on", "column" -> "k"): _*)(
       left.select(col("*"), lit("x").as("K")),
       right
@@ -99,7 +99,7 @@ class JoinResolutionSuite extends SparkSuite {
     }
   }
 
-  test("names are found as the session finds them") {
+  test("names of columns are found by the session's rule for case") {
     assert(
       Tailrace.join(left, right, Seq("K" -> "k"), o.copy(leftTime = "T")).columns.toSeq == Seq(
         "k",
@@ -110,7 +110,7 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
-  test("no key") {
+  test("a join without keys is refused") {
     refused("TAILRACE_JOIN_KEYS_MISSING")(left, right, Nil)
   }
 
@@ -144,7 +144,7 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
-  test("numeric keys of two types are compared in the wider one, and left columns come out as they were") {
+  test("numeric keys of two types are compared in the wider type, and left columns keep their types") {
     val l = Seq(Served("k", Times.seconds(1), 7), Served("k", Times.seconds(1), 8)).toDF()
     val r = Seq(Engaged("k", Times.seconds(2), 7)).toDF()
     def matches(left: String, right: String, options: JoinOptions = o): Seq[(Any, Int)] =
@@ -166,7 +166,7 @@ class JoinResolutionSuite extends SparkSuite {
     assert(matches("tinyint", "decimal(10,2)") == Seq(7.toByte -> 1, 8.toByte -> 0))
     def decimal(n: String) = new java.math.BigDecimal(n)
     assert(matches("decimal(5,1)", "bigint") == Seq(decimal("7.0") -> 1, decimal("8.0") -> 0))
-    // A late right row's key has to have room.
+    // The key of a late right row must fit into the column.
     assert(matches("int", "bigint", o.copy(onLate = "mark")) == Seq(7L -> 1, 8L -> 0))
     refused(
       "TAILRACE_JOIN_KEY_TYPES_DIFFER",
@@ -177,14 +177,14 @@ class JoinResolutionSuite extends SparkSuite {
     )(l.withColumn("id", col("id").cast("decimal(38,30)")), r.withColumn("rid", lit(1L)), Seq("id" -> "rid"))
   }
 
-  test("a field of a struct") {
+  test("a field of a struct as a key is refused") {
     refused(
       "TAILRACE_COLUMN_NESTED",
       of("left") ++ Seq("argument" -> "on", "column" -> "st.k", "parent" -> "st", "name" -> "st_k"): _*
     )(left.withColumn("st", struct("k")), right, Seq("st.k" -> "k"))
   }
 
-  test("a right side of keys alone has nothing for a label") {
+  test("a right side of keys alone is refused: a label would be empty") {
     refused("TAILRACE_JOIN_LABEL_EMPTY", "into" -> "labels")(
       left,
       right.select("k", "rt"),
@@ -195,7 +195,7 @@ class JoinResolutionSuite extends SparkSuite {
     assert(pairs.columns.toSeq == Seq("k", "t", "id"))
   }
 
-  test("time columns") {
+  test("time columns of another type or of two types are refused") {
     refused("TAILRACE_COLUMN_TYPE", wrongTime("left", "id", "INT"): _*)(
       left,
       right,
@@ -215,7 +215,7 @@ class JoinResolutionSuite extends SparkSuite {
   }
 
   test(
-    "timestamps without a time zone: in batch frames, and in no stream, for Spark has no watermark on them"
+    "timestamps without a time zone are accepted in batch DataFrames and refused in streams"
   ) {
     val ntz = (f: DataFrame, time: String) => f.withColumn(time, col(time).cast("timestamp_ntz"))
     assert(Tailrace.join(ntz(left, "t"), ntz(right, "rt"), Seq("k" -> "k"), o).columns.length == 4)
@@ -226,7 +226,7 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
-  test("durations reach the caller by the name of their argument") {
+  test("an invalid duration is refused by the name of its argument") {
     refused("TAILRACE_OPTION_INVALID", duration("before", "-1 second"): _*)(
       left,
       right,
@@ -239,7 +239,7 @@ class JoinResolutionSuite extends SparkSuite {
     )
   }
 
-  test("columns that the join adds and that are there already") {
+  test("a column that the join adds and a side already has is refused") {
     def exists(column: String, side: String, cure: String) =
       of(side) ++ Seq("column" -> column, "cure" -> cure)
     val condition = "TAILRACE_COLUMN_EXISTS"

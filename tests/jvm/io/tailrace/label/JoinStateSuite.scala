@@ -10,7 +10,7 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StateReader, StreamHarness}
 
-/** What a join keeps, as the checkpoint has it: rows go when they should, files are there or the query fails. */
+/** The state of a join in its checkpoint: rows leave it in time, and a query whose files are missing fails. */
 class JoinStateSuite extends SparkSuite {
   private val Left = "left-time-sorted"
   private val LeftByKey = "left-key-sorted"
@@ -23,19 +23,19 @@ class JoinStateSuite extends SparkSuite {
 
   private val keys = (1 to 20).map(i => s"key $i")
 
-  test("left: what has come out is gone, and the state is empty when the watermark has passed everything") {
+  test("left: rows that have come out leave the state, and it is empty when the watermark has passed all rows") {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(join(options("10 seconds").copy(before = "5 seconds"))).start()
       h.step(keys.map(served(10, 1, _)), keys.map(engaged(12, 2, _)) ++ keys.map(engaged(90, 3, _)))
       assert(state(h, d) == Map(Left -> 20, Right -> 40))
       h.step(Seq(served(15, 4)), Nil)
       assert(state(h, d) == Map(Left -> 21, Right -> 40))
-      // The watermark goes to 20: the first ones come out; right rows of 12 may yet match the left row of 15.
+      // The watermark is at 20: the first left rows come out. Right rows of 12 may still match the left row of 15.
       assert(h.step(Seq(served(20, 5)), Nil).flatten.size == 20)
       assert(state(h, d) == Map(Left -> 2, Right -> 40))
       h.step(Seq(served(40, 6)), Nil)
       assert(state(h, d) == Map(Left -> 1, Right -> 20))
-      // Rows that are alone in time, and late at once for all that follows: nothing is left of what was.
+      // Rows far ahead in time: all earlier rows expire.
       h.step(Seq(served(500, 7)), Seq(engaged(500, 8)))
       h.step(Seq(Served("k", null, 9)), Seq(engaged(1, 10)))
       assert(state(h, d) == Map(Left -> 1, Right -> 1))
@@ -44,17 +44,17 @@ class JoinStateSuite extends SparkSuite {
     }
   }
 
-  test("inner: each side goes when no partner can come; at the end the state is empty") {
+  test("inner: a row leaves the state when no partner can come, and at the end the state is empty") {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(join(options("10 seconds").copy(how = "inner"))).start()
       h.step(keys.map(served(10, 1, _)), keys.map(engaged(12, 2, _)))
-      // The watermark is at 10: with before = 0 the right rows of 12 are needed yet.
+      // The watermark is at 10: with before = 0 the right rows of 12 are still needed.
       assert(state(h, d) == Map(LeftByKey -> 20, Right -> 20))
       h.step(Seq(Served(null, seconds(15), 3)), Seq(Engaged(null, seconds(15), 4)))
       assert(state(h, d) == Map(LeftByKey -> 20))
       h.step(Seq(Served(null, seconds(20), 3)), Seq(Engaged(null, seconds(20), 4)))
       assert(state(h, d) == Map.empty)
-      // Rows of which no files are left: a restart finds the empty state.
+      // All rows have left, and no file is left: a restart finds the empty state.
       h.restart()
       h.step(Seq(served(30, 5)), Seq(engaged(31, 6)))
       assert(h.all.size == 21)
@@ -89,7 +89,7 @@ class JoinStateSuite extends SparkSuite {
         h.step(Seq(served(40, 3)), Seq(engaged(40, 4)))
         check()
         val reports = h.reports.map(_.head)
-        // The rows that were written, less those that were removed, are those that are there.
+        // The rows written, less the rows removed, are the rows in the state.
         assert(reports.map(_.numRowsUpdated).sum == 29)
         assert(
           reports.map(_.numRowsUpdated).sum - reports.map(_.numRowsRemoved).sum == state(h, d).values.sum
@@ -104,7 +104,7 @@ class JoinStateSuite extends SparkSuite {
     }
   }
 
-  test("checkpoint format 2: versions have ids, and a restart goes on from them") {
+  test("a restart goes on from the version ids of checkpoint format 2") {
     withConf("spark.sql.streaming.stateStore.checkpointFormatVersion" -> 2) {
       withDirectory { d =>
         val h = new StreamHarness(spark, d)(join(options("10 seconds"))).start()
@@ -131,7 +131,7 @@ class JoinStateSuite extends SparkSuite {
         .filter(f => f.getName.endsWith(suffix) && !f.getName.startsWith("."))
         .maxBy(_.getName)
       harm(file)
-      // The file system's own checksums would find it first; object stores have none.
+      // Without the file system's own checksums, which object stores don't have.
       Files.deleteIfExists(new File(file.getParentFile, s".${file.getName}.crc").toPath)
       h.start().add(Seq(served(13, 3)), Seq(engaged(14, 4)))
       val (condition, parameters) = failureOf(h.streaming)

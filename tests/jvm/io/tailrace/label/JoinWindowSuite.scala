@@ -8,7 +8,7 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private val window = JoinWindow(before = 20, after = 30)
 
-  test("bounds are the ends of the window") {
+  test("the bounds of a left row are the ends of its window") {
     assert(window.lowerBound(100) == 80)
     assert(window.upperBound(100) == 130)
   }
@@ -18,24 +18,24 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(window.leftExpiry(130) == 100)
   }
 
-  test("a right row is needed as long as a left row that matches it may come, or waits") {
+  test("a right row is kept as long as a left row may match it that waits or is still to come") {
     assert(window.rightExpiryOnMatch(100) == 80)
     assert(window.rightExpiryAtWindowEnd(100) == 50)
   }
 
-  test("what comes out on match waited for the longer side of the window") {
+  test("a pair may have waited for the longer side of the window") {
     assert(window.longestWait == 30)
     assert(JoinWindow(before = 40, after = 30).longestWait == 40)
   }
 
-  test("a row at the watermark is late; without a watermark none is") {
+  test("a row at the watermark is late; without a watermark no row is") {
     assert(JoinWindow.isLate(99, 100))
     assert(JoinWindow.isLate(100, 100))
     assert(!JoinWindow.isLate(101, 100))
     assert(!JoinWindow.isLate(Long.MinValue, NoWatermark))
   }
 
-  test("without a watermark nothing expires, whatever the window") {
+  test("without a watermark no row expires, whatever the window") {
     Seq(window, JoinWindow(0, 0), JoinWindow(Long.MaxValue, Long.MaxValue)).foreach { w =>
       assert(w.leftExpiry(NoWatermark) == NoWatermark)
       assert(w.rightExpiryOnMatch(NoWatermark) == NoWatermark)
@@ -43,7 +43,7 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("bounds stop at the ends of time, and short of what means that there is no watermark") {
+  test("bounds stop at the ends of time, and never become the value for no watermark") {
     assert(JoinWindow(0, Long.MaxValue).upperBound(1) == Long.MaxValue)
     assert(JoinWindow(Long.MaxValue, 0).lowerBound(-2) == NoWatermark + 1)
     assert(JoinWindow(Long.MaxValue, Long.MaxValue).rightExpiryAtWindowEnd(5) == NoWatermark + 1)

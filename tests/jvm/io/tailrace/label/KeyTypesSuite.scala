@@ -8,7 +8,7 @@ import io.tailrace.testkit.StreamHarness.options
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
 
-/** Keys of every orderable type, as Spark compares them: on a stream and on batch frames. */
+/** Keys of every orderable type match as Spark compares them, in streams and in batch DataFrames. */
 class KeyTypesSuite extends SparkSuite {
 
   /** Makes a key of a number from 0 to 3, by a SQL expression over `n`; equal for equal numbers only. */
@@ -74,12 +74,12 @@ class KeyTypesSuite extends SparkSuite {
     }
   }
 
-  test("keys of many columns: batch frames") {
+  test("keys of many columns match in batch DataFrames") {
     check(types.map { case (_, key) => expr(key) }: _*)
   }
 
-  test("each of these types, on one stream") {
-    // A query a type would take long: the types are columns of one composite key, and of one struct.
+  test("keys of each of these types match on one stream") {
+    // One query per type would take long: the types are columns of one composite key, and of one struct.
     val all = types.map { case (_, key) => expr(key) }
     withDirectory { d =>
       val h =

@@ -13,12 +13,12 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.testkit.FileStep._
 import io.tailrace.testkit.{Campaign, CampaignSuite, FileStep, KillableQuery, NeverLate, TempDirectory}
 
-/** A process that dies at each step of a batch, one after the other, on one checkpoint: what comes out in the end is what
-  * one gives that never died, and no batch that is made again gives anything else than the first time.
+/** A process dies at each step of a batch, one after the other, on one checkpoint. In the end the rows are those of a process
+  * that never died, and a batch that runs again gives the rows of the first time.
   */
 final class KilledQuerySuite extends AnyFunSuite with TempDirectory with CampaignSuite {
 
-  /** In the order in which a batch takes them; the number is that of the step since the process started. */
+  /** In the order of a batch. The number counts the steps since the process started. */
   private val commit: Seq[(FileStep, String, Int)] = Seq(
     (Create, "run$", 1),
     (Renamed, "run$", 1),
@@ -77,7 +77,7 @@ final class KilledQuerySuite extends AnyFunSuite with TempDirectory with Campaig
       .map(f => f.getName -> Files.readAllLines(f.toPath).asScala.toSeq)
       .toMap
 
-  // One format a run of the tests takes time enough; the long campaign has both.
+  // A run of the tests has time for one format. The long campaign has both.
   (if (Campaign.isLong) Seq(1, 2) else Seq(2)).foreach { format =>
     test(s"killed at each step of a batch: checkpoint format $format") {
       val random = new Random(format)

@@ -9,7 +9,7 @@ import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf
 import io.tailrace.testkit.{Campaign, Emitted, Engaged, JoinOracle, Served, SparkSuite, StreamHarness, Times}
 
-/** The join against the oracle: random orders, lags, batch cuts, windows and restarts, batch by batch. */
+/** Compares the join with the oracle, batch by batch: random orders, lags, batch cuts, windows and restarts. */
 class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
   import LabelJoinPropertySuite._
 
@@ -53,12 +53,12 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     }
 
   for ((how, grouped) <- Seq("left" -> true, "inner" -> false); (count, tags) <- Campaign.sizes(3, 20))
-    test(s"batch by batch as the oracle says: $how, $count scenarios", tags: _*) {
+    test(s"each micro-batch gives the rows of the oracle: $how, $count scenarios", tags: _*) {
       forAll(scenarios(grouped), minSuccessful(PosInt.ensuringValid(count)))(streamed)
     }
 
   for ((count, tags) <- Campaign.sizes(6, 40))
-    test(s"batch frames give what a stream gives that drops nothing: $count scenarios", tags: _*) {
+    test(s"batch DataFrames give the rows of a stream that drops none: $count scenarios", tags: _*) {
       forAll(scenarios(grouped = true), Gen.oneOf(true, false), minSuccessful(PosInt.ensuringValid(count)))(
         batched _
       )
@@ -66,7 +66,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
 
   private def batched(scenario: Scenario, grouped: Boolean): Assertion = {
     import spark.implicits._
-    // As inner, a scenario has no policy.
+    // An inner join has no policy.
     val s = if (grouped) scenario else scenario.copy(grouped = false, matching = "all", maxMatches = None)
     val (served, engaged) = (s.batches.flatMap(_._1), s.batches.flatMap(_._2))
     val year = 366L * 24 * 3600 * 1000
@@ -105,14 +105,14 @@ object LabelJoinPropertySuite {
       restarts: Set[Int]
   )
 
-  // "" is the least key: it sorts where the null ones do.
+  // "" is the least key: it sorts beside null keys.
   private val key = Gen.frequency(
     4 -> Gen.oneOf("a", "b", "a longer key than a prefix", "a longer key than a prefix!"),
     1 -> Gen.const(""),
     1 -> Gen.const(null: String)
   )
 
-  /** Few different times, so that ends of windows are met, and some apart by a microsecond. */
+  /** Few different times, so that rows are at the ends of windows, and some times that differ by a microsecond. */
   private def time(around: Int): Gen[java.sql.Timestamp] = for {
     second <- Gen.choose(around - 12, around + 12)
     micro <- Gen.frequency(6 -> 0L, 1 -> 1L, 1 -> -1L, 1 -> 500L)

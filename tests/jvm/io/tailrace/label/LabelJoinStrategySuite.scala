@@ -12,7 +12,7 @@ import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
 class LabelJoinStrategySuite extends SparkSuite {
   import spark.implicits._
 
-  test("a stream runs the stateful operator, and explain shows it with its settings") {
+  test("a stream is planned as the stateful operator, and explain shows its settings") {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(
         join(options("10 seconds").copy(before = "1 second", `match` = "nearest"))
@@ -28,7 +28,7 @@ class LabelJoinStrategySuite extends SparkSuite {
     }
   }
 
-  test("batch frames run without state") {
+  test("a join of batch DataFrames is planned without state") {
     val asked = options("1 second").copy(maxMatches = Some(3), onLate = "mark")
     val frame =
       Tailrace.join(Seq.empty[Served].toDF(), Seq.empty[Engaged].toDF(), Seq("k" -> "k"), asked)
@@ -36,7 +36,7 @@ class LabelJoinStrategySuite extends SparkSuite {
     assert(plan.collect { case e: LabelJoinBatchExec => e }.size == 1)
     assert(plan.collect { case e: StoredJoinExec => e }.isEmpty)
     val line = plan.toString.linesIterator.find(_.contains("TailraceLabelJoinBatch")).get
-    // Spark marks a node that misses input.
+    // Spark marks a node whose input columns are missing with an exclamation mark.
     assert(line.contains("after=1 s, match=all, max_matches=3, on_late=mark") && !line.contains("!"))
   }
 
@@ -52,7 +52,7 @@ class LabelJoinStrategySuite extends SparkSuite {
     assert(frame.collect().map(_.getInt(0)).toSeq == Seq(2))
   }
 
-  test("a batch join is planned with several partitions, with empty sides, and behind a union of itself") {
+  test("a batch join gives its rows with several partitions, with an empty side, and in a union with itself") {
     val l = Seq(Served("k", seconds(1), 1)).toDF()
     val r = Seq(Engaged("k", seconds(2), 2)).toDF()
     def of(left: org.apache.spark.sql.DataFrame, right: org.apache.spark.sql.DataFrame) =
@@ -86,7 +86,7 @@ class LabelJoinStrategySuite extends SparkSuite {
     assert(passedOn("left", "0 seconds", s"${Long.MaxValue} microseconds").contains(0))
   }
 
-  test("no other plan is touched") {
+  test("the strategy plans no other node") {
     val plan = SparkPlans.analyzed(Seq(1).toDF())
     assert(LabelJoinStrategy(plan) == Nil)
   }

@@ -7,7 +7,7 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{micros, seconds}
 import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
 
-/** Rows behind the watermark: counted on each side, and given out if asked for. */
+/** Rows behind the watermark are counted on each side, and come out if asked for. */
 class LateRowsSuite extends SparkSuite {
   private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
   private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
@@ -40,7 +40,7 @@ class LateRowsSuite extends SparkSuite {
     }
   }
 
-  test("rows dropped are counted once where a task runs several partitions") {
+  test("dropped rows are counted once if one task runs several partitions") {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)((l, r) => join(options("10 seconds"))(l, r).coalesce(1)).start()
       h.step(Seq(served(100, 0)), Seq(engaged(100, 0)))
@@ -52,7 +52,7 @@ class LateRowsSuite extends SparkSuite {
   }
 
   test(
-    "left, on_late = mark: rows of their own, a late left row with an empty group, a late right row with itself"
+    "left, on_late = mark: a late left row comes out with an empty group, a late right row with a group of itself"
   ) {
     at100(options("10 seconds").copy(onLate = "mark", maxMatches = Some(5))) { h =>
       val first = h.rows(late._1, late._2).head
@@ -70,7 +70,7 @@ class LateRowsSuite extends SparkSuite {
     }
   }
 
-  test("inner, on_late = mark: rows of their own, nulls for the other side") {
+  test("inner, on_late = mark: a late row comes out marked, with nulls for the other side") {
     at100(options("10 seconds").copy(how = "inner", onLate = "mark")) { h =>
       val out = h.rows(late._1 ++ inTime._1, late._2 ++ inTime._2.take(1)).head
       assert(
@@ -84,14 +84,14 @@ class LateRowsSuite extends SparkSuite {
     }
   }
 
-  test("a right row with a null key isn't late: it is counted as what it is") {
+  test("a right row with a null key is counted as a null key, not as late") {
     at100(options("10 seconds").copy(onLate = "mark")) { h =>
       assert(h.step(Nil, Seq(engaged(1, 1, null))).flatten.isEmpty)
       assert(h.total(JoinMetrics.LateRightRows) == 0 && h.total(JoinMetrics.NullKeyRightRows) == 1)
     }
   }
 
-  test("the columns: group, then truncated with a cap, then _mark where late rows come out") {
+  test("the added columns are the group, then the truncation flag of a cap, then _mark of late rows") {
     import spark.implicits._
     val (l, r) = (Seq.empty[Served].toDF(), Seq.empty[Engaged].toDF())
     def schema(o: JoinOptions) = io.tailrace.api.Tailrace.join(l, r, Seq("k" -> "k"), o).schema

@@ -12,8 +12,8 @@ import io.tailrace.common.TailraceStateException
 import io.tailrace.state.RowMemory
 import io.tailrace.testkit.{CampaignSuite, JoinData, JoinDataOracle, JoinFixture}
 
-/** Joins of many times what a task's memory holds, against an oracle: all in one micro-batch, hot keys on either side, wide
-  * rows, memory that others take away meanwhile. The short form has small memories, and as little data.
+/** Joins of many times a task's memory, compared with an oracle: all in one micro-batch, hot keys on either side, wide rows,
+  * memory that others take meanwhile. The short form has small memories, and little data.
   * `TAILRACE_MEMORY=128,256,512` runs them with tasks of so many MiB, and data in proportion.
   */
 final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with CampaignSuite {
@@ -71,7 +71,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
     provider.close()
   }
 
-  /** So many rows of so many bytes, with all that is kept beside them, are `share` times the memory. */
+  /** The number of rows of so many bytes that take `share` times the memory, with all that is kept beside them. */
   private def rows(memory: Long, share: Double, bytes: Int): Int = (memory * share / (bytes + 120)).toInt
 
   sizes.foreach { size =>
@@ -122,8 +122,8 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
       }
     }
 
-    // Most of them of one key: several times what there is room for. Few wide ones where that is much: the oracle holds a
-    // line for each.
+    // Most of them have one key, with several times the rows that fit into memory. With much memory they are few and wide, for
+    // the oracle holds a line for each.
     val hotBytes = if (size > 16 * MiB) 600 else 100
     val hotRights = rows(size, if (size > 16 * MiB) 1.6 else 4, hotBytes)
 
@@ -202,7 +202,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
       settings(MatchStrategy.Lazy, output = JoinOutput.Pairs, after = 300 * second)
     ).foreach { s =>
       val what = s"${s.output.name}, match=${s.policy.name}, max_matches=${s.maxMatches.getOrElse("none")}"
-      test(s"batch frames, a hot key: $what, $name") {
+      test(s"batch DataFrames, a hot key: $what, $name") {
         val data =
           JoinData(11, 40, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 1000, bytes = hotBytes)
         runBatch(data, s, TaskMemory.create(size))
@@ -210,7 +210,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
     }
   }
 
-  /** As batch frames, whose rows Spark sorts. */
+  /** As batch DataFrames, whose rows Spark sorts. */
   private def runBatch(data: JoinData, settings: JoinSettings, manager: TaskMemoryManager): Unit = {
     val columns = columnsOf(settings)
     val oracle = new JoinDataOracle(data, settings)

@@ -133,13 +133,13 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
     }
   }
 
-  test("nothing in, nothing out") {
+  test("empty inputs give no rows") {
     check(Nil, Nil, 0, 10)
     check(Nil, Seq(Seq("a" -> 1)), 0, 10)
     check(Seq("a" -> 1), Nil, 0, 10)
   }
 
-  test("one row against one, at both ends and beyond them") {
+  test("one row matches another from one end of the window to the other, and not beyond") {
     (-6 to 6).foreach(distance => check(Seq("a" -> 100), Seq(Seq("a" -> (100L + distance))), -3, 5))
   }
 
@@ -152,12 +152,12 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
     check(keys.map(_ -> 5L), Seq(keys.map(_ -> 6L), keys.reverse.map(_ -> 7L)), 0, 2)
   }
 
-  test("a sparse chunk seeks over dense sections") {
+  test("a sparse chunk finds its matches in dense sections") {
     val dense = (0 until 3000).map(i => f"$i%05d" -> i % 40L)
     check(Seq("00000" -> 0L, "01500" -> 15L, "01501" -> 39L, "02999" -> 0L, "x" -> 1L), Seq(dense), -5, 100)
   }
 
-  test("a dense chunk walks over sparse sections") {
+  test("a dense chunk finds its matches in sparse sections") {
     val dense = (0 until 3000).map(i => f"$i%05d" -> i % 40L)
     check(dense, Seq(Seq("00007" -> 3L, "01500" -> 3L), Seq("02999" -> 3L, "x" -> 1L)), -40, 40)
   }
@@ -189,7 +189,7 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
 
   for ((count, tags) <- Campaign.sizes(8, 30))
     test(
-      s"the same as brute force with many sections, entries that come twice, and a key that most have: $count times",
+      s"the merge gives the matches of brute force, with many sections, equal entries and a hot key: $count times",
       tags: _*
     ) {
       val key = Gen.frequency(6 -> "hot", 1 -> "a", 1 -> "b", 1 -> "hot key beyond the prefix", 1 -> "zz")
@@ -210,13 +210,13 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
       }
     }
 
-  test("a key of more rows than a page, or any chunk, holds") {
+  test("a key may have more rows than a page or a chunk") {
     val hot = Seq.tabulate(2000)(i => "hot" -> (i * 7L % 1000))
     val probes = Seq.tabulate(50)(i => "hot" -> i * 20L) ++ Seq("cold" -> 1L, "hotter" -> 1L)
     check(probes, hot.grouped(400).toSeq :+ Seq("cold" -> 2L, "hotter" -> 3L), -5, 5, 100, 9, fill = 200)
   }
 
-  test("a merge that is closed half-way, and again") {
+  test("a merge can be closed before its end, and twice") {
     val rows = bufferOf(Seq.tabulate(100) { i =>
       TestRow(encoded("a").toVector, i.toLong, i.toLong, Vector.fill(500)(1.toByte))
     })

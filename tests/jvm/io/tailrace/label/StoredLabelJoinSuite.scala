@@ -5,7 +5,7 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{micros, seconds}
 import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
 
-/** What comes out and when, on small streams written out by hand. */
+/** Which rows come out and when, on small streams written by hand. */
 class StoredLabelJoinSuite extends SparkSuite {
   private def harness(o: JoinOptions, delay: String = "0 seconds")(body: StreamHarness => Unit): Unit =
     withDirectory(d => body(new StreamHarness(spark, d)(join(o, delay, delay)).start()))
@@ -15,7 +15,7 @@ class StoredLabelJoinSuite extends SparkSuite {
   private def pair(l: Int, r: Int) = Emitted("k", Some(l), Seq(r))
   private def group(l: Int, r: Int*) = Emitted("k", Some(l), r)
 
-  // The table of the seed. A = 3, a = 4, B = 5, b = 6, the second A = 7, by the time of their arrival.
+  // The worked example. A = 3, a = 4, B = 5, b = 6, the second A = 7, by the time of their arrival.
   private val table = Seq(
     1 -> Left(Served(null, seconds(1), 1)),
     2 -> Right(Engaged(null, seconds(2), 2)),
@@ -26,7 +26,7 @@ class StoredLabelJoinSuite extends SparkSuite {
     7 -> Left(served(7, 7))
   )
 
-  test("the seed's table, inner: each pair comes out at the arrival that completes it") {
+  test("the worked example, inner: each pair comes out at the arrival that completes it") {
     harness(options("10 seconds").copy(how = "inner", before = "10 seconds")) { h =>
       val arrivals = table.map {
         case (t, Left(l)) => t -> h.left(l).flatten
@@ -46,7 +46,7 @@ class StoredLabelJoinSuite extends SparkSuite {
     }
   }
 
-  test("the seed's table, left: nothing at the arrivals, one row per left row at expiry") {
+  test("the worked example, left: nothing comes out at the arrivals, and one row per left row at its expiry") {
     harness(options("10 seconds").copy(before = "10 seconds")) { h =>
       table.foreach {
         case (_, Left(l)) => assert(h.left(l).flatten.isEmpty)
@@ -70,14 +70,14 @@ class StoredLabelJoinSuite extends SparkSuite {
       assert(
         h.step(Seq(Served("x", micros(29999999), 8)), Seq(Engaged("x", micros(29999999), 9))).flatten.isEmpty
       )
-      // The batch that brings the time doesn't know it yet; the one without data that follows does.
+      // The watermark moves behind the batch that brings the time, so the next one, without data, gives the row.
       assert(
         h.step(Seq(served(30, 10, "x")), Seq(engaged(30, 11, "x"))) == Seq(Nil, Seq(group(1, 2)))
       )
     }
   }
 
-  test("without batches without data, it comes out with the next data") {
+  test("without no-data micro-batches, a left row comes out with the next data") {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false) {
       harness(options("30 seconds")) { h =>
         assert(h.step(Seq(served(0, 1)), Seq(engaged(10, 2))) == Seq(Nil))
@@ -87,7 +87,7 @@ class StoredLabelJoinSuite extends SparkSuite {
     }
   }
 
-  test("the watermark is the slower side's") {
+  test("the join follows the watermark of the slower side") {
     harness(options("5 seconds")) { h =>
       assert(h.left(served(0, 1), served(1000, 2)).flatten.isEmpty)
       assert(h.right(engaged(4.999, 3)).flatten.isEmpty)
@@ -95,7 +95,7 @@ class StoredLabelJoinSuite extends SparkSuite {
     }
   }
 
-  test("both ends of the window count, to the microsecond") {
+  test("both ends of the window are included, to the microsecond") {
     harness(options("3 seconds").copy(before = "2 seconds")) { h =>
       val labels = Seq(-2000001, -2000000, 3000000, 3000001).map(t => Engaged("k", micros(10000000L + t), t))
       h.step(Seq(served(10, 1)), labels)
@@ -137,7 +137,7 @@ class StoredLabelJoinSuite extends SparkSuite {
   }
 
   test(
-    "a left row without a time comes out at once with an empty group; a right one is dropped and counted"
+    "a left row without a time comes out at once with an empty group; a right row without one is dropped and counted"
   ) {
     harness(options("20 seconds")) { h =>
       assert(
@@ -152,7 +152,7 @@ class StoredLabelJoinSuite extends SparkSuite {
   }
 
   test("a null key doesn't match the least value of its type") {
-    // "" is encoded as zeros: the null keys stand among them when a batch is sorted by key.
+    // "" is encoded as zeros: null keys are among them when a batch is sorted by key.
     harness(options("20 seconds")) { h =>
       h.step(
         Seq(Served("", seconds(1), 1), Served(null, seconds(2), 2), Served("", seconds(3), 3)),

@@ -18,8 +18,8 @@ import io.tailrace.testkit.{
   WatchedFiles
 }
 
-/** Whole streams over a file system that fails: whatever step it is and whoever's file, the query that is started again
-  * gives what one gives that never failed; and if the file is Tailrace's, the error says which.
+/** Streams over a file system that fails. Whichever step and file it is, the query that is started again gives the rows of one
+  * that never failed. If the file is Tailrace's, the error names it.
   */
 class StreamFaultsSuite extends SparkSuite with CampaignSuite {
   private def withFailingFiles[T](format: Int, partitions: Int, retain: Int)(body: => T): T = withConf(
@@ -29,7 +29,7 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
     "spark.sql.streaming.minBatchesToRetain" -> retain
   )(body)
 
-  /** Lets one step fail in the next attempt, which must fail by it, and say so. */
+  /** Makes one step fail in the next attempt, whose error must name it. */
   private def strike(stream: UnluckyStream, fault: FileFault, batch: Option[NeverLate.Batch]): Unit = {
     val (error, fired) = FileFaults.during(fault)(stream.attempt(batch))
     assert(fired.size == 1, fault)
@@ -46,7 +46,7 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
 
   Seq(1, 2).foreach { format =>
     test(s"each step of a first batch, a commit and a restart fails once: checkpoint format $format") {
-      // Nothing to purge: Spark's maintenance thread would meet the fault in the query's place.
+      // There must be nothing to purge, or Spark's maintenance thread would get the fault instead of the query.
       withFailingFiles(format, partitions = 1, retain = 1000) {
         withDirectory { d =>
           val random = new Random(format)
@@ -89,7 +89,7 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
     }
   }
 
-  test("whole streams, failing at random moments") {
+  test("streams that fail at random moments give the rows of one that doesn't") {
     val fired = Campaign.seeds(short = 2).map { seed =>
       val random = new Random(seed)
       val how = if (seed % 3 == 2) "inner" else "left"

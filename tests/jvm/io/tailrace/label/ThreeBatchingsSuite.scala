@@ -12,8 +12,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.common.TailraceConf
 import io.tailrace.testkit._
 
-/** The same rows, none of them late, cut into batches in three ways, with other orders, watermarks, buffers, memories,
-  * compactions and restarts: the same result, byte for byte, and as the oracle says. Many rows have equal times, and all
+/** The same rows, none of them late, are cut into batches in three ways, with other orders, watermarks, buffers, memories,
+  * compactions and restarts. The result is the same, byte for byte, and it is the oracle's. Many rows have equal times, and all
   * left rows expire at the ends of windows. A longer run: `TAILRACE_FAULTS=<seeds>`.
   */
 final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with CampaignSuite {
@@ -90,7 +90,7 @@ final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with Campai
     out.sortWith((a, b) => Arrays.compare(a.toArray, b.toArray) < 0).toSeq
   }
 
-  test("cut in three ways: the same result") {
+  test("three batchings of the same rows give the same result") {
     val only = Option(System.getProperty("tailrace.seed")).map(_.toInt)
     only.fold[Seq[Int]](Campaign.seeds(short = 16))(Seq(_)).foreach { seed =>
       withClue(s"-Dtailrace.seed=$seed: ") {

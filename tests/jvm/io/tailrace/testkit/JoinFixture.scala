@@ -113,13 +113,13 @@ object JoinData {
   private val Start = 1700000000000000L
 }
 
-/** What a join of these rows gives, by binary search in sorted arrays. Shares no code with the engine. Groups are compared
+/** The result of a join of these rows, by binary search in sorted arrays. It shares no code with the engine. Groups are compared
   * by their size and a hash of their ids in order, pairs by a sum over those of a left row.
   */
 final class JoinDataOracle(data: JoinData, settings: JoinSettings) {
   private val byKey: Map[Long, (Array[Long], Array[Int])] =
     (0 until data.rights).map(i => (data.right(i), i)).groupBy(_._1._1).map { case (key, rows) =>
-      // A number stands in a row with its lowest byte first, and rows of one time come by their bytes.
+      // A row has the lowest byte of a number first, and rows of one time are in the order of their bytes.
       val sorted = rows.sortWith { case (((_, a), i), ((_, b), j)) =>
         if (a != b) a < b else Integer.compareUnsigned(Integer.reverseBytes(i), Integer.reverseBytes(j)) < 0
       }
@@ -189,7 +189,7 @@ final class JoinDataOracle(data: JoinData, settings: JoinSettings) {
     ()
   }
 
-  /** What isn't as it must be, once all rows have come. */
+  /** The differences, when all rows have been taken. */
   def differences: Seq[String] = {
     if (settings.isGrouped) {
       val missing = (0 until data.lefts).count(!seen.get(_))

@@ -1,4 +1,4 @@
-"""Invalid input is refused before a query starts: the condition, its parameters, and no py4j in the exception."""
+"""Invalid input is refused before a query starts: condition, parameters, and no py4j in the exception."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def test_a_batch_dataframe_with_a_stream_is_refused(streams: Streams) -> None:
         ({"how": "inner", "into": "clicks"}, "TAILRACE_JOIN_OPTION_CONFLICT", "into"),
     ],
 )
-def test_invalid_arguments_are_refused_by_name(streams: Streams, options: dict[str, Any], condition: str, names: str | None) -> None:
+def test_invalid_arguments_are_refused_by_name(
+    streams: Streams, options: dict[str, Any], condition: str, names: str | None
+) -> None:
     parameters = refused(streams.frame("left"), streams.frame("right"), condition, **options)
     assert names is None or names in parameters.values()
 

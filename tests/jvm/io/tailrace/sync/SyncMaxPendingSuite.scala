@@ -97,7 +97,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     impressions.add("impressions", 0, rows(0 until 60): _*)
     impressions.add("impressions", 1, FakeRecord("other", 0, -1))
     Seq(bids, impressions).foreach(_.mostPerBatch = 25)
-    val told = Warnings.of(classOf[SyncJoinBatch].getName) {
+    val told = Warnings.of(classOf[SyncJoinDriver].getName) {
       val query = join(bids, impressions)
         .select("id", "id_right")
         .writeStream

@@ -38,11 +38,11 @@ trait StoredJoin {
   def createMetrics(context: SparkContext): Map[String, SQLMetric]
 
   /** @param exec the operator, planned for the micro-batch */
-  def inBatch(exec: StoredJoinExec): StoredJoinBatch
+  def onDriver(exec: StoredJoinExec): StoredJoinDriver
 }
 
-/** The driver's part of a join in one micro-batch. */
-trait StoredJoinBatch {
+/** The driver's part of a join in one micro-batch, in the thread of the query. */
+trait StoredJoinDriver {
 
   /** The executors' part. Spark asks for it once, before the tasks run. */
   def tasks: StoredJoinTasks

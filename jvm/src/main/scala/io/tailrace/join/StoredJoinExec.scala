@@ -99,13 +99,13 @@ final class StoredJoinExec(
       outputMode
     )(join, output, StoredJoinExec.forParent)
 
-  @transient private lazy val batch: StoredJoinBatch = join.inBatch(this)
+  @transient private lazy val driver: StoredJoinDriver = join.onDriver(this)
 
-  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = batch.needsAnother(newInputWatermark)
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = driver.needsAnother(newInputWatermark)
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
-    batch.outputWatermark(inputWatermarkMs)
-  override def hasTold: Boolean = batch.hasTold
-  override def oldestWaiting: Option[Map[Int, Option[Long]]] = batch.oldestWaiting
+    driver.outputWatermark(inputWatermarkMs)
+  override def hasTold: Boolean = driver.hasTold
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = driver.oldestWaiting
 
   override def nodeName: String = join.nodeName
   override def shortName: String = join.operatorName
@@ -179,7 +179,7 @@ final class StoredJoinExec(
     metrics // made on the driver, before the tasks refer to them
     val partition = new StoredJoinPartition(
       join.columns,
-      batch.tasks,
+      driver.tasks,
       StoredJoinState(
         getStateInfo,
         new StateStoreConf(conf),

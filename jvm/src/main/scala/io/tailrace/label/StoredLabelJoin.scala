@@ -42,7 +42,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   )
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context)
-  override def inBatch(exec: StoredJoinExec): StoredJoinBatch = new LabelJoinBatch(settings, exec)
+  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }
 
 object StoredLabelJoin {
@@ -54,7 +54,7 @@ object StoredLabelJoin {
   */
 private[label] final case class PartitionWaiting(partition: Int, oldest: Option[Long])
 
-private final class LabelJoinBatch(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinBatch {
+private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinDriver {
   import settings.window
 
   // Filled by the tasks. Pairs come out at once, so that no row waits.
@@ -94,7 +94,7 @@ private final class LabelJoinBatch(settings: JoinSettings, exec: StoredJoinExec)
 
   private def bucketWidth: Long = {
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
-    Math.max(LabelJoinBatch.LeastBucketWidth, (window.before + window.after) / buckets)
+    Math.max(LabelJoinDriver.LeastBucketWidth, (window.before + window.after) / buckets)
   }
 
   // Spark's watermark begins at the epoch, which means that there is none yet.
@@ -102,7 +102,7 @@ private final class LabelJoinBatch(settings: JoinSettings, exec: StoredJoinExec)
     watermarkMs.filter(_ > 0).fold(JoinWindow.NoWatermark)(_ * 1000)
 }
 
-private object LabelJoinBatch {
+private object LabelJoinDriver {
 
   /** One second, in microseconds: narrower buckets would be more sections than they save. */
   private val LeastBucketWidth = 1000L * 1000

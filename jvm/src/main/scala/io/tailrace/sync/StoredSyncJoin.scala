@@ -54,7 +54,7 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
   )
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = SyncMetrics.create(context)
-  override def inBatch(exec: StoredJoinExec): StoredJoinBatch = new SyncJoinBatch(settings, exec)
+  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new SyncJoinDriver(settings, exec)
 }
 
 object StoredSyncJoin {
@@ -64,8 +64,8 @@ object StoredSyncJoin {
   private val How = "sync"
 }
 
-private[sync] final class SyncJoinBatch(settings: SyncSettings, exec: StoredJoinExec)
-    extends StoredJoinBatch
+private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoinExec)
+    extends StoredJoinDriver
     with Logging {
   import exec.session
 

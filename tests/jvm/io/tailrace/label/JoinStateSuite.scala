@@ -71,7 +71,7 @@ class JoinStateSuite extends SparkSuite {
           assert(
             p.operatorName == "tailraceLabelJoin" && p.numShufflePartitions == 2 && p.numStateStoreInstances == 2
           )
-          assert(p.customMetrics.keySet.asScala == JoinMetrics.names.toSet)
+          assert(p.customMetrics.keySet.asScala == LabelMetrics.names.toSet)
           ()
         }
         h.step(keys.map(served(10, 1, _)), keys.take(5).map(engaged(12, 2, _)))
@@ -95,11 +95,11 @@ class JoinStateSuite extends SparkSuite {
           reports.map(_.numRowsUpdated).sum - reports.map(_.numRowsRemoved).sum == state(h, d).values.sum
         )
         if (how == "left") {
-          assert(h.total(JoinMetrics.GroupsOut) == 21)
-          assert(h.total(JoinMetrics.GroupsMatched) == 6 && h.total(JoinMetrics.GroupsUnmatched) == 15)
+          assert(h.total(LabelMetrics.GroupsOut) == 21)
+          assert(h.total(LabelMetrics.GroupsMatched) == 6 && h.total(LabelMetrics.GroupsUnmatched) == 15)
         }
         // (key 1 to key 5 with their one label) and the pair at 15; on match the pair at 40, too.
-        assert(h.total(JoinMetrics.LabelsOut) == (if (how == "left") 6 else 7))
+        assert(h.total(LabelMetrics.LabelsOut) == (if (how == "left") 6 else 7))
       }
     }
   }

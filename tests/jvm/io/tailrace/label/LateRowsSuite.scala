@@ -30,8 +30,8 @@ class LateRowsSuite extends SparkSuite {
       at100(options("10 seconds").copy(how = how)) { h =>
         h.step(late._1 ++ inTime._1, late._2 ++ inTime._2)
         val progress = h.progress()
-        assert(h.total(JoinMetrics.LateLeftRows) == 2)
-        assert(h.total(JoinMetrics.LateRightRows) == 1)
+        assert(h.total(LabelMetrics.LateLeftRows) == 2)
+        assert(h.total(LabelMetrics.LateRightRows) == 1)
         assert(progress.customMetrics.get(JoinMetrics.NullKeyRightRows) == 0)
         assert(h.dropped == 3)
         h.step(Seq(served(200, 7, "x")), Seq(engaged(200, 8, "y")))
@@ -46,7 +46,7 @@ class LateRowsSuite extends SparkSuite {
       h.step(Seq(served(100, 0)), Seq(engaged(100, 0)))
       val keys = ('a' to 'j').map(_.toString)
       h.step(keys.map(served(1, 1, _)), keys.map(engaged(1, 2, _)))
-      assert(h.total(JoinMetrics.LateLeftRows) == 10)
+      assert(h.total(LabelMetrics.LateLeftRows) == 10)
       assert(h.dropped == 20)
     }
   }
@@ -66,7 +66,7 @@ class LateRowsSuite extends SparkSuite {
       val right = first.find(_.isNullAt(2)).get
       assert(right.isNullAt(1) && right.getAs[String]("k") == "k")
       assert(h.dropped == 0)
-      assert(h.total(JoinMetrics.LateLeftRows) == 2 && h.total(JoinMetrics.LateRightRows) == 1)
+      assert(h.total(LabelMetrics.LateLeftRows) == 2 && h.total(LabelMetrics.LateRightRows) == 1)
     }
   }
 
@@ -87,7 +87,7 @@ class LateRowsSuite extends SparkSuite {
   test("a right row with a null key is counted as a null key, not as late") {
     at100(options("10 seconds").copy(onLate = "mark")) { h =>
       assert(h.step(Nil, Seq(engaged(1, 1, null))).flatten.isEmpty)
-      assert(h.total(JoinMetrics.LateRightRows) == 0 && h.total(JoinMetrics.NullKeyRightRows) == 1)
+      assert(h.total(LabelMetrics.LateRightRows) == 0 && h.total(JoinMetrics.NullKeyRightRows) == 1)
     }
   }
 

@@ -144,7 +144,7 @@ class StoredLabelJoinSuite extends SparkSuite {
         h.step(Seq(Served("k", null, 1)), Seq(Engaged("k", null, 2), engaged(1, 3))) == Seq(Seq(group(1)))
       )
       assert(h.total(JoinMetrics.NullKeyRightRows) == 1)
-      assert(h.total(JoinMetrics.GroupsUnmatched) == 1)
+      assert(h.total(LabelMetrics.GroupsUnmatched) == 1)
     }
     harness(options("20 seconds").copy(how = "inner")) { h =>
       assert(h.step(Seq(Served("k", null, 1)), Seq(Engaged("k", null, 2), engaged(1, 3))).flatten.isEmpty)

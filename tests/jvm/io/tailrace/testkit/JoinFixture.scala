@@ -13,8 +13,8 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.CollectionAccumulator
 import org.scalatest.Suite
 
-import io.tailrace.join.{JoinColumns, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.label.{JoinSettings, JoinWindow, LabelJoinTasks, LabelJoinTimes}
+import io.tailrace.join.{JoinColumns, StoredJoinContext, StoredJoinTask}
+import io.tailrace.label.{JoinSettings, JoinWindow, LabelJoinTasks, LabelJoinTimes, LabelMetrics}
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 
 /** Tasks of the label join on stores of a test, without a query, over rows that are made as they are read. */
@@ -40,7 +40,7 @@ trait JoinFixture extends StoreFixture { self: Suite =>
   }
 
   def joinMetrics(): Map[String, SQLMetric] =
-    (JoinMetrics.names :+ "numRowsDroppedByWatermark")
+    (LabelMetrics.names :+ "numRowsDroppedByWatermark")
       .map(n => n -> SQLMetrics.createMetric(LocalSpark.session.sparkContext, n))
       .toMap
 

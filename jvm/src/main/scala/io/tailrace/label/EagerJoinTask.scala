@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{JoinMetrics, StoredJoinContext}
+import io.tailrace.join.StoredJoinContext
 import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
 
 /** Eager matching of a grouped join: a match is found when the later of its two rows arrives. It is kept under its left
@@ -105,7 +105,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
         count += 1
       }
     finally source.close()
-    metric(JoinMetrics.MatchedOnArrival) += count
+    metric(LabelMetrics.MatchedOnArrival) += count
   }
 
   private def flushFound(): Unit = {

@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.bitset.BitSetMethods
 
 import io.tailrace.common.MemoryErrors
-import io.tailrace.join.{JoinColumns, JoinMetrics}
+import io.tailrace.join.JoinColumns
 import io.tailrace.state.RowMemory
 
 /** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `_mark` if late
@@ -193,10 +193,10 @@ private[label] final class GroupCounts(metric: String => SQLMetric) {
   }
 
   def report(): Unit = {
-    metric(JoinMetrics.GroupsOut) += matched + unmatched
-    metric(JoinMetrics.GroupsMatched) += matched
-    metric(JoinMetrics.GroupsUnmatched) += unmatched
-    metric(JoinMetrics.LabelsOut) += labels
+    metric(LabelMetrics.GroupsOut) += matched + unmatched
+    metric(LabelMetrics.GroupsMatched) += matched
+    metric(LabelMetrics.GroupsUnmatched) += unmatched
+    metric(LabelMetrics.LabelsOut) += labels
     matched = 0
     unmatched = 0
     labels = 0

@@ -100,10 +100,10 @@ private final class LabelInput(
       }
 
     override protected def report(): Unit = {
-      countLate(JoinMetrics.LateLeftRows, lateRows)
+      countLate(LabelMetrics.LateLeftRows, lateRows)
       if (settings.isGrouped) {
-        metric(JoinMetrics.GroupsOut) += timelessRows
-        metric(JoinMetrics.GroupsUnmatched) += timelessRows
+        metric(LabelMetrics.GroupsOut) += timelessRows
+        metric(LabelMetrics.GroupsUnmatched) += timelessRows
       }
     }
   }
@@ -135,7 +135,7 @@ private final class LabelInput(
       }
 
       override protected def report(): Unit = {
-        countLate(JoinMetrics.LateRightRows, lateRows)
+        countLate(LabelMetrics.LateRightRows, lateRows)
         metric(JoinMetrics.NullKeyRightRows) += nullRows
       }
     }

@@ -3,7 +3,7 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{JoinMetrics, StoredJoinContext}
+import io.tailrace.join.StoredJoinContext
 import io.tailrace.state.{
   LiveSection,
   MemoryShare,
@@ -98,7 +98,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       nanos += System.nanoTime - started
       if (chunk.isEmpty) {
         counts.report()
-        metric(JoinMetrics.MatchedAtExpiry) += found
+        metric(LabelMetrics.MatchedAtExpiry) += found
         end()
       }
     }

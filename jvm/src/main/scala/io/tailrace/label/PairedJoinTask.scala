@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.{MarkedRows, StepwiseRows}
-import io.tailrace.join.{JoinColumns, JoinMetrics, StoredJoinContext}
+import io.tailrace.join.{JoinColumns, StoredJoinContext}
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
 /** The task of how = "inner": a pair comes out in the batch that brings the later of its two rows. Both sides are key-sorted.
@@ -58,8 +58,8 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     private val right = new UnsafeRow(columns.payload.size)
     private val probe = if (probesAreLeft) left else right
     private val candidate = if (probesAreLeft) right else left
-    private val labelsOut = metric(JoinMetrics.LabelsOut)
-    private val onArrival = metric(JoinMetrics.MatchedOnArrival)
+    private val labelsOut = metric(LabelMetrics.LabelsOut)
+    private val onArrival = metric(LabelMetrics.MatchedOnArrival)
 
     override protected def step(): UnsafeRow =
       if (!matches.next()) {

@@ -41,12 +41,40 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     "after" -> s"${settings.window.after} microseconds"
   )
 
-  override def createMetrics(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context)
+  override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }
 
 object StoredLabelJoin {
   val OperatorName = "tailraceLabelJoin"
+}
+
+/** The metrics of the label join, beside those of any join. */
+object LabelMetrics {
+  val LateLeftRows = "lateLeftRows"
+  val LateRightRows = "lateRightRows"
+  val GroupsOut = "groupsOut"
+  val GroupsMatched = "groupsMatched"
+  val GroupsUnmatched = "groupsUnmatched"
+  val LabelsOut = "labelsOut"
+  val MatchedOnArrival = "matchedOnArrival"
+  val MatchedAtExpiry = "matchedAtExpiry"
+
+  private val counts = Seq(
+    LateLeftRows -> "left rows behind the watermark",
+    LateRightRows -> "right rows behind the watermark",
+    GroupsOut -> "left rows that came out with their group",
+    GroupsMatched -> "groups with a match",
+    GroupsUnmatched -> "groups without a match",
+    LabelsOut -> "right rows that came out, in groups or pairs",
+    MatchedOnArrival -> "matches found when the later row arrived",
+    MatchedAtExpiry -> "matches found when the left row expired"
+  )
+  private val sizes = Seq(JoinMetrics.JoinedStoreBytes -> "bytes of matches in the state")
+
+  val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)
+
+  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }
 
 /** The event time of the oldest left row that has not come out of a partition after a micro-batch, in microseconds. None

@@ -149,21 +149,15 @@ object SyncMetrics {
     LateLeft -> "left rows that came when their time had been released",
     FutureLeft -> "left rows ahead of the clock that came out by themselves",
     FutureRight -> "right rows ahead of the clock that came out by themselves",
-    JoinMetrics.NullKeyRightRows -> "right rows dropped for a null key or time",
     CarriedRows -> "rows of the state that were written again",
-    IndexesRead -> "indexes of right rows that were made from the state's files",
-    JoinMetrics.LostVersions -> "versions of the state that were lost at a restart, over all partitions",
-    JoinMetrics.StateFiles -> "files of the state"
+    IndexesRead -> "indexes of right rows that were made from the state's files"
   )
   private val sizes = Seq(
-    JoinMetrics.LeftStoreBytes -> "bytes of left rows in the state",
-    JoinMetrics.RightStoreBytes -> "bytes of right rows in the state",
     JoinMetrics.JoinedStoreBytes -> "bytes of marks of right rows that have left",
-    JoinMetrics.StateFileBytes -> "bytes of the state's files",
     IndexBytes -> "memory of the indexes of right rows, kept between batches"
   )
 
-  val names: Seq[String] = (counts ++ sizes).map(_._1)
+  val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)
 
   def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }

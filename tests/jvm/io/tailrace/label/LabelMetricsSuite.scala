@@ -1,4 +1,4 @@
-package io.tailrace.join
+package io.tailrace.label
 
 import java.nio.file.{Files, Path}
 
@@ -6,12 +6,12 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-final class JoinMetricsSuite extends AnyFunSuite {
+final class LabelMetricsSuite extends AnyFunSuite {
 
   test("the README's table has each metric of the operator, and no other") {
     val lines = Files.readAllLines(Path.of("README.md")).asScala.toSeq
     val table = lines.dropWhile(_ != "| metric | |").drop(2).takeWhile(_.startsWith("|"))
     val documented = table.flatMap(line => "`(\\w+)`".r.findAllMatchIn(line.split('|')(1)).map(_.group(1)))
-    assert(documented.sorted == JoinMetrics.names.sorted)
+    assert(documented.sorted == LabelMetrics.names.sorted)
   }
 }

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     [
         {},
         {"match": "nearest", "before": "20 seconds"},
-        {"max_matches": 2, "late": "emit"},
+        {"max_matches": 2, "on_late": "mark"},
         {"how": "inner", "before": "20 seconds"},
-        {"how": "inner", "late": "emit"},
+        {"how": "inner", "on_late": "mark"},
     ],
 )
 def test_batch_and_stream_give_the_same_rows(

@@ -23,7 +23,9 @@ class JoinStateSuite extends SparkSuite {
 
   private val keys = (1 to 20).map(i => s"key $i")
 
-  test("left: rows that have come out leave the state, and it is empty when the watermark has passed all rows") {
+  test(
+    "left: rows that have come out leave the state, and it is empty when the watermark has passed all rows"
+  ) {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(join(options("10 seconds").copy(before = "5 seconds"))).start()
       h.step(keys.map(served(10, 1, _)), keys.map(engaged(12, 2, _)) ++ keys.map(engaged(90, 3, _)))

@@ -52,7 +52,9 @@ class LabelJoinStrategySuite extends SparkSuite {
     assert(frame.collect().map(_.getInt(0)).toSeq == Seq(2))
   }
 
-  test("a batch join gives its rows with several partitions, with an empty side, and in a union with itself") {
+  test(
+    "a batch join gives its rows with several partitions, with an empty side, and in a union with itself"
+  ) {
     val l = Seq(Served("k", seconds(1), 1)).toDF()
     val r = Seq(Engaged("k", seconds(2), 2)).toDF()
     def of(left: org.apache.spark.sql.DataFrame, right: org.apache.spark.sql.DataFrame) =

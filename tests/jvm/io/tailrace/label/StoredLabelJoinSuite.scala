@@ -46,7 +46,9 @@ class StoredLabelJoinSuite extends SparkSuite {
     }
   }
 
-  test("the worked example, left: nothing comes out at the arrivals, and one row per left row at its expiry") {
+  test(
+    "the worked example, left: nothing comes out at the arrivals, and one row per left row at its expiry"
+  ) {
     harness(options("10 seconds").copy(before = "10 seconds")) { h =>
       table.foreach {
         case (_, Left(l)) => assert(h.left(l).flatten.isEmpty)

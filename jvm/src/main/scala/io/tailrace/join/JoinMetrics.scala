@@ -38,6 +38,8 @@ object JoinMetrics {
       moreCounts: Seq[(String, String)],
       moreSizes: Seq[(String, String)]
   ): Map[String, SQLMetric] =
-    (counts ++ moreCounts).map { case (name, text) => name -> SQLMetrics.createMetric(context, text) }.toMap ++
+    (counts ++ moreCounts).map { case (name, text) =>
+      name -> SQLMetrics.createMetric(context, text)
+    }.toMap ++
       (sizes ++ moreSizes).map { case (name, text) => name -> SQLMetrics.createSizeMetric(context, text) }
 }

@@ -101,7 +101,8 @@ final class StoredJoinExec(
 
   @transient private lazy val driver: StoredJoinDriver = join.onDriver(this)
 
-  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = driver.needsAnother(newInputWatermark)
+  override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
+    driver.needsAnother(newInputWatermark)
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     driver.outputWatermark(inputWatermarkMs)
   override def hasTold: Boolean = driver.hasTold

@@ -24,7 +24,7 @@ private[watermark] final class HostMaxima {
   private var names = new Array[Byte](FirstCells * 16)
   private var namesEnd = 0
 
-  /** How many rows were behind the watermark. */
+  /** The number of rows behind the watermark. */
   var late = 0L
 
   /** The least completeness of a stamp, in its units. */
@@ -157,7 +157,7 @@ private[watermark] object HostMaxima {
   }
 }
 
-/** What one task has seen.
+/** The observations of one task.
   *
   * @param late  rows behind the watermark
   * @param share the least completeness of a stamp, in its units

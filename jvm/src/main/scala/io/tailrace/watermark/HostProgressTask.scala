@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.tailrace.common.{Mark, MarkedRows, Policy, UnsafeRows}
 import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
 
-/** What happens to rows ahead of the clock.
+/** The rule for rows ahead of the clock.
   *
   * @param limit the latest event time that counts, in microseconds
   */
@@ -52,8 +52,8 @@ private[watermark] final class HostProgressTasks(
   }
 }
 
-/** What a task has seen, as it is sent to the driver. Of two runs over a partition the one with fewer rows
-  * has stopped earlier.
+/** The observations of a task, as they are sent to the driver. Of two runs over a partition the one with
+  * fewer rows has stopped earlier.
   *
   * @param bytes of a [[HostMaxima]]
   */

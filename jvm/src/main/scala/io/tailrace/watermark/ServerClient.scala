@@ -201,7 +201,7 @@ private[watermark] final class ServerClient(
     names.take(MostReads).foreach(name => array.add(WireName.encode(name)))
 }
 
-/** What a query reads, by name.
+/** The names of a query's inputs.
   *
   * @param source the input of one source
   * @param query  the inputs of all its sources

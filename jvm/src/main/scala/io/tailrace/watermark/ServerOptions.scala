@@ -56,7 +56,7 @@ private[tailrace] final case class ServerOptions(
 
 private[tailrace] object ServerOptions {
 
-  /** What `app`, `token` and `upstreams` need. */
+  /** The argument that `app`, `token` and `upstreams` need. */
   val Needed = "server, for instance server='http://host:port'"
 
   /** A server would refuse each report with another name. */
@@ -67,7 +67,7 @@ private[tailrace] object ServerOptions {
     }
 }
 
-/** Where a watermark server is, and who reports to it.
+/** The address of a watermark server, and the name of the reporter.
   *
   * @param url      "http://host:port"
   * @param app      the application whose sources, operators and sinks share a global low watermark

@@ -255,14 +255,14 @@ private[watermark] object SourceWatermark {
   private def below(session: SparkSession, settings: ProgressSettings): StreamInputs =
     StreamInputs.below(session, OfSource.is(settings.name))
 
-  /** What is known of the current batch. */
+  /** The state of the current batch. */
   private final class Batch {
     val askedMs: Long = DriverClock.ms
     var collected = List.empty[PartitionAccumulator[TaskProgress]]
     var hasNoTasks = false
   }
 
-  /** How many hosts the query's progress names. */
+  /** The number of hosts that the query's progress names. */
   private val Slowest = 5
 
   /** The most hosts that a warning names. */

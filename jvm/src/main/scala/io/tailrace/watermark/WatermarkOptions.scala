@@ -87,7 +87,7 @@ object WatermarkOptions {
   private val MostRosterBytes = 8000000L
 }
 
-/** How one source's low watermark is made.
+/** The settings of one source.
   *
   * @param name        of the source's directory in the checkpoint, and of its numbers in the query's progress
   * @param delayMs     by which Spark's watermark stays behind the low watermark
@@ -109,7 +109,7 @@ final case class ProgressSettings(
     isStamped: Boolean = false
 ) {
 
-  /** Of the roster, by its content: the same hosts in another order are the same roster. */
+  /** A digest of the roster. It is the same for the same hosts in another order. */
   lazy val rosterVersion: String =
     WireName.digest(roster.getOrElse(Nil).map(WireName.encode).sorted.mkString("\n"))
 }

@@ -14,7 +14,7 @@ import java.util.HexFormat
   */
 private[tailrace] object WireName {
 
-  /** In code points, as the server counts them. */
+  /** The most code points of a name. The server counts code points too. */
   val Longest = 200
 
   private val Empty = "%"

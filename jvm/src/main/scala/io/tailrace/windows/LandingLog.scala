@@ -116,7 +116,7 @@ final case class BatchFile(
     closings: Option[Long] = None
 ) {
 
-  /** How many rows of this batch were late. */
+  /** The number of late rows of this batch. */
   def lateRows: Long = files.filter(_.late).map(_.rows).sum
   def rows: Long = files.map(_.rows).sum
 }

@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** How complete a window was when it closed. It is the content of `_SUCCESS`, see `jvm/docs/formats.md`.
+/** The completeness of a window when it closed. It is the content of `_SUCCESS`, see `jvm/docs/formats.md`.
   * Times are microseconds.
   *
   * @param rows         the number of rows in the window

@@ -89,9 +89,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.state.isEmpty)
   }
 
-  test(
-    "a right row leaves when the left side is past its time plus the window, and no earlier left row waits"
-  ) {
+  test("a right row leaves when the left side is past its time and window, and no earlier left row waits") {
     val p = new Partition(settings(window = 10 * second, emitsUnmatchedRight = true, syncDelay = 0))
     val out = SyncOut(Some("a"), None, Some(1), None)
     p.batch(unknown, Seq(at("b", 5, 2)), Seq(at("a", 1, 1)))
@@ -162,9 +160,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(read(other) == 1 && other.out.toSet == Set(alone("k1", 5), alone("k2", 6), pair("k3", 7, 3)))
   }
 
-  test(
-    "files: mostly dead ones and those beyond the limit are carried forward, and rows stay what they are"
-  ) {
+  test("mostly dead runs and those beyond the limit are carried forward, with the same rows") {
     val p = new Partition(settings(window = 1000 * second), SyncLayout(mostRuns = 4))
     val dones = (1 to 30).map { i =>
       val fresh = (0 until 10).map(n => at(s"k$i-$n", i.toDouble, i * 100 + n))

@@ -7,8 +7,7 @@ import scala.collection.mutable
 import io.tailrace.common.Policy
 
 /** One random schedule: partitions of two topics that are written, read, neglected, made and removed, under a
-  * query that is killed now and then. What must hold of each is checked; [[SyncSimulation.run]] throws if it
-  * doesn't.
+  * query that is killed now and then. [[SyncSimulation.run]] throws if a rule doesn't hold.
   *
   * A row is written at its time or up to `jump` after it, so partitions go back by up to that; a right row is
   * up to `distance` after its left one, or further away on either side, and then must not be its match.
@@ -255,12 +254,9 @@ final class SyncSimulation(seed: Long) {
       check(mayLose, s"row $id was lost, ${leftTimes(id)} with ${rightTimes(id)}")
     }
     if (id == 0) {
-      check(
-        !holdsRows,
-        s"rows are held when all is over: ${join.times} ${SyncSide.values.map(join.partitions(_).state)}"
-      )
-      // A row that jumps back may come after the rows that it joins have come out, if its partition was not
-      // waited for.
+      def state = SyncSide.values.map(join.partitions(_).state)
+      check(!holdsRows, s"rows are held when all is over: ${join.times} $state")
+      // Rows that jump back may come too late if the join didn't wait for their partition.
       check(wild || jump > 0 || wasExcluded || !lists || join.jumps == 0, s"${join.jumps} jumps")
       check(wild || wasExcluded || !lists || join.late == 0, s"${join.late} late rows")
     }

@@ -7,7 +7,7 @@ import java.sql.Timestamp
 import scala.util.Random
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.functions.{col, count, size, sum, window}
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.{DataFrame, Row}
 
@@ -145,7 +145,23 @@ private[plan] object DamagedQueries {
         yield DamagedQuery(s"$shape join, format $version", schedule, rest, 6, format(version) +: settings)(
           joined(options)
         )
-    joins ++ all.filterNot(_.name.startsWith("label join"))
+    val besides = Seq(1, 2).map { version =>
+      DamagedQuery(s"join beside other operators, format $version", schedule, rest, 6, Seq(format(version)))(
+        (served, logs) => besideSparks(joined(join)(served, logs))
+      )
+    }
+    joins ++ besides ++ all.filterNot(_.name.startsWith("label join"))
+  }
+
+  /** An aggregation, transformWithState and deduplication above a join: Spark keeps their state in the same checkpoint. */
+  private def besideSparks(joined: DataFrame): DataFrame = {
+    val windows = joined
+      .groupBy(col("host").as("k"), window(col("at"), "3 seconds"))
+      .agg(count("*").as("n"), sum(size(col("labels"))).as("labels"))
+    MixedStateSuite
+      .totals(windows.select(col("k"), col("window.end").as("end"), col("n"), col("labels")))
+      .dropDuplicates("k", "labels")
+      .select("k", "labels")
   }
 
   /** Makes a folder what one is whose writer has died in its newest batch: some of its files aren't in their places. */

@@ -51,6 +51,7 @@ private[plan] object GoldenCheckpoints {
     val (kept, copy) = (new File(directory, "kept"), new File(directory, "copy"))
     val before = query.leave(spark, kept)
     Checkpoint.copy(kept, copy)
+    settle(copy)
     val lines = for { (batch, rows) <- before.toSeq.sortBy(_._1); row <- rows } yield s"$batch\t$row"
     Files.write(new File(kept, Rows).toPath, lines.asJava)
     Files.write(new File(kept, Whole).toPath, query.goOn(spark, copy, before).asJava)
@@ -82,8 +83,18 @@ private[plan] object GoldenCheckpoints {
         Files.copy(in, file)
       }
     finally in.close()
+    settle(directory)
     def lines(name: String) = Files.readAllLines(new File(directory, name).toPath).asScala.toSeq
     val before = lines(Rows).map(_.split("\t", 2)).map(cells => cells(0).toLong -> cells(1))
     Left(before.groupMap(_._1)(_._2), lines(Whole))
   }
+
+  /** Spark's transformWithState keeps absolute paths of its schema files. They become those of the checkpoint's new place. */
+  private def settle(directory: File): Unit =
+    DamagedCheckpoint.files(directory.toPath).filter(_.toString.contains("/_metadata/v2/")).foreach { metadata =>
+      val text = Files.readString(metadata)
+      Files.writeString(metadata, text.replaceAll("file:[^\"]*/checkpoint/", s"file:$directory/checkpoint/"))
+      // The checksum of the file before.
+      Files.deleteIfExists(metadata.resolveSibling(s".${metadata.getFileName}.crc"))
+    }
 }

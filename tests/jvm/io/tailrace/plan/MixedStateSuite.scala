@@ -25,21 +25,12 @@ class MixedStateSuite extends SparkSuite {
 
   /** Per key and window the number of left rows and of their labels, and per key the sums so far. */
   private def query(l: DataFrame, r: DataFrame): DataFrame =
-    totalsOf(
+    MixedStateSuite.totals(
       join(options(s"$After seconds"))(l, r)
         .groupBy(col("k"), window(col("t"), s"$WindowSeconds seconds"))
         .agg(count("*").as("n"), sum(size(col("labels"))).as("labels"))
         .select(col("k"), col("window.end").as("end"), col("n"), col("labels"))
     )
-
-  private def totalsOf(counted: DataFrame): DataFrame = {
-    import spark.implicits._
-    counted
-      .as[Counted]
-      .groupByKey(_.k)
-      .transformWithState(new RunningTotals, TimeMode.None(), OutputMode.Append())
-      .toDF()
-  }
 
   private def served(step: Int): Seq[Served] =
     keys.zipWithIndex.map { case (k, i) => Served(k, seconds(step * 10 + i), step) }
@@ -114,7 +105,7 @@ class MixedStateSuite extends SparkSuite {
     withConf("spark.sql.streaming.stateStore.providerClass" -> other) {
       withDirectory { d =>
         val h = new StreamHarness(spark, d)((l, _) =>
-          totalsOf(l.select(col("k"), col("t").as("end"), lit(1L).as("n"), lit(0L).as("labels")))
+          MixedStateSuite.totals(l.select(col("k"), col("t").as("end"), lit(1L).as("n"), lit(0L).as("labels")))
         ).start()
         h.add(served(0), Nil)
         val e = intercept[StreamingQueryException](h.streaming.processAllAvailable())
@@ -156,6 +147,15 @@ object MixedStateSuite {
   final case class Counted(k: String, end: Timestamp, n: Long, labels: Long)
   final case class Totals(k: String, end: Timestamp, n: Long, labels: Long)
   final case class Sums(n: Long, labels: Long)
+
+  def totals(counted: DataFrame): DataFrame = {
+    import counted.sparkSession.implicits._
+    counted
+      .as[Counted]
+      .groupByKey(_.k)
+      .transformWithState(new RunningTotals, TimeMode.None(), OutputMode.Append())
+      .toDF()
+  }
 
   /** Adds up the windows of a key, in the order of time. */
   final class RunningTotals extends StatefulProcessor[String, Counted, Totals] {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession, is_remote
 
@@ -12,20 +11,12 @@ from tailrace._jar import jar_path
 from tailrace._user_settings import launch_settings
 from tailrace.errors import TailraceSessionError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 EXTENSION = "io.tailrace.TailraceExtensions"
-PROVIDER = "io.tailrace.state.TailraceStateStoreProvider"
 
 _JARS = "spark.jars"
 _EXTENSIONS = "spark.sql.extensions"
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _FILE_MANAGER_CLASS = "io.tailrace.checkpoint.TailraceFileManager"
-# A running session names Spark's default provider whether or not somebody chose it.
-_DEFAULT_PROVIDER = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
@@ -34,20 +25,18 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         spark = tailrace.configure(SparkSession.builder.appName("examples")).getOrCreate()
 
     Adds the wheel's jar to `spark.jars` and `io.tailrace.TailraceExtensions` to `spark.sql.extensions`, after
-    what stands there already (in the builder, in spark-defaults.conf, in PYSPARK_SUBMIT_ARGS), and sets
-    `spark.sql.streaming.stateStore.providerClass` to Tailrace's provider, which hands all operators but
-    Tailrace's own to Spark's RocksDB provider. `spark.sql.streaming.checkpointFileManagerClass`, unless you
-    have set it, becomes Tailrace's too: it writes checkpoints on local disks without the processes that Spark
-    starts for each file there, and leaves all others to Spark. Nothing else is changed, and calling it twice
-    is calling it once. It starts no Spark.
+    what stands there already (in the builder, in spark-defaults.conf, in PYSPARK_SUBMIT_ARGS).
+    `spark.sql.streaming.checkpointFileManagerClass`, unless you have set it, becomes Tailrace's: it writes
+    checkpoints on local disks without the processes that Spark starts for each file there, and leaves all
+    others to Spark. Nothing else is changed: Spark's own stateful operators keep the state store provider
+    that you have chosen for them. Calling it twice is calling it once. It starts no Spark.
 
     Args:
-        builder: `SparkSession.builder`, with any options of your own; those set later, with the same three
+        builder: `SparkSession.builder`, with any options of your own; those set later, with the same
             names, would replace these.
 
     Raises:
-        TailraceSessionError: the builder makes a Spark Connect session; or it, or your Spark's settings, name
-            a state store provider that Tailrace's can't stand in for; or Spark is running in this process
+        TailraceSessionError: the builder makes a Spark Connect session; or Spark is running in this process
             already without the jar or the extension, neither of which can be added to it. The message says
             what to do instead.
         TailraceVersionError: Spark is running in this process already, and its version or its jar's don't
@@ -60,12 +49,11 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     jar = str(jar_path())
     given = builder._options  # pyright: ignore[reportPrivateUsage]
     known = {**_settings_outside(jar), **{name: str(value) for name, value in given.items()}}
-    _refuse_provider(known)
     builder.config(_JARS, _with_jar(known.get(_JARS, ""), jar))
     builder.config(_EXTENSIONS, _appended(known.get(_EXTENSIONS, ""), EXTENSION))
     if not known.get(_FILE_MANAGER):
         builder.config(_FILE_MANAGER, _FILE_MANAGER_CLASS)
-    return builder.config(_PROVIDER, PROVIDER)
+    return builder
 
 
 def _settings_outside(jar: str) -> dict[str, str]:
@@ -90,16 +78,7 @@ def _settings_of_running_jvm() -> dict[str, str]:
     settings = _jvm.settings()
     session = _jvm.running_session()
     if session is not None:
-        try:
-            _jvm.check_session(session)
-        except TailraceSessionError as error:
-            # The provider alone is no static setting: getOrCreate will put the builder's into the running
-            # session.
-            if error.condition != "TAILRACE_SESSION_PROVIDER_MISSING":
-                raise
-            settings[_PROVIDER] = session.conf.get(_PROVIDER) or ""
-    if settings.get(_PROVIDER) == _DEFAULT_PROVIDER:
-        del settings[_PROVIDER]
+        _jvm.check_session(session)
     return settings
 
 
@@ -116,16 +95,6 @@ def _refuse_connect(builder: object) -> None:
         raise TailraceSessionError(
             "Tailrace doesn't run over Spark Connect: build a classic session, with .master(...) instead of "
             ".remote(...), and without SPARK_REMOTE and spark.api.mode=connect."
-        )
-
-
-def _refuse_provider(known: Mapping[str, str]) -> None:
-    provider = known.get(_PROVIDER, PROVIDER)
-    if provider not in {PROVIDER, _ROCKSDB_PROVIDER, ""}:
-        raise TailraceSessionError(
-            f"{_PROVIDER} is set to {provider}, and Tailrace's provider would replace it: remove that "
-            "setting (Tailrace's provider hands all other stateful operators to Spark's RocksDB provider), "
-            "or run Tailrace in a session of its own."
         )
 
 

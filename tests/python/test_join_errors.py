@@ -116,13 +116,3 @@ def test_real_time_mode_is_refused_by_start(streams: Streams) -> None:
     with pytest.raises(AnalysisException) as caught:
         writer.start()
     assert caught.value.getCondition() == "TAILRACE_REAL_TIME_MODE_UNSUPPORTED"
-
-
-def test_another_state_store_provider_is_refused(streams: Streams) -> None:
-    key = "spark.sql.streaming.stateStore.providerClass"
-    ours = streams.spark.conf.get(key)
-    streams.spark.conf.set(key, "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
-    try:
-        refused(streams.frame("left"), streams.frame("right"), "TAILRACE_SESSION_PROVIDER_MISSING")
-    finally:
-        streams.spark.conf.set(key, ours or "")

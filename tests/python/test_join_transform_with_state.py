@@ -1,4 +1,4 @@
-"""PySpark's transformWithState behind the join, on the one provider of the session, over a restart.
+"""PySpark's transformWithState behind the join, on Spark's RocksDB provider, over a restart.
 
 It needs pandas and protobuf, which pyspark doesn't bring along by itself.
 """
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("google.protobuf")
 
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 SCHEMA = "key long, seen long, labels long"
 STATE = "seen long, labels long"
 
@@ -51,6 +52,15 @@ def totals(joined: DataFrame, *, in_pandas: bool) -> DataFrame:
     groups = joined.groupBy("key")
     run = groups.transformWithStateInPandas if in_pandas else groups.transformWithState
     return run(Totals(), SCHEMA, "Append", "None")
+
+
+@pytest.fixture(autouse=True)
+def _on_rocksdb(spark: SparkSession) -> Iterator[None]:
+    """The only provider of Spark's that transformWithState accepts."""
+    before = spark.conf.get(PROVIDER)
+    spark.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
+    yield
+    spark.conf.set(PROVIDER, before or "")
 
 
 @pytest.mark.parametrize("in_pandas", [True, False])

@@ -10,11 +10,10 @@ from pyspark.sql import SparkSession
 
 import tailrace
 from tailrace import TailraceSessionError
-from tailrace._session import EXTENSION, PROVIDER
+from tailrace._session import EXTENSION
 
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 MakeJar = Callable[..., Path]
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
@@ -26,14 +25,13 @@ def options(builder: SparkSession.Builder) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("no_jvm")
 class TestBuilder:
-    def test_a_bare_builder_gets_all_four(self, make_jar: MakeJar) -> None:
+    def test_a_bare_builder_gets_all_three(self, make_jar: MakeJar) -> None:
         jar = make_jar()
         builder = SparkSession.builder
         assert tailrace.configure(builder) is builder
         assert options(builder) == {
             "spark.jars": str(jar),
             "spark.sql.extensions": EXTENSION,
-            PROVIDER_KEY: PROVIDER,
             FILE_MANAGER_KEY: "io.tailrace.checkpoint.TailraceFileManager",
         }
 
@@ -75,18 +73,10 @@ class TestBuilder:
         found = options(tailrace.configure(SparkSession.builder.config("spark.jars", elsewhere)))
         assert found["spark.jars"] == elsewhere
 
-    @pytest.mark.parametrize("provider", [ROCKSDB, PROVIDER])
-    def test_a_provider_that_ours_stands_in_for_is_replaced(self, make_jar: MakeJar, provider: str) -> None:
+    def test_the_state_store_provider_of_the_users_stays(self, make_jar: MakeJar) -> None:
         make_jar()
-        found = options(tailrace.configure(SparkSession.builder.config(PROVIDER_KEY, provider)))
-        assert found[PROVIDER_KEY] == PROVIDER
-
-    def test_another_provider_is_refused_by_name(self, make_jar: MakeJar) -> None:
-        make_jar()
-        builder = SparkSession.builder.config(PROVIDER_KEY, "org.example.Provider")
-        with pytest.raises(TailraceSessionError, match=r"org\.example\.Provider.*remove that setting"):
-            tailrace.configure(builder)
-        assert options(builder) == {PROVIDER_KEY: "org.example.Provider"}
+        found = options(tailrace.configure(SparkSession.builder.config(PROVIDER_KEY, "org.example.Provider")))
+        assert found[PROVIDER_KEY] == "org.example.Provider"
 
     def test_jars_of_the_submit_arguments_are_refused_with_the_cure(
         self, make_jar: MakeJar, monkeypatch: pytest.MonkeyPatch
@@ -140,11 +130,10 @@ def test_a_session_of_ours_passes_again(spark: SparkSession) -> None:
     assert tailrace.configure(SparkSession.builder).getOrCreate() is spark
 
 
-def test_a_session_of_ours_has_all_four(spark: SparkSession) -> None:
+def test_a_session_of_ours_has_all_three(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert EXTENSION in (conf.get("spark.sql.extensions") or "")
     assert str(tailrace.jar_path()) in (conf.get("spark.jars") or "")
-    assert spark.conf.get(PROVIDER_KEY) == PROVIDER
     assert spark.conf.get(FILE_MANAGER_KEY) == "io.tailrace.checkpoint.TailraceFileManager"
 
 
@@ -180,20 +169,33 @@ def test_a_jvm_without_the_jar_is_refused_running_and_stopped(run_python: RunPyt
         assert "restart the Python process" in line
 
 
-# The jar registers its extension by itself; what is left for `configure` is a setting that a session can
-# change.
 JAR_ALONE = """
+import sys
 import tailrace
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.jars", str(tailrace.jar_path())).getOrCreate()
-spark = tailrace.configure(SparkSession.builder).getOrCreate()
-print(spark.conf.get("spark.sql.streaming.stateStore.providerClass"))
+rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+left = rows.selectExpr("value AS k", "timestamp AS t")
+right = rows.selectExpr("value AS k", "timestamp AS rt")
+joined = tailrace.join(
+    left.withWatermark("t", "1 second"),
+    right.withWatermark("rt", "1 second"),
+    on="k",
+    left_time="t",
+    right_time="rt",
+    after="1 second",
+)
+writer = joined.writeStream.format("noop").option("checkpointLocation", sys.argv[1])
+query = writer.trigger(availableNow=True).start()
+query.awaitTermination()
+print(query.lastProgress.stateOperators[0].operatorName)
+print(tailrace.configure(SparkSession.builder).getOrCreate() is spark)
 """
 
 
-def test_a_running_session_with_the_jar_alone_is_completed(run_python: RunPython) -> None:
-    done = run_python("-c", JAR_ALONE)
+def test_the_jar_alone_is_an_installation(run_python: RunPython, tmp_path: Path) -> None:
+    done = run_python("-c", JAR_ALONE, str(tmp_path / "checkpoint"))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == PROVIDER
+    assert done.stdout.splitlines() == ["tailraceLabelJoin", "True"]

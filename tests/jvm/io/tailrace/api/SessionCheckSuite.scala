@@ -3,29 +3,12 @@ package io.tailrace.api
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.classic.SparkSession
 
-import io.tailrace.testkit.StreamHarness.options
-import io.tailrace.testkit.{Engaged, Served, SparkSuite}
+import io.tailrace.testkit.SparkSuite
 
 class SessionCheckSuite extends SparkSuite {
-  import spark.implicits._
-
   test("a session as it should be") {
     SessionCheck.check(spark)
     PythonApi.checkSession(spark)
-  }
-
-  test("another state store provider is refused by name") {
-    val provider = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-    withConf("spark.sql.streaming.stateStore.providerClass" -> provider) {
-      checkRefused("TAILRACE_SESSION_PROVIDER_MISSING", "provider" -> provider) {
-        Tailrace.join(
-          Seq.empty[Served].toDF(),
-          Seq.empty[Engaged].toDF(),
-          Seq("k" -> "k"),
-          options("1 second")
-        )
-      }
-    }
   }
 
   test("a session without the extension is refused") {

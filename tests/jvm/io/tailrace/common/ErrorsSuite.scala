@@ -18,7 +18,6 @@ final class ErrorsSuite extends AnyFunSuite {
 
   private val all: Map[String, Throwable] = Map(
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
-    "TAILRACE_SESSION_PROVIDER_MISSING" -> Errors.providerMissing("P"),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
     "TAILRACE_JOIN_WATERMARK_MISSING" -> JoinErrors.watermarkMissing("left", "C", Some("O")),
     "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> JoinErrors.mixedBatchAndStream("left", "right"),

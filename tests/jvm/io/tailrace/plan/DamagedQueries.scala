@@ -146,8 +146,9 @@ private[plan] object DamagedQueries {
           joined(options)
         )
     val besides = Seq(1, 2).map { version =>
-      DamagedQuery(s"join beside other operators, format $version", schedule, rest, 6, Seq(format(version)))(
-        (served, logs) => besideSparks(joined(join)(served, logs))
+      val settings = Seq(format(version), MixedStateSuite.Provider -> MixedStateSuite.RocksDB)
+      DamagedQuery(s"join beside other operators, format $version", schedule, rest, 6, settings)((served, logs) =>
+        besideSparks(joined(join)(served, logs))
       )
     }
     joins ++ besides ++ all.filterNot(_.name.startsWith("label join"))

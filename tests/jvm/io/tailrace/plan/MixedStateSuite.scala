@@ -11,8 +11,8 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
 
-/** The join, a windowed aggregation and a transformWithState in one query, on one provider: what comes out over a
-  * restart, and what Spark's state reader finds of each of them in the one checkpoint.
+/** The join, a windowed aggregation and a transformWithState in one query: what comes out over a restart, and what Spark's
+  * state reader finds of each of them in the one checkpoint.
   */
 class MixedStateSuite extends SparkSuite {
   import MixedStateSuite._
@@ -80,9 +80,9 @@ class MixedStateSuite extends SparkSuite {
       .map(r => r.getAs[String]("operatorName") -> r.getAs[Long]("operatorId"))
       .toMap
 
-  Seq(1, 2).foreach { format =>
-    test(s"one query of three operators over a restart, and the state of each; checkpoint format $format") {
-      withConf("spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
+  for (format <- Seq(1, 2); provider <- Seq(RocksDB, BeforeVersion01)) {
+    test(s"one query of three operators over a restart, and the state of each; format $format, on $provider") {
+      withConf(Provider -> provider, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
         withDirectory { d =>
           val h = new StreamHarness(spark, d)(query).start()
           (0 until steps).foreach { step =>
@@ -100,9 +100,47 @@ class MixedStateSuite extends SparkSuite {
     }
   }
 
-  test("on another provider than Tailrace's, transformWithState is Spark's to refuse") {
-    val other = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-    withConf("spark.sql.streaming.stateStore.providerClass" -> other) {
+  test("a checkpoint that names the provider of before version 0.1 goes on, whatever the session's provider is") {
+    withDirectory { d =>
+      val h = new StreamHarness(spark, d)(query)
+      val before = restartAt
+      withConf(Provider -> BeforeVersion01) {
+        h.start()
+        (0 until before).foreach(step => h.rows(served(step), engaged(step)))
+        h.stop()
+      }
+      h.start()
+      (before until steps).foreach(step => h.rows(served(step), engaged(step)))
+      assert(totals(h.allRows).toSet == expected(72))
+      checkState(d, h)
+    }
+  }
+
+  test("beside operators on Spark's HDFS-backed provider the join keeps its state in its own") {
+    withConf(Provider -> Hdfs) {
+      withDirectory { d =>
+        val h = new StreamHarness(spark, d)((l, r) =>
+          join(options(s"$After seconds"))(l, r)
+            .groupBy(window(col("t"), s"$WindowSeconds seconds"))
+            .agg(count("*").as("n"))
+        ).start()
+        (0 until steps).foreach { step =>
+          if (step == restartAt) h.restart()
+          h.rows(served(step), engaged(step))
+        }
+        assert(h.allRows.map(_.getLong(1)) == Seq(6, 6, 6))
+        val ids = operators(d)
+        assert(state(d, ids("tailraceLabelJoin")).where("key.tailrace_store = 'left-time-sorted'").count() > 0)
+        assert(state(d, ids("stateStoreSave")).count() > 0)
+        val files = Option(new File(d, s"state/${ids("stateStoreSave")}/0").list).toSeq.flatten
+        assert(files.exists(_.endsWith(".delta")))
+      }
+    }
+  }
+
+  test("on Spark's HDFS-backed provider transformWithState is Spark's to refuse") {
+    val other = Hdfs
+    withConf(Provider -> other) {
       withDirectory { d =>
         val h = new StreamHarness(spark, d)((l, _) =>
           MixedStateSuite.totals(l.select(col("k"), col("t").as("end"), lit(1L).as("n"), lit(0L).as("labels")))
@@ -144,6 +182,11 @@ class MixedStateSuite extends SparkSuite {
 }
 
 object MixedStateSuite {
+  val Provider = "spark.sql.streaming.stateStore.providerClass"
+  val RocksDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  private val Hdfs = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+  private val BeforeVersion01 = "io.tailrace.state.TailraceStateStoreProvider"
+
   final case class Counted(k: String, end: Timestamp, n: Long, labels: Long)
   final case class Totals(k: String, end: Timestamp, n: Long, labels: Long)
   final case class Sums(n: Long, labels: Long)

@@ -21,11 +21,11 @@ final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
 
   private def rowAt(version: Long): TestRow = TestRow.of(s"k$version", version, version)
 
-  private def load(provider: TailraceStateStoreProvider, version: Version): TailraceStateStore =
+  private def load(provider: OwnStoreProvider, version: Version): TailraceStateStore =
     provider.getStore(version.number, version.id).asInstanceOf[TailraceStateStore]
 
   /** The version on top of `version`, with one more row. */
-  private def step(provider: TailraceStateStoreProvider, version: Version): Version = add(
+  private def step(provider: OwnStoreProvider, version: Version): Version = add(
     load(provider, version)
   )
 
@@ -37,7 +37,7 @@ final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
     case other => fail(s"not Tailrace's store: $other")
   }
 
-  private def rowsAt(provider: TailraceStateStoreProvider, version: Version): Seq[TestRow] = {
+  private def rowsAt(provider: OwnStoreProvider, version: Version): Seq[TestRow] = {
     val store = load(provider, version)
     try rowsOf(store, kind)
     finally store.abort()
@@ -53,7 +53,7 @@ final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
 
   Seq(Nil, Seq(CheckpointIds)).foreach { format =>
     val named = s"checkpoint format ${format.headOption.fold("1")(_._2)}"
-    def newOne(settings: (String, String)*): TailraceStateStoreProvider =
+    def newOne(settings: (String, String)*): OwnStoreProvider =
       newProvider(storeConf(format ++ settings: _*))
 
     test(s"any version is loaded as it was committed, where it was and elsewhere, $named") {
@@ -111,7 +111,7 @@ final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
 
     test(s"Spark's registry of stores reads, turns a read store into a write store, and goes on, $named") {
       val settings =
-        format :+ (SQLConf.STATE_STORE_PROVIDER_CLASS.key -> classOf[TailraceStateStoreProvider].getName)
+        format :+ (SQLConf.STATE_STORE_PROVIDER_CLASS.key -> classOf[OwnStoreProvider].getName)
       val conf = storeConf(settings: _*)
       val hadoop = hadoopConf()
       val id = StateStoreProviderId(storeId, UUID.randomUUID)

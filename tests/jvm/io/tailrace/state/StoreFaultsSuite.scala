@@ -57,7 +57,7 @@ final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with Campaign
       attempt(20)
     }
 
-    private def reading[T](version: Int, by: TailraceStateStoreProvider)(body: TailraceStateStore => T): T = {
+    private def reading[T](version: Int, by: OwnStoreProvider)(body: TailraceStateStore => T): T = {
       val (id, rows) = versions(version)
       val store = by.getStore(version.toLong, id).asInstanceOf[TailraceStateStore]
       try {

@@ -23,7 +23,7 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
     private val conf = storeConf(retain(1) +: Option.when(ids)(CheckpointIds).toSeq: _*)
     private val hadoop = hadoopConf()
     hadoop.set(TailraceConf.CompactionRuns.key, fanIn.toString)
-    val provider: TailraceStateStoreProvider = newProvider(conf, hadoop = hadoop)
+    val provider: OwnStoreProvider = newProvider(conf, hadoop = hadoop)
 
     def open(version: Long, id: Option[String]): TailraceStateStore =
       provider.getStore(version, id).asInstanceOf[TailraceStateStore]

@@ -13,7 +13,7 @@ final class ZombieSuite extends AnyFunSuite with StoreFixture {
 
   private final class Executor(ids: Boolean) {
     private val conf = storeConf(retain(1) +: Option.when(ids)(CheckpointIds).toSeq: _*)
-    val provider: TailraceStateStoreProvider =
+    val provider: OwnStoreProvider =
       newProvider(conf, hadoop = WatchedFiles.configure(hadoopConf()))
 
     def open(version: Long, id: Option[String]): TailraceStateStore =

@@ -5,7 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.Policy
-import io.tailrace.state.TailraceStateStoreProvider
+import io.tailrace.state.OwnStoreProvider
 import io.tailrace.testkit.{Campaign, SyncOracle, SyncOut, SyncRow}
 
 /** A synced join of one partition against the oracle, batch by batch: random rows, times, layouts, restarts
@@ -26,7 +26,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
 
   /** Batches one after the other, on one executor. */
   private final class Partition(settings: SyncSettings, layout: SyncLayout = SyncLayout()) {
-    var provider: TailraceStateStoreProvider = newProvider()
+    var provider: OwnStoreProvider = newProvider()
     var version = 0L
     def batch(times: SyncTimes, left: Seq[SyncRow], right: Seq[SyncRow]): Done = {
       val done = runBatch(open(provider, version), settings, times, left, right, layout = layout).get

@@ -45,7 +45,6 @@ object KillableQuery {
   private def session(format: File): SparkSession = {
     val settings = Map(
       "spark.sql.extensions" -> "io.tailrace.TailraceExtensions",
-      "spark.sql.streaming.stateStore.providerClass" -> "io.tailrace.state.TailraceStateStoreProvider",
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> Files.readString(format.toPath),
       WatchedFiles.Key -> classOf[WatchedFiles].getName,
       "spark.sql.shuffle.partitions" -> "1",

@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 
-/** A suite on the one Spark session of the JVM, which is set up as a user's: extension, provider and files. */
+/** A suite on the one Spark session of the JVM, which is set up as a user's: extension and files. */
 abstract class SparkSuite extends AnyFunSuite with BeforeAndAfterEach {
   protected lazy val spark: SparkSession = SparkSuite.session
 
@@ -72,10 +72,6 @@ object SparkSuite {
     .master("local[2]")
     .appName("tailrace tests")
     .config("spark.sql.extensions", "io.tailrace.TailraceExtensions")
-    .config(
-      "spark.sql.streaming.stateStore.providerClass",
-      "io.tailrace.state.TailraceStateStoreProvider"
-    )
     // Spark's own way on a local disk starts a process or two for each file: that was half of the suites' time.
     .config("spark.sql.streaming.checkpointFileManagerClass", "io.tailrace.checkpoint.TailraceFileManager")
     .config("spark.sql.shuffle.partitions", "2")

@@ -7,14 +7,14 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.state.{BufferedRows, TailraceStateStoreProvider}
+import io.tailrace.state.{BufferedRows, OwnStoreProvider}
 
 /** Looks into the state of a join as it stands in a checkpoint: opens the store anew and iterates over it. */
 object StateReader {
 
   /** Opens a partition's provider, which the caller closes. */
   def open(spark: SparkSession, checkpoint: File, partition: Int, operator: Long = 0): StateStoreProvider = {
-    val provider = new TailraceStateStoreProvider
+    val provider = new OwnStoreProvider
     provider.init(
       StateStoreId(new Path(checkpoint.toURI).toString + "/state", operator, partition),
       BufferedRows.KeySchema,

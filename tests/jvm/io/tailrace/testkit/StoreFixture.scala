@@ -12,11 +12,11 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.scalatest.Suite
 
-import io.tailrace.state.{BufferedRows, StoreKind, TailraceStateStore, TailraceStateStoreProvider}
+import io.tailrace.state.{BufferedRows, OwnStoreProvider, StoreKind, TailraceStateStore}
 
 /** Stores over a checkpoint in the test's directory, without a query. */
 trait StoreFixture extends TempDirectory with RowFixture { self: Suite =>
-  private val providers = new ArrayBuffer[TailraceStateStoreProvider]
+  private val providers = new ArrayBuffer[OwnStoreProvider]
 
   val CheckpointIds: (String, String) = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key -> "2"
   def retain(versions: Int): (String, String) = SQLConf.MIN_BATCHES_TO_RETAIN.key -> versions.toString
@@ -42,8 +42,8 @@ trait StoreFixture extends TempDirectory with RowFixture { self: Suite =>
       keySchema: StructType = BufferedRows.KeySchema,
       valueSchema: StructType = BufferedRows.ValueSchema,
       hadoop: Configuration = hadoopConf()
-  ): TailraceStateStoreProvider = {
-    val provider = new TailraceStateStoreProvider
+  ): OwnStoreProvider = {
+    val provider = new OwnStoreProvider
     provider.init(
       storeId,
       keySchema,
@@ -60,7 +60,7 @@ trait StoreFixture extends TempDirectory with RowFixture { self: Suite =>
   }
 
   /** The store of a version, as a task of the join gets it. */
-  def open(provider: TailraceStateStoreProvider, version: Long): TailraceStateStore =
+  def open(provider: OwnStoreProvider, version: Long): TailraceStateStore =
     provider.getStore(version) match {
       case store: TailraceStateStore => store
       case other => throw new AssertionError(s"not Tailrace's store: $other")

@@ -5,9 +5,10 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.plan.{
   AsyncProgressCheck,
+  OwnStoresInStateReader,
+  PinnedProvider,
   SharedExchanges,
-  StreamingWriteCheck,
-  TransformWithStateDelegation
+  StreamingWriteCheck
 }
 import io.tailrace.recursion.RecursionStrategy
 import io.tailrace.replay.{MetadataWriteCheck, ReplayFilterStrategy, ReplayFunctions}
@@ -19,10 +20,11 @@ import io.tailrace.windows.LandWindowsStrategy
   *
   *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started, and [[SyncedQueries]], when Spark has checked it;
-  *   1. [[AsyncProgressCheck]], then [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
+  *   1. [[OwnStoresInStateReader]], when a batch query reads a checkpoint;
+  *   1. [[AsyncProgressCheck]] and [[PinnedProvider]], then [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
   *     [[HostProgressStrategy]], [[StampWatermarkStrategy]], [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan
   *     becomes physical. Extension strategies come before Spark's own;
-  *   1. [[TransformWithStateDelegation]] and [[SharedExchanges]], when the physical plan is complete.
+  *   1. [[SharedExchanges]], when the physical plan is complete.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
@@ -30,7 +32,9 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectFunction(WatermarkFunctions.parseStamp)
     extensions.injectHintResolutionRule(_ => new StreamingWriteCheck(Seq(MetadataWriteCheck)))
     extensions.injectPostHocResolutionRule(_ => SyncedQueries)
+    extensions.injectPostHocResolutionRule(_ => OwnStoresInStateReader)
     extensions.injectPlannerStrategy(_ => AsyncProgressCheck)
+    extensions.injectPlannerStrategy(_ => PinnedProvider)
     extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
     extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
     extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
@@ -39,7 +43,6 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(_ => LandWindowsStrategy)
     extensions.injectPlannerStrategy(RecursionStrategy)
     extensions.injectPlannerStrategy(SyncProgressStrategy)
-    extensions.injectColumnar(_ => TransformWithStateDelegation)
     extensions.injectColumnar(_ => SharedExchanges)
   }
 }

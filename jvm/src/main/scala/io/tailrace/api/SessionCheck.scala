@@ -4,12 +4,10 @@ import java.util.Properties
 
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.Errors
 import io.tailrace.label.LabelJoinStrategy
-import io.tailrace.state.TailraceStateStoreProvider
 
 /** Checks that a session has all that Tailrace's operators need. */
 private[api] object SessionCheck {
@@ -30,7 +28,5 @@ private[api] object SessionCheck {
       throw Errors.sparkVersionMismatch(minor(builtForSpark), minor(SPARK_VERSION))
     }
     if (!SparkPlans.hasStrategy(session, LabelJoinStrategy)) throw Errors.extensionMissing()
-    val provider = session.sessionState.conf.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
-    if (provider != classOf[TailraceStateStoreProvider].getName) throw Errors.providerMissing(provider)
   }
 }

@@ -142,9 +142,6 @@ object Errors {
 
   def extensionMissing(): TailraceAnalysisException = refuse("TAILRACE_SESSION_EXTENSION_MISSING")
 
-  def providerMissing(provider: String): TailraceAnalysisException =
-    refuse("TAILRACE_SESSION_PROVIDER_MISSING", "provider" -> provider)
-
   def confInvalid(key: String, value: String, expected: String): TailraceAnalysisException =
     refuse("TAILRACE_CONF_INVALID", "key" -> key, "value" -> value, "expected" -> expected)
 

@@ -20,7 +20,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{HeldWork, RunState, TellsDriver}
-import io.tailrace.state.BufferedRows
+import io.tailrace.state.{BufferedRows, OwnStoreProvider}
 
 /** The operator of any streaming join of ours, as Spark plans and runs it. [[StoredJoin]] says what one kind of join does.
   *
@@ -183,7 +183,7 @@ final class StoredJoinExec(
       driver.tasks,
       StoredJoinState(
         getStateInfo,
-        new StateStoreConf(conf),
+        OwnStoreProvider.conf(conf),
         RunState.hadoopConf(session),
         metrics,
         if (conf.stateStoreCheckpointFormatVersion >= 2) Some(checkpointInfoAccumulator) else None,

@@ -14,7 +14,6 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 
-import io.tailrace.common.Errors
 import io.tailrace.state.{BufferedRows, RowMemory, TailraceStateStore}
 
 /** Where the tasks of a micro-batch find their state, and what they report to.
@@ -78,10 +77,7 @@ final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, st
       storeConf,
       state.hadoopConf.value.value
     )
-    store match {
-      case own: TailraceStateStore => own
-      case _ => throw Errors.providerMissing(storeConf.providerClass)
-    }
+    store.asInstanceOf[TailraceStateStore]
   }
 
   private def finish(join: StoredJoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {

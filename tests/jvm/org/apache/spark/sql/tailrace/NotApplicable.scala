@@ -4,7 +4,7 @@ import org.apache.spark.SparkFunSuite
 
 import io.tailrace.testkit.CampaignSuite
 
-/** A suite of Spark's: a campaign. Its tests that don't apply to our provider are listed, each with its reason. Spark's own hook
+/** A suite of Spark's: a campaign. Its tests that don't apply are listed, each with its reason. Spark's own hook
   * makes them ignored tests; one more test keeps the list from naming what the parent doesn't have.
   */
 trait NotApplicable extends SparkFunSuite with CampaignSuite {
@@ -22,8 +22,4 @@ trait NotApplicable extends SparkFunSuite with CampaignSuite {
 
 object NotApplicable {
   val Check = "every test on the list of those that don't apply is one of Spark's"
-
-  /** Reasons that several suites have. */
-  val OldCheckpoint = "restarts a checkpoint of Spark's HDFS-backed provider, which the checkpoint names"
-  val OnHdfs = "asks for Spark's HDFS-backed provider by name"
 }

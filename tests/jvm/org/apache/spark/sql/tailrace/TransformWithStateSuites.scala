@@ -2,7 +2,6 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.streaming._
 
-/** transformWithState tells Spark's RocksDB provider by its name; `TransformWithStateDelegation` is what lets it run on ours. */
 final class TransformWithStateRowsSuite extends TransformWithStateUnsafeRowSuite with OnTailrace {
   override protected def everyRun = Seq(
     "streaming with rocksdb and event time based timer (encoding = UnsafeRow) (with changelog checkpointing)",
@@ -27,10 +26,4 @@ final class TransformWithStateChainSuite extends TransformWithStateChainingSuite
 
 final class TransformWithStateErrorsSuite extends TransformWithStateValidationSuite with OnTailrace {
   override protected def everyRun = Nil
-  override protected def notApplicable = Map(
-    "expects the session's provider to be Spark's HDFS-backed one" -> Seq(
-      "transformWithState - streaming with hdfsStateStoreProvider should fail",
-      "transformWithStateWithInitialState - streaming with hdfsStateStoreProvider should fail"
-    )
-  )
 }

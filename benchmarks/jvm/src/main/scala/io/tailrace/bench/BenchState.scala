@@ -5,7 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 
-import io.tailrace.state.{BufferedRows, StoreKind, TailraceStateStore, TailraceStateStoreProvider}
+import io.tailrace.state.{BufferedRows, OwnStoreProvider, StoreKind, TailraceStateStore}
 
 /** The state of one partition after a window's worth of micro-batches, opened through the provider as Spark does, of
   * which the oldest left rows expire. Needs no cluster: a local Spark context gives it its directories.
@@ -17,7 +17,7 @@ final class BenchState(rows: Int, batches: Int) extends AutoCloseable {
   private val directory = BenchRows.newDirectory()
   private val spark =
     SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-  private val provider = new TailraceStateStoreProvider
+  private val provider = new OwnStoreProvider
   private var version = 0L
   private var expired = 0
 

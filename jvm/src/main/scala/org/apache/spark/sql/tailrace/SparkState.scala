@@ -5,17 +5,12 @@ import java.util.concurrent.ExecutorService
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.memory.TaskMemoryManager
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.util.{CompletionIterator, NextIterator, ThreadUtils, Utils}
+import org.apache.spark.util.{CompletionIterator, ThreadUtils, Utils}
 import org.apache.spark.{SparkEnv, TaskContext}
 
 /** What the state engine needs of Spark that Spark keeps to itself. */
 object SparkState {
-  type ChangeDataReader = NextIterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)]
-
-  def newRocksDBProvider(): StateStoreProvider with SupportsFineGrainedReplay = new RocksDBStateStoreProvider
-
   /** A new directory on this executor's local disks; Spark deletes it when the JVM ends. */
   def localDirectory(prefix: String): File = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, prefix)
 

@@ -147,8 +147,8 @@ private[plan] object DamagedQueries {
         )
     val besides = Seq(1, 2).map { version =>
       val settings = Seq(format(version), MixedStateSuite.Provider -> MixedStateSuite.RocksDB)
-      DamagedQuery(s"join beside other operators, format $version", schedule, rest, 6, settings)((served, logs) =>
-        besideSparks(joined(join)(served, logs))
+      DamagedQuery(s"join beside other operators, format $version", schedule, rest, 6, settings)(
+        (served, logs) => besideSparks(joined(join)(served, logs))
       )
     }
     joins ++ besides ++ all.filterNot(_.name.startsWith("label join"))

@@ -81,7 +81,9 @@ class MixedStateSuite extends SparkSuite {
       .toMap
 
   for (format <- Seq(1, 2); provider <- Seq(RocksDB, BeforeVersion01)) {
-    test(s"one query of three operators over a restart, and the state of each; format $format, on $provider") {
+    test(
+      s"one query of three operators over a restart, and the state of each; format $format, on $provider"
+    ) {
       withConf(Provider -> provider, "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format) {
         withDirectory { d =>
           val h = new StreamHarness(spark, d)(query).start()
@@ -100,7 +102,9 @@ class MixedStateSuite extends SparkSuite {
     }
   }
 
-  test("a checkpoint that names the provider of before version 0.1 goes on, whatever the session's provider is") {
+  test(
+    "a checkpoint that names the provider of before version 0.1 goes on, whatever the session's provider is"
+  ) {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(query)
       val before = restartAt
@@ -130,7 +134,9 @@ class MixedStateSuite extends SparkSuite {
         }
         assert(h.allRows.map(_.getLong(1)) == Seq(6, 6, 6))
         val ids = operators(d)
-        assert(state(d, ids("tailraceLabelJoin")).where("key.tailrace_store = 'left-time-sorted'").count() > 0)
+        assert(
+          state(d, ids("tailraceLabelJoin")).where("key.tailrace_store = 'left-time-sorted'").count() > 0
+        )
         assert(state(d, ids("stateStoreSave")).count() > 0)
         val files = Option(new File(d, s"state/${ids("stateStoreSave")}/0").list).toSeq.flatten
         assert(files.exists(_.endsWith(".delta")))
@@ -143,7 +149,9 @@ class MixedStateSuite extends SparkSuite {
     withConf(Provider -> other) {
       withDirectory { d =>
         val h = new StreamHarness(spark, d)((l, _) =>
-          MixedStateSuite.totals(l.select(col("k"), col("t").as("end"), lit(1L).as("n"), lit(0L).as("labels")))
+          MixedStateSuite.totals(
+            l.select(col("k"), col("t").as("end"), lit(1L).as("n"), lit(0L).as("labels"))
+          )
         ).start()
         h.add(served(0), Nil)
         val e = intercept[StreamingQueryException](h.streaming.processAllAvailable())

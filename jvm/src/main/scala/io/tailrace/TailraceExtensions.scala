@@ -1,15 +1,10 @@
 package io.tailrace
 
+import org.apache.spark.sql.tailrace.SharedExchanges
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 import io.tailrace.label.LabelJoinStrategy
-import io.tailrace.plan.{
-  AsyncProgressCheck,
-  OwnStoresInStateReader,
-  PinnedProvider,
-  SharedExchanges,
-  StreamingWriteCheck
-}
+import io.tailrace.plan.{AsyncProgressCheck, OwnStoresInStateReader, PinnedProvider, StreamingWriteCheck}
 import io.tailrace.recursion.RecursionStrategy
 import io.tailrace.replay.{MetadataWriteCheck, ReplayFilterStrategy, ReplayFunctions}
 import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}

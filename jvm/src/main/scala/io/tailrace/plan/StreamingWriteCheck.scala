@@ -2,29 +2,78 @@ package io.tailrace.plan
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans, StreamingRun}
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{Errors, ModeErrors, TailraceConf}
 
-/** Refuses a streaming query that Tailrace can't run when it is started, in the caller's thread, instead of when its
-  * first batch is planned. A hint rule, because those come first: the statement that still knows output mode and trigger
-  * is gone as soon as Spark's own resolution has begun.
+/** Refuses a streaming query when it is started, in the caller's thread. */
+trait WriteCheck {
+
+  /** @throws io.tailrace.common.TailraceAnalysisException if the query can't be run */
+  def apply(start: QueryStart): Unit
+}
+
+object WriteCheck {
+
+  /** Refuses two operators of one name: they would write into one directory of the checkpoint.
+    *
+    * @param call that makes the operators
+    * @param name the name of a node that is one of them
+    */
+  def uniqueNames(call: String)(name: PartialFunction[LogicalPlan, String]): WriteCheck =
+    start => unique(call, start.plan.collect(name))
+
+  def unique(call: String, names: Seq[String]): Unit =
+    names.diff(names.distinct).headOption.foreach(name => throw Errors.nameExists(call, name))
+}
+
+/** Runs the checks of the query's nodes when the query is started, instead of when its first batch is planned. A hint rule,
+  * because those come first: the statement that still knows output mode and trigger is gone as soon as Spark's own
+  * resolution has begun.
   *
   * @param ofAll checks of queries without an operator of ours, too
   */
 final class StreamingWriteCheck(ofAll: Seq[WriteCheck]) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      case write: WriteToStreamStatement =>
-        val nodes = write.inputQuery.collect { case node: TailraceNode => node }
+      case QueryStart(start) =>
+        val nodes = start.plan.collect { case node: TailraceNode => node }
         if (nodes.nonEmpty) {
-          WriteModeCheck(write, nodes)
+          checkModes(start, nodes)
           TailraceConf.check(SparkPlans.activeSetting)
         }
-        (nodes.flatMap(_.writeChecks).distinct ++ ofAll).foreach(_(write))
+        (nodes.flatMap(_.writeChecks).distinct ++ ofAll).foreach(_(start))
       case _ =>
     }
     plan
+  }
+
+  /** Refuses triggers, and output modes, that an operator can't be run with. Other output modes than append are Spark's
+    * affair where no node's rows come out once: a count after `accurate_watermark` may be in any of them.
+    */
+  private def checkModes(start: QueryStart, nodes: Seq[TailraceNode]): Unit = {
+    if (start.isRealTime) throw ModeErrors.realTime(nodes.head.operator)
+    if (start.isContinuous) throw ModeErrors.continuous(nodes.head.operator)
+    if (!start.appends) nodes.find(_.onlyAppends).foreach { node =>
+      throw ModeErrors.output(node.operator, start.outputMode)
+    }
+  }
+}
+
+/** Refuses Spark's asynchronous progress tracking where an operator keeps something of each micro-batch: a restart may cut
+  * the same data into other batches. The tracking is an option of the writer, which the statement of the start doesn't have.
+  * So the check comes when the first batch is planned, before it has rows.
+  */
+object AsyncProgressCheck extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
+    plan match {
+      case node: TailraceNode if node.isStreaming && node.keepsBatches =>
+        if (StreamingRun.isAsynchronous(SparkSession.active.asInstanceOf[SparkSession]))
+          throw ModeErrors.asyncProgress(node.operator)
+      case _ =>
+    }
+    Nil
   }
 }

@@ -1,12 +1,10 @@
 package io.tailrace.plan
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan}
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
+import org.apache.spark.sql.catalyst.plans.logical.{BinaryNode, LogicalPlan, Project}
+import org.apache.spark.sql.connector.catalog.Table
 
-import io.tailrace.common.Errors
-
-/** A logical node of an operator of ours. It answers what rules over a whole query ask, so that no rule lists operators. */
+/** A logical node of an operator of ours. It answers the questions of rules over a whole query, so that no rule lists operators. */
 trait TailraceNode extends LogicalPlan {
 
   /** The operator, as a user calls it: `tailrace.join`. */
@@ -24,20 +22,20 @@ trait TailraceNode extends LogicalPlan {
   /** Whether each task gives the rows of its input, in their order. */
   def keepsTasks: Boolean = false
 
-  /** What it is, in a user's words, if it brings the rows of a source partition out of their order. */
+  /** The operator in a user's words, if it brings the rows of a source partition out of their order. */
   def reorders: Option[String] = None
 
-  /** Why it can't be in the op of a recursion; none: it can. */
+  /** The reason why it can't be in the op of a recursion. */
   def refusedInRecursion: Option[Obstacle] = None
 
-  /** What is checked when a query with this node is started: each check once, however many nodes have it. */
+  /** Checks for the start of a query with this node. Each runs once, however many nodes have it. */
   def writeChecks: Seq[WriteCheck] = Nil
 }
 
 /** A join of two streams. Its result may be the argument of a recursion, which asks for the rows' times. */
 trait StreamJoin extends BinaryNode with TailraceNode {
 
-  /** What it is called in an error: "an inner tailrace.join". */
+  /** The join in an error: "an inner tailrace.join". */
   def description: String
 
   /** Whether rows come out only when the watermark has passed them. */
@@ -49,20 +47,6 @@ trait StreamJoin extends BinaryNode with TailraceNode {
   override def reorders: Option[String] = Some("a join of two streams")
 }
 
-/** Refuses a streaming query when it is started, in the caller's thread. */
-trait WriteCheck {
-
-  /** @throws io.tailrace.common.TailraceAnalysisException if the query can't be run */
-  def apply(write: WriteToStreamStatement): Unit
-}
-
-object WriteCheck {
-
-  /** Refuses two operators of one name: they would write into one directory of the checkpoint. */
-  def unique(call: String, names: Seq[String]): Unit =
-    names.diff(names.distinct).headOption.foreach(name => throw Errors.nameExists(call, name))
-}
-
 /** @param operator as the user knows it
   * @param reason   why it is in the way
   */
@@ -71,4 +55,21 @@ final case class Obstacle(operator: String, reason: String)
 object Obstacle {
   val Watermark: Obstacle =
     Obstacle("a watermark", "it would follow the rows that go round instead of the input's")
+}
+
+/** Lets a DataFrame with a node of ours be on both sides of a join. Spark then gives the columns of one side new ids, in
+  * its own nodes only; a column that our node adds would have one id on both sides, and the join would not resolve. So
+  * the columns come out through a projection, which Spark knows, and which its optimizer removes where it isn't needed.
+  */
+object OwnColumns {
+  def renewable(plan: LogicalPlan): LogicalPlan = {
+    val own = plan.producedAttributes
+    if (own.isEmpty) plan
+    else Project(plan.output.map(a => if (own.contains(a)) Alias(a, a.name)() else a), plan)
+  }
+}
+
+/** A table of ours that reads what another one has: rules that know sources look at that one. */
+trait WrapsTable extends Table {
+  def source: Table
 }

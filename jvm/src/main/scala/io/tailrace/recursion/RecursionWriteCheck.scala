@@ -1,33 +1,30 @@
 package io.tailrace.recursion
 
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Distinct}
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.QueryStart
 
-import io.tailrace.checkpoint.CheckpointLocation
 import io.tailrace.plan.WriteCheck
 
 /** Refuses a recursion that can't work in the streaming query that is being started. */
 private[recursion] object RecursionWriteCheck extends WriteCheck {
-  override def apply(write: WriteToStreamStatement): Unit = {
-    val recursions = write.inputQuery.collect { case r: Recursion => r }
+  override def apply(start: QueryStart): Unit = {
+    val recursions = start.plan.collect { case r: Recursion => r }
     // A frame that is used twice is one recursion.
     val names = recursions.distinct.map(_.settings.name)
     WriteCheck.unique("tailrace.recursively", names)
     recursions.foreach { recursion =>
-      if (!SparkPlans.isAppend(write.outputMode) && aggregates(recursion)) {
-        throw RecursionErrors.revisions(recursion.settings.name, write.outputMode.toString.toLowerCase)
+      if (!start.appends && aggregates(recursion)) {
+        throw RecursionErrors.revisions(recursion.settings.name, start.outputMode.toLowerCase)
       }
     }
     recursions.foreach {
-      case tap: FeedbackTap if tap.times.nonEmpty && watermarkPolicy.equalsIgnoreCase("max") =>
+      case tap: FeedbackTap if tap.times.nonEmpty && start.followsLatestWatermark =>
         throw RecursionErrors.watermarkPolicy(tap.settings.name)
       case _ =>
     }
-    CheckpointLocation.of(write).foreach { location =>
+    start.checkpoint.foreach { location =>
       val names = recursions.collect { case tap: FeedbackTap => tap.settings.name }.distinct
-      FeedbackLog.check(location, write.hadoopConf, names)
+      FeedbackLog.check(location, start.hadoopConf, names)
     }
   }
 
@@ -36,9 +33,4 @@ private[recursion] object RecursionWriteCheck extends WriteCheck {
     case distinct: Distinct => distinct.isStreaming
     case _ => false
   }
-
-  private def watermarkPolicy: String =
-    SparkPlans
-      .activeSetting(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY.key)
-      .getOrElse(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY.defaultValueString)
 }

@@ -2,7 +2,6 @@ package io.tailrace.replay
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 import io.tailrace.common.ProgressName
@@ -35,12 +34,8 @@ case class FilterReplays(
 
 object FilterReplays {
 
-  /** Refuses two filters of one name: they would write into one directory of the checkpoint. */
-  private object NamesCheck extends WriteCheck {
-    override def apply(write: WriteToStreamStatement): Unit = {
-      val names = write.inputQuery.collect { case f: FilterReplays => f.settings.name }
-      WriteCheck.unique("tailrace.filter_replays", names)
-    }
+  private val NamesCheck = WriteCheck.uniqueNames("tailrace.filter_replays") { case f: FilterReplays =>
+    f.settings.name
   }
 }
 

@@ -3,8 +3,7 @@ package io.tailrace.replay
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, ExprId, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, Generate, LogicalPlan, Union}
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.plan.WriteCheck
@@ -14,20 +13,20 @@ import io.tailrace.plan.WriteCheck
   * an offset of its own.
   */
 private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
-  override def apply(write: WriteToStreamStatement): Unit = {
-    val origins = MetadataOrigin.of(write.inputQuery)
-    val problems = of(write, origins)
+  override def apply(start: QueryStart): Unit = {
+    val origins = MetadataOrigin.of(start.plan)
+    val problems = of(start, origins)
     if (TailraceConf.ReplayProducerCheck.read(SparkPlans.activeSetting)) problems.headOption.foreach(throw _)
     else problems.foreach(problem => logWarning(problem.getMessage))
-    if (origins.nonEmpty) TopicIds.check(write, origins)
+    if (origins.nonEmpty) TopicIds.check(start, origins)
   }
 
-  private def of(write: WriteToStreamStatement, origins: Seq[MetadataOrigin]): Seq[Throwable] = {
-    val query = write.inputQuery
+  private def of(start: QueryStart, origins: Seq[MetadataOrigin]): Seq[Throwable] = {
+    val query = start.plan
     merges(query) ++ unions(query) ++ branches(origins) ++ origins.flatMap { origin =>
       val order = new MetadataOrder(origin)
       order.broken.map(MetadataErrors.order).toSeq ++ shared(origin) ++
-        (if (KafkaRead.isKafka(write.sink)) spread(query, order) else Nil)
+        (if (KafkaRead.isKafka(start.sink)) spread(query, order) else Nil)
     }
   }
 

@@ -9,11 +9,11 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.{Expression, RuntimeReplaceable}
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
+import org.apache.spark.sql.tailrace.QueryStart
 import org.json4s.JsonAST.{JField, JObject, JString}
 import org.json4s.jackson.JsonMethods
 
-import io.tailrace.checkpoint.{CheckedText, CheckpointLocation, DurableFiles}
+import io.tailrace.checkpoint.{CheckedText, DurableFiles}
 
 /** Notices by Kafka's topic id that a topic was deleted and created again. Its offsets begin again, so with
   * the same producer id its records would look like replays. The query's checkpoint has the id that each
@@ -26,15 +26,15 @@ private[tailrace] object TopicIds extends Logging {
   /** Producer and topic. */
   private[tailrace] type Ids = Map[(String, String), String]
 
-  def check(write: WriteToStreamStatement, origins: Seq[MetadataOrigin]): Unit = {
+  def check(start: QueryStart, origins: Seq[MetadataOrigin]): Unit = {
     val reads = for {
       origin <- origins
       case KafkaRead(read) <- origin.below.lastOption
       topics <- read.topics
     } yield (producer(origin), read, topics)
-    for { directory <- CheckpointLocation.of(write) if reads.nonEmpty } {
+    for { directory <- start.checkpoint if reads.nonEmpty } {
       val file = new Path(new Path(directory, "tailrace-producer"), "topics")
-      val files = DurableFiles.in(directory, write.hadoopConf)
+      val files = DurableFiles.in(directory, start.hadoopConf)
       val known = files.find(file).fold(Map.empty: Ids)(decode(_, file.toString))
       val found: Ids = reads.flatMap { case (pid, read, topics) =>
         ask(read, topics).map { case (topic, id) => (pid, topic) -> id }

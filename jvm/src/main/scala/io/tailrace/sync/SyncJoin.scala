@@ -2,7 +2,6 @@ package io.tailrace.sync
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 import io.tailrace.join.{JoinNode, OneEventTime, StoredJoinExec}
@@ -42,12 +41,8 @@ case class SyncJoin(
 
 object SyncJoin {
 
-  /** Two synced joins of one name would write into one directory of the checkpoint. */
-  private object NamesCheck extends WriteCheck {
-    override def apply(write: WriteToStreamStatement): Unit = {
-      val names = write.inputQuery.collect { case join: SyncJoin => join.settings.name }
-      WriteCheck.unique("tailrace.sync_join", names)
-    }
+  private val NamesCheck = WriteCheck.uniqueNames("tailrace.sync_join") { case join: SyncJoin =>
+    join.settings.name
   }
 
   /** A right column in the result. The watermark after the join is of left times: a right row may be older

@@ -4,10 +4,9 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.tailrace.{QueryStart, StreamingBatch}
 
 import io.tailrace.common.ProgressName
 import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, ReportExec, SparkWatermark}
@@ -53,10 +52,10 @@ object HostProgress {
     * sources with one name for the same source, and a host that only one of them has read for read.
     */
   private object NamesCheck extends WriteCheck {
-    override def apply(write: WriteToStreamStatement): Unit = {
+    override def apply(start: QueryStart): Unit = {
       // A DataFrame that is used twice is one source.
       val sources =
-        write.inputQuery.collect { case p: HostProgress => p.nodeId -> p.settings }.distinctBy(_._1)
+        start.plan.collect { case p: HostProgress => p.nodeId -> p.settings }.distinctBy(_._1)
       WriteCheck.unique("tailrace.accurate_watermark", sources.map(_._2.name))
       val reporting = sources.flatMap(_._2.server)
       reporting.zipWithIndex.foreach { case (one, i) =>

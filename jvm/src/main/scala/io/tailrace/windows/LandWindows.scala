@@ -9,12 +9,10 @@ import org.apache.spark.sql.catalyst.expressions.{
   UnaryExpression
 }
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.StreamingRun
+import org.apache.spark.sql.tailrace.{QueryStart, StreamingRun}
 import org.apache.spark.sql.types._
 
 import io.tailrace.driver.ReportExec
@@ -40,12 +38,11 @@ object LandWindows {
 
   /** Opens the folder. Refuses another sink, which would get the rows and land no window. */
   private object SinkCheck extends WriteCheck {
-    override def apply(write: WriteToStreamStatement): Unit =
-      write.inputQuery.collectFirst { case lands: LandWindows => lands.settings }.foreach { settings =>
-        write.sink match {
+    override def apply(start: QueryStart): Unit =
+      start.plan.collectFirst { case lands: LandWindows => lands.settings }.foreach { settings =>
+        start.sink match {
           case ours: WindowSink => ours.open(settings)
-          case old: Sink => throw WindowErrors.sink(settings.path, old.toString) // it has no name
-          case table => throw WindowErrors.sink(settings.path, table.name)
+          case _ => throw WindowErrors.sink(settings.path, start.sinkName)
         }
       }
   }

@@ -11,6 +11,7 @@ import org.apache.spark.{SparkEnv, TaskContext}
 
 /** What the state engine needs of Spark that Spark keeps to itself. */
 object SparkState {
+
   /** A new directory on this executor's local disks; Spark deletes it when the JVM ends. */
   def localDirectory(prefix: String): File = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, prefix)
 

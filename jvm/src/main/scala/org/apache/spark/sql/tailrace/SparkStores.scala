@@ -24,14 +24,13 @@ object SparkStateReader {
     * @param conf  the settings of such a store in a session
     */
   def through(plan: LogicalPlan, isOwn: StructType => Boolean, conf: SQLConf => StateStoreConf): LogicalPlan =
-    plan.resolveOperators {
-      case relation: DataSourceV2Relation =>
-        relation.table match {
-          case _: OwnStateTable => relation
-          case spark: StateTable if keysOf(spark).exists(isOwn) =>
-            relation.copy(table = own(SparkSession.active.asInstanceOf[SparkSession], relation, conf))
-          case _ => relation
-        }
+    plan.resolveOperators { case relation: DataSourceV2Relation =>
+      relation.table match {
+        case _: OwnStateTable => relation
+        case spark: StateTable if keysOf(spark).exists(isOwn) =>
+          relation.copy(table = own(SparkSession.active.asInstanceOf[SparkSession], relation, conf))
+        case _ => relation
+      }
     }
 
   private def keysOf(table: StateTable): Option[StructType] =

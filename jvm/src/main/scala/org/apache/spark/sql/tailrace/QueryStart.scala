@@ -1,0 +1,57 @@
+package org.apache.spark.sql.tailrace
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.execution.streaming.{ContinuousTrigger, RealTimeTrigger, Sink}
+import org.apache.spark.sql.internal.SQLConf
+
+/** A streaming query that is being started, as its writer describes it. */
+final class QueryStart private (statement: WriteToStreamStatement) {
+
+  /** The query, without its sink. */
+  def plan: LogicalPlan = statement.inputQuery
+
+  def outputMode: String = statement.outputMode.toString
+  def appends: Boolean = statement.outputMode == InternalOutputModes.Append
+
+  def isRealTime: Boolean = statement.trigger.isInstanceOf[RealTimeTrigger]
+  def isContinuous: Boolean = statement.trigger.isInstanceOf[ContinuousTrigger]
+
+  def sink: Table = statement.sink
+
+  /** The sink in an error. Sinks of Spark's first version have no name. */
+  def sinkName: String = sink match {
+    case old: Sink => old.toString
+    case table => table.name
+  }
+
+  def hadoopConf: Configuration = statement.hadoopConf
+
+  /** Where the checkpoint will be, for checks that read what an earlier start has left there.
+    *
+    * @return none for a query without a checkpoint that stays
+    */
+  def checkpoint: Option[Path] = {
+    val ofSession = for {
+      root <- SQLConf.get.checkpointLocation
+      name <- statement.userSpecifiedName
+    } yield new Path(root, name)
+    statement.userSpecifiedCheckpointLocation.map(new Path(_)).orElse(ofSession).map { path =>
+      path.getFileSystem(hadoopConf).makeQualified(path)
+    }
+  }
+
+  /** The setting `spark.sql.streaming.multipleWatermarkPolicy`: whether the query follows the latest of its watermarks. */
+  def followsLatestWatermark: Boolean =
+    SQLConf.get.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY).equalsIgnoreCase("max")
+}
+
+object QueryStart {
+  def unapply(plan: LogicalPlan): Option[QueryStart] = plan match {
+    case statement: WriteToStreamStatement => Some(new QueryStart(statement))
+    case _ => None
+  }
+}

@@ -91,10 +91,14 @@ private[plan] object GoldenCheckpoints {
 
   /** Spark's transformWithState keeps absolute paths of its schema files. They become those of the checkpoint's new place. */
   private def settle(directory: File): Unit =
-    DamagedCheckpoint.files(directory.toPath).filter(_.toString.contains("/_metadata/v2/")).foreach { metadata =>
-      val text = Files.readString(metadata)
-      Files.writeString(metadata, text.replaceAll("file:[^\"]*/checkpoint/", s"file:$directory/checkpoint/"))
-      // The checksum of the file before.
-      Files.deleteIfExists(metadata.resolveSibling(s".${metadata.getFileName}.crc"))
+    DamagedCheckpoint.files(directory.toPath).filter(_.toString.contains("/_metadata/v2/")).foreach {
+      metadata =>
+        val text = Files.readString(metadata)
+        Files.writeString(
+          metadata,
+          text.replaceAll("file:[^\"]*/checkpoint/", s"file:$directory/checkpoint/")
+        )
+        // The checksum of the file before.
+        Files.deleteIfExists(metadata.resolveSibling(s".${metadata.getFileName}.crc"))
     }
 }

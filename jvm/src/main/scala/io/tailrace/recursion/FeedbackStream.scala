@@ -1,14 +1,28 @@
 package io.tailrace.recursion
 
+import java.util.{EnumSet, Set => JavaSet}
+
+import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read.streaming._
-import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
+import org.apache.spark.sql.connector.read.{
+  InputPartition,
+  PartitionReader,
+  PartitionReaderFactory,
+  Scan,
+  ScanBuilder
+}
 import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
 import org.json4s.jackson.{JsonMethods, Serialization}
 
+import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, ModeErrors}
 import io.tailrace.driver.RunState
 
@@ -119,5 +133,76 @@ private[recursion] object FeedbackOffset {
       attempt <- fields.get("run").flatMap(FeedbackAttempt.parse)
     } yield FeedbackOffset(batch, attempt)
     offset.getOrElse(throw Errors.stateFileCorrupt("of the offset log", s"no offset of a recursion: $json"))
+  }
+}
+
+/** The rows that go round, as a source of the query that they are of. */
+final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
+  override def name(): String = HopReport.name(settings)
+  override def schema(): StructType = columns
+  override def capabilities(): JavaSet[TableCapability] = EnumSet.of(TableCapability.MICRO_BATCH_READ)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
+    new Scan {
+      override def readSchema(): StructType = columns
+      override def description(): String = s"feedback of the recursion '${settings.name}'"
+      override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.UNSUPPORTED
+      override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream =
+        FeedbackStream.of(settings, columns)
+    }
+}
+
+private[recursion] final case class FeedbackPartition(files: Seq[String]) extends InputPartition
+
+private[recursion] final class FeedbackReaderFactory(
+    hadoopConf: Broadcast[SerializableConfiguration],
+    fields: Int,
+    columns: String
+) extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
+    val files = partition.asInstanceOf[FeedbackPartition].files
+    new FeedbackReader(files, hadoopConf.value, fields, columns)
+  }
+}
+
+/** Reads the rows of some files, one file after the other. */
+private[recursion] final class FeedbackReader(
+    files: Seq[String],
+    hadoopConf: SerializableConfiguration,
+    fields: Int,
+    columns: String
+) extends PartitionReader[InternalRow] {
+  private val waiting = files.iterator
+  private val row = new UnsafeRow(fields)
+  private var reader: FeedbackFile.Reader = _
+
+  override def next(): Boolean = {
+    while (true) {
+      if (reader == null) {
+        if (!waiting.hasNext) return false
+        reader = open(waiting.next())
+      }
+      val length = reader.next()
+      if (length >= 0) {
+        row.pointTo(reader.bytes, length)
+        return true
+      }
+      close()
+    }
+    false
+  }
+
+  private def open(file: String): FeedbackFile.Reader = {
+    val path = new Path(file)
+    val neededBy = s"the micro-batch after batch ${path.getParent.getName}"
+    val in = DurableFiles.in(path, hadoopConf.value).openStream(path, neededBy)
+    new FeedbackFile.Reader(in, file, FeedbackLog.place(path), columns)
+  }
+
+  override def get(): InternalRow = row
+
+  override def close(): Unit = if (reader != null) {
+    reader.close()
+    reader = null
   }
 }

@@ -4,8 +4,10 @@ import java.util.UUID
 
 import scala.collection.mutable.ListBuffer
 
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.AccumulatorV2
 
 import io.tailrace.driver.{BatchSequence, DriverWatermark, InputWatermarks, RunState}
@@ -97,4 +99,33 @@ private[recursion] final case class RecursionWatermark(recursion: String) extend
   override def followsOthers: Boolean = true
   override def after(batch: StreamingBatch, session: SparkSession): Option[Long] =
     RowsInFlight.of(session, recursion).watermark(batch.batchId, InputWatermarks.of(session))
+}
+
+/** The event times of a row: the columns that a watermark is on, timestamps or windows.
+  *
+  * @param ordinals of those columns
+  */
+private[recursion] final class EventTimes(columns: Seq[Attribute], ordinals: Seq[Int]) {
+  private val windows: Array[Int] = ordinals.toArray.map(i =>
+    columns(i).dataType match {
+      case window: StructType => window.length
+      case _ => 0
+    }
+  )
+  private val places = ordinals.toArray
+
+  /** In microseconds; of a window the end, which is what makes it late. */
+  def oldest(row: UnsafeRow): Option[Long] = {
+    var least = Long.MaxValue
+    var i = 0
+    while (i < places.length) {
+      if (!row.isNullAt(places(i))) {
+        val time =
+          if (windows(i) == 0) row.getLong(places(i)) else row.getStruct(places(i), windows(i)).getLong(1)
+        least = Math.min(least, time)
+      }
+      i += 1
+    }
+    if (least == Long.MaxValue) None else Some(least)
+  }
 }

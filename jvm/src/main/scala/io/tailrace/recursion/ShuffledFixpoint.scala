@@ -1,13 +1,16 @@
 package io.tailrace.recursion
 
-import org.apache.spark.TaskContext
+import scala.collection.mutable
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.storage.StorageLevel
+import org.apache.spark.{NarrowDependency, Partition, ShuffleDependency, SparkContext, TaskContext}
 
 import io.tailrace.common.Policy
-import io.tailrace.driver.PartitionAccumulator
+import io.tailrace.driver.{BatchSequence, PartitionAccumulator, RunState}
 
 /** The recursion of an op that exchanges its argument: the driver runs a job for each hop, all within the micro-batch.
   * The rows of a hop are kept by Spark's block manager, in memory and on disk, until the next micro-batch. Limits are
@@ -157,4 +160,106 @@ private[recursion] object ShuffledFixpoint {
       val join = rules.withDepth()
       part.map(row => join(row.asInstanceOf[UnsafeRow], depth))
     }
+}
+
+/** Bounds what a hop leaves to the next one: the partitions that a union or a product adds, and the RDDs that it has come of.
+  * All of them are sent to each task, and walked through by functions that call themselves.
+  *
+  * @param keep       has Spark keep what an RDD gives
+  * @param partitions that a hop may have
+  */
+private[recursion] final class KeptHop(keep: RDD[InternalRow] => RDD[InternalRow], partitions: Int) {
+  import KeptHop._
+
+  def apply(rows: RDD[InternalRow]): RDD[InternalRow] = {
+    val kept = keep(if (rows.getNumPartitions > partitions) rows.coalesce(partitions) else rows)
+    // Its blocks alone are what it is, after its first job: an executor that is lost fails the query, or the batch.
+    if (lineage(kept) > LongestLineage) kept.localCheckpoint()
+    kept
+  }
+}
+
+private[recursion] object KeptHop {
+
+  /** RDDs in a row. A task of several hundred doesn't fit on the stack of the thread that sends it. */
+  private val LongestLineage = 64
+
+  /** Rows that are worth a partition of the next hop. */
+  private val RowsPerPartition = 10000L
+
+  /** How many partitions are enough for so many rows. */
+  def partitionsFor(rows: Long): Int =
+    Math.max(1L, Math.min(Int.MaxValue.toLong, rows / RowsPerPartition)).toInt
+
+  /** The longest way back to a shuffle or a source. */
+  private def lineage(rdd: RDD[_]): Int = 1 + rdd.dependencies.iterator
+    .map {
+      case _: ShuffleDependency[_, _, _] => 0
+      case dependency => lineage(dependency.rdd)
+    }
+    .maxOption
+    .getOrElse(0)
+}
+
+/** The rows of hops that Spark keeps for a micro-batch. Its operators can't tell when a batch is over, so the rows go when
+  * the next batch comes, or when the run ends.
+  */
+private[recursion] final class KeptRows {
+  private type Rows = mutable.ListBuffer[RDD[InternalRow]]
+
+  private val batches = new BatchSequence[Rows]((_, before) => {
+    before.foreach(release)
+    new Rows
+  })
+
+  /** Has Spark keep what an RDD gives, as long as the batch. */
+  def keep(batch: Long)(rows: RDD[InternalRow]): RDD[InternalRow] = synchronized {
+    val stored: RDD[InternalRow] = rows.persist(ShuffledFixpoint.Storage)
+    batches.at(batch) += stored
+    stored
+  }
+
+  private def release(rows: Rows): Unit =
+    // A context that is stopped has freed its blocks.
+    rows.filterNot(_.sparkContext.isStopped).foreach(_.unpersist(blocking = false))
+
+  private def releaseAll(): Unit = synchronized(batches.last.foreach(release))
+}
+
+private[recursion] object KeptRows {
+  private val runs = new RunState[KeptRows](_.releaseAll())
+
+  /** Of the run that is executed in this thread. */
+  def of(session: SparkSession, recursion: String): KeptRows = runs.of(session, recursion)(new KeptRows)
+}
+
+/** The results of all hops: partition i has partition i of each of them. Spark's union would have partitions, and tasks, for
+  * each hop.
+  */
+private[recursion] final class HopsRDD(context: SparkContext, private var hops: Seq[RDD[InternalRow]])
+    extends RDD[InternalRow](context, hops.map(new PartitionOfSameNumber(_))) {
+
+  override protected def getPartitions: Array[Partition] =
+    Array.tabulate(hops.iterator.map(_.getNumPartitions).maxOption.getOrElse(0)) { i =>
+      HopsPartition(i, hops.map(hop => Option.when(i < hop.getNumPartitions)(hop.partitions(i))))
+    }
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val parts = split.asInstanceOf[HopsPartition].parts
+    hops.iterator.zip(parts).flatMap { case (hop, part) =>
+      part.fold(Iterator.empty[InternalRow])(hop.iterator(_, context))
+    }
+  }
+
+  override def clearDependencies(): Unit = {
+    super.clearDependencies()
+    hops = null
+  }
+}
+
+private[recursion] final case class HopsPartition(index: Int, parts: Seq[Option[Partition]]) extends Partition
+
+private final class PartitionOfSameNumber(hop: RDD[InternalRow]) extends NarrowDependency[InternalRow](hop) {
+  override def getParents(partition: Int): Seq[Int] =
+    if (partition < hop.getNumPartitions) Seq(partition) else Nil
 }

@@ -76,7 +76,7 @@ def check_session(session: SparkSession) -> None:
         session: a running classic session.
 
     Raises:
-        TailraceSessionError: the jar, the extension or the state store provider isn't there.
+        TailraceSessionError: the jar or the extension isn't there.
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
     """
     entry = _entry()

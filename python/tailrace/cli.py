@@ -193,8 +193,10 @@ def _setting(text: str) -> tuple[str, str]:
 def _demo(parsed: argparse.Namespace) -> int:
     try:
         from tailrace.demo.run import run_demo
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
+        if missing == "tailrace":
+            raise
         raise TailraceError(
             f"The demo needs {missing}, which isn't installed. Install it: pip install 'tailrace[demo]'.",
             condition="TAILRACE_DEMO_DEPENDENCY_MISSING",

@@ -171,6 +171,6 @@ def _check_session(_: Mapping[str, str]) -> str:
         ) from error
     try:
         _jvm.check_session(spark)
-        return f"Spark {spark.version} runs with Tailrace's extension and state store provider"
+        return f"Spark {spark.version} runs with Tailrace's extension"
     finally:
         spark.stop()

@@ -53,7 +53,7 @@ class TailraceError(Exception):
 class TailraceSessionError(TailraceError):
     """The Spark session lacks a part (`TAILRACE_SESSION_*`), or has a wrong setting (`TAILRACE_CONF_*`).
 
-    Parts are the jar, the extension and the state store provider; settings are those of `spark.tailrace.*`.
+    Parts are the jar and the extension; settings are those of `spark.tailrace.*`.
     """
 
 

@@ -84,7 +84,7 @@ def join(
             stream joined with a batch DataFrame, a column that is unknown, ambiguous, of a wrong type or
             exists already, a duration that is negative or can't be read, options that don't go together.
             `condition` says which.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider, or it is a
+        TailraceSessionError: the session lacks the jar or the extension, or it is a
             Spark Connect session. `tailrace.configure` makes one that fits.
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
         TypeError: an argument has a wrong Python type.

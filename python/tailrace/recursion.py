@@ -121,7 +121,7 @@ def recursively(
     Raises:
         TailraceRecursionError: `op` can't end, returns its argument, doesn't use it, gives other columns, or
             has an operation that can't go round; or an option makes no sense.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument, or the result of `op`, has a wrong Python type.
     """
     _convert.frame(frame, "frame")

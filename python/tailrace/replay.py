@@ -91,7 +91,7 @@ def filter_replays(
 
     Raises:
         TailraceReplayError: a column is unknown or of a wrong type, or an option makes no sense.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type, or only some of `pid`, `partition` and `offset` are
             given.
     """

@@ -102,7 +102,7 @@ def accurate_watermark(
     Raises:
         TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or isn't there, or
             an option makes no sense or needs another one.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
@@ -137,7 +137,7 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
 
     Raises:
         TailraceWatermarkError: the DataFrame has another watermark, or none, or a column of that name.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
@@ -202,7 +202,7 @@ def stamped_watermark(
 
     Raises:
         TailraceWatermarkError: a column is unknown or of a wrong type, or an option makes no sense.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")

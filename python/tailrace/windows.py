@@ -84,7 +84,7 @@ def write_windows(
         TailraceWatermarkError: the DataFrame isn't a stream, or has another watermark or none; a column is
             unknown, of a wrong type, without the watermark or there already; an option makes no sense, or
             needs another one.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
@@ -122,6 +122,6 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
 
     Raises:
         TailraceWatermarkError: there is no such folder.
-        TailraceSessionError: the session lacks the jar, the extension or the state store provider.
+        TailraceSessionError: the session lacks the jar or the extension.
     """
     return _jvm.plan("windowReport", spark, os.fspath(path))

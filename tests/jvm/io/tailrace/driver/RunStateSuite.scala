@@ -47,6 +47,14 @@ final class RunStateSuite extends SparkSuite {
     query.processAllAvailable()
   }
 
+  test("state that is opened may ask for state of its own, of the same registry too") {
+    val states = new RunState[Int]
+    val session = spark.asInstanceOf[ClassicSession]
+    def depth(n: Int): Int =
+      states.of(session, "a run that has ended", n.toString)(if (n == 0) 0 else depth(n - 1) + 1)
+    assert(depth(200) == 200)
+  }
+
   test(
     "two runs have states of their own, a restarted query has a new state, and a run's end drops its state"
   ) {

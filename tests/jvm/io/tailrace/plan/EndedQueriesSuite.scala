@@ -9,6 +9,7 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Seconds, Span}
 
 import io.tailrace.driver.RunState
+import io.tailrace.replay.MarkCache
 import io.tailrace.testkit.SparkSuite
 
 /** A driver may run thousands of short queries. */
@@ -26,6 +27,7 @@ final class EndedQueriesSuite extends SparkSuite {
 
   DamagedQueries.all.foreach { query =>
     test(s"the driver keeps nothing of a query that has ended: ${query.name}") {
+      val tables = MarkCache.size
       (1 to 2).foreach { _ =>
         withDirectory { directory =>
           @volatile var most = 0
@@ -45,7 +47,7 @@ final class EndedQueriesSuite extends SparkSuite {
           running.awaitTermination()
           assert(running.recentProgress.map(_.numInputRows).sum > 0)
           assert(query.lands || most > 0)
-          eventually(soon)(assert(RunState.kept == 0))
+          eventually(soon)(assert(RunState.kept == 0 && MarkCache.size == tables))
         }
       }
     }

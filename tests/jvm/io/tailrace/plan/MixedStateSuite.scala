@@ -137,6 +137,14 @@ class MixedStateSuite extends SparkSuite {
         assert(
           state(d, ids("tailraceLabelJoin")).where("key.tailrace_store = 'left-time-sorted'").count() > 0
         )
+        val feed = Seq("readChangeFeed" -> "true", "changeStartBatchId" -> "0")
+        val error = intercept[Exception](state(d, ids("tailraceLabelJoin"), feed: _*).collect())
+        val texts =
+          Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage).toSeq
+        assert(
+          texts.exists(_.contains("STATE_STORE_PROVIDER_DOES_NOT_SUPPORT_FINE_GRAINED_STATE_REPLAY")),
+          texts
+        )
         assert(state(d, ids("stateStoreSave")).count() > 0)
         val files = Option(new File(d, s"state/${ids("stateStoreSave")}/0").list).toSeq.flatten
         assert(files.exists(_.endsWith(".delta")))

@@ -34,6 +34,16 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     made
   }
 
+  test("the length of a file is known before it is written, so its bytes are not copied") {
+    for (disorder <- Seq(0, 70); offsets <- Seq(Nil, Seq(5L), (1L to 500L))) {
+      val marks = table(disorder, offsets)
+      val head =
+        MarkFile.encode(new MarkTable(disorder), place).length - MarkFile.bodyLength(new MarkTable(disorder))
+      assert(head == 16 + place.length)
+      assert(MarkFile.encode(marks, place).length == MarkFile.bodyLength(marks) + head)
+    }
+  }
+
   test(
     "a file's entries replace the table's entries of the same origins, and no others"
   ) {

@@ -17,7 +17,8 @@ object Campaign extends Tag("campaign") {
   /** How often a random test runs: a few times among the tests, and more often in a campaign. The second of each pair is the
     * test's tags.
     */
-  def sizes(few: Int, more: Int): Seq[(Int, Seq[Tag])] = Seq(few -> Nil, more -> Seq(Campaign))
+  def sizes(few: Int, more: Int): Seq[(Int, Seq[Tag])] =
+    (few -> Nil) +: (if (more == few) Nil else Seq(more -> Seq(Campaign)))
 }
 
 /** A suite whose tests are all long. */

@@ -8,6 +8,7 @@ import org.apache.spark.sql.streaming._
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf
+import io.tailrace.plan.MixedStateSuite
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream}
 
@@ -196,17 +197,19 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
   test("transformWithState's timers follow it") {
     val session = spark
     import session.implicits._
-    withDirectory { directory =>
-      val stream = new LoggedStream(spark, directory)({ in =>
-        watermark(whole)(in.head)
-          .as[Logged]
-          .groupByKey(_.id)
-          .transformWithState(new AccurateWatermarkSuite.Alarm, TimeMode.EventTime, OutputMode.Append)
-          .toDF()
-      }).start()
-      assert(stream.add(logged("a" -> 5, "a" -> 100)) == Nil)
-      assert(stream.add(logged("b" -> 9)) == Nil)
-      assert(stream.add(logged("b" -> 10.001)).map(_.getLong(0)).contains(5000L))
+    withConf(MixedStateSuite.Provider -> MixedStateSuite.RocksDB) {
+      withDirectory { directory =>
+        val stream = new LoggedStream(spark, directory)({ in =>
+          watermark(whole)(in.head)
+            .as[Logged]
+            .groupByKey(_.id)
+            .transformWithState(new AccurateWatermarkSuite.Alarm, TimeMode.EventTime, OutputMode.Append)
+            .toDF()
+        }).start()
+        assert(stream.add(logged("a" -> 5, "a" -> 100)) == Nil)
+        assert(stream.add(logged("b" -> 9)) == Nil)
+        assert(stream.add(logged("b" -> 10.001)).map(_.getLong(0)).contains(5000L))
+      }
     }
   }
 

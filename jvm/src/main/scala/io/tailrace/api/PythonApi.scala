@@ -214,8 +214,9 @@ object PythonApi {
     Tailrace.beginRecursion(
       frame,
       RecursionOptions(
-        // More hops than an Int has are as many as there are.
-        maxDepth = chosen.long("max_depth").map(Math.min(Int.MaxValue.toLong, _).toInt),
+        // More hops than an Int has are as many as there are; less than none is refused whatever the number.
+        maxDepth =
+          chosen.long("max_depth").map(depth => Math.max(-1, Math.min(Int.MaxValue.toLong, depth)).toInt),
         maxRows = chosen.long("max_rows"),
         onLimit = chosen("on_limit"),
         depthColumn = chosen.get("depth_column"),

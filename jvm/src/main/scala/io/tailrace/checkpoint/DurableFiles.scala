@@ -12,10 +12,8 @@ import org.apache.hadoop.fs.{
   FileStatus,
   Path
 }
-import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.internal.SQLConf
 
 import io.tailrace.common.Errors
 
@@ -128,21 +126,4 @@ object DurableFiles {
   /** @param directory the files are in it or below it */
   def in(directory: Path, hadoopConf: Configuration): DurableFiles =
     new DurableFiles(LocalFileManager.forPath(directory, hadoopConf))
-}
-
-/** The checkpoint location of a query that is being started. Checks read there what an earlier start has
-  * left.
-  */
-private[tailrace] object CheckpointLocation {
-
-  /** @return none if the query has a temporary checkpoint */
-  def of(write: WriteToStreamStatement): Option[Path] = {
-    val ofSession = for {
-      root <- SQLConf.get.checkpointLocation
-      name <- write.userSpecifiedName
-    } yield new Path(root, name)
-    write.userSpecifiedCheckpointLocation.map(new Path(_)).orElse(ofSession).map { path =>
-      path.getFileSystem(write.hadoopConf).makeQualified(path)
-    }
-  }
 }

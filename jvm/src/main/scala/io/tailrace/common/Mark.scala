@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.UTF8String
 sealed abstract class Mark(val reason: String) {
 
   /** The column of one row, as [[MarkedRows]] appends it. */
-  private[common] val row: UnsafeRow = Mark.row(Some(reason))
+  private[common] val row: UnsafeRow = MarkRow(Some(reason))
 
   def text: UTF8String = UTF8String.fromString(reason)
 }
@@ -47,11 +47,16 @@ object Mark {
   /** The value of ordinary rows. */
   val None: Literal = Literal(null, StringType)
 
-  private[common] val ordinary: UnsafeRow = row(scala.None)
+  private[common] val ordinary: UnsafeRow = MarkRow(scala.None)
 
   def attribute(): Attribute = AttributeReference(Column, StringType)()
+}
 
-  private def row(reason: Option[String]): UnsafeRow = {
+/** Makes the column of one row. It is not in [[Mark]]'s companion: there each mark's constructor would initialize the companion,
+  * which initializes each mark, and two tasks that begin with different ones would wait for each other for ever.
+  */
+private object MarkRow {
+  def apply(reason: Option[String]): UnsafeRow = {
     val writer = new UnsafeRowWriter(1, 32)
     writer.reset()
     writer.zeroOutNullBytes()

@@ -3,6 +3,7 @@ package io.tailrace.driver
 import java.util.Collections
 import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
@@ -34,26 +35,38 @@ private[tailrace] final class RunState[T](close: T => Unit = (_: T) => ()) {
   /** @param open makes the state when the run has none of this name */
   def of(session: SparkSession, runId: String, name: String)(open: => T): T = {
     val key = Key(runId, name)
-    Option(byRun.get(key)).fold {
+    val kept = Option(byRun.get(key)).getOrElse {
       watch(session.sparkContext)
-      // Spark drops events when its queue is full, and a thread may ask for state just after its run has
-      // ended.
-      dropFromAll((_, isRunning) => !isRunning())
-      byRun.computeIfAbsent(key, _ => new Kept(open, () => StreamingBatch.activeRuns(session)(runId))).state
-    }(_.state)
+      dropEnded()
+      byRun.computeIfAbsent(key, _ => new Kept[T](session))
+    }
+    // Behind the map: what is opened may ask for state of its own, which drops what has ended from all maps.
+    kept.state(open)
   }
 
   private[driver] def size: Int = byRun.size
 
-  private def drop(hasEnded: (String, () => Boolean) => Boolean): Unit = byRun.forEach { (key, kept) =>
-    if (hasEnded(key.runId, kept.isRunning) && byRun.remove(key, kept)) close(kept.state)
+  private def drop(hasEnded: (String, SparkSession) => Boolean): Unit = byRun.forEach { (key, kept) =>
+    if (hasEnded(key.runId, kept.session) && byRun.remove(key, kept)) kept.close(close)
   }
 }
 
 private[tailrace] object RunState {
   private final case class Key(runId: String, name: String)
 
-  private final class Kept[T](val state: T, val isRunning: () => Boolean)
+  private final class Kept[T](val session: SparkSession) {
+    private var opened: Option[T] = None
+
+    def state(open: => T): T = synchronized {
+      opened.getOrElse {
+        val state = open
+        opened = Some(state)
+        state
+      }
+    }
+
+    def close(close: T => Unit): Unit = synchronized(opened.foreach(close))
+  }
 
   private val all = new CopyOnWriteArrayList[RunState[_]]
   private val watched =
@@ -64,7 +77,15 @@ private[tailrace] object RunState {
   /** The number of states, of all operators and runs. */
   private[tailrace] def kept: Int = all.asScala.map(_.size).sum
 
-  private def dropFromAll(hasEnded: (String, () => Boolean) => Boolean): Unit = all.forEach(_.drop(hasEnded))
+  private def dropFromAll(hasEnded: (String, SparkSession) => Boolean): Unit = all.forEach(_.drop(hasEnded))
+
+  /** Spark drops events when its queue is full, and a thread may ask for state just after its run has ended. */
+  private def dropEnded(): Unit = {
+    val running = mutable.Map.empty[SparkSession, String => Boolean]
+    dropFromAll((runId, session) =>
+      !running.getOrElseUpdate(session, StreamingBatch.activeRuns(session))(runId)
+    )
+  }
 
   private def watch(context: SparkContext): Unit =
     if (watched.add(context)) context.addSparkListener(EndOfRuns)

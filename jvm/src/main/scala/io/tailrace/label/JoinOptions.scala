@@ -150,7 +150,10 @@ private[tailrace] final class JoinResolution(
       (group +: truncated) ++ marks
     } else {
       (payload ++ marks).foreach(checkAdded(leftColumns))
-      marks.foreach(checkAdded(sides.columns("right")))
+      // A right key doesn't come out.
+      marks
+        .filter(mark => payload.exists(a => sameName(a.name, mark.name)))
+        .foreach(checkAdded(sides.columns("right")))
       marks
     }
   }

@@ -22,7 +22,7 @@ object MarkCache {
   }
 
   private val filters = new LinkedHashMap[String, Newest](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[String, Newest]): Boolean = size > MostFilters
+    override def removeEldestEntry(eldest: JMap.Entry[String, Newest]): Boolean = this.size > MostFilters
   }
 
   /** The marks that a batch begins with.
@@ -46,7 +46,7 @@ object MarkCache {
 
   def drop(filter: String): Unit = filters.synchronized(filters.remove(filter): Unit)
 
-  private[replay] def has(filter: String): Boolean = filters.synchronized(filters.containsKey(filter))
+  private[tailrace] def size: Int = filters.synchronized(filters.size)
 }
 
 /** The driver's state of one filter in one run of a query.

@@ -1,6 +1,7 @@
 package io.tailrace.replay
 
 import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
 
 import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.common.Errors
@@ -22,14 +23,22 @@ object MarkFile {
 
   private def entryLength(disorder: Int): Int = 40 + 8 * MarkTable.wordsFor(disorder)
 
+  private def homes(table: MarkTable): Seq[String] = (0 until table.homes.size).flatMap(table.homes.name(_))
+
+  /** Exact: a table may take most of the memory that there is, and is not copied. */
+  private[replay] def bodyLength(table: MarkTable): Int = {
+    val texts = homes(table).map(4 + _.getBytes(UTF_8).length).sum
+    Math.addExact(12 + texts, Math.multiplyExact(table.size, entryLength(table.disorder)))
+  }
+
   /** @param place of the file: a file of another place is refused */
   def encode(table: MarkTable, place: String): Array[Byte] = {
     val words = MarkTable.wordsFor(table.disorder)
     val row = ByteBuffer.allocate(entryLength(table.disorder))
-    Layout.encode(place, Math.multiplyExact(table.size, row.capacity)) { out =>
+    Layout.encode(place, bodyLength(table)) { out =>
       out.writeInt(table.disorder)
       out.writeInt(table.homes.size)
-      (0 until table.homes.size).flatMap(table.homes.name(_)).foreach(CheckedBytes.writeText(out, _))
+      homes(table).foreach(CheckedBytes.writeText(out, _))
       out.writeInt(table.size)
       var entry = 0
       while (entry < table.size) {

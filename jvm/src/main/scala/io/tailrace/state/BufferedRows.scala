@@ -2,6 +2,8 @@ package io.tailrace.state
 
 import java.util.Arrays
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
@@ -20,6 +22,8 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
   private var cursor: Option[RunCursor] = None
   private var kind: StoreKind = _
   private var gone = GoneRows.none
+  // Sections come run by run, so each kind comes many times.
+  private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
   private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
   private val valueRow = UnsafeProjection.create(BufferedRows.ValueSchema)
 
@@ -39,7 +43,7 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
     cursor = Some(opened)
     if (kind != live.section.kind) {
       kind = live.section.kind
-      gone = GoneRows.of(sections, kind)
+      gone = goneOf.getOrElseUpdate(kind, GoneRows.of(sections, kind))
     }
     opened.firstAfter(expiredThrough)
   }

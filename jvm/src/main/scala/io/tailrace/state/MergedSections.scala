@@ -2,6 +2,8 @@ package io.tailrace.state
 
 import java.util.{Comparator, PriorityQueue}
 
+import scala.collection.mutable.ArrayBuffer
+
 /** The rows of several sections in one order, from the first row after `from` on (see
   * [[RunCursor.firstAfter]]). It ends in each section at the first row after `through`.
   *
@@ -19,7 +21,7 @@ private[tailrace] final class MergedSections(
     from: Long,
     through: Long = Long.MaxValue
 ) extends AutoCloseable {
-  private val sources = sections.map(live => new MergedSections.Source(live, live.cursor()))
+  private val sources = new ArrayBuffer[MergedSections.Source](sections.size)
   private val later = new PriorityQueue[MergedSections.Source](
     11,
     (a: MergedSections.Source, b: MergedSections.Source) => order.compare(a.cursor, b.cursor)
@@ -27,7 +29,9 @@ private[tailrace] final class MergedSections(
   private var first: MergedSections.Source = _
 
   try {
-    sources.foreach { source =>
+    sections.foreach { live =>
+      val source = new MergedSections.Source(live, live.cursor())
+      sources += source
       source.cursor.firstAfter(from)
       if (isDue(source)) later.add(source)
     }

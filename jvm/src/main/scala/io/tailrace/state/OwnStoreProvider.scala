@@ -12,7 +12,7 @@ import io.tailrace.common.TailraceConf
   * of stores, whatever the session's provider is: that one belongs to Spark's operators. See `adr/012`.
   *
   * {{{
-  *   LabelJoinExec      ── conf(session's) ──> StateStore.get ──> OwnStoreProvider ──> OwnStore: runs and manifests
+  *   StoredJoinExec     ── conf(session's) ──> StateStore.get ──> OwnStoreProvider ──> OwnStore: runs and manifests
   *   Spark's operators  ── session's conf ───> StateStore.get ──> HDFSBackedStateStoreProvider or RocksDBStateStoreProvider
   * }}}
   */

@@ -151,6 +151,7 @@ final class TailraceStateStore private[state] (
     sections = sections.filterNot(_.local eq run)
   }
 
+  /** @param time never before [[operatorTime]]: the operator sees to that */
   def setOperatorTime(time: Long): Unit = {
     requireUpdating()
     ownTime = time

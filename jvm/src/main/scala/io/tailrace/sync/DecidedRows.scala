@@ -43,7 +43,8 @@ private[sync] final class DecidedRows(
     }
 
   private def decide(): UnsafeRow = {
-    val (base, at) = (released.base, released.at)
+    val base = released.base
+    val at = released.at
     leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
     right.take(released)
     isMarking = marks && found.count > 1

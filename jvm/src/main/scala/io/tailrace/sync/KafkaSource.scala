@@ -35,7 +35,8 @@ private[sync] object KafkaSource {
     * @param join its name
     */
   def of(session: SparkSession, join: String): SyncSide => SideSource = {
-    val nodes = StreamingPlan.nodes(StreamingBatch.running(session).plan).collect {
+    // A batch that has been folded asks for no side.
+    lazy val nodes = StreamingPlan.nodes(StreamingBatch.running(session).plan).collect {
       case node: SyncProgressExec if node.settings.name == join => node
     }
     side => {

@@ -21,7 +21,8 @@ private[sync] final class RightRows(
     * first left row of the key.
     */
   def take(left: ReleasedRows): Unit = {
-    val (base, at) = (left.base, left.at)
+    val base = left.base
+    val at = left.at
     range.around(RowLayout.time(base, at))
     found.clear()
     if (left.isFirst) {

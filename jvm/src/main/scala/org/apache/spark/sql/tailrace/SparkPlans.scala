@@ -15,8 +15,6 @@ import org.apache.spark.util.SerializableConfiguration
 /** What plans and operators need of Spark that Spark keeps to itself. */
 object SparkPlans {
 
-  def isClassic(frame: Dataset[_]): Boolean = frame.isInstanceOf[ClassicDataset[_]]
-
   def analyzed(frame: Dataset[_]): LogicalPlan = frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
 
   def session(frame: Dataset[_]): ClassicSession = frame.asInstanceOf[ClassicDataset[_]].sparkSession

@@ -11,7 +11,7 @@ import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}
 import io.tailrace.watermark.{HostProgressStrategy, StampWatermarkStrategy, WatermarkFunctions}
 import io.tailrace.windows.LandWindowsStrategy
 
-/** What Tailrace adds to a Spark session, in the order in which a query meets it:
+/** Lists the parts that Tailrace adds to a Spark session, in the order in which a query meets it:
   *
   *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
   *   1. [[StreamingWriteCheck]], when a streaming query is started, and [[SyncedQueries]], when Spark has checked it;

@@ -5,7 +5,7 @@ trait Choice {
   def name: String
 }
 
-/** What is done when something happens that a user decides about: the values of all options `on_<event>`. Each option
+/** The values of all options `on_<event>`, by which a user decides about rows that aren't ordinary ones. Each option
   * allows some of them.
   */
 sealed abstract class Policy(val name: String) extends Choice
@@ -42,7 +42,7 @@ object Policy {
   val onLimit: Seq[Policy] = Seq(Fail, Drop)
   val onCycle: Seq[Policy] = Seq(Fail, Drop, Mark)
 
-  /** What [[Mark]] and [[Fail]] of future rows need. */
+  /** The option that [[Mark]] and [[Fail]] of future rows need. */
   private[tailrace] val FutureLimit = "future_limit, for instance future_limit='1 hour'"
 
   /** The last event time that is believed in a batch, in microseconds.

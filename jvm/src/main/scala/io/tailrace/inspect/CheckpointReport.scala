@@ -4,7 +4,7 @@ import java.time.Instant
 
 import io.tailrace.state.{Manifest, Section}
 
-/** What a checkpoint holds, as `tailrace inspect --json` prints it; `jvm/docs/formats.md` describes the fields. Times are
+/** The content of a checkpoint, as `tailrace inspect --json` prints it; `jvm/docs/formats.md` describes the fields. Times are
   * ISO 8601 in UTC, and None where there is none.
   */
 final case class CheckpointReport(

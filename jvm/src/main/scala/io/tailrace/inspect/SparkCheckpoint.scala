@@ -52,7 +52,7 @@ private[inspect] final class SparkCheckpoint(root: Path, conf: Configuration) {
     try Some(files.list(directory).toSeq.flatMap(_.getPath.getName.toLongOption).sorted)
     catch { case _: FileNotFoundException => None }
 
-  /** What Spark's readers throw at content they don't understand is of many types. */
+  /** Spark's readers throw exceptions of many types when they don't understand a file. */
   private def readable[T](path: Path)(read: => T): T =
     try read
     catch {

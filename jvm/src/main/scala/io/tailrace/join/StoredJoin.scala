@@ -76,7 +76,7 @@ trait StoredJoinTasks extends Serializable {
   def joinedKind: StoreKind
 }
 
-/** What the task of any join works with.
+/** The values that the task of any join works with.
   *
   * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
   */

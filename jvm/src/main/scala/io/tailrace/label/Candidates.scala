@@ -70,7 +70,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     inOrder = true
   }
 
-  /** Of the rows from position `from` on, keeps `count` from position `first` on and forgets the others. All rows must be in
+  /** Keeps `count` rows from position `first` on, and forgets the others from position `from` on. All rows must be in
     * order. Those before `from` must have been added before the others.
     */
   def keep(from: Int, first: Int, count: Int): Unit = if (first > from || first + count < size) {

@@ -52,7 +52,7 @@ final case class MatchBound(policy: MatchPolicy, most: Int) {
   /** Whether some rows can be left out before all have been read. */
   def isBound: Boolean = most < Int.MaxValue
 
-  /** Of the last `count` candidates, forgets those that can't be in the group, whatever rows come later.
+  /** Forgets those of the last `count` candidates that can't be in the group, whatever rows come later.
     *
     * @param from position of the first of them; they are in order
     * @return how many are left

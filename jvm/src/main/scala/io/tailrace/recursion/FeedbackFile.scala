@@ -75,7 +75,7 @@ object FeedbackFile {
     private var buffer = new Array[Byte](1024)
     private var begun = false
 
-    /** Of the row that `next` has found. */
+    /** The bytes of the row that `next` has found. */
     def bytes: Array[Byte] = buffer
 
     private def begin(): Unit = {

@@ -46,7 +46,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
 
   def file(batch: Long, name: FeedbackName): Path = new Path(batches.path(batch), name.toString)
 
-  /** What a batch that is done has fed back.
+  /** The files that a finished micro-batch has fed back.
     *
     * @throws io.tailrace.common.TailraceStateException TAILRACE_RECURSION_FEEDBACK_INCOMPLETE
     */
@@ -99,7 +99,7 @@ private[tailrace] object FeedbackLog {
   private val Batch = ""
   private val Root = "tailrace-recursion"
 
-  /** What a file says of itself: it stays when a checkpoint is moved. */
+  /** The place that a file contains. It stays the same when a checkpoint is moved. */
   def place(file: Path): String = {
     val batch = file.getParent
     s"${batch.getParent.getName}/${batch.getName}/${file.getName}"

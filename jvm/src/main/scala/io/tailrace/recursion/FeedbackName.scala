@@ -31,14 +31,14 @@ private[recursion] final case class FeedbackName(
   }
 }
 
-/** What is in a file: in its name, for a file that has lost its bytes must not pass for one that never had any. */
+/** The content of a file. It is part of the name: a file that has lost its bytes must not pass for one that never had any. */
 private[recursion] sealed abstract class FeedbackContent(val extension: String)
 
 private[recursion] object FeedbackContent {
   case object Rows extends FeedbackContent("fed")
   case object NoRows extends FeedbackContent("none")
 
-  /** Of an earlier release: rows, or nothing if it has no bytes. */
+  /** A file of an earlier release: rows, or nothing if it has no bytes. */
   case object Format1 extends FeedbackContent("rows")
 
   val all: Seq[FeedbackContent] = Seq(Rows, NoRows, Format1)

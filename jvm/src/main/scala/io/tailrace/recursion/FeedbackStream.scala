@@ -56,8 +56,8 @@ private[recursion] final class FeedbackStream(
     ReadLimit.allAvailable()
   }
 
-  /** What the last batch has fed back, if anything. The log of the batch before it stays for one batch more: it is what the
-    * last batch has read, which runs again where its commit is taken back. What is older has been read for good.
+  /** The rows that the last micro-batch has fed back, if any. The log of the micro-batch before it stays for one more: the
+    * last micro-batch has read it, and reads it again if its commit is taken back. Older logs are not read any more.
     */
   private def pending: Option[FeedbackOffset] =
     run.lastCommittedBatch.flatMap { batch =>
@@ -100,7 +100,7 @@ private[recursion] final class FeedbackStream(
 
 private[recursion] object FeedbackStream {
 
-  /** Of the query that is being started in this thread. */
+  /** The feedback of the query that this thread starts. */
   def of(settings: RecursionSettings, columns: StructType): FeedbackStream = {
     val session = SparkSession.active.asInstanceOf[SparkSession]
     val run = StreamingRun.current(session)

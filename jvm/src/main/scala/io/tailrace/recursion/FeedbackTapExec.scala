@@ -92,7 +92,7 @@ final case class FeedbackTapExec(
 
   override def workName: String = s"tailraceRecursion-${settings.name}"
 
-  /** Of rows that have no event time nothing can be said. */
+  /** None where rows have no event time. */
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(times.nonEmpty) {
     val batch = StreamingBatch.current(session).batchId
     Map(0 -> RowsInFlight.of(session, settings.name).oldestOf(batch))

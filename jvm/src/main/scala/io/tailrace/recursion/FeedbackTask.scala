@@ -13,7 +13,7 @@ import org.apache.spark.util.SerializableConfiguration
 import io.tailrace.common.StepwiseRows
 import io.tailrace.driver.SkippedBatch
 
-/** What the tasks of a micro-batch need to know.
+/** The values that the tasks of a micro-batch work with.
   *
   * @param name  of the first task's file
   * @param columns the rows' schema, as JSON

@@ -24,7 +24,7 @@ final case class RoundColumns(
     cycle: Option[Int] = None
 )
 
-/** What all tasks of a recursion go by. */
+/** The rules that all tasks of a recursion share. */
 private[recursion] final class FixpointRules(
     val settings: RecursionSettings,
     columns: RoundColumns,

@@ -2,7 +2,7 @@ package io.tailrace.recursion
 
 import io.tailrace.driver.PartitionValue
 
-/** What a recursion has done in a micro-batch.
+/** The counts of a recursion in a micro-batch.
   *
   * @param hops    of each hop, from the first on: rows that came out, and the time in nanoseconds
   * @param fedBack rows that are input of op again

@@ -27,7 +27,7 @@ object HopReport {
     .add("cycles", LongType)
     .add("hops", ArrayType(HopSchema))
 
-  /** What a recursion's counts are called in `observedMetrics`. */
+  /** The name of a recursion's counts in `observedMetrics`. */
   def name(settings: RecursionSettings): String =
     ProgressName("recursion", settings.name, RecursionOptions.Name)
 
@@ -67,7 +67,7 @@ trait CountsHops extends SparkPlan {
 
   private[recursion] def hopSink: HopSink = new HopSink(counter, metrics)
 
-  /** Of the batch that has run, however many actions have. */
+  /** The counts of the micro-batch that has run, however many actions it had. */
   def counts: HopCounts = counter.value.values.foldLeft(HopCounts())(_ + _)
 
   /** With its counts in the query's progress. */

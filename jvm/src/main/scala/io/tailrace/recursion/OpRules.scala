@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.BooleanType
 
 import io.tailrace.plan.{Obstacle, TailraceNode}
 
-/** What the plan of a recursion's op tells: whether it can work at all, and how its rows go round.
+/** Reads the plan of a recursion's op: whether it can work at all, and how its rows go round.
   *
   * @param argument which leaves stand for op's argument
   */
@@ -128,7 +128,7 @@ final class OpRules(argument: Long) {
     else None
   }
 
-  /** What can't be on the way, however the rows go round. */
+  /** The node that can't be on the way, however the rows go round. */
   def refused(plan: LogicalPlan): Option[Obstacle] = way(plan).collectFirst {
     case node: TailraceNode if node.refusedInRecursion.isDefined => node.refusedInRecursion.get
     case _: EventTimeWatermark => Obstacle.Watermark

@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference,
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics, Union}
 import org.apache.spark.sql.execution.{InputRDDCodegen, LeafExecNode, SparkPlan}
 
-/** What op is given as its argument. Its plan is made with this in it, once, and is put to use with something else in its
-  * place: rows of a generation in a task, or the input together with the feedback log.
+/** Stands for op's argument. Op's plan is made once with this node in it. To run the plan, something else takes its place:
+  * rows of a generation in a task, or the input together with the feedback log.
   *
   * @param id tells recursions apart; a frame that op uses twice is in the plan twice, each with columns of its own
   */

@@ -31,7 +31,7 @@ final class RecursionCall private[tailrace] (frame: Dataset[_], options: Recursi
 
   checkAddedColumns()
 
-  /** What op is given. */
+  /** The DataFrame that op is called with. */
   val argument: DataFrame = SparkPlans.toFrame(session, leaf)
 
   /** @param of what op has made of its argument

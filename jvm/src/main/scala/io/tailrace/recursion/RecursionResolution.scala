@@ -131,7 +131,7 @@ private[recursion] final class RecursionResolution(
       )
     }
 
-    /** What a row is known by. */
+    /** The expression that identifies a row. */
     private def key(columns: Seq[Attribute]): Expression = keys match {
       case Seq(one) => columns(one)
       case several => CreateNamedStruct(several.flatMap(i => Seq(Literal(input.output(i).name), columns(i))))
@@ -180,7 +180,7 @@ private[recursion] object RecursionResolution {
 
   val PathColumn = "path"
 
-  /** What comes out besides the user's columns. */
+  /** The names of the columns that come out besides the user's. */
   def addedColumns(settings: RecursionSettings, hasPath: Boolean, depthColumn: Option[String]): Seq[String] =
     depthColumn.toSeq ++
       (if (hasPath) Seq(PathColumn) else Nil) ++

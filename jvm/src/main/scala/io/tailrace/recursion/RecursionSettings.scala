@@ -2,7 +2,7 @@ package io.tailrace.recursion
 
 import io.tailrace.common.{Choice, Policy}
 
-/** What the user said about a recursion, checked.
+/** The checked options of a recursion.
   *
   * @param name     of the recursion in the checkpoint and in the progress
   * @param maxDepth hops after which no row may come out; none: as many as it takes, up to [[RecursionSettings.Guard]]

@@ -2,7 +2,7 @@ package io.tailrace.recursion
 
 import io.tailrace.common.Policy
 
-/** What becomes of each row that comes out of op: the rules of limits and cycles, and their counts.
+/** Decides about each row that comes out of op, by the rules of limits and cycles, and counts.
   *
   * {{{
   *   max_depth = 3, on_limit = "fail":   hop 3 goes round,          a row of hop 4 is TooDeep

@@ -20,8 +20,8 @@ private[recursion] final class RowsInFlight {
   private val batches = new BatchSequence[ListBuffer[OldestTime]]((_, _) => ListBuffer.empty)
   private val inputs = new InputWatermarks
 
-  /** What tasks of the batch give the event times to that they feed back. A frame that is used twice in a query has two of
-    * them a batch.
+  /** Takes the event times that tasks of the micro-batch feed back. A DataFrame that is used twice in a query has two of
+    * them in a micro-batch.
     */
   def collect(next: Long, made: OldestTime): OldestTime = synchronized {
     batches.at(next) += made
@@ -50,7 +50,7 @@ private[recursion] final class RowsInFlight {
 private[recursion] object RowsInFlight {
   private val all = new RunState[RowsInFlight]
 
-  /** Of the run that is being planned or executed in this thread. */
+  /** The rows in flight of the run that this thread plans or executes. */
   def of(session: SparkSession, recursion: String): RowsInFlight =
     all.of(session, recursion)(new RowsInFlight)
 }
@@ -92,7 +92,7 @@ private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long
 }
 
 /** The watermark of the rows that come round: as far as the query's other watermarks are, but not beyond the rows in flight.
-  * Of all its watermarks Spark takes the least.
+  * Spark takes the least of all its watermarks.
   */
 private[recursion] final case class RecursionWatermark(recursion: String) extends DriverWatermark {
   override def nodeName: String = "HeldWatermark"

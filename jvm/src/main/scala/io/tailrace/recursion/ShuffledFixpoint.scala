@@ -103,7 +103,7 @@ private[recursion] final class ShuffledFixpoint(
 private[recursion] object ShuffledFixpoint {
   val Storage: StorageLevel = StorageLevel.MEMORY_AND_DISK
 
-  /** What there is in a partition of a hop. */
+  /** The counts of one partition of a hop. */
   private final case class Tally(rows: Long, cycles: Long, firstCycle: Option[String], sample: Seq[String])
 
   // Functions of their own: they run on executors, and take nothing of the driver's along.
@@ -229,7 +229,7 @@ private[recursion] final class KeptRows {
 private[recursion] object KeptRows {
   private val runs = new RunState[KeptRows](_.releaseAll())
 
-  /** Of the run that is executed in this thread. */
+  /** The rows of the run that this thread executes. */
   def of(session: SparkSession, recursion: String): KeptRows = runs.of(session, recursion)(new KeptRows)
 }
 

@@ -80,7 +80,7 @@ private[sync] final case class PartitionState(
     filteredMs: Long = 0
 )
 
-/** What a batch, or one of its tasks, has read of a partition.
+/** The part of a partition that a micro-batch, or one of its tasks, has read.
   *
   * @param latest   the greatest event time, in microseconds
   * @param rows     rows with an event time
@@ -157,7 +157,7 @@ private[sync] final class PartitionReading(
     counted.foreach(see)
   }
 
-  /** What it has read so far. */
+  /** The part that it has read so far. */
   def read: PartitionRead = PartitionRead(name, latest, rows, jumps, late, future, formerly)
 }
 

@@ -87,7 +87,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   }
 }
 
-/** What a batch has read of a side.
+/** The part of a side that a micro-batch has read.
   *
   * @param read      of each partition that has given a row with a time
   * @param listed    the partitions that the source has; none: the source can't say, and those count that have

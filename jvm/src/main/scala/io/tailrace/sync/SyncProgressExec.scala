@@ -146,7 +146,7 @@ private[sync] final class PartitionReadings(
     new PartitionReading(name, before, begun.syncDelay, begun.lateBefore, begun.missedBefore, formerly)
   }
 
-  /** What has been read of all partitions so far. */
+  /** The progress of all partitions so far. */
   def read: Seq[PartitionRead] = {
     val all = Seq.newBuilder[PartitionRead]
     byKey.values.forEach(r => all += r.read: Unit)
@@ -154,8 +154,8 @@ private[sync] final class PartitionReadings(
   }
 }
 
-/** What one task has read of a side. Of two tasks over one partition, the one with fewer rows has stopped
-  * sooner.
+/** The rows that one task has read of a side. If two tasks have read one partition, the one with fewer rows has
+  * stopped sooner.
   *
   * @param rows with and without a time
   */
@@ -167,7 +167,7 @@ private[sync] final case class TaskRead(rows: Long, partitions: Seq[PartitionRea
 /** Sums up what the tasks of a batch have told the driver. A sink may run a batch's tasks several times. */
 private[sync] object SyncReads {
 
-  /** Of several tasks over one partition, the one that has read the most counts. */
+  /** If several tasks have read one partition, the one that has read the most counts. */
   def of(told: Seq[PartitionAccumulator[TaskRead]]): Seq[PartitionRead] =
     told
       .flatMap(_.value)

@@ -68,7 +68,7 @@ private[sync] final class SyncRun(
     accumulator
   }
 
-  /** What the tasks of a side begin a batch with. */
+  /** The values that the tasks of a side begin a micro-batch with. */
   def read(side: SyncSide, number: Long, clockMs: Long): SideTasks = synchronized {
     val begun = batches.at(number)
     val accumulator = new PartitionAccumulator[TaskRead]
@@ -190,6 +190,6 @@ private[sync] object SyncRun {
     def heldRows: Seq[SyncHeld] = SyncReads.held(held.reverse)
   }
 
-  /** What the last batch that has ended has come to, and when. */
+  /** The report of the last micro-batch that has ended, and when it ended. */
   private final case class Ended(atMs: Long, report: SyncReport)
 }

@@ -10,14 +10,14 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
 import org.apache.spark.util.RpcUtils
 
-/** What a task asks the driver before it ends, in bytes: who answers is an object of the driver's. */
+/** Answers a question that a task asks the driver before it ends. Question and answer are bytes. */
 trait DriverAnswers {
 
   /** Called by one task at a time. */
   def answer(question: Array[Byte]): Array[Byte]
 }
 
-/** What a task asks by. Who has it on the driver has who answers, too.
+/** The address that a task asks. The driver's copy of it also holds the object that answers.
   *
   * @param answers of no use in a task
   */

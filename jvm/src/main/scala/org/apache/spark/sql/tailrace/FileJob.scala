@@ -126,7 +126,7 @@ final class FileJob(
 
 private object FileJob {
 
-  /** What has no job, session or plan in it: it goes to executors. */
+  /** Makes the part that goes to executors. It holds no job, session or plan. */
   private def task(
       description: WriteJobDescription,
       tracker: String,

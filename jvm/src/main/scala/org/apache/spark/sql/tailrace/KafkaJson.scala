@@ -5,8 +5,8 @@ import scala.util.control.NonFatal
 import org.json4s.JsonAST.{JField, JObject}
 import org.json4s.jackson.JsonMethods
 
-/** What Spark's Kafka source is told to read, and its offsets: `{"clicks":{"0":17,"1":0}}`. What it can't read it refuses itself,
-  * in its own words, which nobody may be faster than.
+/** The topics and offsets of Spark's Kafka source, as its options write them: `{"clicks":{"0":17,"1":0}}`. Text that the source
+  * can't read gives none here: the source itself refuses it, with Spark's error.
   */
 object KafkaJson {
 

@@ -18,7 +18,7 @@ object OutputWatermark {
     case other => inputs(other, origin)
   }
 
-  /** Of the rows that a batch lets out.
+  /** The watermark of the rows that come out of a micro-batch.
     *
     * @param current  the query's watermark in the batch, in milliseconds
     * @param previous the one of the batch before it: what operators with state have closed by then no row comes out of

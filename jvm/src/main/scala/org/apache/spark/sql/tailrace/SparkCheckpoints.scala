@@ -7,7 +7,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, CommitMetadataBase}
 
-/** What it takes to read a checkpoint without a session, of what Spark keeps to itself. */
+/** Spark's internals that read a checkpoint without a session. */
 object SparkCheckpoints {
 
   def readCommit(in: InputStream): CommitMetadataBase = CommitLog.readCommitMetadata(in)

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.{DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
 
-/** What plans and operators need of Spark that Spark keeps to itself. */
+/** Spark's internals that plans and operators use. */
 object SparkPlans {
 
   def analyzed(frame: Dataset[_]): LogicalPlan = frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed

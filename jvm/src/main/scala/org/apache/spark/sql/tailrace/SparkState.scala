@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.util.{CompletionIterator, ThreadUtils, Utils}
 import org.apache.spark.{SparkEnv, TaskContext}
 
-/** What the state engine needs of Spark that Spark keeps to itself. */
+/** Spark's internals that the state engine uses. */
 object SparkState {
 
   /** A new directory on this executor's local disks; Spark deletes it when the JVM ends. */

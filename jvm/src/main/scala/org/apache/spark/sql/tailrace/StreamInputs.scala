@@ -20,7 +20,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{
 }
 import org.json4s.JsonAST.{JArray, JInt}
 
-/** What a part of a query reads: the sources below a node of its plan. In the thread of the query. */
+/** The sources below a node of a query's plan. For the query's thread only. */
 final class StreamInputs private (execution: StreamExecution, relations: Seq[LogicalPlan]) {
 
   private def streams: Seq[SparkDataStream] = relations.collect {

@@ -57,7 +57,7 @@ object StreamingBatch {
     )
   }
 
-  /** What the query of this thread runs, or has just run, in its micro-batch. */
+  /** The micro-batch that the query of this thread runs, or has just run. */
   def running(session: SparkSession): RunningBatch = {
     val execution = StreamingRun.execution(session)
     RunningBatch(execution.lastExecution.executedPlan, execution.sink)

@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.Table
 
-/** What a sink needs to know of the query that it is part of. */
+/** Tells a sink about the query that it is part of. */
 object StreamingSinks {
 
   /** Whether a query runs that has this sink. */
@@ -21,7 +21,7 @@ object StreamingSinks {
       .find(_.sink eq sink)
       .map(query => query.id.toString -> query.runId.toString)
 
-  /** What a batch is made of, in short: the digest of the ends of its sources' offsets. */
+  /** A digest of the end offsets of a micro-batch's sources. */
   def offsets(session: SparkSession, queryId: String, batchId: Long): String = {
     val text = StreamingRun.execution(session, queryId).offsetLog.get(batchId).map(_.toString)
     require(text.isDefined, s"the offset log has no batch $batchId")

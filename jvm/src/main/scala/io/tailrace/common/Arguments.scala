@@ -39,8 +39,10 @@ private[tailrace] final class Arguments(val call: String) {
   /** A number that Python passes as text. */
   def parsed(argument: String, text: String, most: Long): Long =
     text.toLongOption
-      .filter(value => value >= -most && value <= most)
-      .getOrElse(throw invalid(argument, text, Arguments.between(-most, most)))
+      .filter(_ <= most)
+      // Callers take an Int: a number far below zero must not come round as another one. They refuse it by their own range.
+      .map(Math.max(_, -most))
+      .getOrElse(throw invalid(argument, text, Arguments.between(Long.MinValue, most)))
 
   def invalid(argument: String, value: Any, allowed: String): TailraceAnalysisException =
     Errors.optionInvalid(call, argument, String.valueOf(value), allowed)
@@ -54,6 +56,7 @@ private[tailrace] object Arguments {
   def oneOf(values: Seq[String]): String = values.map(v => s"'$v'").mkString(" or ")
 
   private def between(least: Long, most: Long): String =
-    if (most == Long.MaxValue) s"a whole number of $least or more"
+    if (least == Long.MinValue) s"a whole number of at most $most"
+    else if (most == Long.MaxValue) s"a whole number of $least or more"
     else s"a whole number from $least to $most"
 }

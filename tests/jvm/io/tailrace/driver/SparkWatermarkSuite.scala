@@ -2,8 +2,6 @@ package io.tailrace.driver
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.watermark.HostTable
-
 final class SparkWatermarkSuite extends AnyFunSuite {
   test("a row at Spark's watermark is late, and the next one isn't: there and back") {
     assert(Seq(1L, 999L, 1767268800000L).forall(ms => SparkWatermark.after(ms) == ms * 1000 + 1))
@@ -12,6 +10,6 @@ final class SparkWatermarkSuite extends AnyFunSuite {
   }
 
   test("0 is no watermark of Spark's") {
-    assert(Seq(0L, -5L).forall(SparkWatermark.after(_) == HostTable.Never))
+    assert(Seq(0L, -5L).forall(SparkWatermark.after(_) == SparkWatermark.Never))
   }
 }

@@ -5,6 +5,8 @@ import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
+import io.tailrace.driver.SparkWatermark
+
 final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   // Shrunk names would be others than these, and shrunk times mean something else.
@@ -34,7 +36,7 @@ final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       }
       val expected = rows.groupMap(_._1)(_._2).map { case (host, times) =>
         val (future, seen) = times.partition(_ == 9)
-        host -> (seen.maxOption.getOrElse(HostTable.Never) -> future.size.toLong)
+        host -> (seen.maxOption.getOrElse(SparkWatermark.Never) -> future.size.toLong)
       }
       assert(readBack(maxima) == expected)
       assert(maxima.future == rows.count(_._2 == 9))

@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
+import io.tailrace.driver.SparkWatermark
 import io.tailrace.testkit.TempDirectory
 
 final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
@@ -164,7 +165,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
   private val start = "0000000000000006" + "0000000000000005" + "8000000000000000" + "0ddd2935029d8000"
 
   test("format 3 has the bytes of its description") {
-    val file = ProgressFile(6, 5, HostTable.Never, share, Some("e3b0c44298fc1c14"), 7)
+    val file = ProgressFile(6, 5, SparkWatermark.Never, share, Some("e3b0c44298fc1c14"), 7)
     val bytes = ProgressFile.encode("w/7", file, hosts, Iterator(0), 1)
     val expected = "54524850" + "00000003" + "00000003" + "772f37" + start +
       "e3b0c44298fc1c14" + "0000000000000007" + entry
@@ -175,7 +176,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
   }
 
   test("formats 1, which knows no place, and 2, which knows no roster, are read") {
-    val known = ProgressFile(6, 5, HostTable.Never, share, None, 0)
+    val known = ProgressFile(6, 5, SparkWatermark.Never, share, None, 0)
     Seq(
       "54524850" + "00000001" + start + entry + "538a9547",
       "54524850" + "00000002" + "00000003" + "772f37" + start + entry + "70686979"

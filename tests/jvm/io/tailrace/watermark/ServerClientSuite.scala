@@ -9,6 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.common.{Policy, TailraceStateException}
+import io.tailrace.driver.SparkWatermark
 import io.tailrace.testkit.{Warnings, WatermarkServerStub}
 
 final class ServerClientSuite extends AnyFunSuite {
@@ -55,7 +56,7 @@ final class ServerClientSuite extends AnyFunSuite {
   test("the first report has the whole table and the roster, later ones the hosts that have moved") {
     withServer { server =>
       val told = client(server, roster = Some(Seq("a", "b", "c")))
-      val hosts = table("a" -> 10, "b" -> 20, "c" -> HostTable.Never)
+      val hosts = table("a" -> 10, "b" -> 20, "c" -> SparkWatermark.Never)
       assert(told.report(hosts, Array(1)).isEmpty)
       server.low = Some(15)
       hosts.raise(0, 30)

@@ -4,6 +4,8 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
+import io.tailrace.driver.SparkWatermark
+
 final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
     PropertyCheckConfiguration(minSuccessful = 200)
@@ -28,7 +30,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
   test("the example of the scaladoc holds") {
     val progress = source("75%", Some(Seq("a", "b", "c", "d")))
     progress.advance(seen("a" -> 1207, "b" -> 1205), read(0))
-    assert(progress.low == HostTable.Never)
+    assert(progress.low == SparkWatermark.Never)
     progress.advance(seen("c" -> 1209), read(0))
     assert(progress.low == 1205)
     progress.advance(seen("d" -> 1100), read(0))
@@ -46,12 +48,12 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     ) { (input, completeness, rosterSize) =>
       val roster = rosterSize.map(n => (0 until n).map(_.toString))
       val progress = source(completeness, roster)
-      var known = roster.fold(Map.empty[String, Long])(_.map(_ -> HostTable.Never).toMap)
-      var expected = HostTable.Never
+      var known = roster.fold(Map.empty[String, Long])(_.map(_ -> SparkWatermark.Never).toMap)
+      var expected = SparkWatermark.Never
       input.grouped(3).foreach { batch =>
         progress.advance(seen(batch: _*), read(0))
         batch.filter(s => roster.forall(_.contains(s._1))).foreach { case (name, time) =>
-          known += name -> Math.max(time, known.getOrElse(name, HostTable.Never))
+          known += name -> Math.max(time, known.getOrElse(name, SparkWatermark.Never))
         }
         if (known.nonEmpty) {
           val rank = share(completeness).allowed(known.size)
@@ -77,7 +79,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     val progress = source(roster = Some(Seq("a", "b")), idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10), read(0))
     (1 to 7).foreach(i => assert(progress.advance(seen("a" -> 10), read(i * 10L)).silent == Nil))
-    assert(progress.low == HostTable.Never)
+    assert(progress.low == SparkWatermark.Never)
     val advance = progress.advance(seen("a" -> 20), read(80))
     assert(advance.silent == Seq("b") && progress.low == 20)
     assert(progress.advance(seen("a" -> 30), read(90)).silent == Nil)
@@ -161,7 +163,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(progress.low == 30)
     val report = progress.report(3)
     assert(report.expected == 5 && report.passed == 3)
-    assert(report.slowest == Seq("h5" -> HostTable.Never, "h4" -> 20, "h3" -> 30))
+    assert(report.slowest == Seq("h5" -> SparkWatermark.Never, "h4" -> 20, "h3" -> 30))
     assert(source().report(3) == ProgressReport(0, 0, 0, 0, Nil))
   }
 

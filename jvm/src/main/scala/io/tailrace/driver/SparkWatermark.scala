@@ -11,7 +11,7 @@ package io.tailrace.driver
   */
 private[tailrace] object SparkWatermark {
 
-  /** A low watermark before all event times. */
+  /** A low watermark before all event times, and the time of a host of which no row has been read. */
   val Never: Long = Long.MinValue
 
   /** The last whole millisecond before a time in microseconds. */

@@ -8,6 +8,8 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.tailrace.driver.SparkWatermark
+
 /** The greatest event time of each host that one task has read. Each row costs one search, so this is a hash
   * table in two arrays: a known host is one cell of four numbers and its name, and no object.
   *
@@ -54,7 +56,7 @@ private[watermark] final class HostMaxima {
       while (cells(cell) != 0) cell = after(cell)
     }
     cells(cell) = hash
-    cells(cell + Time) = HostTable.Never
+    cells(cell + Time) = SparkWatermark.Never
     // Copied: the next row uses the same memory.
     cells(cell + Name) = append(base, offset, length)
     used += 1

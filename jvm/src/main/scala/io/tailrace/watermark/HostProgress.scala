@@ -100,7 +100,7 @@ private[watermark] final case class LowWatermark(settings: ProgressSettings) ext
   override def followsOthers: Boolean = false
   override def after(batch: StreamingBatch, session: SparkSession): Option[Long] = {
     val low = SourceWatermark.of(session, settings).end(batch.batchId, QueryTopology.of(session, batch, _))
-    Option.when(low != HostTable.Never)(SparkWatermark.before(low))
+    Option.when(low != SparkWatermark.Never)(SparkWatermark.before(low))
   }
 }
 

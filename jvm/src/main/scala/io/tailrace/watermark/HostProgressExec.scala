@@ -12,7 +12,7 @@ import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.sql.types.StringType
 
 import io.tailrace.common.Mark
-import io.tailrace.driver.TellsDriver
+import io.tailrace.driver.{SparkWatermark, TellsDriver}
 
 /** Notes for each host how far its log has been read. All rows pass.
   *
@@ -103,7 +103,7 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
     val isFuture = ctx.freshName("isFuture")
     val noted = share match {
       case Some(s) =>
-        val arguments = s"${or(host, "null")}, ${or(time, s"${HostTable.Never}L")}, " +
+        val arguments = s"${or(host, "null")}, ${or(time, s"${SparkWatermark.Never}L")}, " +
           or(s, s"${WatermarkStamp.WholeShare}L")
         s"boolean $isFuture = $task.stamp($arguments);"
       case None =>

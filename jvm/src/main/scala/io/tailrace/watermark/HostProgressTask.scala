@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.{Mark, MarkedRows, Policy, UnsafeRows}
-import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
+import io.tailrace.driver.{PartitionAccumulator, PartitionValue, SparkWatermark}
 
 /** The rule for rows ahead of the clock.
   *
@@ -106,7 +106,7 @@ private[watermark] final class HostProgressTask(future: FutureRule, lateThrough:
   /** Notes a row with a stamp. The watermark waits for partitions without a stamp.
     *
     * @param partition may be null
-    * @param low       of its stamp, [[HostTable.Never]] without one
+    * @param low       of its stamp, [[SparkWatermark.Never]] without one
     * @param share     of its stamp, the whole without one
     * @return whether the stamp is ahead of the clock
     */
@@ -149,7 +149,7 @@ private[watermark] final class HostProgressPartition(
     task.pass(row.isNullAt(in.eventTime), or(in.eventTime, 0L))
     in.share match {
       case Some(share) =>
-        task.stamp(host, or(in.time, HostTable.Never), or(share, WatermarkStamp.WholeShare))
+        task.stamp(host, or(in.time, SparkWatermark.Never), or(share, WatermarkStamp.WholeShare))
       case None => !row.isNullAt(in.time) && task.read(host, row.getLong(in.time))
     }
   }

@@ -26,7 +26,7 @@ final class HostTable {
   def size: Int = used
   def name(host: Int): String = names(host)
 
-  /** [[HostTable.Never]] if no row of the host has been read. */
+  /** [[SparkWatermark.Never]] if no row of the host has been read. */
   def time(host: Int): Long = times(host)
 
   /** Rows that were ahead of the clock by more than the limit. */
@@ -76,7 +76,7 @@ final class HostTable {
     if (used == names.length) grow()
     val host = used
     names(host) = name
-    times(host) = Never
+    times(host) = SparkWatermark.Never
     used += 1
     link(host)
     host
@@ -99,9 +99,6 @@ final class HostTable {
 }
 
 object HostTable {
-
-  /** The time of a host of which no row has been read. It is before all others. */
-  val Never: Long = SparkWatermark.Never
 
   /** Names of hosts differ in their last characters. This spreads the difference over all bits. */
   private def spread(name: String): Int = {

@@ -9,6 +9,8 @@ import org.apache.spark.internal.Logging
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
+import io.tailrace.driver.SparkWatermark
+
 /** Reports to a watermark server how far a source's hosts have been read, and gets the source's low
   * watermark. The server knows more: other queries report hosts too.
   *
@@ -179,10 +181,10 @@ private[watermark] final class ServerClient(
     sending.foreach { host =>
       val time = table.time(host)
       // A time before 1970 is sent as 0: the server must know the host to wait for it.
-      if (time != HostTable.Never)
+      if (time != SparkWatermark.Never)
         progress.put(WireName.encode(table.name(host)), ServerConnection.nearest(time))
     }
-    input.filter(_ != HostTable.Never).foreach { low =>
+    input.filter(_ != SparkWatermark.Never).foreach { low =>
       operator.put("input_low_watermark", ServerConnection.nearest(low))
     }
     operators.foreach { report =>

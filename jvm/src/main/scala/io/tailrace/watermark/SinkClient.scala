@@ -9,6 +9,8 @@ import org.apache.spark.sql.tailrace.StreamingBatch
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import io.tailrace.driver.SparkWatermark
+
 /** A server's answer to a sink: low watermarks in microseconds, none if they aren't known.
   *
   * @param input        of the sink's upstreams
@@ -41,8 +43,8 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
 
   private val connection = new ServerConnection(server)
 
-  /** @param low the sink's low watermark, in microseconds. [[HostTable.Never]] is sent as 0: the server takes
-    *            a sink without a low watermark to be as far as its upstreams
+  /** @param low the sink's low watermark, in microseconds. [[SparkWatermark.Never]] is sent as 0: the server
+    *            takes a sink without a low watermark to be as far as its upstreams
     * @param upstreams the operators whose rows the sink writes
     * @return none while the server is away
     */
@@ -112,7 +114,7 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
     val before = hosts.filter(h => h.path("progress").isNull || h.path("progress").asLong < through)
     val counting = before.filterNot(h => NotCounting(h.path("state").asText)).map { h =>
       val progress = h.path("progress")
-      WireName.decode(h.path("host").asText) -> (if (progress.isNull) HostTable.Never else progress.asLong)
+      WireName.decode(h.path("host").asText) -> (if (progress.isNull) SparkWatermark.Never else progress.asLong)
     }
     // The server sorts them: the slowest come first.
     val isLast = before.size < PageLength || offset + PageLength > LastOffset
@@ -173,7 +175,7 @@ object QuerySource {
       new QuerySource(
         settings,
         watermark,
-        if (low == HostTable.Never) low else low - settings.delayMs * 1000,
+        if (low == SparkWatermark.Never) low else low - settings.delayMs * 1000,
         watermark.completeness(batch.batchId)
       )
     }
@@ -181,14 +183,14 @@ object QuerySource {
 
   /** The low watermark of a node's source. */
   def low(node: EventTimeWatermarkExec, sources: Seq[QuerySource]): Long =
-    LowWatermark.of(node).flatMap(own => sources.find(_.name == own.name)).fold(HostTable.Never)(_.low)
+    LowWatermark.of(node).flatMap(own => sources.find(_.name == own.name)).fold(SparkWatermark.Never)(_.low)
 }
 
 /** The hosts of a source, with regard to a time.
   *
   * @param expected the number of hosts
-  * @param behind   hosts that haven't passed the time, and how far they are; [[HostTable.Never]] if no row
-  *                 has been read
+  * @param behind   hosts that haven't passed the time, and how far they are; [[SparkWatermark.Never]] if no
+  *                 row has been read
   */
 final case class SourceHosts(
     source: String,

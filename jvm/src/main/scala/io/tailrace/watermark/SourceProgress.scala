@@ -2,7 +2,7 @@ package io.tailrace.watermark
 
 import java.util.Arrays
 
-import io.tailrace.driver.{Heard, Silence}
+import io.tailrace.driver.{Heard, Silence, SparkWatermark}
 
 /** The low watermark of one source: all hosts but the share that may lag have been read up to it.
   *
@@ -37,9 +37,9 @@ final class SourceProgress(
   private val silence = idleAfterMs.map(new Silence(_))
   private var marks = new Array[Long](0)
   private var idle = new Array[Boolean](0)
-  private var lowWatermark = HostTable.Never
+  private var lowWatermark = SparkWatermark.Never
 
-  /** [[HostTable.Never]] until enough hosts have been seen. */
+  /** [[SparkWatermark.Never]] until enough hosts have been seen. */
   def low: Long = lowWatermark
 
   /** Takes the low watermark of an earlier run or of a watermark server, if it is later. */
@@ -99,7 +99,7 @@ final class SourceProgress(
   /** The low watermark of the hosts' times alone, which may be before [[low]]. */
   def computed: Long = {
     val times = countedTimes
-    if (times.length == 0) HostTable.Never else Smallest.at(times, completeness.allowed(times.length))
+    if (times.length == 0) SparkWatermark.Never else Smallest.at(times, completeness.allowed(times.length))
   }
 
   private def countedTimes: Array[Long] = {
@@ -128,7 +128,7 @@ final class SourceProgress(
     */
   def forget(all: Boolean): Option[Array[Int]] = {
     track()
-    val before = Math.max(low, HostTable.Never + SourceProgress.GoneAfter) - SourceProgress.GoneAfter
+    val before = Math.max(low, SparkWatermark.Never + SourceProgress.GoneAfter) - SourceProgress.GoneAfter
     val gone = (rosterSize until table.size).filter { host =>
       table.time(host) < before && (all || host >= rostered || idle(host))
     }
@@ -176,7 +176,7 @@ final class SourceProgress(
     }
     ProgressReport(
       expected = all.size,
-      passed = if (low == HostTable.Never) 0 else all.count(table.time(_) >= low),
+      passed = if (low == SparkWatermark.Never) 0 else all.count(table.time(_) >= low),
       idle = Math.min(table.size, rostered) - all.size,
       future = forgottenFuture + (0 until table.size).map(table.future).sum,
       slowest = Iterator

@@ -44,7 +44,7 @@ private[watermark] final class SourceWatermark(
   )
   private val batches = new BatchSequence[Batch](begin)
   private var lastWritten: Option[Long] = None
-  private var lowBefore = HostTable.Never
+  private var lowBefore = SparkWatermark.Never
   private var upstream = Completeness.Whole
 
   private var lateRows = 0L
@@ -100,14 +100,14 @@ private[watermark] final class SourceWatermark(
     */
   def lateThrough(next: Long): Long = synchronized {
     batches.at(next): Unit
-    if (lowBefore == HostTable.Never) Long.MinValue
+    if (lowBefore == SparkWatermark.Never) Long.MinValue
     else Math.max(SparkWatermark.before(lowBefore) - settings.delayMs, Long.MinValue / 1000) * 1000
   }
 
   /** Ends a batch. When this returns, the low watermark is in the checkpoint.
     *
     * @param operators the query's other operators, for the server
-    * @return the low watermark in microseconds. [[HostTable.Never]] while too few hosts have been seen
+    * @return the low watermark in microseconds. [[SparkWatermark.Never]] while too few hosts have been seen
     */
   def end(finished: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
     synchronized {
@@ -151,7 +151,7 @@ private[watermark] final class SourceWatermark(
   }
 
   /** With a server, the low watermark of all sinks of the application before the batch, in microseconds;
-    * [[HostTable.Never]] if it isn't known.
+    * [[SparkWatermark.Never]] if it isn't known.
     */
   def globalLow(next: Long): Option[Long] = synchronized {
     batches.at(next): Unit
@@ -159,7 +159,7 @@ private[watermark] final class SourceWatermark(
       // A run gets an answer only when it reports. The answer about the source itself is used at the
       // end of a batch.
       if (client.global.isEmpty) client.report(progress.table, Array.empty, hasUnread = true): Unit
-      client.global.getOrElse(HostTable.Never)
+      client.global.getOrElse(SparkWatermark.Never)
     }
   }
 
@@ -216,7 +216,7 @@ private[watermark] final class SourceWatermark(
   }
 
   private def timestamp(micros: Long): Timestamp =
-    if (micros == HostTable.Never) null else DateTimeUtils.toJavaTimestamp(micros)
+    if (micros == SparkWatermark.Never) null else DateTimeUtils.toJavaTimestamp(micros)
 }
 
 private[watermark] object SourceWatermark {

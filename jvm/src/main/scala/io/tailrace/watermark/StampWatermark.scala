@@ -75,7 +75,7 @@ final case class StampWatermarkExec(
     val batch = StreamingBatch.current(session)
     val low = OutputWatermark
       .ofRows(child, batch.watermarkMs, batch.previousWatermarkMs)
-      .fold(HostTable.Never)(SparkWatermark.after)
+      .fold(SparkWatermark.Never)(SparkWatermark.after)
     val watermarks = sources.map(SourceWatermark.of(session, _))
     val completeness = watermarks.map(_.completeness(batch.batchId))
     // Other queries may write to the same topic: the data isn't complete before they have written theirs.
@@ -151,7 +151,7 @@ object StampExpressions {
     else {
       val low = WatermarkStamp.low(stamp)
       InternalRow(
-        if (low == HostTable.Never) null else low,
+        if (low == SparkWatermark.Never) null else low,
         Decimal(WatermarkStamp.share(stamp), 19, 18)
       )
     }

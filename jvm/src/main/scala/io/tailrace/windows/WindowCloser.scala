@@ -9,7 +9,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.watermark.{HostTable, Reporter, SinkClient, SinkWord, SourceHosts, ToldWindow}
+import io.tailrace.driver.SparkWatermark
+import io.tailrace.watermark.{Reporter, SinkClient, SinkWord, SourceHosts, ToldWindow}
 
 /** Decides when windows close, and makes their reports.
   *
@@ -33,8 +34,8 @@ private[windows] final class WindowCloser(
     new SinkClient(server.settings, reporter, settings.path)
   }
   private var hasBegun = false
-  private var own = HostTable.Never
-  private var closing = HostTable.Never
+  private var own = SparkWatermark.Never
+  private var closing = SparkWatermark.Never
   private var progress: Option[QueryProgress] = None
 
   // Reports that the server hasn't received, by the start of their window. The last report of a window
@@ -43,7 +44,7 @@ private[windows] final class WindowCloser(
   if (client.isDefined) tellOf(folder.latest)
 
   /** The low watermark that closes windows, in microseconds. */
-  def closesAt: Option[Long] = synchronized(Option.when(closing != HostTable.Never)(closing))
+  def closesAt: Option[Long] = synchronized(Option.when(closing != SparkWatermark.Never)(closing))
 
   private def upstreams: Seq[String] = {
     val named = settings.server.toSeq.flatMap(_.upstreams)
@@ -111,12 +112,12 @@ private[windows] final class WindowCloser(
     val ofSources = settings.server.exists(_.ofSources) &&
       progress.exists(p => !p.hasState && p.sources.nonEmpty && p.sources.forall(_.isKnownToServer))
     val input = if (ofSources) word.input.map(_ - settings.delay) else None
-    Math.max(input.getOrElse(HostTable.Never), word.output.getOrElse(HostTable.Never))
+    Math.max(input.getOrElse(SparkWatermark.Never), word.output.getOrElse(SparkWatermark.Never))
   }
 
   private def closeThrough(low: Long): Unit = {
     closing = Math.max(closing, low)
-    if (low != HostTable.Never && folder.closes(low)) {
+    if (low != SparkWatermark.Never && folder.closes(low)) {
       hosts(settings.windows.closedBy(low).getOrElse(Windows.Earliest)).foreach { behind =>
         val reports = folder.close(low, _.map { case (start, rows) => report(start, rows, low, behind) })
         if (client.isDefined) tellOf(reports.map(_ -> 0L))
@@ -143,7 +144,7 @@ private[windows] final class WindowCloser(
       SourcePart(s.source, s.completeness, s.expected, s.expected - behind.count(_._1 eq s), roster)
     }
     val missing = behind.sortBy { case (s, host, at) => (at, s.source, host) }.take(settings.missing).map {
-      case (s, host, at) => MissingHost(s.source, host, Option.when(at != HostTable.Never)(at))
+      case (s, host, at) => MissingHost(s.source, host, Option.when(at != SparkWatermark.Never)(at))
     }
     WindowReport(
       start,

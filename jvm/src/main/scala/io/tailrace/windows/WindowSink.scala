@@ -199,6 +199,6 @@ private[windows] object QueryProgress {
     val sources = QuerySource.of(session, nodes)
     val low = LandedWatermark.of(plan, watermarkMs, QuerySource.low(_, sources), SparkWatermark.after)
     val upstreams = server.toSeq.flatMap(QueryTopology.above(plan, _))
-    QueryProgress(low.getOrElse(HostTable.Never), LandedWatermark.hasState(plan), sources, upstreams)
+    QueryProgress(low.getOrElse(SparkWatermark.Never), LandedWatermark.hasState(plan), sources, upstreams)
   }
 }

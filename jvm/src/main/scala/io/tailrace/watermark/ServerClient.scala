@@ -6,10 +6,10 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
 
+import io.tailrace.driver.SparkWatermark
+
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
-
-import io.tailrace.driver.SparkWatermark
 
 /** Reports to a watermark server how far a source's hosts have been read, and gets the source's low
   * watermark. The server knows more: other queries report hosts too.

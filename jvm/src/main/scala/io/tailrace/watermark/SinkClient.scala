@@ -6,10 +6,10 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.tailrace.StreamingBatch
 
+import io.tailrace.driver.SparkWatermark
+
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-
-import io.tailrace.driver.SparkWatermark
 
 /** A server's answer to a sink: low watermarks in microseconds, none if they aren't known.
   *
@@ -114,7 +114,8 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
     val before = hosts.filter(h => h.path("progress").isNull || h.path("progress").asLong < through)
     val counting = before.filterNot(h => NotCounting(h.path("state").asText)).map { h =>
       val progress = h.path("progress")
-      WireName.decode(h.path("host").asText) -> (if (progress.isNull) SparkWatermark.Never else progress.asLong)
+      WireName.decode(h.path("host").asText) -> (if (progress.isNull) SparkWatermark.Never
+                                                 else progress.asLong)
     }
     // The server sorts them: the slowest come first.
     val isLast = before.size < PageLength || offset + PageLength > LastOffset

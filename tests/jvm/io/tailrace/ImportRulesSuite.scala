@@ -135,7 +135,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "state/StoreKind",
       "sync/SidePartitions",
       "sync/PartitionProgress",
-      "sync/SyncFile",
       "sync/SyncPartitions"
     )
     pure.foreach { name =>

@@ -9,7 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.join.JoinErrors
 import io.tailrace.recursion.RecursionErrors
 import io.tailrace.replay.{MetadataErrors, ReplayErrors}
-import io.tailrace.sync.SyncErrors
+import io.tailrace.sync.{HeldBy, PartitionCondition, SyncErrors}
 import io.tailrace.watermark.WatermarkErrors
 import io.tailrace.windows.WindowErrors
 
@@ -92,7 +92,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SYNC_NAME_CHANGED" -> SyncErrors.nameChanged("clicks", Seq("views")),
     "TAILRACE_SYNC_FUTURE" -> SyncErrors.future("left", "clicks-1", 1L << 52, 1L << 51),
     "TAILRACE_SYNC_TOPICS_MERGED" -> SyncErrors.topicsMerged("clicks", "left", Seq("a", "b")),
-    "TAILRACE_SYNC_STALLED" -> SyncErrors.stalled("N", "left", "P", Some("T"), Some(7000), 9),
+    "TAILRACE_SYNC_STALLED" -> SyncErrors
+      .stalled("N", "left", HeldBy("P", 0, Some(7000), 9, PartitionCondition.Stalled)),
     "TAILRACE_WATERMARK_FUTURE" -> WatermarkErrors.future("H", 1, 0),
     "TAILRACE_WINDOWS_SINK" -> WindowErrors.sink("F", "S"),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),

@@ -8,9 +8,7 @@ final class FilteredPartitionsSuite extends PartitionRulesSuite {
   private def all(b: ListedPartition) = Some(Seq(ListedPartition("a", Some(0L), isRead = true), b))
   private val filtered = ListedPartition("b", Some(0L), isRead = true)
 
-  test(
-    "a partition that is read to its end and gives nothing but filtered records is waited for as one that stalls"
-  ) {
+  test("a partition that has given only filtered records to its end is waited for as one that stalls") {
     val partitions = new SyncPartitions(settings)
     assert(partitions.listed(all(filtered), "l" -> 100)("a" -> 100).release == Unknown)
     assert(partitions.right.condition("b").contains(PartitionCondition.Filtered))

@@ -112,9 +112,7 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with Campaign
     }
   }
 
-  test(
-    "with repeated ids and logs in order, all cuts give the same pairs, and with on_duplicate = emit the same rows"
-  ) {
+  test("with repeated ids and logs in order, all cuts give the same pairs; with emit, the same rows") {
     Campaign.seeds(short = 4).foreach { seed =>
       val random = new Random(seed)
       val onDuplicate = oneOf(random)(Policy.onDuplicate: _*)

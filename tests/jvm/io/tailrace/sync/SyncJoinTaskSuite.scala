@@ -145,9 +145,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.metrics(SyncMetrics.UnmatchedRight) == 1 && done.state.isEmpty)
   }
 
-  test(
-    "the index is kept from batch to batch, and made again from the state by a new executor or after a failure"
-  ) {
+  test("the index is kept from batch to batch; a new executor, or a failure, makes it again from the state") {
     val p = new Partition(settings())
     def read(done: Done) = done.metrics(SyncMetrics.IndexesRead)
     assert(read(p.batch(unknown, Nil, (1 to 9).map(i => at(s"k$i", i.toDouble, i)))) == 1)

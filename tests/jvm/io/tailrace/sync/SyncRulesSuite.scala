@@ -27,9 +27,7 @@ final class SyncRulesSuite extends AnyFunSuite {
     assert(SyncRules.rightExpiry(SyncTimes(100, 200), of(30, syncDelay = 50)) == 39)
   }
 
-  test(
-    "a left row joins right rows up to a window before it, and as far after it as the right side is sure to be read"
-  ) {
+  test("a left row joins right rows from a window before it, as far as the right side is sure to be read") {
     assert(SyncRules.joinsFrom(100, of(30, syncDelay = 10)) == 70)
     assert(SyncRules.joinsThrough(100, of(30, syncDelay = 10)) == 110)
     assert(SyncRules.joinsThrough(100, of(30, syncDelay = 50)) == 130)

@@ -26,9 +26,7 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
   ): (Int, TaskRead) =
     task -> TaskRead(rows, Seq(PartitionRead(name, latest, rows, jumps, 0)))
 
-  test(
-    "a batch is judged as it was begun, before and after its end, which is the same however often it is asked for"
-  ) {
+  test("a batch is judged by the times at its begin, also after its end, and is folded once") {
     val join = run
     assert(join.times(0) == SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))
     join.read(Left, 0, 0).read.add(told(0, "a", 70))
@@ -51,9 +49,7 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
     assert(join.read(Left, 1, 0).lateBefore == SyncTimes.Unknown)
   }
 
-  test(
-    "of tasks that a sink has run twice the one that has read further counts, and of a partition that several have read all do"
-  ) {
+  test("of two runs of a task the one with more rows counts; tasks that share a partition all count") {
     val join = run
     val held = join.held(0)
     Seq(SyncHeld(0, 1, 2, None, None), SyncHeld(1, 10, 20, None, None), SyncHeld(0, 3, 4, None, None))

@@ -9,9 +9,7 @@ import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{KeyDecoder, RowLayout}
 
-/** Gives the released left rows, each with its right row or with nulls. If duplicates come out marked, the
-  * further right rows of a left row follow it.
-  */
+/** Gives the released left rows, each with its right row or with nulls. Marked duplicates follow it. */
 private[sync] final class DecidedRows(
     columns: JoinColumns,
     settings: SyncSettings,
@@ -76,18 +74,16 @@ private[sync] final class DecidedRows(
   }
 }
 
-/** Makes the rows that come out: the left columns, the right ones but the keys, then `_mark` if duplicates or
-  * rows ahead of the clock come out marked. Each is valid until the next one.
+/** Makes the rows that come out: the left columns, the right ones but the keys, then `_mark` if some rows
+  * come out marked. Each is valid until the next one.
   */
 private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSettings) {
   private val marks = settings.marks
   private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
   private lazy val marked = new MarkedRows(columns.left ++ columns.payload)
-  private val noRight = nulls(columns.payload)
+  private val noRight =
+    UnsafeProjection.create(columns.payload.map(a => Literal(null, a.dataType)))(InternalRow.empty)
   private val rightRow = new UnsafeRow(columns.payload.size)
-
-  private def nulls(attributes: Seq[Attribute]): UnsafeRow =
-    UnsafeProjection.create(attributes.map(a => Literal(null, a.dataType)))(InternalRow.empty).copy()
 
   private def ordinary(row: UnsafeRow): UnsafeRow = if (marks) marked.ordinary(row) else row
 

@@ -3,26 +3,12 @@ package io.tailrace.sync
 import scala.collection.mutable.ArrayBuffer
 
 import io.tailrace.common.RowMemoryExhausted
-import io.tailrace.state.{
-  FlushingRows,
-  LiveSection,
-  RowBuffer,
-  RowLayout,
-  RowMemory,
-  RowSort,
-  RunCursor,
-  ScratchRun,
-  SortedRows,
-  StoreKind,
-  TailraceStateStore
-}
+import io.tailrace.state._
 
 /** Copies of the right rows that were found for a left row: the first one by time, which is joined, and the
-  * number of all. Of several rows at one time, the one whose bytes come first is joined, so that the result
-  * doesn't depend on their arrival.
+  * number of all. Of rows at one time, the one whose bytes come first is joined: arrival decides nothing.
   *
-  * @param keepsAll whether the others are kept too, because they come out; in local files if they are too
-  *                 many
+  * @param keepsAll whether the others are kept, because they come out; in local files if they are too many
   */
 private[sync] final class FoundRows(
     store: TailraceStateStore,
@@ -138,9 +124,7 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
   private var order: Array[Int] = _
   private var next = 0
 
-  /** Whether there were more rows than there is room for. Then none is here, and the key's rows must be read
-    * again.
-    */
+  /** Whether there were too many rows. Then none is here, and the key's rows must be read again. */
   def isOverflown: Boolean = overflown
 
   def clear(): Unit = if (seen) {

@@ -12,9 +12,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 import io.tailrace.plan.WrapsTable
 
-/** A topic of a synced join whose partitions can be held back. It only changes where batches end. Options,
-  * offsets in the checkpoint and readers are the source's own, so a checkpoint can be used with `max_pending`
-  * and without.
+/** A topic whose partitions can be held back. It only changes where batches end. Options, offsets and readers
+  * are the source's own, so a checkpoint can be used with `max_pending` and without.
   */
 final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSettings, side: SyncSide)
     extends WrapsTable
@@ -93,8 +92,8 @@ private[sync] final class HeldBackStream(
   }
 }
 
-/** Chooses the partitions that aren't read while too many rows are held: those whose rows would only be held
-  * too. All times are microseconds.
+/** Chooses the partitions that aren't read while too many rows are held: their rows would be held too. All
+  * times are microseconds.
   *
   * {{{
   *   too many right rows  right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
@@ -118,8 +117,8 @@ private[sync] object HoldBack {
     if (latest.isEmpty) Set.empty
     else {
       val slowest = latest.values.min
-      val ahead = names(latest)(_ > slowest)
-      leftLow.filter(low => slowest != SyncTimes.Unknown && slowest > low).fold(ahead)(_ => latest.keySet)
+      if (slowest != SyncTimes.Unknown && leftLow.exists(slowest > _)) latest.keySet
+      else names(latest)(_ > slowest)
     }
 
   private def names(latest: Map[String, Long])(isHeld: Long => Boolean): Set[String] =

@@ -1,19 +1,8 @@
 package io.tailrace.sync
 
-import scala.collection.mutable
+import scala.collection.mutable.ArrayBuffer
 
-import io.tailrace.state.{
-  FlushingRows,
-  LiveSection,
-  LocalRun,
-  RowBuffer,
-  RowLayout,
-  RowMemory,
-  RunCursor,
-  SortedRows,
-  StoreKind,
-  TailraceStateStore
-}
+import io.tailrace.state._
 
 /** The right rows of the state in one batch. Finds the rows of a key by the index, reads them in their
   * sections, and marks those that leave: a mark in joined-right has the row's sequence number, and as its
@@ -36,17 +25,12 @@ private[sync] final class HeldRight(
   private val memory: RightMemory = kept.getOrElse(RightMemory.read(store, hash))
   private val index = memory.index
 
-  // By their numbers in the index.
-  private val sections = mutable.LongMap.empty[Held]
+  // By their numbers in the index; null where a number is free. Each row that is found asks here.
+  private val sections = new ArrayBuffer[Held]
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
 
   private val gathered =
-    new FlushingRows(
-      rowMemory,
-      bufferBytes,
-      () => writeMarks(),
-      () => !marks.isEmpty && { writeMarks(); true }
-    )
+    new FlushingRows(rowMemory, bufferBytes, () => writeMarks(), () => !marks.isEmpty && { writeMarks(); true })
   private val marks: RowBuffer = gathered.rows.prepare()
   private var taken = 0L
   private var unjoined: Option[ExpiringRight] = None
@@ -59,9 +43,13 @@ private[sync] final class HeldRight(
   /** Rows that have left the state in this batch. */
   def rowsGone: Long = taken
 
-  private def enter(live: LiveSection, number: Int): Unit = sections(number.toLong) = new Held(live, number)
+  private def enter(live: LiveSection, number: Int): Unit = {
+    while (sections.size <= number) sections += null
+    sections(number) = new Held(live, number)
+  }
 
-  private def all: Seq[Held] = sections.values.toSeq.sortBy(_.number)
+  /** A copy: a section may be dropped meanwhile. */
+  private def all: Seq[Held] = sections.iterator.filter(_ != null).toSeq
 
   /** Adds rows that have been written into the state.
     *
@@ -94,15 +82,12 @@ private[sync] final class HeldRight(
     val code = hash.of(base, at)
     var entry = index.first(code)
     while (entry >= 0) {
-      val held = sections(index.section(entry).toLong)
+      val held = sections(index.section(entry))
       val cursor = held.to(base, at)
       while (cursor.isValid && cursor.compareKey(base, at) == 0) {
         if (index.has(entry, cursor.seq)) {
-          if (range.has(cursor.time)) {
-            found.add(cursor.base, cursor.at)
-            index.remove(entry, cursor.seq)
-            left(held, cursor.seq)
-          } else spare.addHeld(cursor.base, cursor.at, held.number, range)
+          if (range.has(cursor.time)) joined(held, entry, cursor, found)
+          else spare.addHeld(cursor.base, cursor.at, held.number, range)
         }
         cursor.next()
       }
@@ -115,16 +100,12 @@ private[sync] final class HeldRight(
     val code = hash.of(base, at)
     var entry = index.first(code)
     while (entry >= 0) {
-      val held = sections(index.section(entry).toLong)
+      val held = sections(index.section(entry))
       val cursor = held.live.cursor()
       try {
         cursor.seekKey(base, at)
         while (cursor.isValid && cursor.compareKey(base, at) == 0) {
-          if (range.has(cursor.time) && index.has(entry, cursor.seq)) {
-            found.add(cursor.base, cursor.at)
-            index.remove(entry, cursor.seq)
-            left(held, cursor.seq)
-          }
+          if (range.has(cursor.time) && index.has(entry, cursor.seq)) joined(held, entry, cursor, found)
           cursor.next()
         }
       } finally cursor.close()
@@ -132,14 +113,22 @@ private[sync] final class HeldRight(
     }
   }
 
+  private def joined(held: Held, entry: Int, row: RunCursor, found: FoundRows): Unit = {
+    found.add(row.base, row.at)
+    index.remove(entry, row.seq)
+    left(held, row.seq)
+  }
+
   /** Takes one row.
     *
     * @param base a copy of it
     */
-  def takeRow(base: AnyRef, at: Long, section: Int): Unit = {
-    val seq = RowLayout.seq(base, at)
-    index.remove(hash.of(base, at), section, seq)
-    left(sections(section.toLong), seq)
+  def takeRow(base: AnyRef, at: Long, section: Int): Unit =
+    remove(sections(section), base, at, RowLayout.seq(base, at))
+
+  private def remove(held: Held, base: AnyRef, at: Long, seq: Long): Unit = {
+    index.remove(hash.of(base, at), held.number, seq)
+    left(held, seq)
   }
 
   private def left(held: Held, seq: Long): Unit = {
@@ -179,15 +168,13 @@ private[sync] final class HeldRight(
     held.close()
     index.dropSection(held.number)
     memory.numbers -= RightMemory.key(held.live)
-    sections -= held.number.toLong
+    sections(held.number) = null
   }
 
   /** No more keys come. */
-  def endTaking(): Unit = sections.values.foreach(_.close())
+  def endTaking(): Unit = all.foreach(_.close())
 
-  /** Removes the rows up to `through`: a whole section if all of its rows go, else row by row. @return how
-    * many
-    */
+  /** Removes the rows up to `through`: a section as a whole if all of its rows go. @return how many */
   def expire(through: Long): Long = {
     unjoined.foreach(_.close())
     val (whole, parts) = reached(through).partition(_.live.section.maxTime <= through)
@@ -207,11 +194,8 @@ private[sync] final class HeldRight(
 
   private def expireSome(held: Held, through: Long): Long = {
     val before = held.gone
-    readLive(held) { cursor =>
-      if (cursor.time <= through) {
-        index.remove(hash.of(cursor.base, cursor.at), held.number, cursor.seq)
-        left(held, cursor.seq)
-      }
+    readLive(held) { row =>
+      if (row.time <= through) remove(held, row.base, row.at, row.seq)
     }
     held.gone - before
   }
@@ -225,21 +209,16 @@ private[sync] final class HeldRight(
 
   /** The marks whose sections are still there, sorted, to be written with the batch's run. */
   def marksLeft: SortedRows = {
-    forgetEmpty()
+    all.filter(_.rows == 0).foreach(drop)
     val versions = all.map(_.version).toSet
     SortedRows.some(StoreKind.JoinedRight, marks, 1, row => versions(marks.time(row)))
   }
-
-  private def forgetEmpty(): Unit = all.filter(_.rows == 0).foreach(drop)
 
   /** Tells the store which rows are gone, and keeps the index for the next batch. */
   def settle(): Unit = {
     store.settle(
       StoreKind.HeldRight,
-      live =>
-        memory.numbers
-          .get(RightMemory.key(live))
-          .fold(live.section.rows)(number => sections(number.toLong).gone)
+      live => memory.numbers.get(RightMemory.key(live)).fold(live.section.rows)(sections(_).gone)
     )
     val versions = all.map(_.version).toSet
     store.settle(

@@ -18,8 +18,7 @@ import io.tailrace.common.JoinedNames
   */
 private[sync] final case class SideSource(listed: Option[Seq[ListedPartition]], hasUnread: Boolean)
 
-/** Lists the partitions of a join's sources. Sources of Kafka can list them, if the partition columns are
-  * Kafka's own.
+/** Lists the partitions of a join's sources. Kafka's can list them, if the partition columns are its own.
   *
   * {{{
   *   SyncProgressExec [t, p] ── Project [topic AS t, partition AS p] ── scan up to {"clicks":{"0":17,"1":0}}
@@ -67,7 +66,6 @@ private[sync] object KafkaSource {
             val isRead = from.get(partition).exists(_ < end)
             ListedPartition(nameOf(partition, columns), unread, isRead = isRead)
           }
-          .toSeq
           .sortBy(_.name)
       }
     }
@@ -78,11 +76,9 @@ private[sync] object KafkaSource {
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_TOPICS_MERGED
     */
   def check(node: SyncProgressExec): Unit = {
-    val origins = node.partitions.map(origin(_, node.child))
-    origins match {
+    node.partitions.map(origin(_, node.child)) match {
       case Seq(Some((scan, column))) if column.name == "partition" =>
-        val topics =
-          Option(scan.end).flatMap(offsets).toSeq.flatMap(_.keys).map(_.topic).distinct.sorted
+        val topics = Option(scan.end).flatMap(offsets).toSeq.flatMap(_.keys).map(_.topic).distinct.sorted
         if (topics.size > 1) throw SyncErrors.topicsMerged(node.settings.name, node.side.name, topics)
       case _ =>
     }
@@ -121,9 +117,7 @@ private[sync] object KafkaSource {
 /** A partition of a topic. */
 private[sync] final case class KafkaPartition(topic: String, number: Int)
 
-/** The offsets of Spark's Kafka source: `{"clicks":{"0":17,"1":0}}`, for each partition the first offset that
-  * isn't read.
-  */
+/** The offsets of Spark's Kafka source, the first that isn't read: `{"clicks":{"0":17,"1":0}}`. */
 private[sync] object KafkaOffsets {
 
   /** @return none if the text is something else */
@@ -150,13 +144,11 @@ private[sync] object KafkaOffsets {
     JsonMethods.compact(JObject(topics.toList))
   }
 
-  /** Whether a partition is among these names, which are made of `partition` alone or of `topic` and
-    * `partition`.
-    */
-  def isAmong(partition: KafkaPartition, names: Set[String]): Boolean =
-    names(partition.number.toString) || names(
-      PartitionNames.of(Seq(partition.topic, partition.number.toString))
-    )
+  /** Whether a partition is among these names, made of `partition` alone or of `topic` and `partition`. */
+  def isAmong(partition: KafkaPartition, names: Set[String]): Boolean = {
+    val number = partition.number.toString
+    names(number) || names(PartitionNames.of(Seq(partition.topic, number)))
+  }
 }
 
 /** Names of source partitions, made of the values of their columns. No two partitions have the same name.

@@ -11,9 +11,7 @@ import io.tailrace.driver.Heard
   */
 private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 
-  /** The clock of silence at its last row. Not after `mark`: filtered records are heard too, but give no
-    * rows.
-    */
+  /** The clock of silence at its last row. Not after `mark`: filtered records are heard too. */
   var rowMark: Long = mark
 
   /** The greatest event time that has been read of it. */
@@ -162,9 +160,9 @@ private[sync] final class PartitionReading(
 }
 
 /** The condition of a partition, as the query's progress shows it. */
-private[sync] sealed abstract class PartitionCondition(val name: String)
+private[tailrace] sealed abstract class PartitionCondition(val name: String)
 
-private[sync] object PartitionCondition {
+private[tailrace] object PartitionCondition {
 
   /** It is read, and not far behind. */
   case object Running extends PartitionCondition("running")
@@ -194,11 +192,10 @@ private[sync] object PartitionCondition {
 /** The partition that a side waits for.
   *
   * @param latest   microseconds
-  * @param lag      behind the furthest partition of the side, in microseconds; none: no row of it has been
-  *                 read
+  * @param lag      behind the furthest partition of the side, in microseconds; none: no row of it was read
   * @param silentMs for how long no row of it has come
   */
-private[sync] final case class HeldBy(
+private[tailrace] final case class HeldBy(
     partition: String,
     latest: Long,
     lag: Option[Long],

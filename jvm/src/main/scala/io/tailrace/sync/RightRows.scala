@@ -2,8 +2,12 @@ package io.tailrace.sync
 
 import java.util.Arrays
 
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.XXH64
+
 import io.tailrace.common.StepwiseRows
-import io.tailrace.state.{LiveSection, RowBuffer, RowLayout, RowSort, RunCursor}
+import io.tailrace.state._
 
 /** Finds the right rows that a left row joins, in memory and in the state. Left rows come by key, and those
   * of a key by time.
@@ -17,9 +21,7 @@ private[sync] final class RightRows(
 ) extends AutoCloseable {
   private val range = new JoinRange(settings)
 
-  /** Moves the right rows that the left row joins into [[found]]. The rows of its key are read once, for the
-    * first left row of the key.
-    */
+  /** Moves the right rows that the left row joins into [[found]]. The first left row of a key reads them. */
   def take(left: ReleasedRows): Unit = {
     val base = left.base
     val at = left.at
@@ -48,9 +50,8 @@ private[sync] final class RightRows(
   }
 }
 
-/** The right rows that are in memory when a batch's left rows are decided: those that the batch has read, and
-  * those that it carries forward. They are sorted by key once, for the matching and for the run that is
-  * written.
+/** The right rows in memory when left rows are decided: those that the batch has read, and those that it
+  * carries forward. They are sorted by key once, for the matching and for the run that is written.
   */
 private[sync] final class NewRight(rows: RowBuffer) {
   private var order = new Array[Int](0)
@@ -112,9 +113,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
     if (byPrefix != 0) byPrefix else RowLayout.compareKeysBeyondPrefix(rows.base(row), rows.at(row), base, at)
   }
 
-  /** The numbers of the rows that are not taken, up to `through` or after it, in the order of key, time and
-    * sequence number.
-    */
+  /** The rows that are not taken, up to `through` or after it, by key, time and sequence number. */
   def rest(through: Long, after: Boolean): Array[Int] = {
     val kept = new Array[Int](order.length)
     var count = 0
@@ -131,8 +130,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
   }
 }
 
-/** Gives the unjoined right rows of some sections, up to a time. Each is where the cursor is, until the next
-  * step.
+/** Gives the unjoined right rows of some sections, up to a time. Each is at the cursor, until the next step.
   *
   * @param sections with their numbers in the index
   */
@@ -175,5 +173,51 @@ private[sync] final class ExpiringRight(
   override def close(): Unit = {
     cursor.foreach(_.close())
     cursor = None
+  }
+}
+
+/** The memory that a version of the state has: the index of its right rows, and the numbers of the sections
+  * in the index, by run and bucket. All of it can be made again from the state.
+  */
+private[sync] final class RightMemory {
+  val index = new RightIndex
+  val numbers = mutable.HashMap.empty[(String, Long), Int]
+}
+
+private[sync] object RightMemory {
+
+  /** The key of a section in `numbers`. */
+  def key(live: LiveSection): (String, Long) = (live.local.name, live.section.bucket)
+
+  /** Makes it from all right rows of a version. */
+  def read(store: TailraceStateStore, hash: KeyHash): RightMemory = {
+    val memory = new RightMemory
+    val gone = GoneRows.of(store.sectionsOf(StoreKind.JoinedRight), StoreKind.HeldRight)
+    store.sectionsOf(StoreKind.HeldRight).foreach { live =>
+      val number = memory.index.newSection()
+      memory.numbers(key(live)) = number
+      live.foreachRow { cursor =>
+        if (!gone.contains(cursor.seq)) {
+          memory.index.insert(hash.of(cursor.base, cursor.at), number, cursor.seq)
+        }
+      }
+    }
+    memory
+  }
+}
+
+/** A hash of a row's key. The upper 48 bits count. Two keys may have the same hash. */
+abstract class KeyHash {
+
+  /** @param base see [[io.tailrace.state.RowLayout]] */
+  def of(base: AnyRef, at: Long): Long
+}
+
+object KeyHash {
+
+  /** It is never written to disk, so it may change. */
+  object XX64 extends KeyHash {
+    override def of(base: AnyRef, at: Long): Long =
+      XXH64.hashUnsafeBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at), 0L)
   }
 }

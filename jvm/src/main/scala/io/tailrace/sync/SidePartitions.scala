@@ -13,13 +13,11 @@ import io.tailrace.driver.Silence
   * }}}
   *
   * A side of which no row has ever come, and whose source can't list its partitions, is waited for as if it
-  * had one partition. The time of a side never goes back, even if a partition comes late. Times are
-  * microseconds.
+  * had one partition. The time of a side, in microseconds, never goes back, even if a partition comes late.
   *
   * @param tolerance     a partition may be so far behind the side and still be in time
   * @param silence       the clock of both sides
-  * @param liftsFiltered whether the join goes on without a partition that has given only filtered records for
-  *                      too long
+  * @param liftsFiltered whether the join goes on without a partition whose records are all filtered
   */
 private[sync] final class SidePartitions(
     tolerance: Long,
@@ -75,8 +73,7 @@ private[sync] final class SidePartitions(
       case None => byName.values.foreach(p => p.isHeldBack = batch.heldBack(p.name))
     }
     batch.read.foreach { r =>
-      // A partition that the source doesn't list any more has left, even if the batch has read the rest of
-      // it.
+      // A partition that the source doesn't list has left, even if the batch has read the rest of it.
       if (batch.listed.isEmpty) add(r.name): Unit
       byName.get(r.name).foreach { partition =>
         partition.latest = Math.max(partition.latest, r.latest)
@@ -113,11 +110,7 @@ private[sync] final class SidePartitions(
   def goesOn: Boolean = byName.values.exists(_.goesOn)
 
   /** The time of the furthest partition. */
-  def furthest: Long = {
-    var most = SyncTimes.Unknown
-    byName.values.foreach(p => most = Math.max(most, p.latest))
-    most
-  }
+  def furthest: Long = byName.values.iterator.map(_.latest).maxOption.getOrElse(SyncTimes.Unknown)
 
   /** Decides after a batch which partitions count, and how far the side is.
     *
@@ -165,13 +158,7 @@ private[sync] final class SidePartitions(
     case None => reached = Math.max(reached, others)
   }
 
-  private def slowest: Option[PartitionProgress] = {
-    var found: PartitionProgress = null
-    byName.values.foreach { p =>
-      if (!p.excluded && (found == null || p.latest < found.latest)) found = p
-    }
-    Option(found)
-  }
+  private def slowest: Option[PartitionProgress] = byName.values.filterNot(_.excluded).minByOption(_.latest)
 
   /** The partition that the side waits for; none while none counts. */
   def holder: Option[HeldBy] = slowest.map(describe)
@@ -189,7 +176,7 @@ private[sync] final class SidePartitions(
   private def describe(partition: PartitionProgress): HeldBy = {
     val first = furthest
     val ahead = if (partition.latest == first) Math.max(first, others) else first
-    val lag = if (partition.latest == SyncTimes.Unknown) None else Some(ahead - partition.latest)
+    val lag = Option.when(partition.latest != SyncTimes.Unknown)(ahead - partition.latest)
     HeldBy(
       if (partition.name == Nobody) "(none yet)" else partition.name,
       partition.latest,
@@ -219,8 +206,6 @@ private[sync] final class SidePartitions(
 
 private object SidePartitions {
 
-  /** Stands for the partition that a side waits for while none is known. No partition has this name: see
-    * [[PartitionNames]].
-    */
+  /** Stands for a partition while none is known. None has this name: see [[PartitionNames]]. */
   private val Nobody = "%none"
 }

@@ -39,9 +39,7 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
     s"$nodeName ${settings.name}, $keys, sync_delay=${settings.syncDelay} us, " +
       s"window=${settings.window} us, on_stall=${settings.onStall.name}"
 
-  /** The delay and what is done about stalls say when rows are decided, not what the state means: they may
-    * change.
-    */
+  /** Delay and policies of stalls may change: they decide when rows come out, not what the state means. */
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> StoredSyncJoin.How,
     "window" -> s"${settings.window} microseconds"
@@ -78,8 +76,8 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
 
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
-  /** A batch without data is worth running when the next release or expiry takes a row out of the state, and
-    * when operators behind the join close something by what this batch has released.
+  /** A batch without data is worth running if the next release or expiry takes a row out of the state, or if
+    * operators behind the join close something by what this batch has released.
     */
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
@@ -170,9 +168,7 @@ private[sync] final class SyncJoinTasks(
 
 private[sync] object SyncJoinTasks {
 
-  /** The rows that a store holds. The oldest rows are as old as this says, or newer: older rows have left,
-    * and only the files would tell which is the next one.
-    */
+  /** The rows that a store holds. Its oldest row may be newer than this says: only the files would tell. */
   def heldIn(store: TailraceStateStore): SyncHeld = {
     def rows(kind: StoreKind): Long = store.sectionsOf(kind).map(_.section.liveRows).sum
     def oldest(kind: StoreKind, gone: Long): Option[Long] =

@@ -39,26 +39,16 @@ object SyncErrors {
   def topicsMerged(name: String, side: String, topics: Seq[String]): TailraceAnalysisException =
     refuse("TAILRACE_SYNC_TOPICS_MERGED", "name" -> name, "side" -> side, "topics" -> topics.mkString(", "))
 
-  /** @param latest   how far the partition has been read, as text; none: no row of it has been read
-    * @param lag      how far it is behind the furthest partition of its side, in microseconds
-    * @param silentMs for how long no row of it has come
-    */
-  def stalled(
-      name: String,
-      side: String,
-      partition: String,
-      latest: Option[String],
-      lag: Option[Long],
-      silentMs: Long
-  ): TailraceStateException =
+  /** @param by the partition that the side waits for */
+  private[tailrace] def stalled(name: String, side: String, by: HeldBy): TailraceStateException =
     stateError(
       "TAILRACE_SYNC_STALLED",
       null,
       "name" -> name,
       "side" -> side,
-      "partition" -> partition,
-      "latest" -> latest.fold("nothing of it has been read")(t => s"it has been read up to $t"),
-      "lag" -> lag.fold("behind all others")(micros => s"${micros / 1000} ms behind the furthest one"),
-      "silent" -> s"$silentMs ms"
+      "partition" -> by.partition,
+      "latest" -> by.latestTime.fold("nothing of it has been read")(t => s"it has been read up to $t"),
+      "lag" -> by.lag.fold("behind all others")(micros => s"${micros / 1000} ms behind the furthest one"),
+      "silent" -> s"${by.silentMs} ms"
     )
 }

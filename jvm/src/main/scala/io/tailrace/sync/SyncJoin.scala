@@ -1,11 +1,15 @@
 package io.tailrace.sync
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.connector.catalog.SupportsRead
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 
-import io.tailrace.join.{JoinNode, OneEventTime, StoredJoinExec}
-import io.tailrace.plan.{Obstacle, WriteCheck}
+import io.tailrace.common.{Errors, Mark, TailraceAnalysisException}
+import io.tailrace.join.{JoinColumns, JoinNode, JoinSides, OneEventTime, StoredJoinExec}
+import io.tailrace.plan.{Columns, Obstacle, OwnColumns, WriteCheck}
 
 /** The logical node of `tailrace.sync_join`, above a [[SyncProgress]] on each side.
   *
@@ -45,9 +49,7 @@ object SyncJoin {
     join.settings.name
   }
 
-  /** A right column in the result. The watermark after the join is of left times: a right row may be older
-    * than the left ones that wait.
-    */
+  /** A right column in the result: no event time, as a right row may be older than left ones that wait. */
   def paired(column: Attribute, name: String): Attribute = {
     val own = OneEventTime.unmarked(column)
     AttributeReference(name, own.dataType, nullable = true, own.metadata)()
@@ -61,5 +63,157 @@ object SyncJoinStrategy extends SparkStrategy {
       val stored = StoredSyncJoin(join.columns, join.settings)
       StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right)) :: Nil
     case _ => Nil
+  }
+}
+
+/** Finds the columns that the arguments name, and renames right columns that the left side has, too.
+  *
+  * @param sides    with keys of equal types
+  * @param sameName the session's rule for names, case-insensitive by default
+  */
+private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String, String) => Boolean) {
+
+  def resolve(on: Seq[(String, String)], options: SyncOptions): LogicalPlan = {
+    SyncSide.values.map(_.name).foreach { side =>
+      if (!sides.side(side).isStreaming) throw SyncErrors.notStreaming(side)
+    }
+    val (leftKeys, rightKeys) = sides.keys(on)
+    val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
+    val leftPartition = partition(SyncSide.Left.name, options.leftPartition)
+    val rightPartition = partition(SyncSide.Right.name, options.rightPartition)
+    val settings =
+      options.settings.copy(
+        leftPartition = leftPartition.map(_.name),
+        rightPartition = rightPartition.map(_.name)
+      )
+    val leftSide = progress(SyncSide.Left, leftPartition, leftTime, settings)
+    val rightSide = progress(SyncSide.Right, rightPartition, rightTime, settings)
+    val names = newNames(rightKeys, options.suffix)
+    val payload = JoinColumns.payload(sides.right.output, rightKeys)
+    val join = SyncJoin(
+      Synced.of(leftSide, settings),
+      rightSide,
+      leftKeys,
+      rightKeys,
+      leftTime,
+      rightTime,
+      settings,
+      payload.map(a => SyncJoin.paired(a, names.getOrElse(a.exprId, a.name))),
+      mark(settings, names.values)
+    )
+    OwnColumns.renewable(join)
+  }
+
+  private def progress(
+      side: SyncSide,
+      columns: Seq[Attribute],
+      time: Attribute,
+      settings: SyncSettings
+  ): LogicalPlan = {
+    val plan = sides.side(side.name)
+    val read =
+      if (settings.maxPending.isEmpty) plan else SyncResolution.heldBack(plan, side, columns, settings)
+    val isKafka = columns.forall(c => SyncResolution.KafkaPartition.contains(c.name))
+    if (isKafka)
+      SyncResolution.belowFilters(read, columns :+ time)(SyncProgress(side, columns, time, settings, _))
+    else SyncProgress(side, columns, time, settings, read)
+  }
+
+  /** By default, Kafka's columns that the side has. */
+  private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
+    val argument = s"${side}_partition"
+    val wanted =
+      if (names.nonEmpty) names else SyncResolution.KafkaPartition.filter(sides.columns(side).has)
+    if (names.isEmpty && !wanted.contains("partition"))
+      throw SyncErrors.partitionMissing(side, argument, sides.side(side).output.map(_.name))
+    val found = wanted.map(sides.columns(side).find(argument, _))
+    found.foreach { a =>
+      a.dataType match {
+        case _: ArrayType | _: MapType | _: StructType =>
+          throw sides
+            .columns(side)
+            .wrongType(argument, a, "a simple type, as Kafka's `topic` and `partition`")
+        case _ =>
+      }
+    }
+    found
+  }
+
+  /** The new names of right columns whose names the left side has, too, as often `created`. */
+  private def newNames(keys: Seq[Attribute], suffix: String): Map[ExprId, String] = {
+    def isLeft(name: String) = sides.left.output.exists(a => sameName(a.name, name))
+    val clashing = JoinColumns.payload(sides.right.output, keys).filter(a => isLeft(a.name))
+    clashing.map { a =>
+      val name = s"${a.name}$suffix"
+      if (isLeft(name)) throw clash(name, "left")
+      if (sides.columns("right").has(name)) throw clash(name, "right")
+      a.exprId -> name
+    }.toMap
+  }
+
+  /** The column that marks duplicates and rows ahead of the clock, if some come out marked. */
+  private def mark(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
+    Option
+      .when(settings.marks) {
+        val cure = Columns.rename(Mark.Column)
+        SyncSide.values.foreach(side => sides.columns(side.name).checkAdded(Mark.Column, cure))
+        renamed.find(sameName(_, Mark.Column)).foreach(name => throw clash(name, "right"))
+        Mark.attribute()
+      }
+      .toSeq
+
+  private def clash(column: String, side: String): TailraceAnalysisException =
+    Errors.columnExists(
+      SyncOptions.arguments.call,
+      column,
+      s"the $side DataFrame",
+      "Rename it, or choose another `suffix` for right columns that the left side has, too."
+    )
+}
+
+private object SyncResolution {
+  private val KafkaPartition = Seq("topic", "partition")
+
+  /** Rows that the user filters out count, too: a partition whose rows are all filtered is as far as they
+    * were. So progress is noted below the lowest filter that has all columns below it. Files and tables
+    * filter by themselves; their filters stay below.
+    */
+  private def belowFilters(plan: LogicalPlan, columns: Seq[Attribute])(
+      progress: LogicalPlan => LogicalPlan
+  ): LogicalPlan = {
+    def has(p: LogicalPlan): Boolean = columns.forall(p.outputSet.contains)
+    def isFiltered(p: LogicalPlan): Boolean = p match {
+      case f: Filter => has(f.child)
+      case other: UnaryNode => passes(other) && isFiltered(other.child)
+      case _ => false
+    }
+    def passes(node: UnaryNode): Boolean = has(node.child) && (node match {
+      case _: Project | _: Filter | _: SubqueryAlias | _: EventTimeWatermark => true
+      case _ => false
+    })
+    def below(p: LogicalPlan): LogicalPlan = p match {
+      case node: UnaryNode if isFiltered(node) => node.withNewChildren(Seq(below(node.child)))
+      case other => progress(other)
+    }
+    below(plan)
+  }
+
+  /** A side whose partitions can be held back. Its first offsets tell whether they are Kafka's. */
+  private def heldBack(
+      plan: LogicalPlan,
+      side: SyncSide,
+      columns: Seq[Attribute],
+      settings: SyncSettings
+  ): LogicalPlan = {
+    def refuse(what: String) = throw SyncErrors.maxPendingUnsupported(side.name, what)
+    columns.find(c => !KafkaPartition.contains(c.name)).foreach(c => refuse(s"partitions by `${c.name}`"))
+    plan.transform {
+      case source: StreamingRelationV2 =>
+        source.table match {
+          case table: SupportsRead => source.copy(table = new HeldBackTable(table, settings, side))
+          case other => refuse(other.name)
+        }
+      case leaf: LeafNode if leaf.isStreaming => refuse(leaf.simpleString(100))
+    }
   }
 }

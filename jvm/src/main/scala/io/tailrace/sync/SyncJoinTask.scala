@@ -1,10 +1,12 @@
 package io.tailrace.sync
 
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.join.{StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{RowBuffer, RunCursor, SortedRows, StoreKind}
+import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
+import io.tailrace.state.{FlushingRows, RowBuffer, RunCursor, SortedRows, StoreKind}
 
 /** The layout of a partition's rows in files.
   *
@@ -88,8 +90,7 @@ private[sync] final class SyncJoinTask(
   override def updateNanos: Long = input.readNanos + writing
   override def expiryNanos: Long = sorting
 
-  /** Phase 1: takes the rows that are left in some runs, to write them again with this batch. Gives no rows.
-    */
+  /** Phase 1: takes the rows that are left in some runs, to write them again with this batch. */
   private def carryForward(): Iterator[UnsafeRow] = {
     val sections = StoreKind.all.flatMap(store.sectionsOf(_))
     val chosen = CarriedRuns.choose(CarriedRuns.shares(sections), layout.mostRuns)
@@ -143,14 +144,10 @@ private[sync] final class SyncJoinTask(
     metric(SyncMetrics.UnmatchedRight) += inState + newRight.rest(expiry, after = false).length
     val started = System.nanoTime
     val rest = newRight.rest(expiry, after = true)
-    val rows = SortedRows.ofSorted(
-      StoreKind.HeldRight,
-      input.right,
-      rest,
-      layout.bucketWidth,
-      layout.rowsPerBucket
+    write(
+      SortedRows.ofSorted(StoreKind.HeldRight, input.right, rest, layout.bucketWidth, layout.rowsPerBucket),
+      Seq(heldRight.marksLeft)
     )
-    write(rows, Seq(heldRight.marksLeft))
     writing += System.nanoTime - started
     store.setOperatorTime(expiry)
     heldRight.settle()
@@ -184,4 +181,110 @@ private[sync] object SyncJoinTask {
 
   /** A task holds so many bytes of rows, however little memory is left for others. */
   private val AlwaysHeld = 1L << 20
+}
+
+/** Reads the inputs of a synced join. A left row is released at once, or waits; a right row waits. Left rows
+  * without a key or a time come out at once: nothing can match them.
+  *
+  * @param through left rows up to this time are released
+  * @param joined  rows up to this time are joined; those beyond come out at once, marked
+  */
+private[sync] final class SyncInput(
+    context: StoredJoinContext,
+    through: Long,
+    joined: Long,
+    released: ReleasedRows,
+    writer: => SyncWriter,
+    flush: () => Unit
+) extends JoinInput(context, flush) {
+  import context.{columns, metric, store}
+
+  override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
+    private val keys = columns.leftKeyEncoder()
+    private val timeOrdinal = columns.leftTimeOrdinal
+    // Left rows up to this time had been released when the batch before ended.
+    private val before = store.expiredThrough
+    private var alone = 0L
+    private var late = 0L
+    private var future = 0L
+
+    override protected def receive(row: UnsafeRow): UnsafeRow = {
+      val keyLength = keys.encode(row)
+      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+        alone += 1
+        writer.leftAlone(row, duplicate = false)
+      } else {
+        val time = row.getLong(timeOrdinal)
+        if (time > joined) {
+          future += 1
+          writer.futureLeft(row)
+        } else {
+          if (time <= through) {
+            if (time <= before && before != Long.MinValue) late += 1
+            released.append(keys.bytes, keyLength, time, store.newSeq(), row)
+          } else keep(lefts, keys.bytes, keyLength, time, row)
+          null
+        }
+      }
+    }
+
+    override protected def report(): Unit = {
+      metric(SyncMetrics.UnmatchedLeft) += alone
+      metric(SyncMetrics.LateLeft) += late
+      metric(SyncMetrics.FutureLeft) += future
+    }
+  }
+
+  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
+    new Reading(rows, columns.right) {
+      private val keys = columns.rightKeyEncoder()
+      private val timeOrdinal = columns.rightTimeOrdinal
+      private val payload = columns.payloadProjection()
+      private var nullRows = 0L
+      private var future = 0L
+
+      override protected def receive(row: UnsafeRow): UnsafeRow = {
+        val keyLength = keys.encode(row)
+        if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+          nullRows += 1
+          null
+        } else if (row.getLong(timeOrdinal) > joined) {
+          future += 1
+          writer.futureRight(Arrays.copyOf(keys.bytes, keyLength), payload(row))
+        } else {
+          keep(rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
+          null
+        }
+      }
+
+      override protected def report(): Unit = {
+        metric(JoinMetrics.NullKeyRightRows) += nullRows
+        metric(SyncMetrics.FutureRight) += future
+      }
+    }
+
+  private def keep(
+      rows: FlushingRows,
+      key: Array[Byte],
+      keyLength: Int,
+      time: Long,
+      value: UnsafeRow
+  ): Unit = rows.append(key, keyLength, time, store.newSeq(), value)
+
+  /** Keeps a row of the state, to write it again.
+    *
+    * @param base see [[io.tailrace.state.RowLayout]]
+    */
+  def carry(buffer: RowBuffer, base: AnyRef, at: Long): Unit =
+    (if (buffer eq left) lefts else rights).appendRow(base, at)
+
+  /** Bytes of the rows that are in memory. */
+  def bytes: Long = left.bytes + right.bytes + released.bytes
+
+  override def makeRoom(): Boolean = bytes > 0 && {
+    released.release()
+    flush()
+    release()
+    true
+  }
 }

@@ -7,12 +7,9 @@ import io.tailrace.common.{Arguments, Policy}
   *
   * @param leftTime       timestamp column of the left side: the time when the row was made
   * @param rightTime      timestamp column of the right side, of the same type
-  * @param window         how far apart in event time two rows may be that match; a duration such as "10
-  *                       minutes"
-  * @param syncDelay      how far the slowest right partition has to be past a left row before the row is
-  *                       released
-  * @param leftPartition  the columns of the source partition of a left row; empty: Kafka's `topic` and
-  *                       `partition`
+  * @param window         how far apart in event time two rows may be that match: "10 minutes"
+  * @param syncDelay      how far the slowest right partition has to be past a left row to release it
+  * @param leftPartition  columns of a left row's source partition; empty: Kafka's `topic` and `partition`
   * @param rightPartition likewise
   * @param onStall        "pause", "exclude" or "fail": what is done with a partition that the join waits for
   *                       and that gives no rows
@@ -20,8 +17,7 @@ import io.tailrace.common.{Arguments, Policy}
   *                       a partition whose rows are all filtered. By default a warning comes after a minute
   * @param onDuplicate    "emit", "drop" or "mark": what is done with further rows of a key
   * @param onUnmatchedRight "drop" or "emit": what is done with right rows that no left row has joined
-  * @param maxPending     the number of held rows of a side above which its partitions that are ahead aren't
-  *                       read
+  * @param maxPending     if more rows of a side are held, its partitions that are ahead aren't read
   * @param suffix         what is appended to the name of a right column that the left side has, too
   * @param name           the name of the join in the checkpoint and in the query's progress
   * @param onLeftStall    `onStall` of left partitions; none: the same as of right ones
@@ -94,16 +90,9 @@ object SyncOptions {
 /** The checked arguments of a synced join, except its columns.
   *
   * @param name         names its directory in the checkpoint, and its numbers in the query's progress
-  * @param syncDelay    how far the slowest right partition has to be past a left row before that is released,
-  *                     in microseconds
-  * @param window       how long a right row may wait for its left one, by the slowest left partition, in
-  *                     microseconds
+  * @param syncDelay    in microseconds, like `window`
   * @param stallAfterMs a partition without a row for so long has stalled
-  * @param maxPending   if more rows of a side are held, the partitions that are ahead aren't read; none: no
-  *                     limit
-  * @param onLeftStall  the policy for left partitions; none: the same as for right ones
-  * @param futureLimitMicros how far ahead of the batch's clock an event time may be; none: no limit
-  * @param onFuture     the policy for rows further ahead
+  * @param futureLimitMicros none: any event time is believed
   * @param liftsFiltered whether the join goes on without a partition that has given only filtered records for
   *                      `stallAfterMs`
   * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
@@ -136,15 +125,13 @@ final case class SyncSettings(
   def marks: Boolean = marksDuplicates || marksFuture
 
   /** Whether right rows may come out without a left row. */
-  def rightComesOutAlone: Boolean =
-    emitsUnmatchedRight || marks
+  def rightComesOutAlone: Boolean = emitsUnmatchedRight || marks
 
   /** The last event time in a batch that isn't too far ahead of the clock, in microseconds.
     *
     * @param clockMs the batch's clock
     */
-  def believedThrough(clockMs: Long): Long =
-    Policy.believedThrough(futureLimitMicros, clockMs)
+  def believedThrough(clockMs: Long): Long = Policy.believedThrough(futureLimitMicros, clockMs)
 
   /** Rows up to this time are joined; later ones come out as they are read, marked. */
   def joinedThrough(clockMs: Long): Long =

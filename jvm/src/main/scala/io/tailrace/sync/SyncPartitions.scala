@@ -1,5 +1,9 @@
 package io.tailrace.sync
 
+import java.io.DataOutputStream
+import java.nio.ByteBuffer
+
+import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.driver.Silence
 
 /** The source partitions of both sides, and the times that the next batch is judged by, given how far they
@@ -14,18 +18,11 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   // Both sides share a clock: a side that stops as a whole is silent while the other one goes on.
   private val silence = new Silence(settings.stallAfterMs)
 
-  val left = new SidePartitions(
-    Math.max(settings.window, settings.syncDelay),
-    settings.onStallOf(SyncSide.Left),
-    silence,
-    settings.liftsFiltered
-  )
-  val right = new SidePartitions(
-    settings.syncDelay,
-    settings.onStallOf(SyncSide.Right),
-    silence,
-    settings.liftsFiltered
-  )
+  val left: SidePartitions = newSide(SyncSide.Left, Math.max(settings.window, settings.syncDelay))
+  val right: SidePartitions = newSide(SyncSide.Right, settings.syncDelay)
+
+  private def newSide(side: SyncSide, tolerance: Long) =
+    new SidePartitions(tolerance, settings.onStallOf(side), silence, settings.liftsFiltered)
 
   private var decided = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
 
@@ -55,8 +52,8 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
     this.left.take(left)
     this.right.take(right)
     val passed = silence.advance(askedMs, this.left.goesOn || this.right.goesOn)
-    val (leftFurthest, rightFurthest) = (this.left.furthest, this.right.furthest)
-    this.left.judge(passed, left.hasUnread, rightFurthest)
+    val leftFurthest = this.left.furthest
+    this.left.judge(passed, left.hasUnread, this.right.furthest)
     this.right.judge(passed, right.hasUnread, leftFurthest)
     val release = SyncTimes.before(this.right.low, settings.syncDelay)
     val slack = Math.max(0L, settings.syncDelay - settings.window)
@@ -90,11 +87,9 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
 /** The part of a side that a micro-batch has read.
   *
   * @param read      of each partition that has given a row with a time
-  * @param listed    the partitions that the source has; none: the source can't say, and those count that have
-  *                  been seen
+  * @param listed    the partitions that the source has; none: it can't say, and those seen so far count
   * @param hasUnread whether the source has records for later batches, if it can't say of which partitions
-  * @param heldBack  partitions that have records and aren't read, if nothing is listed because the source has
-  *                  nothing new
+  * @param heldBack  partitions with records that aren't read, if none is listed as the source has nothing new
   */
 private[sync] final case class SideBatch(
     read: Iterable[PartitionRead],
@@ -102,3 +97,77 @@ private[sync] final case class SideBatch(
     hasUnread: Boolean = false,
     heldBack: Set[String] = Set.empty
 )
+
+/** The progress of a synced join after a batch. Its bytes are format 3 (`jvm/docs/formats.md`), big-endian:
+  *
+  * {{{
+  *   "TRSP"(4) format(4) place(4 + n) release(8) left low(8)
+  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) flags(1) filtered ms(8)
+  *   CRC-32C of all before(4)
+  * }}}
+  *
+  * Format 2 has no filtered ms; format 1 has no place either. In format 1 a name may be that of several
+  * partitions (it is their values joined by `-`), and silence is -1 if the batch had rows of the partition.
+  *
+  * @param times the times that the next batch is judged by
+  */
+private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, right: SideState) {
+  def side(side: SyncSide): SideState = side match {
+    case SyncSide.Left => left
+    case SyncSide.Right => right
+  }
+}
+
+/** @param low all partitions that count have been read up to this time, in microseconds */
+private[sync] final case class SideState(low: Long, partitions: Seq[PartitionState])
+
+private[tailrace] object SyncFile {
+  private val Layout =
+    new CheckedBytes(0x54525350, "the progress of a synced join", oldest = 1, newest = 3, placedSince = 2)
+  private val Excluded = 1
+  private val Former = 2
+
+  /** @param place join and batch that it is of */
+  def encode(file: SyncFile, place: String): Array[Byte] = Layout.encode(place) { out =>
+    out.writeLong(file.times.release)
+    out.writeLong(file.times.leftLow)
+    Seq(file.left, file.right).foreach(writeSide(out, _))
+  }
+
+  private def writeSide(out: DataOutputStream, side: SideState): Unit = {
+    out.writeLong(side.low)
+    out.writeInt(side.partitions.size)
+    side.partitions.foreach { p =>
+      CheckedBytes.writeText(out, p.name)
+      out.writeLong(p.latest)
+      out.writeLong(p.silentMs)
+      out.writeByte((if (p.excluded) Excluded else 0) | (if (p.isFormer) Former else 0))
+      out.writeLong(p.filteredMs)
+    }
+  }
+
+  /** @param name  of the file, for errors
+    * @param place join and batch that it must be of
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED
+    */
+  def decode(bytes: Array[Byte], name: String, place: String): SyncFile =
+    Layout.decode(bytes, name, place) { (format, in) =>
+      SyncFile(SyncTimes(in.getLong(), in.getLong()), readSide(format, in), readSide(format, in))
+    }
+
+  private def readSide(format: Int, in: ByteBuffer): SideState =
+    SideState(in.getLong(), Seq.fill(CheckedBytes.readCount(in))(readPartition(format, in)))
+
+  private def readPartition(format: Int, in: ByteBuffer): PartitionState = {
+    val name = CheckedBytes.readText(in)
+    val (latest, silentMs, flags) = (in.getLong(), in.getLong(), in.get())
+    PartitionState(
+      name,
+      latest,
+      Math.max(0L, silentMs),
+      (flags & Excluded) != 0,
+      format == 1 || (flags & Former) != 0,
+      if (format < 3) 0L else Math.max(0L, in.getLong())
+    )
+  }
+}

@@ -36,8 +36,8 @@ case class SyncProgress(
 
 /** The rows of a side, with the node beside them that ends a batch of the join.
   *
-  * @param end Spark's watermark node over a [[SyncEnd]]. It isn't a child, because Spark refuses a watermark
-  *            node above another one
+  * @param end Spark's watermark node over a [[SyncEnd]]. It is beside the rows, and no child yet, because
+  *            Spark refuses a watermark node above another one, which the user may have set
   */
 case class Synced(child: LogicalPlan, end: EventTimeWatermark) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -45,8 +45,7 @@ case class Synced(child: LogicalPlan, end: EventTimeWatermark) extends UnaryNode
   override protected def withNewChildInternal(newChild: LogicalPlan): Synced = copy(child = newChild)
 }
 
-/** A [[Synced]] in a query that Spark has checked. Here the watermark node is a child, so that Spark asks it.
-  */
+/** A [[Synced]] in a query that Spark has checked. The watermark node is a child, so that Spark asks it. */
 case class SyncedInQuery(left: LogicalPlan, right: LogicalPlan) extends BinaryNode {
   override def output: Seq[Attribute] = left.output
 
@@ -105,9 +104,8 @@ object SyncProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkS
     new SyncProgressStrategy(session.asInstanceOf[SparkSession])
 }
 
-/** Ends a batch of a synced join: on the driver, after its tasks and before Spark commits it. Spark asks only
-  * watermark nodes then, so this is one, over no rows. The watermark that it gives is that of the other
-  * inputs.
+/** Ends a batch on the driver, after its tasks and before Spark commits it. Spark asks only watermark nodes
+  * then, so this is one, over no rows. Its watermark is that of the other inputs.
   *
   * {{{
   *   join ── SyncedExec ── SyncProgressExec ── the user's left rows
@@ -130,18 +128,13 @@ private[sync] final case class SyncEndWatermark(settings: SyncSettings) extends 
     * @param eventTime a column that has no rows
     */
   def node(session: SparkSession, nodeId: UUID, eventTime: Attribute): SparkPlan = {
-    val delay = new CalendarInterval(0, 0, 0)
     val rows = ColumnsOfWatermark(Seq(eventTime))
-    ReportExec(
-      SyncReport.name(settings),
-      DriverWatermarkExec(session, nodeId, eventTime, delay, rows, this)
-    ) { case _ => SyncRun.of(session, settings).metrics }
+    val watermark = DriverWatermarkExec(session, nodeId, eventTime, new CalendarInterval(0, 0, 0), rows, this)
+    ReportExec(SyncReport.name(settings), watermark) { case _ => SyncRun.of(session, settings).metrics }
   }
 }
 
-/** The rows of a side, with the node beside them that ends a batch. That node can't be above the rows: Spark
-  * allows no watermark node above another one, which the user may have set.
-  */
+/** The operator of [[SyncedInQuery]]: the node that ends a batch is never executed. */
 final case class SyncedExec(left: SparkPlan, right: SparkPlan) extends BinaryExecNode {
   override def nodeName: String = "Synced"
   override def output: Seq[Attribute] = left.output

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.types.StringType
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.Policy
@@ -119,11 +120,7 @@ private[sync] final class PartitionReadings(
   private val byKey = new java.util.HashMap[UnsafeRow, PartitionReading]
   private val keyOf = UnsafeProjection.create(partitions, columns)
   private val names = partitions.zipWithIndex.map { case (column, i) =>
-    Cast(
-      BoundReference(i, column.dataType, nullable = true),
-      org.apache.spark.sql.types.StringType,
-      Some("UTC")
-    )
+    Cast(BoundReference(i, column.dataType, nullable = true), StringType, Some("UTC"))
   }
   private var lastKey: UnsafeRow = _
   private var last: PartitionReading = _
@@ -147,15 +144,10 @@ private[sync] final class PartitionReadings(
   }
 
   /** The progress of all partitions so far. */
-  def read: Seq[PartitionRead] = {
-    val all = Seq.newBuilder[PartitionRead]
-    byKey.values.forEach(r => all += r.read: Unit)
-    all.result()
-  }
+  def read: Seq[PartitionRead] = byKey.values.asScala.map(_.read).toSeq
 }
 
-/** The rows that one task has read of a side. If two tasks have read one partition, the one with fewer rows has
-  * stopped sooner.
+/** The part of a side that one task has read. Of two runs of a task, the one with fewer rows stopped sooner.
   *
   * @param rows with and without a time
   */
@@ -192,9 +184,7 @@ private[sync] object SyncReads {
       one.formerly
     )
 
-  /** A state partition tells what it holds when its version is committed. The last one told is the one that
-    * exists.
-    */
+  /** A state partition tells what it holds when its version is committed: the last one told exists. */
   def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] =
     told.flatMap(_.value.asScala).map(held => held.partition -> held).toMap.values.toSeq
 }

@@ -162,9 +162,7 @@ object SyncMetrics {
   def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }
 
-/** Tells in the log which partitions have stalled or are excluded, once each, and ends the query if the user
-  * wants that.
-  */
+/** Logs once which partitions have stalled or are excluded, and ends the query if the user wants that. */
 private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPartitions) extends Logging {
   private var warned = Set.empty[(SyncSide, String, PartitionCondition)]
 
@@ -187,7 +185,7 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
     val stalled = partitions.stalled
     stalled.foreach { case (side, by) =>
       if (settings.onStallOf(side) == Policy.Fail) {
-        throw SyncErrors.stalled(settings.name, side.name, by.partition, by.latestTime, by.lag, by.silentMs)
+        throw SyncErrors.stalled(settings.name, side.name, by)
       }
       if (!warned((side, by.partition, by.condition))) {
         logWarning(

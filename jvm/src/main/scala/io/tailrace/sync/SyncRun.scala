@@ -2,11 +2,15 @@ package io.tailrace.sync
 
 import java.util.UUID
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
+import io.tailrace.checkpoint.BatchFiles
 import io.tailrace.common.Policy
 import io.tailrace.driver.{BatchSequence, DriverClock, InputWatermarks, PartitionAccumulator, RunState}
 
@@ -39,7 +43,7 @@ private[sync] final class SyncRun(
 
   /** The first batch of a start begins with what the checkpoint has. */
   private def begin(number: Long, before: Option[SyncRun.Batch]): SyncRun.Batch = {
-    val timesBefore = before.fold(load(number))(_.times)
+    val timesBefore = before.fold(load(number))(_.times) // loads the partitions, too
     new SyncRun.Batch(partitions.times, timesBefore)
   }
 
@@ -51,8 +55,8 @@ private[sync] final class SyncRun(
   /** The times that a batch is judged by. They are the same whenever the batch runs. */
   def times(number: Long): SyncTimes = synchronized(batches.at(number).times)
 
-  /** The times that the batch before it was judged by: a row that comes out later was not released by then.
-    * Unknown where the checkpoint doesn't have them.
+  /** The times of the batch before, unknown where the checkpoint doesn't have them: a row that comes out in
+    * this batch or later was not released by then.
     */
   def timesBefore(number: Long): SyncTimes = synchronized(batches.at(number).timesBefore)
 
@@ -87,9 +91,8 @@ private[sync] final class SyncRun(
   }
 
   /** The partitions of a side that the next batch is not to read, because more rows are held than the user
-    * wants. A start that has run no batch yet doesn't know how many are held, and reads all. A start that
-    * ends by itself holds nothing back: it would end with unread records when the partitions that are waited
-    * for have no more.
+    * wants. The first batch of a start reads all: it doesn't know how many are held. A start that ends by
+    * itself reads all too, for it would end before the records that it holds back.
     */
   def holdBack(side: SyncSide): Set[String] = synchronized {
     def isTooMany(held: Long) = !endsByItself && batches.last.nonEmpty && settings.maxPending.exists(_ < held)
@@ -116,8 +119,7 @@ private[sync] final class SyncRun(
     nowMs - last.atMs >= partitions.mostSilencePerBatchMs
   }
 
-  /** The tasks of a batch have ended. When this returns, the times that the next batch is judged by are in
-    * the checkpoint.
+  /** Folds a batch whose tasks have ended, and writes the times of the next batch into the checkpoint.
     *
     * @param sources what the sources of a side have
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_STALLED
@@ -125,10 +127,8 @@ private[sync] final class SyncRun(
   def end(number: Long, sources: SyncSide => SideSource): Unit = synchronized {
     batches.end(number) { ending =>
       val read = SyncSide.values.map(side => side -> ending.read(side)).toMap
-      notices.around {
-        def side(side: SyncSide) = sideBatch(side, read(side), sources(side))
-        partitions.advance(side(SyncSide.Left), side(SyncSide.Right), ending.askedMs)
-      }
+      def side(side: SyncSide) = sideBatch(side, read(side), sources(side))
+      notices.around(partitions.advance(side(SyncSide.Left), side(SyncSide.Right), ending.askedMs))
       log.write(number, partitions.file, number - retain)
       last = SyncRun.Ended(DriverClock.ms, SyncReport.of(partitions, read, ending.heldRows))
     }
@@ -177,9 +177,7 @@ private[sync] object SyncRun {
       run.endsByItself
     )
 
-  /** A batch that has begun. A sink may run its tasks several times, so there may be several accumulators of
-    * a kind.
-    */
+  /** A batch that has begun. It has several accumulators of a kind if a sink runs its tasks several times. */
   private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes) {
     val askedMs: Long = DriverClock.ms
     var reads = List.empty[(SyncSide, PartitionAccumulator[TaskRead])]
@@ -192,4 +190,78 @@ private[sync] object SyncRun {
 
   /** The report of the last micro-batch that has ended, and when it ended. */
   private final case class Ended(atMs: Long, report: SyncReport)
+}
+
+/** The progress of one synced join in the query's checkpoint: the file `<batch>.progress` has all partitions
+  * of both sides after the batch.
+  *
+  * The driver writes the file when the batch's tasks have ended, before Spark commits the batch. A batch that
+  * runs again begins with the file of the batch before it, and replaces its own.
+  *
+  * @param inUse names of all synced joins of the query
+  */
+private[sync] final class SyncLog(
+    directory: Path,
+    hadoopConf: Configuration,
+    inUse: () => Set[String] = () => Set.empty
+) extends Logging {
+  private val batches = new BatchFiles(directory, hadoopConf, ".progress")
+  private var isPurged = false
+
+  /** The progress that `batch` begins with.
+    *
+    * @return none if the join is new in the query
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_NAME_CHANGED
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_...
+    */
+  def load(batch: Long): Option[SyncFile] =
+    if (batches.list().exists(_.number < batch)) {
+      Some(decode(batch - 1, batches.files.read(batches.path(batch - 1), neededBy = s"batch $batch")))
+    } else {
+      if (batch > 0) {
+        // One of the other directories may be this join's under a former name, unless another join of the
+        // query uses it.
+        val orphans = others().filterNot(inUse())
+        if (orphans.nonEmpty) throw SyncErrors.nameChanged(directory.getName, orphans)
+        logWarning(
+          s"TAILRACE_SYNC_BEGINS: no progress of partitions in $directory before batch $batch: " +
+            "it counts from here"
+        )
+      }
+      None
+    }
+
+  /** The times that `batch` was judged by; none: the file is gone, or never was. */
+  def times(batch: Long): Option[SyncTimes] =
+    batches.files.find(batches.path(batch - 1)).map(decode(batch - 1, _).times)
+
+  /** Writes the progress after `batch`, and deletes files that a start from `retainFrom` on doesn't need. */
+  def write(batch: Long, progress: SyncFile, retainFrom: Long): Unit = {
+    batches.write(batch)(SyncFile.encode(progress, batches.place(batch.toString)))
+    // A batch goes on from the file of the batch before it.
+    val needed = retainFrom - 1
+    if (isPurged) {
+      if (needed > 0) batches.files.delete(batches.path(needed - 1))
+    } else {
+      batches.delete(batches.list().filter(_.number < needed))
+      isPurged = true
+    }
+  }
+
+  private def decode(batch: Long, bytes: Array[Byte]): SyncFile =
+    SyncFile.decode(bytes, batches.path(batch).toString, batches.place(batch.toString))
+
+  /** Names of other joins whose progress is in the checkpoint. */
+  private def others(): Seq[String] =
+    batches.files
+      .list(directory.getParent)
+      .filter(_.isDirectory)
+      .map(_.getPath.getName)
+      .filter(_ != directory.getName)
+      .sorted
+}
+
+private[sync] object SyncLog {
+  def directory(checkpoint: String, name: String): Path =
+    new Path(new Path(checkpoint, "tailrace-sync"), name)
 }

@@ -1,11 +1,9 @@
 package io.tailrace.sync
 
-/** The times that a micro-batch is judged by, in microseconds. They are in the checkpoint when the batch
-  * before has ended.
+/** The times that a micro-batch is judged by, in microseconds, in the checkpoint when the batch before ends.
   *
   * @param release left rows before this time are released
-  * @param leftLow how far the slowest left partition has been read, but not ahead of `release`: right rows
-  *                expire by it
+  * @param leftLow right rows expire by it: how far the slowest left partition is, but at most `release`
   */
 final case class SyncTimes(release: Long, leftLow: Long)
 
@@ -47,9 +45,7 @@ final case class SyncHeld(
 /** The rules for a row, given the times of a batch. All in microseconds. */
 object SyncRules {
 
-  /** Left rows up to this time (included) are released. Those at the earliest possible time are released at
-    * once.
-    */
+  /** Left rows up to this time (included) are released; those at the earliest possible time always are. */
   def releasedThrough(times: SyncTimes): Long =
     if (times.release == SyncTimes.Unknown) Long.MinValue else times.release - 1
 

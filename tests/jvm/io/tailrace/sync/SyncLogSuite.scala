@@ -98,7 +98,8 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
   private def bytes(format: String, notSilent: String, filtered: String*): String = {
     val ends = filtered ++ Seq.fill(3 - filtered.size)("")
     "54525350" + format + "0000000000001000" + "0000000000000ffb" +
-      "0000000000001001" + "00000001" + "00000008" + "636c69636b732d30" + "0000000000001002" + notSilent + "00" + ends.head +
+      "0000000000001001" + "00000001" +
+      "00000008" + "636c69636b732d30" + "0000000000001002" + notSilent + "00" + ends.head +
       "0000000000001003" + "00000002" +
       "00000007" + "76696577732d30" + "8000000000000000" + "0000000000000007" + "00" + ends(1) +
       "00000000" + "0000000000000008" + "0000000000000009" + "01" + ends(2)

@@ -6,11 +6,11 @@ import io.tailrace.common.Policy
 import io.tailrace.sync.MiniJoin.NoRow
 import io.tailrace.sync.SyncSide.{Left, Right}
 
-/** Each condition of a partition, on either side, with a restart in the middle and without. Checks the condition's
-  * name, how far the join has come, and that all rows come out when the partition moves on, or leaves.
+/** Each condition of a partition, on either side, with a restart in the middle and without. Checks the name of
+  * the condition, how far the join is, and that all rows come out when the partition moves on, or leaves.
   *
-  * In batch k of four the other partitions are read up to 100 (k + 1). Pairs 1 to 4, a left row at 100 k + 10 and
-  * a right one at 100 k + 15, are in partition 1 of the side as far as that gives rows, else in partition 0.
+  * In batch k of four, the other partitions are read up to 100 (k + 1). Pairs 1 to 4 have a left row at
+  * 100 k + 10 and a right row at 100 k + 15, in partition 1 of the side if that gives rows, else in 0.
   */
 final class SyncMatrixSuite extends AnyFunSuite {
   import SyncMatrixSuite._

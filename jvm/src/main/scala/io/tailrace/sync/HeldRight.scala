@@ -30,7 +30,12 @@ private[sync] final class HeldRight(
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
 
   private val gathered =
-    new FlushingRows(rowMemory, bufferBytes, () => writeMarks(), () => !marks.isEmpty && { writeMarks(); true })
+    new FlushingRows(
+      rowMemory,
+      bufferBytes,
+      () => writeMarks(),
+      () => !marks.isEmpty && { writeMarks(); true }
+    )
   private val marks: RowBuffer = gathered.rows.prepare()
   private var taken = 0L
   private var unjoined: Option[ExpiringRight] = None
@@ -74,7 +79,7 @@ private[sync] final class HeldRight(
     * order.
     *
     * @param base  a row with the key
-    * @param spare gets those that are too young for this left row, and not for a later one maybe
+    * @param spare gets those that are too young for this left row, but maybe not for a later one
     */
   def take(base: AnyRef, at: Long, range: JoinRange, found: FoundRows, spare: SpareRight): Unit = if (
     index.size > 0

@@ -69,7 +69,7 @@ private[sync] final class NewRight(rows: RowBuffer) {
     *
     * @param base  a row with the key
     * @param found gets the rows
-    * @param spare gets those that are too young for this left row, and not for a later one maybe
+    * @param spare gets those that are too young for this left row, but maybe not for a later one
     */
   def take(
       keyPrefix: Long,

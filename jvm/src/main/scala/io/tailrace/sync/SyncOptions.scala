@@ -113,10 +113,7 @@ final case class SyncSettings(
     leftPartition: Seq[String] = Nil,
     rightPartition: Seq[String] = Nil
 ) {
-  def onStallOf(side: SyncSide): Policy = side match {
-    case SyncSide.Left => onLeftStall.getOrElse(onStall)
-    case SyncSide.Right => onStall
-  }
+  def onStallOf(side: SyncSide): Policy = side.of(onLeftStall.getOrElse(onStall), onStall)
 
   def marksDuplicates: Boolean = onDuplicate == Policy.Mark
   def marksFuture: Boolean = onFuture == Policy.Mark

@@ -26,10 +26,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
 
   private var decided = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
 
-  def side(side: SyncSide): SidePartitions = side match {
-    case SyncSide.Left => left
-    case SyncSide.Right => right
-  }
+  def side(side: SyncSide): SidePartitions = side.of(left, right)
 
   /** The times that the next batch is judged by. Neither ever goes back, even with other settings. */
   def times: SyncTimes = decided
@@ -69,19 +66,15 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   def mostSilencePerBatchMs: Long = silence.mostPerBatchMs
 
   /** Rows of a side before this time are late: the rows that would have joined them are decided. */
-  def lateBefore(side: SyncSide): Long = side match {
-    case SyncSide.Left => SyncTimes.before(decided.leftLow, settings.window)
-    case SyncSide.Right => decided.release
-  }
+  def lateBefore(side: SyncSide): Long =
+    side.of(SyncTimes.before(decided.leftLow, settings.window), decided.release)
 
   /** Rows of a side before this time may have missed their match, though they aren't late. A right row joins
     * left rows that are older than it, and some of these may have been released: a batch sooner, it would
     * have found them. In a partition that counts, rows that come in order are never before this time.
     */
-  def missedBefore(side: SyncSide): Long = side match {
-    case SyncSide.Left => lateBefore(side)
-    case SyncSide.Right => SyncRules.joinedThrough(decided.release, settings)
-  }
+  def missedBefore(side: SyncSide): Long =
+    side.of(lateBefore(side), SyncRules.joinedThrough(decided.release, settings))
 }
 
 /** The part of a side that a micro-batch has read.
@@ -112,10 +105,7 @@ private[sync] final case class SideBatch(
   * @param times the times that the next batch is judged by
   */
 private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, right: SideState) {
-  def side(side: SyncSide): SideState = side match {
-    case SyncSide.Left => left
-    case SyncSide.Right => right
-  }
+  def side(side: SyncSide): SideState = side.of(left, right)
 }
 
 /** @param low all partitions that count have been read up to this time, in microseconds */

@@ -18,7 +18,9 @@ object SyncTimes {
 }
 
 /** An input of the join. */
-sealed abstract class SyncSide(val name: String)
+sealed abstract class SyncSide(val name: String) {
+  private[sync] def of[T](left: => T, right: => T): T = if (this == SyncSide.Left) left else right
+}
 
 object SyncSide {
   case object Left extends SyncSide("left")

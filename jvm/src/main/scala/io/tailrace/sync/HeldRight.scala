@@ -30,12 +30,7 @@ private[sync] final class HeldRight(
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
 
   private val gathered =
-    new FlushingRows(
-      rowMemory,
-      bufferBytes,
-      () => writeMarks(),
-      () => !marks.isEmpty && { writeMarks(); true }
-    )
+    new FlushingRows(rowMemory, bufferBytes, () => writeMarks(): Unit, () => writeMarks())
   private val marks: RowBuffer = gathered.rows.prepare()
   private var taken = 0L
   private var unjoined: Option[ExpiringRight] = None
@@ -145,9 +140,11 @@ private[sync] final class HeldRight(
   private def mark(version: Long, seq: Long): Unit =
     gathered.append(HeldRight.Nothing, 0, version, seq, HeldRight.Nothing, 0L, 0)
 
-  private def writeMarks(): Unit = {
+  /** @return whether there were any */
+  private def writeMarks(): Boolean = !marks.isEmpty && {
     store.addSorted(Seq(SortedRows.all(StoreKind.JoinedRight, marks, 1)))
     marks.clear()
+    true
   }
 
   /** Hands out the living rows of a run, keeps the marks that are in it, and forgets the run.

@@ -107,7 +107,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "common/OrderedBytes",
       "label/JoinSettings",
       "label/JoinWindow",
-      "label/MatchPolicy",
       "windows/LandingLog",
       "windows/WindowReport",
       "windows/Windows",

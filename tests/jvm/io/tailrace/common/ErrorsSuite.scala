@@ -3,6 +3,8 @@ package io.tailrace.common
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.types._
 import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -16,6 +18,8 @@ import io.tailrace.windows.WindowErrors
 final class ErrorsSuite extends AnyFunSuite {
   private val cause = new RuntimeException("the cause")
 
+  private def column(name: String, dataType: DataType) = AttributeReference(name, dataType)()
+
   private val all: Map[String, Throwable] = Map(
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
@@ -23,10 +27,12 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> JoinErrors.mixedBatchAndStream("left", "right"),
     "TAILRACE_JOIN_LABEL_EMPTY" -> JoinErrors.labelEmpty("I"),
     "TAILRACE_JOIN_KEYS_MISSING" -> JoinErrors.keysMissing(),
-    "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> JoinErrors.keyTypesDiffer("L", "INT", "R", "STRING"),
+    "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> JoinErrors
+      .keyTypesDiffer(column("L", IntegerType), column("R", StringType)),
     "TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED" -> JoinErrors.keyTypeUnsupported("C", "MAP"),
     "TAILRACE_JOIN_KEY_COLLATED" -> JoinErrors.keyCollated("C", "STRING COLLATE X"),
-    "TAILRACE_JOIN_TIME_TYPES_DIFFER" -> JoinErrors.timeTypesDiffer("L", "TIMESTAMP", "R", "TIMESTAMP_NTZ"),
+    "TAILRACE_JOIN_TIME_TYPES_DIFFER" ->
+      JoinErrors.timeTypesDiffer(column("L", TimestampType), column("R", TimestampNTZType)),
     "TAILRACE_JOIN_OPTION_CONFLICT" -> JoinErrors.optionConflict("match", "V"),
     "TAILRACE_OPTION_INVALID" -> Errors.optionInvalid("tailrace.join", "how", "V", "A"),
     "TAILRACE_OPTION_NEEDS" -> Errors.optionNeeds("tailrace.join", "on_future", "V", "N"),

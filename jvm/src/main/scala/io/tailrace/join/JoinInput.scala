@@ -14,13 +14,28 @@ import io.tailrace.state.{FlushingRows, RowBuffer}
   * @param flush writes out and clears both buffers
   */
 abstract class JoinInput(context: StoredJoinContext, flush: () => Unit) extends AutoCloseable {
-  import context.{bufferBytes, memory}
+  import context.{bufferBytes, memory, store}
 
   protected final val lefts = new FlushingRows(memory, bufferBytes, flush, () => makeRoom())
   protected final val rights = new FlushingRows(memory, bufferBytes, flush, () => makeRoom())
   final val left: RowBuffer = lefts.rows
   final val right: RowBuffer = rights.rows
+  private var kept = 0L
   private var nanos = 0L
+
+  /** How many rows went into the state. */
+  final def rowsKept: Long = kept
+
+  protected final def keep(
+      rows: FlushingRows,
+      key: Array[Byte],
+      keyLength: Int,
+      time: Long,
+      value: UnsafeRow
+  ): Unit = {
+    rows.append(key, keyLength, time, store.newSeq(), value)
+    kept += 1
+  }
 
   /** Gives the left rows that come out at once. Each is valid until the next one. */
   def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow]

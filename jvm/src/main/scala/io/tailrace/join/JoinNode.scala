@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.types.{BinaryType, MetadataBuilder, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{BinaryType, MetadataBuilder, StringType, StructType}
 
 import io.tailrace.plan.StreamJoin
 import io.tailrace.state.KeyEncoder
@@ -115,14 +116,11 @@ final case class JoinColumns(
   /** The part of an operator's line in `explain` that names the key columns. */
   def keysText: String = s"keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}]"
 
-  val leftSchema: StructType = JoinColumns.schema(left)
-  val payloadSchema: StructType = JoinColumns.schema(payload)
+  val leftSchema: StructType = DataTypeUtils.fromAttributes(left)
+  val payloadSchema: StructType = DataTypeUtils.fromAttributes(payload)
 }
 
 object JoinColumns {
   def payload(right: Seq[Attribute], rightKeys: Seq[Attribute]): Seq[Attribute] =
     right.filterNot(a => rightKeys.exists(_.exprId == a.exprId))
-
-  def schema(columns: Seq[Attribute]): StructType =
-    StructType(columns.map(a => StructField(a.name, a.dataType, a.nullable)))
 }

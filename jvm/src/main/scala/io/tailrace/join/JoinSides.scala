@@ -5,7 +5,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.Arguments
+import io.tailrace.common.Errors.refuse
+import io.tailrace.common.{Arguments, TailraceAnalysisException}
 import io.tailrace.plan.Columns
 import io.tailrace.state.KeyEncoder
 
@@ -16,10 +17,17 @@ import io.tailrace.state.KeyEncoder
 private[tailrace] final class JoinSides(
     arguments: Arguments,
     val left: LogicalPlan,
-    unalignedRight: LogicalPlan,
+    rightAsGiven: LogicalPlan,
     sameName: (String, String) => Boolean
 ) {
-  val right: LogicalPlan = JoinSides.withoutSharedColumns(left, unalignedRight)
+
+  /** Has columns with new ids if both sides share some: one DataFrame was made from the other. */
+  val right: LogicalPlan =
+    if (left.outputSet.intersect(rightAsGiven.outputSet).isEmpty) rightAsGiven
+    else {
+      val renewed = rightAsGiven.output.map(a => Alias(a, a.name)(explicitMetadata = Some(a.metadata)))
+      Project(renewed, rightAsGiven)
+    }
   private val sides = Map("left" -> left, "right" -> right)
   private val named = sides.map { case (side, plan) =>
     side -> new Columns(arguments, plan.output, sameName, s"the $side DataFrame")
@@ -29,10 +37,11 @@ private[tailrace] final class JoinSides(
 
   def columns(side: String): Columns = named(side)
 
-  /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one before the join, and
-    * left columns are cast back after it.
+  /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one before
+    * the join, and left columns are cast back after it.
     *
-    * @param rightAlone whether right rows come out by themselves. Their keys may not fit into the narrow type, so left keys stay wide
+    * @param rightAlone whether right rows come out by themselves. Their keys may not fit into the narrow type, so
+    *                   left keys stay wide
     */
   def withWiderKeys(on: Seq[(String, String)], rightAlone: Boolean)(
       join: JoinSides => LogicalPlan
@@ -49,14 +58,8 @@ private[tailrace] final class JoinSides(
         keys.collect { case (key, to) if key.dataType != to => key.exprId -> to }.toMap
       val lefts = changed(wider.map { case (l, _, to) => l -> to })
       val rights = changed(wider.map { case (_, r, to) => r -> to })
-      val joined = join(
-        new JoinSides(
-          arguments,
-          WiderKeys.cast(left, lefts),
-          WiderKeys.cast(right, rights),
-          sameName
-        )
-      )
+      val (wideLeft, wideRight) = (WiderKeys.cast(left, lefts), WiderKeys.cast(right, rights))
+      val joined = join(new JoinSides(arguments, wideLeft, wideRight, sameName))
       val narrow = wider.collect { case (l, _, to) if l.dataType != to => l.name -> l.dataType }.toMap
       if (rightAlone) joined
       else WiderKeys.cast(joined, joined.output.flatMap(a => narrow.get(a.name).map(a.exprId -> _)).toMap)
@@ -80,23 +83,14 @@ private[tailrace] final class JoinSides(
       }
     }
     // Nullability inside a type doesn't change its values.
-    if (!DataTypeUtils.sameType(l.dataType, r.dataType)) {
-      throw JoinErrors.keyTypesDiffer(l.name, l.dataType.sql, r.name, r.dataType.sql)
-    }
+    if (!DataTypeUtils.sameType(l.dataType, r.dataType)) throw JoinErrors.keyTypesDiffer(l, r)
   }
 
   /** The time columns of the two sides, timestamps of one type. */
   def times(leftName: String, rightName: String): (Attribute, Attribute) = {
     val leftTime = time("left", leftName)
     val rightTime = time("right", rightName)
-    if (leftTime.dataType != rightTime.dataType) {
-      throw JoinErrors.timeTypesDiffer(
-        leftTime.name,
-        leftTime.dataType.sql,
-        rightTime.name,
-        rightTime.dataType.sql
-      )
-    }
+    if (leftTime.dataType != rightTime.dataType) throw JoinErrors.timeTypesDiffer(leftTime, rightTime)
     (leftTime, rightTime)
   }
 
@@ -110,22 +104,14 @@ private[tailrace] final class JoinSides(
   }
 }
 
-private[tailrace] object JoinSides {
-
-  /** Gives the right columns new ids where the sides share some: one DataFrame was made from the other. */
-  private def withoutSharedColumns(left: LogicalPlan, right: LogicalPlan): LogicalPlan =
-    if (left.outputSet.intersect(right.outputSet).isEmpty) right
-    else Project(right.output.map(a => Alias(a, a.name)(explicitMetadata = Some(a.metadata))), right)
-}
-
-/** Keys of two numeric types are compared in one that has all values of both, as Spark's own joins do. Types without such
-  * a one are left as they are, to be refused: a BIGINT as a DOUBLE is another number.
+/** Keys of two numeric types are compared in a type that has all values of both, as in Spark's own joins. Where no such
+  * type exists, both stay as they are and are refused later: a BIGINT as a DOUBLE is another number.
   */
 private[join] object WiderKeys {
   private val IntegralDigits: Map[DataType, Int] =
     Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
 
-  /** @return none, if there isn't one or the types are the same */
+  /** @return none if no such type exists, or if the types are the same */
   def common(one: DataType, other: DataType): Option[DataType] = (one, other) match {
     case (a, b) if a == b => None
     case (a, b) if Seq(a, b).forall(IntegralDigits.contains) => Some(Seq(a, b).maxBy(IntegralDigits))
@@ -157,4 +143,50 @@ private[join] object WiderKeys {
         plan
       )
     }
+}
+
+/** The errors of both joins. */
+object JoinErrors {
+
+  /** @param other the column of that side that does have a watermark, if one has */
+  def watermarkMissing(side: String, column: String, other: Option[String]): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_JOIN_WATERMARK_MISSING",
+      "side" -> side,
+      "column" -> column,
+      "other" -> other.fold("")(c => s" (its watermark is on `$c`)"),
+      "delay" -> "10 minutes"
+    )
+
+  def mixedBatchAndStream(stream: String, batch: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_MIXED_BATCH_AND_STREAM", "stream" -> stream, "batch" -> batch)
+
+  def keysMissing(): TailraceAnalysisException = refuse("TAILRACE_JOIN_KEYS_MISSING")
+
+  def keyTypesDiffer(left: Attribute, right: Attribute): TailraceAnalysisException =
+    typesDiffer("TAILRACE_JOIN_KEY_TYPES_DIFFER", left, right)
+
+  def keyTypeUnsupported(column: String, dataType: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED", "column" -> column, "type" -> dataType)
+
+  def keyCollated(column: String, dataType: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_KEY_COLLATED", "column" -> column, "type" -> dataType)
+
+  def timeTypesDiffer(left: Attribute, right: Attribute): TailraceAnalysisException =
+    typesDiffer("TAILRACE_JOIN_TIME_TYPES_DIFFER", left, right)
+
+  def optionConflict(argument: String, value: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> argument, "value" -> value)
+
+  def labelEmpty(into: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_LABEL_EMPTY", "into" -> into)
+
+  private def typesDiffer(condition: String, left: Attribute, right: Attribute): TailraceAnalysisException =
+    refuse(
+      condition,
+      "left" -> left.name,
+      "leftType" -> left.dataType.sql,
+      "right" -> right.name,
+      "rightType" -> right.dataType.sql
+    )
 }

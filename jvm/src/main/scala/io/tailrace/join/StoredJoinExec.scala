@@ -108,9 +108,15 @@ final class StoredJoinExec(
   override def hasTold: Boolean = driver.hasTold
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = driver.oldestWaiting
 
+  // Spark compares its own parameters only, which are the same for joins of the same inputs with other settings.
+  override def equals(other: Any): Boolean = other match {
+    case that: StoredJoinExec => join == that.join && super.equals(that)
+    case _ => false
+  }
+
   override def nodeName: String = join.nodeName
   override def shortName: String = join.operatorName
-  override def simpleString(maxFields: Int): String = join.explain(join.columns.keysText)
+  override def simpleString(maxFields: Int): String = join.explain
 
   override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
   override def operatorStateMetadataVersion: Int = 1
@@ -127,25 +133,14 @@ final class StoredJoinExec(
   ): List[StateSchemaValidationResult] = {
     val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
     JoinCheckpoint.check(directory, hadoopConf, batchId, join.boundSettings, join.settingsAddedLater)
-    val schema = StateStoreColFamilySchema(
-      StateStore.DEFAULT_COL_FAMILY_NAME,
-      0,
-      BufferedRows.KeySchema,
-      0,
-      BufferedRows.ValueSchema
-    )
+    import BufferedRows.{KeySchema, ValueSchema}
+    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, KeySchema, 0, ValueSchema)
     // Schema version 2, whatever Spark's own joins are set to: this is a store of one column family.
-    List(
-      SchemaFile.naming(getStateInfo) {
-        StateSchemaCompatibilityChecker.validateAndMaybeEvolveStateSchema(
-          getStateInfo,
-          hadoopConf,
-          List(schema),
-          session.sessionState,
-          2
-        )
-      }
-    )
+    val validated = SchemaFile.naming(getStateInfo) {
+      StateSchemaCompatibilityChecker
+        .validateAndMaybeEvolveStateSchema(getStateInfo, hadoopConf, List(schema), session.sessionState, 2)
+    }
+    List(validated)
   }
 
   override def workName: String = s"$shortName-${stateInfo.fold(0L)(_.operatorId)}"
@@ -181,14 +176,12 @@ final class StoredJoinExec(
     val partition = new StoredJoinPartition(
       join.columns,
       driver.tasks,
-      StoredJoinState(
-        getStateInfo,
-        OwnStoreProvider.conf(conf),
-        RunState.hadoopConf(session),
-        metrics,
-        if (conf.stateStoreCheckpointFormatVersion >= 2) Some(checkpointInfoAccumulator) else None,
-        TailraceConf.BatchBufferBytes.read(setting)
-      )
+      getStateInfo,
+      OwnStoreProvider.conf(conf),
+      RunState.hadoopConf(session),
+      metrics,
+      Option.when(conf.stateStoreCheckpointFormatVersion >= 2)(checkpointInfoAccumulator),
+      TailraceConf.BatchBufferBytes.read(setting)
     )
     left
       .execute()

@@ -16,28 +16,25 @@ import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 
 import io.tailrace.state.{BufferedRows, RowMemory, TailraceStateStore}
 
-/** Where the tasks of a micro-batch find their state, and what they report to.
+/** The join of one partition in one micro-batch, on an executor: it opens the store, runs the task, commits and reports.
   *
+  * It is a function by inheritance. Spark would clean a lambda as a closure, and read the byte code of the operator
+  * around it with each batch.
+  *
+  * @param info        says where the state is
   * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
   */
-final case class StoredJoinState(
+final class StoredJoinPartition(
+    columns: JoinColumns,
+    tasks: StoredJoinTasks,
     info: StatefulOperatorStateInfo,
     storeConf: StateStoreConf,
     hadoopConf: Broadcast[SerializableConfiguration],
     metrics: Map[String, SQLMetric],
     checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]],
     bufferBytes: Long
-)
-
-/** The join of one partition in one micro-batch, on an executor: it opens the store, runs the task, commits and reports.
-  *
-  * It is a function by inheritance. Spark would clean a lambda as a closure, and read the byte code of the operator around it
-  * with each batch.
-  */
-final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, state: StoredJoinState)
-    extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
+) extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
-  import state.{info, metrics, storeConf}
 
   override def apply(
       partition: Int,
@@ -49,7 +46,7 @@ final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, st
     // Listeners run in reverse order: the store is closed after the join that reads from it.
     context.addTaskCompletionListener[Unit](_ => store.abort())
     val memory = new RowMemory(SparkState.taskMemoryManager(context))
-    val join = tasks.task(StoredJoinContext(columns, store, memory, state.bufferBytes, metrics))
+    val join = tasks.task(StoredJoinContext(columns, store, memory, bufferBytes, metrics))
     context.addTaskCompletionListener[Unit](_ => join.close())
 
     var outputRows = 0L
@@ -75,7 +72,7 @@ final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, st
       info.stateSchemaMetadata,
       useColumnFamilies = false,
       storeConf,
-      state.hadoopConf.value.value
+      hadoopConf.value.value
     )
     store.asInstanceOf[TailraceStateStore]
   }
@@ -99,14 +96,14 @@ final class StoredJoinPartition(columns: JoinColumns, tasks: StoredJoinTasks, st
     metrics(JoinMetrics.LeftStoreBytes) += tasks.leftKinds.map(store.bytesOf).sum
     metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(tasks.rightKind)
     metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(tasks.joinedKind)
-    state.checkpointIds.foreach { ids =>
-      val info = store.getStateStoreCheckpointInfo()
+    checkpointIds.foreach { ids =>
+      val checkpoint = store.getStateStoreCheckpointInfo()
       ids.add(
         StatefulOpStateStoreCheckpointInfo(
-          info.partitionId,
-          info.batchVersion,
-          info.stateStoreCkptId.map(Array(_)),
-          info.baseStateStoreCkptId.map(Array(_))
+          checkpoint.partitionId,
+          checkpoint.batchVersion,
+          checkpoint.stateStoreCkptId.map(Array(_)),
+          checkpoint.baseStateStoreCkptId.map(Array(_))
         )
       )
     }

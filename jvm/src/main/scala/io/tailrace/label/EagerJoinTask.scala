@@ -91,7 +91,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   private def keepAll(probing: Seq[LiveSection], sections: Seq[LiveSection], from: Long, to: Long)(
       keepOne: (AnyRef, Long, AnyRef, Long) => Unit
   ): Unit = {
-    val source = new ArrivalMatches(probing, sections, from, to, bufferBytes, memory)
+    val source = new ArrivalMatches(probing, sections, from, to, context)
     var count = 0L
     try
       while (source.next()) {

@@ -116,13 +116,8 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     put(bits - 8, 0L) // the result may have one word of null bits more than the left row
     Platform.copyMemory(base, from, buffer, Start, leftBits.toLong)
     Platform.copyMemory(base, from + leftBits, buffer, Start + bits, 8L * leftFields)
-    Platform.copyMemory(
-      base,
-      from + leftFixed,
-      buffer,
-      Start + fixed,
-      (left.getSizeInBytes - leftFixed).toLong
-    )
+    val rest = (left.getSizeInBytes - leftFixed).toLong
+    Platform.copyMemory(base, from + leftFixed, buffer, Start + fixed, rest)
     val by = (fixed - leftFixed).toLong << 32
     var i = 0
     while (i < moving.length) {
@@ -197,8 +192,5 @@ private[label] final class GroupCounts(metric: String => SQLMetric) {
     metric(LabelMetrics.GroupsMatched) += matched
     metric(LabelMetrics.GroupsUnmatched) += unmatched
     metric(LabelMetrics.LabelsOut) += labels
-    matched = 0
-    unmatched = 0
-    labels = 0
   }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Arguments, Mark, Policy}
-import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides}
+import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides, OneEventTime}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and defaults are those of
@@ -65,7 +65,7 @@ final case class JoinOptions(
 object JoinOptions {
   private[label] val arguments = new Arguments("tailrace.join")
 
-  /** Who gives no other name doesn't ask for a group. */
+  /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */
   private[label] val Into = "labels"
 }
 
@@ -97,12 +97,11 @@ private[tailrace] final class JoinResolution(
   ): LogicalPlan = {
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
-    Seq("left" -> leftTime, "right" -> rightTime).foreach { case (side, time) =>
-      checkWatermark(side, sides, time)
-    }
+    checkWatermark("left", sides, leftTime)
+    checkWatermark("right", sides, rightTime)
     val payload = JoinColumns.payload(sides.right.output, rightKeys)
     val added = addedColumns(sides, settings, options.into, payload)
-    val paired = LabelJoin.paired(payload, rightTime, settings)
+    val paired = if (settings.isGrouped) Nil else pairedColumns(payload, rightTime, settings)
     OwnColumns.renewable(
       LabelJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
     )
@@ -115,13 +114,15 @@ private[tailrace] final class JoinResolution(
     if (plan.isStreaming && column.dataType == TimestampNTZType)
       throw sides.columns(side).wrongType(s"${side}_time", column, "TIMESTAMP")
     if (plan.isStreaming && !column.metadata.contains(key)) {
-      throw JoinErrors.watermarkMissing(
-        side,
-        column.name,
-        plan.output.find(_.metadata.contains(key)).map(_.name)
-      )
+      val other = plan.output.find(_.metadata.contains(key)).map(_.name)
+      throw JoinErrors.watermarkMissing(side, column.name, other)
     }
   }
+
+  private def pairedColumns(payload: Seq[Attribute], rightTime: Attribute, settings: JoinSettings) =
+    OneEventTime.of(payload, rightTime).map { a =>
+      AttributeReference(a.name, a.dataType, a.nullable || settings.marksLate, a.metadata)()
+    }
 
   private def addedColumns(
       sides: JoinSides,
@@ -138,7 +139,7 @@ private[tailrace] final class JoinResolution(
       val element = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
       val group = AttributeReference(into, ArrayType(element, containsNull = false), nullable = false)()
       val truncated = settings.maxMatches.toSeq.map { _ =>
-        AttributeReference(JoinSettings.truncatedColumn(into), BooleanType, nullable = false)()
+        AttributeReference(s"${into}_truncated", BooleanType, nullable = false)()
       }
       val another = s"Choose another name than '$into' for `into`."
       (group +: truncated).foreach(a => leftColumns.checkAdded(a.name, another))

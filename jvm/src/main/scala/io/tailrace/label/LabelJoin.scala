@@ -1,12 +1,18 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkState}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.join.{JoinNode, OneEventTime, StoredJoinExec}
+import io.tailrace.join.{JoinColumns, JoinNode, StoredJoinExec}
+import io.tailrace.state.RowMemory
 
 /** The logical node of `tailrace.join`, for batch and streaming DataFrames. [[LabelJoinStrategy]] tells them apart.
   *
@@ -40,20 +46,6 @@ case class LabelJoin(
     copy(left = newLeft, right = newRight)
 }
 
-object LabelJoin {
-
-  /** The right columns of pairs.
-    *
-    * @param payload of the right side, all but the keys
-    */
-  def paired(payload: Seq[Attribute], rightTime: Attribute, settings: JoinSettings): Seq[Attribute] =
-    if (settings.isGrouped) Nil
-    else
-      OneEventTime.of(payload, rightTime).map { a =>
-        AttributeReference(a.name, a.dataType, a.nullable || settings.marksLate, a.metadata)()
-      }
-}
-
 /** Keeps no state: Spark plans the same node again and again. */
 object LabelJoinStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
@@ -63,19 +55,14 @@ object LabelJoinStrategy extends SparkStrategy {
         val stored = StoredLabelJoin(join.columns, settings)
         StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right)) :: Nil
       case join: LabelJoin =>
-        LabelJoinBatchExec(
-          join.columns,
-          join.settings,
-          join.output,
-          planLater(join.left),
-          planLater(join.right)
-        ) :: Nil
+        val (left, right) = (planLater(join.left), planLater(join.right))
+        LabelJoinBatchExec(join.columns, join.settings, join.output, left, right) :: Nil
       case _ => Nil
     }
 
-  /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy, which writes
-    * each row once and reads it once; eager is for those who say so, because their right rows are many, mostly match
-    * nothing, and would wait for the end of a long window (`adr/006`).
+  /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy, which
+    * writes and reads each row once. A user sets eager where most right rows match nothing and would wait for the end
+    * of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
@@ -83,4 +70,58 @@ object LabelJoinStrategy extends SparkStrategy {
       val wish = TailraceConf.JoinStrategy.read(SparkPlans.activeSetting)
       MatchStrategy.values.find(_.name == wish).getOrElse(MatchStrategy.Lazy)
     }
+}
+
+/** The label join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills; one merge joins
+  * them. It shares window, policies and group writer with the streaming operator, so both give the same rows.
+  *
+  * {{{
+  *   left  (A,12:00) (A,12:10) (B,12:00)      right (A,12:05) (A,12:20) (C,12:00)
+  *   left A,12:00 -> right rows of A from 12:00 - before to 12:00 + after, held until the key changes
+  * }}}
+  */
+case class LabelJoinBatchExec(
+    columns: JoinColumns,
+    settings: JoinSettings,
+    joinOutput: Seq[Attribute],
+    left: SparkPlan,
+    right: SparkPlan
+) extends BinaryExecNode {
+
+  override def output: Seq[Attribute] = joinOutput
+  override def producedAttributes: AttributeSet = AttributeSet(joinOutput) -- left.outputSet
+  override def nodeName: String = "TailraceLabelJoinBatch"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${columns.keysText}, ${settings.text}"
+  override def outputPartitioning: Partitioning = left.outputPartitioning
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(ClusteredDistribution(columns.leftKeys), ClusteredDistribution(columns.rightKeys))
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
+    (columns.leftKeys :+ columns.leftTime).map(SortOrder(_, Ascending)),
+    (columns.rightKeys :+ columns.rightTime).map(SortOrder(_, Ascending))
+  )
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")
+  )
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val outputRows = longMetric("numOutputRows")
+    // The tasks need these two, and not the plan around them.
+    val (taskColumns, taskSettings) = (columns, settings)
+    left.execute().zipPartitions(right.execute()) { (leftRows, rightRows) =>
+      val task = TaskContext.get()
+      val memory = new RowMemory(SparkState.taskMemoryManager(task))
+      val merge = new BatchMerge(taskColumns, taskSettings, leftRows, rightRows, memory)
+      task.addTaskCompletionListener[Unit](_ => merge.close())
+      merge.map { row =>
+        outputRows += 1
+        row
+      }
+    }
+  }
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SparkPlan =
+    copy(left = newLeft, right = newRight)
 }

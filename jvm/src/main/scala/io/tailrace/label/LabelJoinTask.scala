@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 
 import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{FlushingRows, RowBuffer}
+import io.tailrace.state.RowBuffer
 
 /** A task of the label join: reads both inputs, writes them into the state, and then gives what the state gives. */
 abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
@@ -66,10 +66,6 @@ private final class LabelInput(
   import context.{columns, metric, store}
 
   private val alone = new LoneRows(columns, settings)
-  private var kept = 0L
-
-  /** How many rows went into the state. */
-  def rowsKept: Long = kept
 
   override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
     private val keys = columns.leftKeyEncoder()
@@ -139,17 +135,6 @@ private final class LabelInput(
         metric(JoinMetrics.NullKeyRightRows) += nullRows
       }
     }
-
-  private def keep(
-      rows: FlushingRows,
-      key: Array[Byte],
-      keyLength: Int,
-      time: Long,
-      value: UnsafeRow
-  ): Unit = {
-    rows.append(key, keyLength, time, store.newSeq(), value)
-    kept += 1
-  }
 
   override def makeRoom(): Boolean = (!left.isEmpty || !right.isEmpty) && {
     flush()

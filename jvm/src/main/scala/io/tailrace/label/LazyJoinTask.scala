@@ -4,17 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.StoredJoinContext
-import io.tailrace.state.{
-  LiveSection,
-  MemoryShare,
-  RowBuffer,
-  RowSort,
-  RunCursor,
-  ScratchRun,
-  SortedRows,
-  StoreKind,
-  TailraceStateStore
-}
+import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
 
 /** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the order of
   * time, a chunk at a time. Each chunk is sorted by key and merged with the right rows of its windows.
@@ -41,8 +31,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   private val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
   private val parked = new ParkedRows
-  private val merge =
-    new SortedMerge(-window.before, window.after, memory, bufferBytes, settings.bound)
+  private val merge = new SortedMerge(-window.before, window.after, memory, bufferBytes, settings.bound)
   private lazy val writer = new GroupWriter(columns, settings, memory)
   private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
   private var nanos = 0L
@@ -134,83 +123,5 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     writer.close()
     chunk.close()
     super.close()
-  }
-}
-
-/** Left rows for which there was no memory, in local files, sorted by key. They come back a few at a time. Those of them that
-  * have to wait again come back before the others, in still smaller parts.
-  */
-private[label] final class ParkedRows extends AutoCloseable {
-  private var stack = List.empty[ParkedRows.Parked]
-
-  /** Takes rows out of a chunk, and empties it.
-    *
-    * @param rest numbers of the rows to keep, sorted by key; none has an empty key
-    */
-  def park(store: TailraceStateStore, chunk: RowBuffer, rest: Array[Int]): Unit = {
-    // One bucket, or two if there are times before the epoch.
-    val sorted = SortedRows.ofSorted(StoreKind.RightKeySorted, chunk, rest, Long.MaxValue)
-    stack ::= new ParkedRows.Parked(store.scratch(sorted), chunk.bytes / ParkedRows.Parts)
-    chunk.release()
-  }
-
-  /** Appends rows that were parked to a chunk, sorted by key. @return whether there were any */
-  def fill(chunk: RowBuffer): Boolean = stack match {
-    case Nil => false
-    case last :: before =>
-      last.fill(chunk)
-      !chunk.isEmpty || {
-        last.close()
-        stack = before
-        fill(chunk)
-      }
-  }
-
-  override def close(): Unit = {
-    stack.foreach(_.close())
-    stack = Nil
-  }
-}
-
-private[label] object ParkedRows {
-  private val Parts = 4
-
-  private final class Parked(run: ScratchRun, bytes: Long) extends AutoCloseable {
-    private val sections = run.sections.iterator
-    private var open: Option[RunCursor] = None
-
-    /** Rows of one section, at least one if any is left. */
-    def fill(chunk: RowBuffer): Unit = {
-      while (open.forall(!_.isValid) && nextSection()) {}
-      open.foreach { cursor =>
-        while (
-          cursor.isValid && (chunk.isEmpty || chunk.bytes < bytes) && chunk.appendIfRoom(
-            cursor.base,
-            cursor.at
-          )
-        )
-          cursor.next()
-      }
-    }
-
-    private def nextSection(): Boolean = {
-      closeOpen()
-      sections.hasNext && {
-        val cursor = sections.next().cursor()
-        open = Some(cursor)
-        cursor.first()
-        true
-      }
-    }
-
-    private def closeOpen(): Unit = {
-      open.foreach(_.close())
-      open = None
-    }
-
-    override def close(): Unit = {
-      closeOpen()
-      run.close()
-    }
   }
 }

@@ -8,9 +8,10 @@ import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.{MarkedRows, StepwiseRows}
 import io.tailrace.join.{JoinColumns, StoredJoinContext}
-import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
+import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, StoreKind}
 
-/** The task of how = "inner": a pair comes out in the batch that brings the later of its two rows. Both sides are key-sorted.
+/** The task of how = "inner": a pair comes out in the batch that brings the later of its two rows. Both sides are
+  * key-sorted.
   *
   * {{{
   *   new left  rows  x  right rows of earlier batches
@@ -35,24 +36,26 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
   private lazy val writer = new PairWriter(columns, settings)
 
   override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
-    val (lefts, rights) =
-      store
-        .addRun(bucketWidth, leftKind -> left, rightKind -> right)
-        .partition(_.section.kind == leftKind)
+    val added = store.addRun(bucketWidth, leftKind -> left, rightKind -> right)
+    val (lefts, rights) = added.partition(_.section.kind == leftKind)
     newLeft ++= lefts
     newRight ++= rights
   }
 
   override protected def joined: Iterator[UnsafeRow] =
-    new Pairs(matchesOf(newLeft, earlierRight, -window.before, window.after), probesAreLeft = true) ++
-      new Pairs(
-        matchesOf(newRight, earlierLeft ++ newLeft, -window.after, window.before),
-        probesAreLeft = false
-      )
+    new Pairs(newLeft.toSeq, earlierRight, -window.before, window.after, probesAreLeft = true) ++
+      new Pairs(newRight.toSeq, earlierLeft ++ newLeft, -window.after, window.before, probesAreLeft = false)
 
   /** All pairs of the probing rows with those of the other side. */
-  private final class Pairs(matches: ArrivalMatches, probesAreLeft: Boolean) extends StepwiseRows[UnsafeRow] {
+  private final class Pairs(
+      probing: Seq[LiveSection],
+      sections: Seq[LiveSection],
+      from: Long,
+      to: Long,
+      probesAreLeft: Boolean
+  ) extends StepwiseRows[UnsafeRow] {
     open.foreach(_.close())
+    private val matches = new ArrivalMatches(probing, sections, from, to, context)
     open = Some(matches)
     private val left = new UnsafeRow(columns.left.size)
     private val right = new UnsafeRow(columns.payload.size)
@@ -74,13 +77,6 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
       }
   }
 
-  private def matchesOf(
-      probing: collection.Seq[LiveSection],
-      sections: Seq[LiveSection],
-      from: Long,
-      to: Long
-  ): ArrivalMatches = new ArrivalMatches(probing.toSeq, sections, from, to, bufferBytes, memory)
-
   override def expire(): Long =
     store.dropThrough(leftKind, window.leftExpiry(watermark)) +
       store.dropThrough(rightKind, window.rightExpiryOnMatch(watermark))
@@ -101,5 +97,67 @@ final class PairWriter(columns: JoinColumns, settings: JoinSettings) {
   def write(left: UnsafeRow, right: UnsafeRow): UnsafeRow = {
     val pair = joiner.join(left, right)
     if (settings.marksLate) marked.ordinary(pair) else pair
+  }
+}
+
+/** All matches between the rows of some sections, the probing rows, and those of other sections. Both are key-sorted. It
+  * works on a chunk of probing rows at a time.
+  *
+  * @param from see [[SortedMerge]]
+  */
+final class ArrivalMatches(
+    probing: Seq[LiveSection],
+    sections: Seq[LiveSection],
+    from: Long,
+    to: Long,
+    context: StoredJoinContext
+) extends AutoCloseable {
+  import context.{bufferBytes, memory}
+
+  /** The rows of the chunk; [[probe]] is one of them. */
+  val chunk = new RowBuffer(memory)
+  private val share = new MemoryShare(memory, bufferBytes)
+  private val merge = new SortedMerge(from, to, memory, bufferBytes, inPieces = true)
+  private val chunks = new SectionChunks(if (sections.isEmpty) Nil else probing) {
+    override protected def isFull(bytes: Long): Boolean = share.isFull(bytes)
+  }
+  private var position = 0
+  private var end = 0
+
+  /** Goes on to the next match. @return false if there is none */
+  def next(): Boolean = {
+    position += 1
+    while (position >= end && nextProbe()) {
+      position = candidates.first
+      end = candidates.first + candidates.count
+    }
+    position < end
+  }
+
+  /** The probing row: its number in [[chunk]]. */
+  def probe: Int = merge.probe
+
+  /** The row that the probing row matches: its position in [[candidates]]. */
+  def candidate: Int = position
+  def candidates: Candidates = merge.candidates
+
+  private def nextProbe(): Boolean = {
+    while (!merge.next()) if (!nextChunk()) return false
+    true
+  }
+
+  private def nextChunk(): Boolean = {
+    chunk.clear()
+    share.reset()
+    chunks.fill(chunk)
+    // A key-sorted section is in the order that the merge needs.
+    merge.start(chunk, Array.range(0, chunk.size), sections)
+    !chunk.isEmpty
+  }
+
+  override def close(): Unit = {
+    chunks.close()
+    merge.close()
+    chunk.close()
   }
 }

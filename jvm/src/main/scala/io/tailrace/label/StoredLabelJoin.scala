@@ -31,8 +31,8 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def nodeName: String = "TailraceLabelJoin"
   override def operatorName: String = StoredLabelJoin.OperatorName
   override def joinType: JoinType = if (settings.isGrouped) LeftOuter else Inner
-  override def explain(keys: String): String =
-    s"$nodeName $keys, ${settings.text}, strategy=${settings.strategy.name} (${settings.strategy.moment})"
+  override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}, " +
+    s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
 
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> settings.output.name,
@@ -77,23 +77,18 @@ object LabelMetrics {
   def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }
 
-/** The event time of the oldest left row that has not come out of a partition after a micro-batch, in microseconds. None
-  * if none waits there.
-  */
-private[label] final case class PartitionWaiting(partition: Int, oldest: Option[Long])
-
 private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinDriver {
   import settings.window
 
-  // Filled by the tasks. Pairs come out at once, so that no row waits.
+  // Filled by the tasks: each gives the time of the oldest left row that waits in its partition, in microseconds, or none
+  // if no row waits there. Pairs come out at once, so no row waits.
   private lazy val waiting = {
-    val accumulator = new CollectionAccumulator[PartitionWaiting]
+    val accumulator = new CollectionAccumulator[(Int, Option[Long])]
     exec.session.sparkContext.register(accumulator)
     accumulator
   }
 
-  private def waitingNow: Map[Int, Option[Long]] =
-    waiting.value.asScala.map(one => one.partition -> one.oldest).toMap
+  private def waitingNow: Map[Int, Option[Long]] = waiting.value.asScala.toMap
 
   override def hasTold: Boolean = !settings.isGrouped || waitingNow.size == exec.getStateInfo.numPartitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waitingNow)
@@ -109,31 +104,18 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     Some(Math.max(0L, inputWatermarkMs - waitMs))
   }
 
-  override def tasks: StoredJoinTasks =
-    new LabelJoinTasks(
-      LabelJoinTimes(
-        micros(exec.eventTimeWatermarkForEviction),
-        micros(exec.eventTimeWatermarkForLateEvents),
-        bucketWidth
-      ),
-      settings,
-      waiting
-    )
-
-  private def bucketWidth: Long = {
+  override def tasks: StoredJoinTasks = {
+    val watermark = micros(exec.eventTimeWatermarkForEviction)
+    val lateWatermark = micros(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
-    Math.max(LabelJoinDriver.LeastBucketWidth, (window.before + window.after) / buckets)
+    // At least a second: narrower buckets would be more sections than they save.
+    val bucketWidth = Math.max(1000L * 1000, (window.before + window.after) / buckets)
+    new LabelJoinTasks(LabelJoinTimes(watermark, lateWatermark, bucketWidth), settings, waiting)
   }
 
   // Spark's watermark begins at the epoch, which means that there is none yet.
   private def micros(watermarkMs: Option[Long]): Long =
     watermarkMs.filter(_ > 0).fold(JoinWindow.NoWatermark)(_ * 1000)
-}
-
-private object LabelJoinDriver {
-
-  /** One second, in microseconds: narrower buckets would be more sections than they save. */
-  private val LeastBucketWidth = 1000L * 1000
 }
 
 /** The times of a micro-batch, in microseconds.
@@ -147,15 +129,13 @@ final case class LabelJoinTimes(watermark: Long, lateWatermark: Long, bucketWidt
 private[tailrace] final class LabelJoinTasks(
     times: LabelJoinTimes,
     settings: JoinSettings,
-    waiting: CollectionAccumulator[PartitionWaiting]
+    waiting: CollectionAccumulator[(Int, Option[Long])]
 ) extends StoredJoinTasks {
   override def task(context: StoredJoinContext): StoredJoinTask =
-    if (!settings.isGrouped) new PairedJoinTask(context, settings, times)
-    else {
-      settings.strategy match {
-        case MatchStrategy.Lazy => new LazyJoinTask(context, settings, times)
-        case MatchStrategy.Eager => new EagerJoinTask(context, settings, times)
-      }
+    settings.strategy match {
+      case _ if !settings.isGrouped => new PairedJoinTask(context, settings, times)
+      case MatchStrategy.Lazy => new LazyJoinTask(context, settings, times)
+      case MatchStrategy.Eager => new EagerJoinTask(context, settings, times)
     }
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
@@ -163,7 +143,7 @@ private[tailrace] final class LabelJoinTasks(
   override def joinedKind: StoreKind = StoreKind.JoinedIndicator
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit =
-    if (settings.isGrouped) waiting.add(PartitionWaiting(store.id.partitionId, oldestWaiting(store)))
+    if (settings.isGrouped) waiting.add(store.id.partitionId -> oldestWaiting(store))
 
   /** The state knows the oldest row of each section. Its rows up to the expiry may have come out. */
   private def oldestWaiting(store: TailraceStateStore): Option[Long] =

@@ -35,8 +35,8 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
   override def nodeName: String = "TailraceSyncJoin"
   override def operatorName: String = StoredSyncJoin.OperatorName
   override def joinType: JoinType = LeftOuter
-  override def explain(keys: String): String =
-    s"$nodeName ${settings.name}, $keys, sync_delay=${settings.syncDelay} us, " +
+  override def explain: String =
+    s"$nodeName ${settings.name}, ${columns.keysText}, sync_delay=${settings.syncDelay} us, " +
       s"window=${settings.window} us, on_stall=${settings.onStall.name}"
 
   /** Delay and policies of stalls may change: they decide when rows come out, not what the state means. */

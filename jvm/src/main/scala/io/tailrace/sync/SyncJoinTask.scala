@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{FlushingRows, RowBuffer, RunCursor, SortedRows, StoreKind}
+import io.tailrace.state.{RowBuffer, RunCursor, SortedRows, StoreKind}
 
 /** The layout of a partition's rows in files.
   *
@@ -262,14 +262,6 @@ private[sync] final class SyncInput(
         metric(SyncMetrics.FutureRight) += future
       }
     }
-
-  private def keep(
-      rows: FlushingRows,
-      key: Array[Byte],
-      keyLength: Int,
-      time: Long,
-      value: UnsafeRow
-  ): Unit = rows.append(key, keyLength, time, store.newSeq(), value)
 
   /** Keeps a row of the state, to write it again.
     *

@@ -1,80 +1,15 @@
 package io.tailrace.label
 
-import org.apache.spark.TaskContext
-import org.apache.spark.rdd.RDD
+import java.io.File
+import java.util.Arrays
+
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder, UnsafeRow}
-import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows, UnsafeRows}
 import io.tailrace.join.JoinColumns
-import io.tailrace.state.{KeyEncoder, RowMemory}
-
-/** The label join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills; one merge joins
-  * them. It shares window, policies and group writer with the streaming operator, so both give the same rows.
-  *
-  * {{{
-  *   left  (A,12:00) (A,12:10) (B,12:00)      right (A,12:05) (A,12:20) (C,12:00)
-  *   left A,12:00 -> right rows of A from 12:00 - before to 12:00 + after, held until the key changes
-  * }}}
-  */
-case class LabelJoinBatchExec(
-    columns: JoinColumns,
-    settings: JoinSettings,
-    joinOutput: Seq[Attribute],
-    left: SparkPlan,
-    right: SparkPlan
-) extends BinaryExecNode {
-
-  override def output: Seq[Attribute] = joinOutput
-  override def producedAttributes: AttributeSet = AttributeSet(joinOutput) -- left.outputSet
-  override def nodeName: String = "TailraceLabelJoinBatch"
-  override def simpleString(maxFields: Int): String =
-    s"$nodeName ${columns.keysText}, ${settings.text}"
-  override def outputPartitioning: Partitioning = left.outputPartitioning
-
-  override def requiredChildDistribution: Seq[Distribution] =
-    Seq(ClusteredDistribution(columns.leftKeys), ClusteredDistribution(columns.rightKeys))
-
-  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
-    (columns.leftKeys :+ columns.leftTime).map(SortOrder(_, Ascending)),
-    (columns.rightKeys :+ columns.rightTime).map(SortOrder(_, Ascending))
-  )
-
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")
-  )
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val outputRows = longMetric("numOutputRows")
-    // The tasks need these two, and not the plan around them.
-    val (taskColumns, taskSettings) = (columns, settings)
-    left.execute().zipPartitions(right.execute()) { (leftRows, rightRows) =>
-      val task = TaskContext.get()
-      val merge = new BatchMerge(
-        taskColumns,
-        taskSettings,
-        leftRows,
-        rightRows,
-        new RowMemory(SparkState.taskMemoryManager(task))
-      )
-      task.addTaskCompletionListener[Unit](_ => merge.close())
-      merge.map { row =>
-        outputRows += 1
-        row
-      }
-    }
-  }
-
-  override protected def withNewChildrenInternal(
-      newLeft: SparkPlan,
-      newRight: SparkPlan
-  ): LabelJoinBatchExec =
-    copy(left = newLeft, right = newRight)
-}
+import io.tailrace.state._
 
 /** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the window of one left
   * row, or the part of them that the group can hold ([[MatchWindow]]). Each row that comes out is valid until the next one.
@@ -114,8 +49,8 @@ private[label] final class BatchMerge(
 
   /** The right rows of the left row's key. */
   private object rows extends KeyedRows {
-    override def isEmpty: Boolean = !right.hasHead || !right.headCanMatch || right.compareHead(key) != 0
-    override def time: Long = right.headTime
+    override def isEmpty: Boolean = !right.hasHead || !right.canMatch || right.compareKey(key) != 0
+    override def time: Long = right.time
     override def advance(): Unit = right.dropHead()
     override def addTo(to: Candidates): Unit = {
       val value = payload(right.head)
@@ -134,23 +69,23 @@ private[label] final class BatchMerge(
   private def hasPair: Boolean = !settings.isGrouped && (position < until || onDisk.exists(_.hasMatch))
 
   private def nextPair(): InternalRow = onDisk match {
-    case Some(disk) => pairs.write(left.row, disk.next(element))
+    case Some(disk) => pairs.write(left.head, disk.next(element))
     case None =>
       position += 1
-      pairs.write(left.row, candidates.pointTo(element, position - 1))
+      pairs.write(left.head, candidates.pointTo(element, position - 1))
   }
 
   private def group(): InternalRow =
-    try groups.write(left.row, left.time, candidates, position, until - position, until - position)
+    try groups.write(left.head, left.time, candidates, position, until - position, until - position)
     catch { case e: RowMemoryExhausted => throw tooLarge(e) }
 
   private def tooLarge(e: RowMemoryExhausted): Throwable =
     MemoryErrors.groupTooLarge(candidates.size, candidates.bytes, e)
 
   /** Takes the next left row and finds its matches. */
-  private def nextLeft(): Boolean =
-    left.hasNext && {
-      left.advance()
+  private def nextLeft(): Boolean = {
+    left.dropHead()
+    left.hasHead && {
       if (left.canMatch) findMatches()
       else {
         until = position
@@ -158,13 +93,14 @@ private[label] final class BatchMerge(
       }
       true
     }
+  }
 
   private def findMatches(): Unit = {
-    if (!started || !left.hasKey(key)) {
+    if (!started || left.compareKey(key) != 0) {
       started = true
       key = left.copyKey()
       closeDisk()
-      while (right.hasHead && (!right.headCanMatch || right.compareHead(key) < 0)) right.dropHead()
+      while (right.hasHead && (!right.canMatch || right.compareKey(key) < 0)) right.dropHead()
       matches.start(rows)
     }
     val (lower, upper) = (window.lowerBound(left.time), window.upperBound(left.time))
@@ -197,7 +133,7 @@ private[label] final class BatchMerge(
   }
 }
 
-/** One sorted input, with key and time of a row: the left side's current row, or the right side's next one. */
+/** One sorted input, and its head: the left side's current row, or the right side's next one. */
 private final class SortedSide(
     rows: Iterator[InternalRow],
     attributes: Seq[Attribute],
@@ -208,26 +144,117 @@ private final class SortedSide(
   private var current: UnsafeRow = _
   private var keyLength = 0
 
-  private def take(): Unit = {
+  /** Whether there is a head; reads it if need be. */
+  def hasHead: Boolean = current != null || rows.hasNext && {
     current = unsafe(rows.next())
     keyLength = keys.encode(current)
+    true
   }
+  def dropHead(): Unit = current = null
 
-  def hasNext: Boolean = rows.hasNext
-  def advance(): Unit = take()
-  def row: UnsafeRow = current
+  def head: UnsafeRow = current
   def time: Long = current.getLong(timeOrdinal)
   def canMatch: Boolean = keyLength > 0 && !current.isNullAt(timeOrdinal)
-  def copyKey(): Array[Byte] = java.util.Arrays.copyOf(keys.bytes, keyLength)
-  def hasKey(key: Array[Byte]): Boolean = compare(key) == 0
+  def copyKey(): Array[Byte] = Arrays.copyOf(keys.bytes, keyLength)
+  def compareKey(key: Array[Byte]): Int =
+    Arrays.compareUnsigned(keys.bytes, 0, keyLength, key, 0, key.length)
+}
 
-  private def compare(key: Array[Byte]): Int =
-    java.util.Arrays.compareUnsigned(keys.bytes, 0, keyLength, key, 0, key.length)
+/** The right rows of one key in a local file, by time, for a join of batch DataFrames whose windows have no room in
+  * memory. Each left row reads its window.
+  */
+private final class KeyOnDisk private (directory: File, local: LocalRun, section: Section)
+    extends AutoCloseable {
+  private val cursor = new LiveSection(local, section).cursor()
+  private var upper = 0L
+  private var matching = false
 
-  def hasHead: Boolean = current != null || (rows.hasNext && { take(); true })
-  def head: UnsafeRow = current
-  def headTime: Long = time
-  def headCanMatch: Boolean = canMatch
-  def compareHead(key: Array[Byte]): Int = compare(key)
-  def dropHead(): Unit = current = null
+  /** Moves to the matches of the next left row. */
+  def slideTo(lower: Long, to: Long): Unit = {
+    upper = to
+    matching = true
+    cursor.seekTime(lower)
+  }
+
+  /** The left row matches nothing. */
+  def endMatches(): Unit = matching = false
+
+  def hasMatch: Boolean = matching && cursor.isValid && cursor.time <= upper
+
+  /** @return `row`, pointed to the next match; valid until the next call */
+  def next(row: UnsafeRow): UnsafeRow = {
+    // A copy: the next move may overwrite the page that holds the row.
+    val value = cursor.valueBytes
+    row.pointTo(value, value.length)
+    cursor.next()
+    row
+  }
+
+  override def close(): Unit = {
+    cursor.close()
+    local.release()
+    directory.delete()
+    ()
+  }
+}
+
+private object KeyOnDisk {
+  // Any kind whose sections are in the order of time.
+  private val Kind = StoreKind.LeftTimeSorted
+
+  /** @param first the rows that are in memory already, which are released
+    * @param rest  all other rows, in the order of time, none before the first ones
+    */
+  def of(first: Candidates, rest: KeyedRows, memory: RowMemory): KeyOnDisk = {
+    val directory = SparkState.localDirectory("tailrace-key")
+    val local = new LocalRun("key", new File(directory, "key.run"))
+    local.acquire()
+    try {
+      val writer = new RunWriter(local.file)
+      try {
+        writer.begin(Kind, 0)
+        write(first, rest, memory, writer)
+        writer.end()
+        writer.finish()
+        new KeyOnDisk(directory, local, writer.sections.head)
+      } finally writer.close()
+    } catch {
+      case e: Throwable =>
+        local.release()
+        throw e
+    }
+  }
+
+  private def write(first: Candidates, rest: KeyedRows, memory: RowMemory, writer: RunWriter): Unit = {
+    val row = new RowBuffer(memory)
+    val one = new Candidates(memory)
+    var seq = 0L
+    def writeOne(rows: Candidates, position: Int): Unit = {
+      row.clear()
+      row.append(
+        Candidates.NoKey,
+        0,
+        rows.time(position),
+        seq,
+        rows.base(position),
+        rows.valueOffset(position),
+        rows.valueLength(position)
+      )
+      seq += 1
+      writer.append(row.base(0), row.at(0))
+    }
+    try {
+      (0 until first.size).foreach(writeOne(first, _))
+      first.release()
+      while (!rest.isEmpty) {
+        one.clear()
+        rest.addTo(one)
+        writeOne(one, 0)
+        rest.advance()
+      }
+    } finally {
+      row.close()
+      one.close()
+    }
+  }
 }

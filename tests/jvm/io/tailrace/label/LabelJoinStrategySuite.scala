@@ -88,6 +88,16 @@ class LabelJoinStrategySuite extends SparkSuite {
     assert(passedOn("left", "0 seconds", s"${Long.MaxValue} microseconds").contains(0))
   }
 
+  test("operators of one input with different settings are not equal") {
+    val streams = (MemoryStream[Served](spark).toDF(), MemoryStream[Engaged](spark).toDF())
+    val joined = join(options("10 seconds"))(streams._1, streams._2)
+    val node = SparkPlans.analyzed(joined).collectFirst { case j: LabelJoin => j }.get
+    val other = node.copy(settings = node.settings.copy(window = JoinWindow(0, 1)))
+    def planned(join: LabelJoin) = LabelJoinStrategy(join).head
+    assert(planned(node) == planned(node) && planned(node).hashCode == planned(node).hashCode)
+    assert(planned(node) != planned(other))
+  }
+
   test("the strategy plans no other node") {
     val plan = SparkPlans.analyzed(Seq(1).toDF())
     assert(LabelJoinStrategy(plan) == Nil)

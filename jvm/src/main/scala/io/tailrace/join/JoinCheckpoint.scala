@@ -20,8 +20,8 @@ import org.json4s.{Formats, JInt, NoTypeHints}
 import io.tailrace.checkpoint.{DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
 
-/** The settings that a checkpoint's state was written under. They say what its rows mean. The file is written with the first
-  * batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
+/** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
+  * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
   *
   * @param settings by the names that a user knows
   */
@@ -52,8 +52,8 @@ object JoinCheckpoint {
 
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings the join's settings now
-    * @param later    settings that earlier versions didn't write; a checkpoint without one of them is not bound to it
-    * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint was written under other settings
+    * @param later    settings that earlier versions didn't write; a checkpoint without one is not bound to it
+    * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
   def check(
       directory: Path,
@@ -87,7 +87,7 @@ object JoinCheckpoint {
   }
 
   /** @param batchId the batch that needs the file
-    * @throws io.tailrace.common.TailraceStateException if it is missing, damaged, or of a format of the future
+    * @throws io.tailrace.common.TailraceStateException if it is missing, damaged, or of a later format
     */
   def read(directory: Path, conf: Configuration, batchId: Long): JoinCheckpoint = {
     val path = file(directory)
@@ -113,8 +113,8 @@ object JoinCheckpoint {
 /** Spark's schema file of an operator's state. Spark reads it, and its errors don't name the file. */
 private[join] object SchemaFile {
 
-  /** Runs Spark's check. The schema never changes within one state format: a file that differs is damaged, or it is another
-    * operator's.
+  /** Runs Spark's check. The schema is the same for all of one state format: a file that differs is damaged,
+    * or of another operator.
     */
   def naming[T](state: StatefulOperatorStateInfo)(check: => T): T =
     try check

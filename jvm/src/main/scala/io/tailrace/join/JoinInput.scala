@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
 import io.tailrace.common.{StepwiseRows, UnsafeRows}
 import io.tailrace.state.{FlushingRows, RowBuffer}
 
-/** Reads both inputs of a task, a row at a time, into buffers. They are written into the state as runs whenever they hold too
-  * much, or when Spark has no more memory for them.
+/** Reads both inputs of a task, a row at a time, into buffers. They are written into the state as runs
+  * whenever they hold too much, or when Spark has no more memory for them.
   *
   * A row that the state doesn't keep comes out as it is read: any number of such rows needs no memory.
   *
@@ -37,16 +37,14 @@ abstract class JoinInput(context: StoredJoinContext, flush: () => Unit) extends 
     kept += 1
   }
 
-  /** Gives the left rows that come out at once. Each is valid until the next one. */
+  /** Reads an input, and gives the rows that come out at once. Each is valid until the next one. */
   def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow]
-
-  /** The same for right rows. */
   def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow]
 
   /** Nanoseconds spent on reading, and on writing buffers out meanwhile. */
   final def readNanos: Long = nanos
 
-  /** Writes out all rows that are in memory, and gives their memory back. @return whether there were any */
+  /** Writes out all rows in memory, and gives their memory back. @return whether there were any */
   def makeRoom(): Boolean
 
   /** Gives back the memory of rows that have been written out. */

@@ -14,8 +14,8 @@ import io.tailrace.state.KeyEncoder
 
 /** The logical node of a join, as the user wrote it, resolved.
   *
-  * The columns are parameters of each node and not one [[JoinColumns]], for Spark gives them new ids where a query uses the
-  * same rows twice, and looks for them among the parameters only.
+  * The columns are parameters of each node and not one [[JoinColumns]]: where a query uses the same rows
+  * twice, Spark gives columns new ids, and looks for them among the parameters only.
   */
 trait JoinNode extends StreamJoin {
   def leftKeys: Seq[Attribute]
@@ -23,7 +23,7 @@ trait JoinNode extends StreamJoin {
   def leftTime: Attribute
   def rightTime: Attribute
 
-  /** The right columns that come out beside the left ones, under ids of their own: the sides may have ids in common. */
+  /** The right columns that come out beside the left ones, with new ids: the sides may share ids. */
   def paired: Seq[Attribute]
 
   /** The columns that the join adds. */
@@ -48,9 +48,10 @@ trait JoinNode extends StreamJoin {
   override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)
 }
 
-/** Each side of a join has one event time. Other columns may be marked as event times too, in the pairs of another join for
-  * instance. The join takes the mark from them: the watermark behind it is about the side's own event time, and a row may be
-  * older by another column. Spark refuses two marked columns in the input of a join.
+/** Each side of a join has one event time. Further columns may be marked as event times, in the pairs of
+  * another join for instance. The join takes the mark from them: the watermark behind it is about the side's
+  * own event time, and a row may be older by another column. Spark refuses two marked columns in the input of
+  * a join.
   */
 object OneEventTime {
   private val key = EventTimeWatermark.delayKey
@@ -63,7 +64,7 @@ object OneEventTime {
     else column.withMetadata(new MetadataBuilder().withMetadata(column.metadata).remove(key).build())
 }
 
-/** Gives the same rows with one event time. Spark's optimizer would remove a projection that does the same. */
+/** Gives the same rows with one event time. Spark would remove a projection that does the same. */
 final case class OneEventTimeExec(time: Attribute, child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = OneEventTime.of(child.output, time)
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -80,8 +81,8 @@ object OneEventTimeExec {
     else plan
 }
 
-/** The columns of a join, and their encoders and projections in a task. `payload` are the right columns but the keys: the
-  * state keeps them as the value of a right row, and they are the element of a group.
+/** The columns of a join, and their encoders and projections in a task. `payload` is the right columns
+  * without the keys: the value of a right row in the state, and the element of a group.
   */
 final case class JoinColumns(
     left: Seq[Attribute],
@@ -104,8 +105,8 @@ final case class JoinColumns(
   def leftTimeOrdinal: Int = ordinal(leftTime, left)
   def rightTimeOrdinal: Int = ordinal(rightTime, right)
 
-  /** Binary columns are bound as strings: both are copied as they are, but Spark's code for binary columns makes an array of
-    * each value.
+  /** Binary columns are bound as strings. Both are copied as they are, but Spark's code for binary columns
+    * makes an array of each value.
     */
   def payloadProjection(): UnsafeProjection =
     UnsafeProjection.create(payload.map { a =>

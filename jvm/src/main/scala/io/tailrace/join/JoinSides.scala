@@ -37,11 +37,11 @@ private[tailrace] final class JoinSides(
 
   def columns(side: String): Columns = named(side)
 
-  /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one before
-    * the join, and left columns are cast back after it.
+  /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one
+    * before the join, and left columns are cast back after it.
     *
-    * @param rightAlone whether right rows come out by themselves. Their keys may not fit into the narrow type, so
-    *                   left keys stay wide
+    * @param rightAlone whether right rows come out by themselves. Their keys may not fit into the narrow
+    *                   type, so left keys stay wide
     */
   def withWiderKeys(on: Seq[(String, String)], rightAlone: Boolean)(
       join: JoinSides => LogicalPlan
@@ -104,8 +104,8 @@ private[tailrace] final class JoinSides(
   }
 }
 
-/** Keys of two numeric types are compared in a type that has all values of both, as in Spark's own joins. Where no such
-  * type exists, both stay as they are and are refused later: a BIGINT as a DOUBLE is another number.
+/** Keys of two numeric types are compared in a type that has all values of both, as in Spark's own joins.
+  * Where there is none, both stay as they are and are refused later: a BIGINT as a DOUBLE is another number.
   */
 private[join] object WiderKeys {
   private val IntegralDigits: Map[DataType, Int] =

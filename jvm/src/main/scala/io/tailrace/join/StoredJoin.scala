@@ -25,7 +25,7 @@ trait StoredJoin {
   /** The operator's line in `explain`. */
   def explain: String
 
-  /** The settings that decide what rows in the state mean, by the names that a user knows. A checkpoint is bound to them. */
+  /** The settings that decide what rows in the state mean. A checkpoint is bound to them. */
   def boundSettings: Map[String, String]
 
   /** Further ones, which checkpoints of earlier versions don't name. */
@@ -85,8 +85,8 @@ final case class StoredJoinContext(
     metric: String => SQLMetric
 )
 
-/** A join of one partition in one micro-batch, up to the commit. Take all of `output`, which reads both inputs first, then
-  * call `expire`; call `close` whatever happens.
+/** A join of one partition in one micro-batch, up to the commit. Take all of `output`, which reads both
+  * inputs first, then call `expire`. Call `close` whatever happens.
   */
 trait StoredJoinTask extends AutoCloseable {
 
@@ -100,20 +100,19 @@ trait StoredJoinTask extends AutoCloseable {
       right: Iterator[InternalRow]
   ): Seq[() => Iterator[InternalRow]]
 
-  /** How many rows went into the state. */
   def rowsKept: Long
 
   /** Nanoseconds spent on reading the inputs and writing them into the state. */
   def updateNanos: Long
 
-  /** Nanoseconds spent on finding the rows that leave the state and their matches, while `output` was taken. */
+  /** Nanoseconds spent on finding the rows that leave the state and their matches. */
   def expiryNanos: Long
 
   /** Removes the rows that have left. @return how many */
   def expire(): Long
 }
 
-/** The metrics that any streaming join has, by the names that a query's progress shows. Spark's UI shows the texts. */
+/** The metrics of any streaming join, by their names in a query's progress. The texts are for Spark's UI. */
 object JoinMetrics {
   val NullKeyRightRows = "nullKeyRightRows"
   val LostVersions = "lostVersions"

@@ -22,14 +22,13 @@ import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{HeldWork, RunState, TellsDriver}
 import io.tailrace.state.{BufferedRows, OwnStoreProvider}
 
-/** The operator of any streaming join of ours, as Spark plans and runs it. [[StoredJoin]] says what one kind of join does.
+/** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
   *
-  * It extends Spark's own stream-stream join for one reason: the rules that hand state information and watermarks to an
-  * operator know concrete classes only, and call `copy` on them. Everything that Spark then asks of it is overridden.
+  * It extends Spark's own stream-stream join for one reason: the rules that hand state information and
+  * watermarks to an operator know concrete classes only, and call `copy` on them. All else is overridden.
   *
-  * @param join          the kind of join
-  * @param parentContext the context that the parent's constructor sees. Parameters are set before it runs, so it broadcasts
-  *                      nothing (see [[UnstartedContext]]).
+  * @param parentContext the context that the parent's constructor sees. Parameters are set before it runs, so
+  *                      it broadcasts nothing (see [[UnstartedContext]]).
   */
 final class StoredJoinExec(
     leftKeys: Seq[Expression],
@@ -108,7 +107,7 @@ final class StoredJoinExec(
   override def hasTold: Boolean = driver.hasTold
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = driver.oldestWaiting
 
-  // Spark compares its own parameters only, which are the same for joins of the same inputs with other settings.
+  // Spark compares its own parameters only. They don't tell joins of one input with other settings apart.
   override def equals(other: Any): Boolean = other match {
     case that: StoredJoinExec => join == that.join && super.equals(that)
     case _ => false

@@ -16,10 +16,10 @@ import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 
 import io.tailrace.state.{BufferedRows, RowMemory, TailraceStateStore}
 
-/** The join of one partition in one micro-batch, on an executor: it opens the store, runs the task, commits and reports.
+/** The join of one partition in one micro-batch: opens the store, runs the task, commits and reports.
   *
-  * It is a function by inheritance. Spark would clean a lambda as a closure, and read the byte code of the operator
-  * around it with each batch.
+  * It is a function by inheritance. Spark would clean a lambda as a closure, and read the byte code of the
+  * operator around it with each batch.
   *
   * @param info        says where the state is
   * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`

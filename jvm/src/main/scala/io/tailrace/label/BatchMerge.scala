@@ -11,8 +11,9 @@ import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows, Unsaf
 import io.tailrace.join.JoinColumns
 import io.tailrace.state._
 
-/** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the window of one left
-  * row, or the part of them that the group can hold ([[MatchWindow]]). Each row that comes out is valid until the next one.
+/** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the
+  * window of one left row, or the part of them that the group can hold ([[MatchWindow]]). Each row that
+  * comes out is valid until the next one.
   */
 private[label] final class BatchMerge(
     columns: JoinColumns,
@@ -160,8 +161,8 @@ private final class SortedSide(
     Arrays.compareUnsigned(keys.bytes, 0, keyLength, key, 0, key.length)
 }
 
-/** The right rows of one key in a local file, by time, for a join of batch DataFrames whose windows have no room in
-  * memory. Each left row reads its window.
+/** The right rows of one key in a local file, by time, for a join of batch DataFrames whose windows have no
+  * room in memory. Each left row reads its window.
   */
 private final class KeyOnDisk private (directory: File, local: LocalRun, section: Section)
     extends AutoCloseable {

@@ -6,11 +6,11 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.state.{RowBuffer, RowMemory}
 
-/** The right rows of one key that its left rows may match, in the order of time. Rows of equal times are in the order of their
-  * content, for rows come out of a shuffle in another order each time.
+/** The right rows of one key that its left rows may match, in the order of time. Rows of one time are in
+  * the order of their content, because a shuffle brings them in another order each time.
   *
-  * Add rows, `settle`, then read by position. `slideTo` finds the stretch of them that a left row matches. Left rows come in the
-  * order of time, so no row is looked at twice.
+  * Add rows, `settle`, then read by position. `slideTo` finds the stretch of them that a left row matches.
+  * Left rows come in the order of time, so no row is looked at twice.
   */
 final class Candidates(memory: RowMemory) extends AutoCloseable {
   private val rows = new RowBuffer(memory)
@@ -33,14 +33,12 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     latest = Long.MinValue
   }
 
-  /** Forgets the rows and gives all memory back. Rows can be added again. */
   def release(): Unit = {
     clear()
     rows.release()
     aside.release()
   }
 
-  /** The bytes of the rows. */
   def bytes: Long = rows.bytes
 
   /** Adds a copy of a row of a run. */
@@ -64,14 +62,14 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     inOrder = true
   }
 
-  /** Puts the rows from a position on in order. All rows before it are in order already, and come before these. */
+  /** Puts the rows from a position on in order. Rows before it are in order, and come before these. */
   def settleFrom(position: Int): Unit = {
     if (size - position > 1) sort(position)
     inOrder = true
   }
 
-  /** Keeps `count` rows from position `first` on, and forgets the others from position `from` on. All rows must be in
-    * order. Those before `from` must have been added before the others.
+  /** Keeps `count` rows from position `first` on, and forgets the others from position `from` on. All rows
+    * must be in order. Those before `from` must have been added before the others.
     */
   def keep(from: Int, first: Int, count: Int): Unit = if (first > from || first + count < size) {
     var i = 0
@@ -131,7 +129,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   }
 
   private def sort(from: Int): Unit =
-    if (size - from <= Candidates.Few) insertionSort(from) else sortMany(from)
+    if (size - from <= 32) insertionSort(from) else sortMany(from)
 
   private def insertionSort(from: Int): Unit = {
     var i = from + 1
@@ -147,7 +145,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     }
   }
 
-  /** For keys with many rows. Boxed row numbers are small beside the rows, and Java's sort uses stretches that are sorted. */
+  /** For many rows: boxed row numbers are small beside them, and Java's sort uses sorted stretches. */
   private def sortMany(from: Int): Unit = {
     val boxed = Array.tabulate[Integer](size - from)(i => ranked(from + i))
     Arrays.sort(boxed, (a: Integer, b: Integer) => compare(a, b))
@@ -168,5 +166,4 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
 
 object Candidates {
   private[label] val NoKey = new Array[Byte](0)
-  private val Few = 32
 }

@@ -9,8 +9,8 @@ import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted, Stepw
 import io.tailrace.join.StoredJoinContext
 import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
 
-/** Eager matching of a grouped join: a match is found when the later of its two rows arrives. It is kept under its left
-  * row until that expires.
+/** Eager matching of a grouped join: a match is found when the later of its two rows arrives. It is kept
+  * under its left row until that expires.
   *
   * {{{
   *   batch ──> left-time-sorted    left rows, to come out in the order of time
@@ -26,8 +26,9 @@ import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, Sorte
   *     joined-indicator ──┴─ merge ──> (left row, [right rows])
   * }}}
   *
-  * With before = 0, after = 30 minutes and the watermark at 12:35: right rows up to 12:35 are removed, matched or not. Lazy
-  * matching keeps them until 13:05. Left rows up to 12:05 come out with the matches that were found.
+  * With before = 0, after = 30 minutes and the watermark at 12:35: right rows up to 12:35 are removed,
+  * matched or not. Lazy matching keeps them until 13:05. Left rows up to 12:05 come out with the matches
+  * that were found.
   */
 final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends LabelJoinTask(context, settings, times) {
@@ -74,34 +75,25 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     new Groups(expired, matched)
   }
 
-  /** Writes the matches of this batch's rows, with earlier rows and with each other, into the joined-indicator store. */
+  /** Writes the matches of this batch's rows, with earlier rows and with each other, into the state. */
   private def findMatches(): Unit = {
-    val before = -window.before
-    val after = window.after
-    keepAll(newKeys.toSeq, earlierRight, before, after) { (probe, probeAt, candidate, candidateAt) =>
-      joinedRow.append(findings, probe, probeAt, candidate, candidateAt)
-    }
-    keepAll(newRight.toSeq, earlierKeys ++ newKeys, -after, -before) {
-      (probe, probeAt, candidate, candidateAt) =>
-        joinedRow.append(findings, candidate, candidateAt, probe, probeAt)
-    }
+    import window.{after, before}
+    keepAll(new ArrivalMatches(newKeys.toSeq, earlierRight, -before, after, context), probesAreLeft = true)
+    val lefts = earlierKeys ++ newKeys
+    keepAll(new ArrivalMatches(newRight.toSeq, lefts, -after, before, context), probesAreLeft = false)
     flushFound()
   }
 
-  private def keepAll(probing: Seq[LiveSection], sections: Seq[LiveSection], from: Long, to: Long)(
-      keepOne: (AnyRef, Long, AnyRef, Long) => Unit
-  ): Unit = {
-    val source = new ArrivalMatches(probing, sections, from, to, context)
+  private def keepAll(source: ArrivalMatches, probesAreLeft: Boolean): Unit = {
     var count = 0L
     try
       while (source.next()) {
-        val candidates = source.candidates
-        keepOne(
-          source.chunk.base(source.probe),
-          source.chunk.at(source.probe),
-          candidates.base(source.candidate),
-          candidates.at(source.candidate)
-        )
+        val probe = source.chunk.base(source.probe)
+        val probeAt = source.chunk.at(source.probe)
+        val candidate = source.candidates.base(source.candidate)
+        val candidateAt = source.candidates.at(source.candidate)
+        if (probesAreLeft) joinedRow.append(findings, probe, probeAt, candidate, candidateAt)
+        else joinedRow.append(findings, candidate, candidateAt, probe, probeAt)
         count += 1
       }
     finally source.close()
@@ -119,7 +111,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     true
   }
 
-  /** The left rows that expire, each with its group: one in each step. Left rows and matches come by (left time, left seq). */
+  /** The left rows that expire, one a step, each with its group. Both inputs come by left time and seq. */
   private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends StepwiseRows[UnsafeRow] {
     private val leftRow = new UnsafeRow(columns.left.size)
     private val counts = new GroupCounts(metric)
@@ -171,13 +163,9 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     override def time: Long = JoinedRow.rightTime(joins.base, joins.at)
 
     override def addTo(candidates: Candidates): Unit = {
-      val (base, at) = (joins.base, joins.at)
-      candidates.add(
-        JoinedRow.rightTime(base, at),
-        base,
-        RowLayout.valueAt(base, at),
-        RowLayout.valueLength(base, at)
-      )
+      val base = joins.base
+      val at = joins.at
+      candidates.add(time, base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
     }
 
     override def advance(): Unit = joins.drop()
@@ -198,16 +186,14 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   override def close(): Unit = {
     expiring.foreach(_.close())
     matches.foreach(_.close())
-    Seq(found, current).foreach(_.close())
-    group.close()
-    groupWriter.close()
+    Seq(found, current, group, groupWriter).foreach(_.close())
     super.close()
   }
 }
 
-/** A row of the joined-indicator store (`jvm/docs/formats.md`): a match, under the time and the sequence number of its
-  * left row. Its key is the right row's time and sequence number, which tells the matches of a left row apart; its value
-  * is the right row's.
+/** A row of the joined-indicator store (`jvm/docs/formats.md`): a match, under the time and the sequence
+  * number of its left row. Its key is the right row's time and sequence number, which tells the matches of a
+  * left row apart. Its value is the right row's.
   */
 private[label] final class JoinedRow {
   private val key = new OrderedBytes(16)
@@ -229,8 +215,6 @@ private[label] final class JoinedRow {
 }
 
 private[label] object JoinedRow {
-
-  /** The right row's time. */
   def rightTime(base: AnyRef, at: Long): Long =
     java.lang.Long.reverseBytes(Platform.getLong(base, RowLayout.keyAt(at))) ^ Long.MinValue
 }

@@ -2,8 +2,8 @@ package io.tailrace.label
 
 import io.tailrace.state._
 
-/** The rows of a time-sorted store after `from` (excluded) up to `through` (included), by time and sequence number, over all
-  * its runs. It counts the rows that it gives, per section: they expire with the commit.
+/** The rows of a time-sorted store after `from` (excluded) up to `through` (included), by time and sequence
+  * number, over all its runs. It counts the rows that it gives, per section: they expire with the commit.
   */
 final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long, through: Long)
     extends AutoCloseable {
@@ -26,8 +26,8 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
   /** Moves behind the oldest row. */
   def drop(): Unit = rows.drop()
 
-  /** Appends rows to `into` until it is full, or Spark has no more memory for it, or no row is left. Appends at least one
-    * row, whatever its size.
+  /** Appends rows to `into` until it is full, or Spark has no more memory for it, or no row is left.
+    * Appends at least one row, whatever its size.
     */
   def fill(into: RowBuffer, share: MemoryShare): Unit = {
     var full = false
@@ -46,8 +46,8 @@ final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long,
   override def close(): Unit = rows.close()
 }
 
-/** Left rows for which there was no memory, in local files, sorted by key. They come back a few at a time. Rows that have
-  * to wait again come back before the others, in still smaller parts.
+/** Left rows for which there was no memory, in local files, sorted by key. They come back a few at a time.
+  * Rows that have to wait again come back before the others, in still smaller parts.
   */
 private[label] final class ParkedRows extends AutoCloseable {
   private var stack = List.empty[ParkedRows.Parked]

@@ -1,6 +1,6 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeArrayData, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
@@ -10,11 +10,12 @@ import io.tailrace.common.MemoryErrors
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.RowMemory
 
-/** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then `_mark` if late
-  * rows come out. Left columns and elements are copied once, as the bytes that they are in the state. They are never decoded.
+/** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then
+  * `_mark` if late rows come out. Left columns and elements are copied once, as their bytes in the state.
+  * They are never decoded.
   *
   * {{{
-  *   null bits | a word a left column | group: offset, size | flags || the left columns' bytes | array of the elements
+  *   null bits | a word a left column | group: offset, size | flags || bytes of left columns | the array
   *               └ offsets of those longer than a word: moved by what stands between
   * }}}
   */
@@ -42,7 +43,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
   private var reserved = 0L
   private var labels = 0
 
-  /** The number of elements of the group that was written last. */
+  /** How many elements the last group has. */
   def lastSize: Int = labels
 
   /** @param first   position of the first match; the policy chooses from the `count` candidates from there on
@@ -66,13 +67,12 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     val elements = bytesOf(candidates, start, labels)
     val needed = arrayAt + 8L + (labels + 63L) / 64 * 8 + 8L * labels + elements
     if (needed > MostBytes) throw MemoryErrors.groupTooLarge(labels, needed)
-    val arrayHeader = 8 + (labels + 63) / 64 * 8 + 8 * labels
-    val arrayLength = arrayHeader + elements.toInt
+    val arrayHeader = UnsafeArrayData.calculateHeaderPortionInBytes(labels) + 8 * labels
     val length = needed.toInt
     ensure(length)
     writeLeft(left)
     if (settings.marksLate) writeNull(fields - 1)
-    put(bits + 8 * leftFields, offsetAndSize(arrayAt, arrayLength))
+    put(bits + 8 * leftFields, offsetAndSize(arrayAt, length - arrayAt))
     if (capped) put(bits + 8 * (leftFields + 1), if (labels < wanted) True else False)
     writeArray(arrayAt, arrayHeader, candidates, start)
     row.pointTo(buffer, length)
@@ -101,7 +101,6 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     }
   }
 
-  /** Gives its memory back. */
   override def close(): Unit = {
     buffer = Array.emptyByteArray
     memory.giveBack(reserved)
@@ -136,8 +135,9 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
 
   private def writeArray(at: Int, header: Int, candidates: Candidates, start: Int): Unit = {
     put(at, labels.toLong)
+    val words = UnsafeArrayData.calculateHeaderPortionInBytes(labels)
     var word = 8
-    while (word < 8 + (labels + 63) / 64 * 8) {
+    while (word < words) {
       put(at + word, 0L)
       word += 8
     }
@@ -147,13 +147,8 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
       val position = start + i
       val length = candidates.valueLength(position)
       put(at + word + 8 * i, offsetAndSize(to, length))
-      Platform.copyMemory(
-        candidates.base(position),
-        candidates.valueOffset(position),
-        buffer,
-        Start + at + to,
-        length.toLong
-      )
+      val from = candidates.base(position)
+      Platform.copyMemory(from, candidates.valueOffset(position), buffer, Start + at + to, length.toLong)
       to += length
       i += 1
     }
@@ -162,7 +157,6 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
 
 object GroupWriter {
   private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
-
   private val MostBytes = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH.toLong
 
   // A row of up to so many bytes isn't counted with Spark's memory manager.

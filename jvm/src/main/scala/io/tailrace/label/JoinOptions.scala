@@ -10,15 +10,15 @@ import io.tailrace.common.{Arguments, Mark, Policy}
 import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides, OneEventTime}
 import io.tailrace.plan.{Columns, OwnColumns}
 
-/** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and defaults are those of
-  * Python.
+/** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and
+  * defaults are those of Python.
   *
   * @param leftTime   timestamp column of the left side, with a watermark if it streams
   * @param rightTime  timestamp column of the right side, likewise
   * @param after      how long after the left row's time a right row may be; a duration such as "30 minutes"
   * @param before     how long before it
-  * @param how        "left", "leftouter" or "left_outer": a row per left row when its window has closed; "inner": a row per
-  *                   pair, on match
+  * @param how        "left", "leftouter" or "left_outer": a row per left row when its window has closed;
+  *                   "inner": a row per pair, on match
   * @param into       with "left", the column of the group
   * @param `match`    with "left", which matches come out: "all", "first", "last" or "nearest" in event time
   * @param maxMatches with "left", a cap on the group; adds a column `<into>_truncated`

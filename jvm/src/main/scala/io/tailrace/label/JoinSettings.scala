@@ -2,7 +2,7 @@ package io.tailrace.label
 
 import io.tailrace.common.{Choice, Durations}
 
-/** `Grouped`: one row per left row, when its window has closed. `Pairs`: one row per pair, as soon as both rows are there. */
+/** `Grouped`: a row per left row, when its window has closed. `Pairs`: a row per pair, at once. */
 sealed abstract class JoinOutput(val name: String, synonyms: String*) extends Choice {
 
   /** The names that Spark's own join accepts. */
@@ -46,7 +46,7 @@ final case class JoinSettings(
     else MatchBound(policy, if (policy == MatchPolicy.All) maxMatches.getOrElse(Int.MaxValue) else 1)
 }
 
-/** When the matches of a row are looked for. The result is the same. The rows that are written and kept are not.
+/** When the matches of a row are looked for. The result is the same, the work and the state are not.
   *
   * {{{
   *             written                                  right rows are kept until
@@ -71,8 +71,8 @@ object MatchStrategy {
   val values: Seq[MatchStrategy] = Seq(Lazy, Eager)
 }
 
-/** Chooses which of a left row's matches come out. Matches are numbered in the order of time, and of content where times are
-  * equal. So the choice depends on the data alone, never on the order of arrival or the number of partitions.
+/** Chooses which of a left row's matches come out. Matches are numbered by time, and by content where times
+  * are equal. So the choice depends on the data alone, never on arrival or the number of partitions.
   */
 sealed abstract class MatchPolicy(val name: String) extends Choice {
 

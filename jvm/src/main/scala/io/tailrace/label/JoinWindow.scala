@@ -1,7 +1,7 @@
 package io.tailrace.label
 
-/** Which right rows belong to a left row, and when that is decided. All times and distances in microseconds; a right row
-  * at R belongs to a left row at L when `L - before <= R <= L + after`.
+/** Which right rows belong to a left row, and when that is decided. All times and distances are in
+  * microseconds; a right row at R belongs to a left row at L when `L - before <= R <= L + after`.
   *
   * The rules follow from one promise of the watermark W: rows at or before W are late and come no more.
   *

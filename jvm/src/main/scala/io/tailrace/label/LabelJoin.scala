@@ -14,9 +14,9 @@ import io.tailrace.common.TailraceConf
 import io.tailrace.join.{JoinColumns, JoinNode, StoredJoinExec}
 import io.tailrace.state.RowMemory
 
-/** The logical node of `tailrace.join`, for batch and streaming DataFrames. [[LabelJoinStrategy]] tells them apart.
+/** The logical node of `tailrace.join`, for batch and streaming DataFrames.
   *
-  * @param paired with how = "inner", the right columns but the keys
+  * @param paired with how = "inner", the right columns without the keys
   * @param added  the group, the truncation flag and the mark of late rows, as far as asked for
   */
 case class LabelJoin(
@@ -36,7 +36,6 @@ case class LabelJoin(
   override def description: String =
     if (settings.isGrouped) "a grouped tailrace.join" else "an inner tailrace.join"
 
-  /** Late right rows. */
   override def rightComesOutAlone: Boolean = settings.marksLate
 
   override def rightTimes: Seq[(Attribute, Attribute)] =
@@ -60,9 +59,9 @@ object LabelJoinStrategy extends SparkStrategy {
       case _ => Nil
     }
 
-  /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy, which
-    * writes and reads each row once. A user sets eager where most right rows match nothing and would wait for the end
-    * of a long window (`adr/006`).
+  /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy,
+    * which writes and reads each row once. A user sets eager where most right rows match nothing and would
+    * wait for the end of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
@@ -72,8 +71,9 @@ object LabelJoinStrategy extends SparkStrategy {
     }
 }
 
-/** The label join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills; one merge joins
-  * them. It shares window, policies and group writer with the streaming operator, so both give the same rows.
+/** The label join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills;
+  * one merge joins them. Window, policies and group writer are those of the streaming operator, so both give
+  * the same rows.
   *
   * {{{
   *   left  (A,12:00) (A,12:10) (B,12:00)      right (A,12:05) (A,12:20) (C,12:00)

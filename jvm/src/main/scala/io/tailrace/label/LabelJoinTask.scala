@@ -7,7 +7,7 @@ import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
 import io.tailrace.state.RowBuffer
 
-/** A task of the label join: reads both inputs, writes them into the state, and then gives what the state gives. */
+/** A task of the label join: reads both inputs into the state, then gives the rows that come out of it. */
 abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends StoredJoinTask {
   private val input = new LabelInput(context, settings, times.lateWatermark, () => flush())
@@ -54,8 +54,8 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   }
 }
 
-/** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows come out at once if they are to
-  * come out at all, and left rows without a time.
+/** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows that come out,
+  * and left rows without a time, come out at once.
   */
 private final class LabelInput(
     context: StoredJoinContext,

@@ -6,8 +6,9 @@ import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.StoredJoinContext
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
 
-/** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the order of
-  * time, a chunk at a time. Each chunk is sorted by key and merged with the right rows of its windows.
+/** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the
+  * order of time, a chunk at a time. Each chunk is sorted by key and merged with the right rows of its
+  * windows.
   *
   * {{{
   *   batch ──sort──> one run: left rows by time, right rows by key, in time buckets
@@ -18,8 +19,8 @@ import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKin
   *   then left sections up to there and right sections that nobody can match any more are dropped whole
   * }}}
   *
-  * With after = 30 minutes and a watermark that goes from 12:20 to 12:35, left rows after 11:50 and up to 12:05 come
-  * out. Right rows of 12:05 are still needed, for a left row of 12:06.
+  * With after = 30 minutes and a watermark that goes from 12:20 to 12:35, left rows after 11:50 and up to
+  * 12:05 come out. Right rows of 12:05 are still needed, for a left row of 12:06.
   */
 final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends LabelJoinTask(context, settings, times) {
@@ -94,7 +95,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
 
     private def startParked(): Unit = merge.start(chunk, Array.range(0, chunk.size), rightSections)
 
-    /** Tries the same left row again with more memory: the rows behind it go to disk, until it is the only one. */
+    /** Tries the same left row again with more memory: the rows behind it go to disk, until it is alone. */
     private def parkOthers(failure: RowMemoryExhausted): Unit = {
       val rest = merge.rest
       if (rest.length <= 1)

@@ -5,8 +5,9 @@ import java.util.PriorityQueue
 import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state.{LiveSection, RunCursor}
 
-/** The right rows of a key that are in a left row's window, read as the window moves on. It holds one window at a time, and of
-  * it no more than the policy can choose from. It is for keys that have more rows than memory has room for.
+/** The right rows of a key that are in a left row's window, read as the window moves on. It holds one window
+  * at a time, and of it no more than the policy can choose from. It is for keys that have more rows than
+  * memory has room for.
   *
   * {{{
   *   right rows   12:00 12:01 12:02 12:03 12:04 ...
@@ -14,8 +15,7 @@ import io.tailrace.state.{LiveSection, RunCursor}
   *   left row at 12:03                    all: from 12:03 on   first: 12:03     max_matches = 2: 12:03 12:04
   * }}}
   *
-  * Of rows of one time the policy wants the first or the last by content. They are chosen when all rows of that time have been
-  * read.
+  * Among rows of one time the content decides which is first and last, so all are read before it chooses.
   *
   * @param candidates gets the rows that a left row can choose from, in order
   */
@@ -27,7 +27,6 @@ private[label] final class MatchWindow(bound: MatchBound, candidates: Candidates
   private var dead = 0
   private val selection = new MatchSelection(bound, candidates, () => dropDead())
 
-  /** Begins with another key. */
   def start(of: KeyedRows): Unit = {
     rows = of
     candidates.clear()
@@ -82,8 +81,8 @@ private[label] trait KeyedRows {
   def advance(): Unit
 }
 
-/** Gathers rows that come in any order, and keeps those that a group can hold. A policy that chooses one row needs no
-  * room for all rows that it chooses from.
+/** Gathers rows that come in any order, and keeps those that a group can hold. A policy that chooses one
+  * row needs no room for all rows that it chooses from.
   *
   * @param makeRoom gives back memory of candidates that nobody needs any more
   */
@@ -92,8 +91,8 @@ private[label] final class MatchSelection(
     candidates: Candidates,
     makeRoom: () => Unit = () => ()
 ) {
-  private val enough =
-    if (bound.most > Int.MaxValue / 4) Int.MaxValue else MatchSelection.Few + 2 * bound.most
+  // The number of rows to gather before it chooses among them.
+  private val enough = if (bound.most > Int.MaxValue / 4) Int.MaxValue else 1024 + 2 * bound.most
   // The last so many candidates are being gathered.
   private var held = 0
 
@@ -132,17 +131,10 @@ private[label] final class MatchSelection(
   }
 }
 
-private[label] object MatchSelection {
-
-  /** The number of rows to gather before it chooses among them. */
-  private val Few = 1024
-}
-
-/** The rows of one key in some key-sorted sections, in the order of time. Each section has them in that order.
+/** The rows of one key in some key-sorted sections, from `earliest` to `latest`, in the order of time. Each
+  * section has them in that order.
   *
-  * @param base     a row with the key, which stays where it is
-  * @param earliest rows before it are left out
-  * @param latest   rows after it are left out
+  * @param base a row with the key, which stays where it is
   */
 private[label] final class SectionRows(base: AnyRef, at: Long, earliest: Long, latest: Long)
     extends KeyedRows
@@ -150,7 +142,6 @@ private[label] final class SectionRows(base: AnyRef, at: Long, earliest: Long, l
   private val queue =
     new PriorityQueue[RunCursor](11, (a: RunCursor, b: RunCursor) => java.lang.Long.compare(a.time, b.time))
 
-  /** Begins to read. */
   def open(sections: Seq[LiveSection]): Unit = sections.foreach { live =>
     val cursor = live.cursor()
     try cursor.seekKey(base, at)

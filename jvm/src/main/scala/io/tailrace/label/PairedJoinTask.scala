@@ -10,16 +10,16 @@ import io.tailrace.common.{MarkedRows, StepwiseRows}
 import io.tailrace.join.{JoinColumns, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, StoreKind}
 
-/** The task of how = "inner": a pair comes out in the batch that brings the later of its two rows. Both sides are
-  * key-sorted.
+/** The task of how = "inner": a pair comes out in the batch that brings the later of its two rows. Both
+  * sides are key-sorted.
   *
   * {{{
   *   new left  rows  x  right rows of earlier batches
   *   new right rows  x  left rows of earlier batches and of this one
   * }}}
   *
-  * This gives each pair once. A row stays until the watermark says that no partner can come: a left row of 12:00 with
-  * after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00.
+  * This gives each pair once. A row stays until the watermark says that no partner can come: a left row of
+  * 12:00 with after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00.
   */
 final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends LabelJoinTask(context, settings, times) {
@@ -100,8 +100,8 @@ final class PairWriter(columns: JoinColumns, settings: JoinSettings) {
   }
 }
 
-/** All matches between the rows of some sections, the probing rows, and those of other sections. Both are key-sorted. It
-  * works on a chunk of probing rows at a time.
+/** All matches between the rows of some sections, the probing rows, and those of other sections. Both are
+  * key-sorted. It works on a chunk of probing rows at a time.
   *
   * @param from see [[SortedMerge]]
   */

@@ -5,8 +5,9 @@ import java.util.Arrays
 import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RunCursor}
 
-/** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store. It goes through all sections at once,
-  * key by key. It holds the matches of one key, however large the chunk. Each row's matches are a stretch of them.
+/** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store. It goes through all
+  * sections at once, key by key. It holds the matches of one key, however large the chunk. Each row's
+  * matches are a stretch of them.
   *
   * {{{
   *   probe rows (key, time)     (A,12:00) (A,12:10)          (C,12:05)
@@ -17,13 +18,13 @@ import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RunCur
   *                   (A,12:00) -> [12:03, 12:05]   (A,12:10) -> [12:40]   (C,12:05) -> [12:07, 12:20]
   * }}}
   *
-  * A key may have more rows than there is memory for. If each probe has to come once, with all rows that it can choose from, the
-  * key's rows are read again, in the order of time, a window at a time ([[MatchWindow]]). If any order will do (`inPieces`),
-  * they are read in pieces, and all probes of the key come again for each piece.
+  * A key may have more rows than there is memory for. If each probe has to come once, with all rows that it
+  * can choose from, the key's rows are read again, by time, a window at a time ([[MatchWindow]]). If any
+  * order will do (`inPieces`), they are read in pieces, and the key's probes come again for each piece.
   *
   * @param from     a match is at `probe time + from` at the least
   * @param to       and at `probe time + to` at the most
-  * @param most     bytes that a key's matches may take; they never take more than half of the memory there is
+  * @param most     bytes that a key's matches may take; they never take more than half of the memory
   * @param bound    the most that a probe can choose from
   */
 final class SortedMerge(
@@ -53,7 +54,7 @@ final class SortedMerge(
   private var unfinished = false
   private val window = new MatchWindow(bound, candidates)
   private var windowed: Option[SectionRows] = None
-  // For a key whose rows aren't all held: how many rows match each probe, as the difference to the probe before.
+  // For a key whose rows aren't all held: how many more rows match each probe than the one before.
   private var tally: Array[Int] = _
   private var matches = 0
   private var reached: Seq[LiveSection] = Nil
@@ -125,7 +126,7 @@ final class SortedMerge(
   }
 
   /** Goes on to the next probe row. @return false if there is none
-    * @throws RowMemoryExhausted if there is no room for the rows that one probe can choose from; start again with [[rest]]
+    * @throws RowMemoryExhausted if the rows of one probe have no room; start again with [[rest]]
     */
   def next(): Boolean = {
     if (unfinished && position + 1 == groupEnd) nextPiece()

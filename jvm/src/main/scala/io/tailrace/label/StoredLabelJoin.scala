@@ -22,9 +22,9 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   * An example, after = 30 minutes, watermark delay 5 minutes:
   *
   * {{{
-  *   batch 1   left (A, 12:00), right (A, 12:10)     watermark 12:05   nothing comes out
-  *   batch 2   right (A, 12:25), left (B, 12:36)     watermark 12:31   (A, [12:10, 12:25]) comes out: 12:30 is passed
-  *   batch 3   right (A, 12:31)                      late: at the watermark; counted
+  *   batch 1   left (A, 12:00), right (A, 12:10)    watermark 12:05   nothing comes out
+  *   batch 2   right (A, 12:25), left (B, 12:36)    watermark 12:31   (A, [12:10, 12:25]): 12:30 is passed
+  *   batch 3   right (A, 12:31)                     late: at the watermark; counted
   * }}}
   */
 final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) extends StoredJoin {
@@ -80,8 +80,7 @@ object LabelMetrics {
 private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinDriver {
   import settings.window
 
-  // Filled by the tasks: each gives the time of the oldest left row that waits in its partition, in microseconds, or none
-  // if no row waits there. Pairs come out at once, so no row waits.
+  // Each task adds the time of the oldest left row that waits in its partition, if one waits.
   private lazy val waiting = {
     val accumulator = new CollectionAccumulator[(Int, Option[Long])]
     exec.session.sparkContext.register(accumulator)
@@ -97,7 +96,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   override def needsAnother(watermarkMs: Long): Boolean =
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _)
 
-  /** No row that comes out later is older than this: it may have waited for its partner or for the end of its window. */
+  /** No later row is older than this: a row may have waited for its partner or for the end of its window. */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
     val wait = if (settings.isGrouped) window.after else window.longestWait
     val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
@@ -108,7 +107,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     val watermark = micros(exec.eventTimeWatermarkForEviction)
     val lateWatermark = micros(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
-    // At least a second: narrower buckets would be more sections than they save.
+    // At least a second: narrower buckets make more sections than they save.
     val bucketWidth = Math.max(1000L * 1000, (window.before + window.after) / buckets)
     new LabelJoinTasks(LabelJoinTimes(watermark, lateWatermark, bucketWidth), settings, waiting)
   }
@@ -145,7 +144,7 @@ private[tailrace] final class LabelJoinTasks(
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit =
     if (settings.isGrouped) waiting.add(store.id.partitionId -> oldestWaiting(store))
 
-  /** The state knows the oldest row of each section. Its rows up to the expiry may have come out. */
+  /** The state knows the oldest row of each section, but not which rows up to the expiry have come out. */
   private def oldestWaiting(store: TailraceStateStore): Option[Long] =
     store
       .sectionsOf(StoreKind.LeftTimeSorted)

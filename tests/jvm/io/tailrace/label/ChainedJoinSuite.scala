@@ -10,8 +10,8 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
 
-/** The join before and behind other stateful operators of one query. The watermark that it passes on loses no row, and their
-  * state is in Spark's provider.
+/** The join before and behind other stateful operators of one query. The watermark that it passes on loses no
+  * row, and their state is in Spark's provider.
   */
 class ChainedJoinSuite extends SparkSuite {
   private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)

@@ -9,8 +9,8 @@ import org.apache.hadoop.fs.Path
 
 import io.tailrace.testkit.{Checkpoint, Damage, NeverLate, Served, SparkSuite, StreamHarness, Times}
 
-/** Files of a label join's checkpoint in the place of others: they are accepted only if they are as good as equal.
-  * `DamageCampaignSuite` has all other damages.
+/** Files of a label join's checkpoint in the place of others: they are accepted only if they are as good as
+  * equal. `DamageCampaignSuite` has all other damages.
   */
 class DamagedCheckpointSuite extends SparkSuite {
   private val batches = { val random = new Random(7); Seq(1, 4, 7, 10).map(NeverLate.batch(_, random)) }

@@ -15,8 +15,8 @@ import io.tailrace.join.JoinColumns
 import io.tailrace.state.RowMemory
 import io.tailrace.testkit.TestRow
 
-/** The writer's rows, byte for byte, against those that Spark's own projection makes of the same values: Spark compares
-  * and groups rows by their bytes.
+/** The writer's rows, byte for byte, against those that Spark's own projection makes of the same values:
+  * Spark compares and groups rows by their bytes.
   */
 final class GroupWriterSuite extends AnyFunSuite {
   // No intervals: Spark's projection leaves any bytes in the room of a null one.

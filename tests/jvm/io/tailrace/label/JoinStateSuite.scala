@@ -10,7 +10,8 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StateReader, StreamHarness}
 
-/** The state of a join in its checkpoint: rows leave it in time, and a query whose files are missing fails. */
+/** The state of a join in its checkpoint: rows leave it in time, and a query whose files are missing fails.
+  */
 class JoinStateSuite extends SparkSuite {
   private val Left = "left-time-sorted"
   private val LeftByKey = "left-key-sorted"
@@ -32,7 +33,8 @@ class JoinStateSuite extends SparkSuite {
       assert(state(h, d) == Map(Left -> 20, Right -> 40))
       h.step(Seq(served(15, 4)), Nil)
       assert(state(h, d) == Map(Left -> 21, Right -> 40))
-      // The watermark is at 20: the first left rows come out. Right rows of 12 may still match the left row of 15.
+      // The watermark is at 20: the first left rows come out. Right rows of 12 may still match the left row
+      // of 15.
       assert(h.step(Seq(served(20, 5)), Nil).flatten.size == 20)
       assert(state(h, d) == Map(Left -> 2, Right -> 40))
       h.step(Seq(served(40, 6)), Nil)
@@ -123,7 +125,8 @@ class JoinStateSuite extends SparkSuite {
     }
   }
 
-  /** Stops a query, does `harm` to a state file and gives the condition that the restarted query ends with. */
+  /** Stops a query, does `harm` to a state file and gives the condition that the restarted query ends with.
+    */
   private def afterHarm(suffix: String)(harm: File => Unit): (String, String, File) = withDirectory { d =>
     withConf("spark.sql.shuffle.partitions" -> 1) {
       val h = new StreamHarness(spark, d)(join(options("10 seconds"))).start()

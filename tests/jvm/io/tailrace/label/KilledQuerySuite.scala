@@ -13,8 +13,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.testkit.FileStep._
 import io.tailrace.testkit.{Campaign, CampaignSuite, FileStep, KillableQuery, NeverLate, TempDirectory}
 
-/** A process dies at each step of a batch, one after the other, on one checkpoint. In the end the rows are those of a process
-  * that never died, and a batch that runs again gives the rows of the first time.
+/** A process dies at each step of a batch, one after the other, on one checkpoint. In the end the rows are
+  * those of a process that never died, and a batch that runs again gives the rows of the first time.
   */
 final class KilledQuerySuite extends AnyFunSuite with TempDirectory with CampaignSuite {
 

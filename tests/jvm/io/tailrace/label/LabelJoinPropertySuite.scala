@@ -9,7 +9,8 @@ import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf
 import io.tailrace.testkit.{Campaign, Emitted, Engaged, JoinOracle, Served, SparkSuite, StreamHarness, Times}
 
-/** Compares the join with the oracle, batch by batch: random orders, lags, batch cuts, windows and restarts. */
+/** Compares the join with the oracle, batch by batch: random orders, lags, batch cuts, windows and restarts.
+  */
 class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
   import LabelJoinPropertySuite._
 
@@ -112,7 +113,9 @@ object LabelJoinPropertySuite {
     1 -> Gen.const(null: String)
   )
 
-  /** Few different times, so that rows are at the ends of windows, and some times that differ by a microsecond. */
+  /** Few different times, so that rows are at the ends of windows, and some times that differ by a
+    * microsecond.
+    */
   private def time(around: Int): Gen[java.sql.Timestamp] = for {
     second <- Gen.choose(around - 12, around + 12)
     micro <- Gen.frequency(6 -> 0L, 1 -> 1L, 1 -> -1L, 1 -> 500L)

@@ -52,7 +52,7 @@ class LateRowsSuite extends SparkSuite {
   }
 
   test(
-    "left, on_late = mark: a late left row comes out with an empty group, a late right row with a group of itself"
+    "left, on_late = mark: a late left row comes out with an empty group, a late right row in a group"
   ) {
     at100(options("10 seconds").copy(onLate = "mark", maxMatches = Some(5))) { h =>
       val first = h.rows(late._1, late._2).head

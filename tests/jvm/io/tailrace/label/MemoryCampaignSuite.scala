@@ -12,8 +12,8 @@ import io.tailrace.common.TailraceStateException
 import io.tailrace.state.RowMemory
 import io.tailrace.testkit.{CampaignSuite, JoinData, JoinDataOracle, JoinFixture}
 
-/** Joins of many times a task's memory, compared with an oracle: all in one micro-batch, hot keys on either side, wide rows,
-  * memory that others take meanwhile. The short form has small memories, and little data.
+/** Joins of many times a task's memory, compared with an oracle: all in one micro-batch, hot keys on either
+  * side, wide rows, memory that others take meanwhile. The short form has small memories, and little data.
   * `TAILRACE_MEMORY=128,256,512` runs them with tasks of so many MiB, and data in proportion.
   */
 final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with CampaignSuite {
@@ -71,7 +71,9 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
     provider.close()
   }
 
-  /** The number of rows of so many bytes that take `share` times the memory, with all that is kept beside them. */
+  /** The number of rows of so many bytes that take `share` times the memory, with all that is kept beside
+    * them.
+    */
   private def rows(memory: Long, share: Double, bytes: Int): Int = (memory * share / (bytes + 120)).toInt
 
   sizes.foreach { size =>
@@ -122,7 +124,8 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
       }
     }
 
-    // Most of them have one key, with several times the rows that fit into memory. With much memory they are few and wide, for
+    // Most of them have one key, with several times the rows that fit into memory. With much memory they are
+    // few and wide, for
     // the oracle holds a line for each.
     val hotBytes = if (size > 16 * MiB) 600 else 100
     val hotRights = rows(size, if (size > 16 * MiB) 1.6 else 4, hotBytes)

@@ -189,7 +189,7 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
 
   for ((count, tags) <- Campaign.sizes(8, 30))
     test(
-      s"the merge gives the matches of brute force, with many sections, equal entries and a hot key: $count times",
+      s"the same as brute force with many sections, equal entries and a hot key: $count times",
       tags: _*
     ) {
       val key = Gen.frequency(6 -> "hot", 1 -> "a", 1 -> "b", 1 -> "hot key beyond the prefix", 1 -> "zz")

@@ -72,7 +72,8 @@ class StoredLabelJoinSuite extends SparkSuite {
       assert(
         h.step(Seq(Served("x", micros(29999999), 8)), Seq(Engaged("x", micros(29999999), 9))).flatten.isEmpty
       )
-      // The watermark moves behind the batch that brings the time, so the next one, without data, gives the row.
+      // The watermark moves behind the batch that brings the time, so the next one, without data, gives the
+      // row.
       assert(
         h.step(Seq(served(30, 10, "x")), Seq(engaged(30, 11, "x"))) == Seq(Nil, Seq(group(1, 2)))
       )
@@ -139,7 +140,7 @@ class StoredLabelJoinSuite extends SparkSuite {
   }
 
   test(
-    "a left row without a time comes out at once with an empty group; a right row without one is dropped and counted"
+    "a left row without a time comes out at once with an empty group, a right row is dropped and counted"
   ) {
     harness(options("20 seconds")) { h =>
       assert(

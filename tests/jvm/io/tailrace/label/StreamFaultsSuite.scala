@@ -18,8 +18,8 @@ import io.tailrace.testkit.{
   WatchedFiles
 }
 
-/** Streams over a file system that fails. Whichever step and file it is, the query that is started again gives the rows of one
-  * that never failed. If the file is Tailrace's, the error names it.
+/** Streams over a file system that fails. Whichever step and file it is, the query that is started again
+  * gives the rows of one that never failed. If the file is Tailrace's, the error names it.
   */
 class StreamFaultsSuite extends SparkSuite with CampaignSuite {
   private def withFailingFiles[T](format: Int, partitions: Int, retain: Int)(body: => T): T = withConf(
@@ -46,7 +46,8 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
 
   Seq(1, 2).foreach { format =>
     test(s"each step of a first batch, a commit and a restart fails once: checkpoint format $format") {
-      // There must be nothing to purge, or Spark's maintenance thread would get the fault instead of the query.
+      // There must be nothing to purge, or Spark's maintenance thread would get the fault instead of the
+      // query.
       withFailingFiles(format, partitions = 1, retain = 1000) {
         withDirectory { d =>
           val random = new Random(format)
@@ -56,7 +57,8 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
             Some(NeverLate.batch(batches, random))
           }
           val stream = new UnluckyStream(spark, d, "left")
-          // Each of them in the first batch, which is made again each time. A schema file that is there isn't written.
+          // Each of them in the first batch, which is made again each time. A schema file that is there isn't
+          // written.
           strike(stream, FileFault(Create, "/offsets/".r), next())
           for (step <- writes; file <- Seq("/tailrace-join.json$", "/_metadata/schema$"))
             strike(stream, FileFault(step, file.r), None)

@@ -12,9 +12,10 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.common.TailraceConf
 import io.tailrace.testkit._
 
-/** The same rows, none of them late, are cut into batches in three ways, with other orders, watermarks, buffers, memories,
-  * compactions and restarts. The result is the same, byte for byte, and it is the oracle's. Many rows have equal times, and all
-  * left rows expire at the ends of windows. A longer run: `TAILRACE_FAULTS=<seeds>`.
+/** The same rows, none of them late, are cut into batches in three ways, with other orders, watermarks,
+  * buffers, memories, compactions and restarts. The result is the same, byte for byte, and it is the
+  * oracle's. Many rows have equal times, and all left rows expire at the ends of windows. A longer run:
+  * `TAILRACE_FAULTS=<seeds>`.
   */
 final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with CampaignSuite {
 

@@ -113,8 +113,9 @@ object JoinData {
   private val Start = 1700000000000000L
 }
 
-/** The result of a join of these rows, by binary search in sorted arrays. It shares no code with the engine. Groups are compared
-  * by their size and a hash of their ids in order, pairs by a sum over those of a left row.
+/** The result of a join of these rows, by binary search in sorted arrays. It shares no code with the engine.
+  * Groups are compared by their size and a hash of their ids in order, pairs by a sum over those of a left
+  * row.
   */
 final class JoinDataOracle(data: JoinData, settings: JoinSettings) {
   private val byKey: Map[Long, (Array[Long], Array[Int])] =

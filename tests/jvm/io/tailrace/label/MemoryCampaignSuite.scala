@@ -125,8 +125,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
     }
 
     // Most of them have one key, with several times the rows that fit into memory. With much memory they are
-    // few and wide, for
-    // the oracle holds a line for each.
+    // few and wide, because the oracle holds a line for each.
     val hotBytes = if (size > 16 * MiB) 600 else 100
     val hotRights = rows(size, if (size > 16 * MiB) 1.6 else 4, hotBytes)
 

@@ -12,7 +12,7 @@ import tailrace
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from kafka_scenario import Scenario
+    from kafka_topics import Scenario
 
 
 def _key(scenario: Scenario, topic: str | Column, epoch: str = "") -> Column:

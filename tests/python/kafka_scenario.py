@@ -7,82 +7,22 @@ Prints what came out as one line of JSON.
 
 from __future__ import annotations
 
-import io
 import json
 import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import kafka_producers
-import local_spark
 import tailrace
-from tailrace.kafka import connector_jars
+from kafka_synced import synced, synced_again
+from kafka_topics import RECORDS, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
-
-RECORDS = 1000
-
-
-class Scenario:
-    def __init__(self, servers: str, root: Path) -> None:
-        self.spark = local_spark.start("1g", {"spark.jars": connector_jars()})
-        self.servers = servers
-        self.root = root
-
-    def stream(self, topic: str, **options: str) -> DataFrame:
-        reader = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.servers)
-        return reader.options(subscribe=topic, startingOffsets="earliest", **options).load()
-
-    def batch(self, topic: str) -> DataFrame:
-        reader = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.servers)
-        return reader.option("subscribe", topic).load()
-
-    def write(self, frame: DataFrame, topic: str) -> None:
-        writer = frame.write.format("kafka").option("kafka.bootstrap.servers", self.servers)
-        writer.option("topic", topic).save()
-
-    def copy(self, source: str, destination: str, partitions: int, name: str) -> None:
-        """Pipeline 1: at-least-once, as Spark's Kafka sink is."""
-        pid = tailrace.producer_id(query=name, stream="out", brokers=self.servers, path=source)
-        out = self.stream(source, maxOffsetsPerTrigger="250").select(
-            tailrace.stream_metadata(pid, "partition", "offset").alias("key"),
-            "value",
-            tailrace.source_partition("partition", partitions).alias("partition"),
-        )
-        writer = out.writeStream.format("kafka").option("kafka.bootstrap.servers", self.servers)
-        query = writer.options(topic=destination, checkpointLocation=str(self.root / name))
-        query.trigger(availableNow=True).start().awaitTermination()
-
-    def to_parquet(self, frame: DataFrame, name: str) -> str:
-        """Runs a query until it has read all that is there. @return the plan of its last batch"""
-        writer = frame.writeStream.format("parquet").option("path", str(self.root / f"{name}-out"))
-        writer = writer.option("checkpointLocation", str(self.root / f"{name}-checkpoint"))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        plan = io.StringIO()
-        with redirect_stdout(plan):
-            query.explain()
-        return plan.getvalue()
-
-    def values(self, name: str) -> list[int]:
-        rows = self.spark.read.parquet(str(self.root / f"{name}-out")).selectExpr(
-            "CAST(value AS STRING) AS v"
-        )
-        return sorted(int(row.v) for row in rows.collect())
-
-    def forget_batches(self, name: str, first: int) -> None:
-        """As if the process had died before it could note that these batches were written."""
-        for log in ("commits", "offsets"):
-            for file in (self.root / name / log).iterdir():
-                if file.name.isdigit() and int(file.name) >= first + (log == "offsets"):
-                    file.unlink()
 
 
 def replays(scenario: Scenario) -> dict[str, Any]:
@@ -213,115 +153,6 @@ def stamps(scenario: Scenario) -> dict[str, Any]:
     written = reader.options(subscribe="stamped", includeHeaders="true").load()
     found["headers"] = sorted({tuple(h["key"] for h in row.headers) for row in written.collect()})
     return found
-
-
-def synced(scenario: Scenario) -> dict[str, Any]:
-    """Bids and impressions from two topics; a partition of the impressions is silent at first."""
-    noon = 1767268800
-
-    def produce(topic: str, *rows: tuple[str, int, int]) -> None:
-        lines = [(f"{key} {second}", partition) for key, second, partition in rows]
-        frame = scenario.spark.createDataFrame(lines, "value string, partition int")
-        scenario.write(frame.coalesce(1), topic)
-
-    def side(topic: str) -> DataFrame:
-        words = F.split(F.col("value").cast("string"), " ")
-        created = F.timestamp_seconds(words[1].cast("int") + noon)
-        return scenario.stream(topic).select(words[0].alias("id"), created.alias("at"), "topic", "partition")
-
-    joined = tailrace.sync_join(
-        side("bids"),
-        side("impressions"),
-        on="id",
-        left_time="at",
-        right_time="at",
-        window="1 hour",
-        sync_delay="5 seconds",
-        max_pending=20,
-    )
-    pairs = joined.select("id", (F.unix_seconds("at_right") - noon).alias("second"))
-    produce("bids", ("a", 0, 0), ("b", 3, 0))
-    produce("impressions", ("x", 20, 0))
-    query = pairs.writeStream.format("memory").queryName("joined").start()
-    found: dict[str, Any] = {}
-
-    def ends() -> dict[str, int]:
-        sources = query.recentProgress[-1].sources
-        offsets = [json.loads(source.endOffset) for source in sources]
-        return {f"{t}-{p}": end for o in offsets for t, parts in o.items() for p, end in parts.items()}
-
-    def look(name: str) -> None:
-        query.processAllAvailable()
-        waits = query.recentProgress[-1].observedMetrics["tailrace.syncJoin"].waitsFor
-        found[name] = {
-            "waits for": [[w["side"], w["partition"], w["condition"]] for w in waits],
-            "rows": sorted([row.id, row.second] for row in scenario.spark.table("joined").collect()),
-            "read": ends(),
-        }
-
-    look("silent")
-    # More than may be held, twice: what comes then is left where it is.
-    for _ in range(2):
-        produce("bids", *((f"n{i}", 10, 0) for i in range(30)))
-        produce("impressions", *((f"m{i}", 30, 0) for i in range(30)))
-        query.processAllAvailable()
-    look("held back")
-    produce("impressions", ("a", 1, 1), ("y", 40, 1))
-    look("back")
-    query.stop()
-    return found
-
-
-def synced_again(scenario: Scenario) -> dict[str, Any]:
-    """A query fails between a batch's offsets and its commit, and the next start runs the batch again."""
-    noon = 1767268800
-    for topic, partitions in (("asks", 1), ("shows", 2)):
-        lines = [(f"k{i} {noon + i}", i % partitions) for i in range(20)]
-        frame = scenario.spark.createDataFrame(lines, "value string, partition int")
-        scenario.write(frame.coalesce(1), topic)
-
-    def side(topic: str) -> DataFrame:
-        words = F.split(F.col("value").cast("string"), " ")
-        at = F.timestamp_seconds(words[1].cast("long"))
-        return scenario.stream(topic).select(words[0].alias("id"), at.alias("at"), "topic", "partition")
-
-    def run_twice(name: str, trigger: dict[str, Any], max_pending: int | None = None) -> dict[str, Any]:
-        joined = tailrace.sync_join(
-            side("asks"),
-            side("shows"),
-            on="id",
-            left_time="at",
-            right_time="at",
-            window="1 minute",
-            sync_delay="5 seconds",
-            max_pending=max_pending,
-        ).select("id", F.col("at_right").isNotNull().alias("matched"))
-        rows: list[list[Any]] = []
-        failures = ["as the test wants it"]
-
-        def take(batch: DataFrame, _: int) -> None:
-            found = [[row.id, row.matched] for row in batch.collect()]
-            if failures:
-                raise RuntimeError(failures.pop())
-            rows.extend(found)
-
-        writer = joined.writeStream.foreachBatch(take).trigger(**trigger)
-        ends = []
-        for _ in range(2):
-            query = writer.option("checkpointLocation", str(scenario.root / name)).start()
-            try:
-                query.processAllAvailable()
-                ends.append("done")
-            except StreamingQueryException as error:
-                ends.append("failed" if "as the test wants it" in str(error) else str(error))
-            query.stop()
-        return {"ends": ends, "rows": sorted(rows)}
-
-    return {
-        "plain": run_twice("again-1", {"processingTime": "0 seconds"}),
-        "held back": run_twice("again-2", {"processingTime": "0 seconds"}, max_pending=5),
-        "available now": run_twice("again-3", {"availableNow": True}, max_pending=5),
-    }
 
 
 def main() -> None:

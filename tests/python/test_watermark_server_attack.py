@@ -1,23 +1,15 @@
-"""The server under attack: slow and silent connections, too much at once, odd topologies, tokens."""
+"""The server under attack: bodies above the limits, odd topologies, rights, decisions to confirm."""
 
 from __future__ import annotations
 
-import json
-import socket
-import ssl
-import subprocess
-import sys
-import threading
-import time
-from contextlib import ExitStack, contextmanager
-from http.client import HTTPConnection, HTTPSConnection
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from tailrace.cli import main
-from tailrace.server import connections, guard, intake
+from server_connections import DECIDE, READ, SEND
+from tailrace.server import guard, intake
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
 from tailrace.server.protocol import OverrideRequest, Report
@@ -27,8 +19,7 @@ from tailrace.server.state import Limits
 from tailrace.server.store import Store
 from tailrace.server.tokens import Tokens
 from tailrace.server.views import app_state
-from waiting import wait_for
-from watermark_servers import JSON, ServerProcess, T, report, running, sink, source
+from watermark_servers import JSON, T, report, running, sink, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +27,6 @@ if TYPE_CHECKING:
 
     from tailrace.server.answers import ReportAnswer
 
-READ, SEND, DECIDE = "the token of readers", "the token of queries", "the token of people"
 BODY = report(source({"h": T}))
 
 
@@ -57,264 +47,6 @@ def tell(ledger: Ledger, body: dict[str, Any], app: str = "app") -> ReportAnswer
 def decide(ledger: Ledger, action: str, app: str = "app", **fields: object) -> None:
     given = {"operator": "source", "name": "dana", "reason": "a test", **fields}
     ledger.override(app, OverrideRequest.model_validate({"action": action, **given}))
-
-
-def opened(server: ServerProcess, sent: bytes) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
-    connection.sendall(sent)
-    return connection
-
-
-def is_closed(connection: socket.socket) -> bool:
-    try:
-        while connection.recv(1_000):
-            pass
-    except ConnectionResetError:
-        return True
-    except TimeoutError:
-        return False
-    return True
-
-
-@contextmanager
-def served(
-    store: str, tokens: Tokens | None, crowd: connections.Crowd, context: ssl.SSLContext | None = None
-) -> Iterator[ServerProcess]:
-    """A server in a thread of this process."""
-    import uvicorn  # noqa: PLC0415  here alone
-
-    protocol = connections.protocol_of(crowd)
-    if context is not None:
-        protocol = connections.secured_protocol_of(protocol, crowd, context)
-    config = uvicorn.Config(build(store, tokens), port=0, http=protocol, ws="none", log_level="error")
-    found = uvicorn.Server(config)
-    thread = threading.Thread(target=found.run)
-    thread.start()
-    try:
-        wait_for(lambda: found.started, "the server starts")
-        yield ServerProcess.at(found.servers[0].sockets[0].getsockname()[1])
-    finally:
-        found.should_exit = True
-        thread.join()
-
-
-def certificate_for_localhost(directory: Path) -> tuple[Path, Path]:
-    """It and its key."""
-    certificate, key = directory / "certificate.pem", directory / "key.pem"
-    made = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    subprocess.run(
-        ["/usr/bin/env", "openssl", *made, *names, "-keyout", str(key), "-out", str(certificate)],
-        check=True,
-        capture_output=True,
-    )
-    return certificate, key
-
-
-def test_slow_connections_dont_block_reports(tmp_path: Path) -> None:
-    """X1: as many idle connections as there were file descriptors stopped everybody."""
-    head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
-    limited = f"ulimit -n 200; exec {sys.executable} -m tailrace watermark-server --listen 127.0.0.1:0"
-    limited += f" --store sqlite:///{tmp_path / 'w.db'}"
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", limited], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    server = ServerProcess.at(int(process.stdout.readline().rpartition(":")[2]))
-    try:
-        with ExitStack() as stack:
-            for n in range(450):
-                sent = (b"", b"GET / HT", head, head + b"\r\n{")[n % 4]
-                stack.enter_context(opened(server, sent))
-                if n % 50 == 49:
-                    # Among them, and when there are more than the server has room for.
-                    assert server.post(BODY)["global_low_watermark"] == T
-        # One that has been served is kept while others are turned away.
-        kept = HTTPConnection("127.0.0.1", server.port, timeout=30)
-        for _ in range(2):
-            kept.request("GET", "/healthz")
-            assert kept.getresponse().read() == b"ok\n"
-        kept.close()
-    finally:
-        process.terminate()
-        _, told = process.communicate(timeout=20)
-    assert told == "", "no line for each of them"
-
-
-def test_slow_clients_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
-    crowd = connections.Crowd(50, head_seconds=0.3, request_seconds=2)
-    with served(f"sqlite:///{tmp_path / 'w.db'}", None, crowd) as server:
-        assert is_closed(opened(server, b""))
-        assert is_closed(opened(server, b"GET /healthz HT"))
-        head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n{"
-        slow = opened(server, head)
-        assert slow.recv(1_000).startswith(b"HTTP/1.1 408 ")
-        assert is_closed(slow)
-        assert crowd.cut_off >= 2
-        assert server.post(BODY)["global_low_watermark"] == T
-
-
-def test_new_connections_replace_silent_ones() -> None:
-    class Transport:
-        aborted = False
-
-        def abort(self) -> None:
-            self.aborted = True
-
-        def is_closing(self) -> bool:
-            return self.aborted
-
-    class Loop:
-        def call_later(self, *_: object) -> None:
-            pass
-
-    class One:
-        def __init__(self, state: int, since: float, *, is_refused: bool = False) -> None:
-            self.state, self.since, self.transport = state, since, Transport()
-            self.is_refused = is_refused
-
-    head, busy, idle = connections.State
-    loop: Any = Loop()
-    crowd = connections.Crowd(4)
-    every: list[Any] = [One(busy, 0), One(idle, 1), One(head, 5), One(busy, 6, is_refused=True), One(head, 9)]
-    every += [One(busy, 10), One(busy, 11), One(busy, 12)]
-    gone: list[int] = []
-    last: Any = One(busy, 13)
-    for one in [*every, last]:
-        crowd.enter(one, loop)
-        gone += [n for n, other in enumerate(every) if other.transport.aborted and n not in gone]
-    # Those that were refused go first, then who has said nothing, then who is between two requests, and never
-    # one at work.
-    assert gone == [3, 2, 4, 1]
-    assert last.transport.aborted
-
-
-def test_refused_connections_are_closed_first(tmp_path: Path) -> None:
-    """Each was at work for a minute, and those who report were turned out instead."""
-    tokens = Tokens(READ, SEND, DECIDE)
-    report = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: any.example\r\n"
-    length = b"Content-Length: 100\r\n\r\n"
-    token = f"Authorization: Bearer {READ}\r\n".encode()
-    refused = {
-        report + length: b"401",
-        report + b"Transfer-Encoding: chunked\r\n\r\n": b"401",
-        report + token + length: b"403",
-        b"GET /healthz HTTP/1.1\r\nHost: any.example\r\n" + length: b"413",
-    }
-    with (
-        served(f"sqlite:///{tmp_path / 'w.db'}", tokens, connections.Crowd(2)) as server,
-        ExitStack() as stack,
-    ):
-        kept = HTTPConnection("127.0.0.1", server.port, timeout=30)
-        headers = {**JSON, "Authorization": f"Bearer {SEND}"}
-        kept.connect()
-        sock = kept.sock
-        started = time.monotonic()
-        for sent, status in refused.items():
-            kept.request("POST", "/v1/apps/app/reports", json.dumps(BODY), headers)
-            assert json.load(kept.getresponse())["global_low_watermark"] == T
-            assert kept.sock is sock, "it kept its place"
-            for _ in range(3):
-                one = stack.enter_context(opened(server, sent))
-                assert one.recv(1_000).startswith(b"HTTP/1.1 " + status)
-            assert is_closed(one)
-        assert time.monotonic() - started < 20
-        kept.close()
-
-
-def test_a_client_that_still_writes_can_read_its_refusal(tmp_path: Path) -> None:
-    with served(f"sqlite:///{tmp_path / 'w.db'}", Tokens.one(SEND), connections.Crowd(9)) as server:
-        connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
-        connection.request("POST", "/v1/apps/app/reports", b" " * guard.MAX_BODY, JSON)
-        assert connection.getresponse().status == 401
-        # Without a body the connection may stay: browsers ask again on it, with a password.
-        connection.request("GET", "/")
-        answer = connection.getresponse()
-        assert (answer.status, answer.headers["connection"], answer.read()[:2]) == (401, None, b'{"')
-        connection.close()
-
-
-def test_requests_without_a_token_fill_no_memory(tmp_path: Path) -> None:
-    """16 bodies that didn't end, to a path that was open to all, kept every report out."""
-    held = 1_000
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guard, "MAX_BODIES", {"report": held, "decide": held})
-        tokens = Tokens(READ, SEND, DECIDE)
-        with (
-            served(f"sqlite:///{tmp_path / 'w.db'}", tokens, connections.Crowd(50)) as server,
-            ExitStack() as stack,
-        ):
-
-            def send(line: bytes, token: str, status: bytes | None) -> None:
-                head = f" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n"
-                sent = line + f"{head}Content-Length: {held + 1}\r\n\r\n".encode() + b"x" * held
-                connection = stack.enter_context(opened(server, sent))
-                if status is not None:
-                    assert connection.recv(1_000).startswith(b"HTTP/1.1 " + status)
-
-            for path in (b"/healthz", b"/v1/apps/app/reports"):
-                send(b"POST " + path, "a wrong one", b"401")
-            for method in (b"GET", b"HEAD", b"OPTIONS"):
-                send(method + b" /healthz", READ, b"413")
-            # Who may decide something can't keep reports out either.
-            send(b"POST /v1/apps/app/overrides", DECIDE, None)
-            connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
-            connection.request(
-                "POST", "/v1/apps/app/reports", json.dumps(BODY), {**JSON, "Authorization": f"Bearer {SEND}"}
-            )
-            assert connection.getresponse().status == 200
-            connection.close()
-            send(b"POST /v1/apps/app/overrides", DECIDE, None)
-
-
-def test_silent_connections_dont_block_tls_handshakes(tmp_path: Path) -> None:
-    """They were counted when the handshake was done, and had a minute for it."""
-    certificate, key = certificate_for_localhost(tmp_path)
-    trust = ssl.create_default_context(cafile=str(certificate))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    crowd = connections.Crowd(20, head_seconds=1)
-
-    def post(server: ServerProcess) -> int:
-        connection = HTTPSConnection("127.0.0.1", server.port, context=trust, timeout=20)
-        connection.request("POST", "/v1/apps/app/reports", json.dumps(BODY), JSON)
-        status = connection.getresponse().status
-        connection.close()
-        return status
-
-    with served(f"sqlite:///{tmp_path / 'w.db'}", None, crowd, context) as server, ExitStack() as stack:
-        silent = [
-            stack.enter_context(opened(server, (b"", b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\n\r\n")[n % 3]))
-            for n in range(60)
-        ]
-        assert post(server) == 200
-        assert crowd.cut_off >= 20, "for there is room for 20"
-        assert all(is_closed(one) for one in silent)
-        # The request in the same packet as the end of the handshake.
-        assert [post(server) for _ in range(20)] == [200] * 20
-
-
-def test_a_server_ends_without_waiting_for_slow_clients(tmp_path: Path) -> None:
-    """C5: it waited for the rest of a report that never came."""
-    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
-        server.post(BODY)
-        head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
-        with opened(server, head + b"Expect: 100-continue\r\n\r\n{") as connection:
-            assert connection.recv(100).startswith(b"HTTP/1.1 100"), "the server reads the body"
-            started = time.monotonic()
-            server.stop()
-            assert time.monotonic() - started < 20
 
 
 def test_a_body_above_the_limit_gets_a_reason(tmp_path: Path) -> None:
@@ -478,25 +210,6 @@ def test_a_token_of_its_own_for_each_right(tmp_path: Path) -> None:
                 expected = 200 if right in allowed else 403 if allowed else 401
                 assert answer.status_code == expected, (token, path)
                 assert token not in answer.text or right in allowed
-
-
-def test_tls_is_served_and_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    certificate, key = certificate_for_localhost(tmp_path)
-    options = ["--tls-certificate", str(certificate), "--tls-key", str(key)]
-    with running(f"sqlite:///{tmp_path / 'w.db'}", options=options) as server:
-        assert server.url.startswith("https://")
-        trust = ssl.create_default_context(cafile=str(certificate))
-        connection = HTTPSConnection("127.0.0.1", server.port, context=trust, timeout=20)
-        connection.request("POST", "/v1/apps/app/reports", json.dumps(BODY), JSON)
-        assert json.load(connection.getresponse())["global_low_watermark"] == T
-        connection.close()
-        # An unknown certificate isn't taken; one that OpenSSL is told of is.
-        assert main(["watermarks", "--server", server.url]) == 1
-        assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert main(["watermarks", "--server", server.url]) == 0
 
 
 def test_a_file_that_was_deleted_is_noticed(tmp_path: Path) -> None:

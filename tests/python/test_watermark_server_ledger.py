@@ -1,4 +1,4 @@
-"""The state behind the server: what reports make of it, whatever their order, and what is in the database."""
+"""What reports make of a ledger, whatever their order."""
 
 from __future__ import annotations
 
@@ -12,27 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.server.answers import AppState, ReportAnswer
-from tailrace.server.database import DatabaseError
-from tailrace.server.ledger import HISTORY_KEPT, Ledger
+from ledger_reports import Clock, decide, low, shown, tell
+from tailrace.server.answers import ReportAnswer
+from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
-from tailrace.server.protocol import OverrideRequest, Report
+from tailrace.server.protocol import Report
 from tailrace.server.reporter import RefusedError
 from tailrace.server.store import Store
-from tailrace.server.views import app_state, host_page, window_page
-from watermark_servers import SECOND, T, report, sink, source
+from tailrace.server.views import host_page
+from watermark_servers import T, report, sink, source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from tailrace.server.state import App
-
-
-class Clock:
-    now = T
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @pytest.fixture
@@ -53,33 +44,6 @@ def make(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Ledger]]:
     yield ledger
     for database in opened:
         database.close()
-
-
-def tell(ledger: Ledger, body: dict[str, Any], app: str = "app") -> ReportAnswer:
-    (answer,) = ledger.report([(app, Report.model_validate(body))])
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
-def low(answer: ReportAnswer, operator: str = "source") -> int | None:
-    return answer.operators[operator].output_low_watermark
-
-
-def shown(ledger: Ledger, app: App) -> AppState:
-    return app_state(app, ledger.now(), ledger.limits)
-
-
-def decide(ledger: Ledger, **fields: object) -> int:
-    confirm = fields.get("action") in {"advance", "purge"}
-    given_fields = {
-        "operator": "source",
-        "name": "dana",
-        "reason": "disk died",
-        "confirm": confirm,
-        **fields,
-    }
-    return ledger.override("app", OverrideRequest.model_validate(given_fields))
 
 
 def test_a_rostered_host_that_was_never_seen_holds_the_watermark(make: Callable[[], Ledger]) -> None:
@@ -190,256 +154,6 @@ def test_refused_and_taken_reports_share_a_transaction(make: Callable[[], Ledger
     assert isinstance(first, ReportAnswer)
     assert isinstance(third, ReportAnswer)
     assert (low(first), low(third)) == (T + 2, T + 2)
-
-
-def test_silent_hosts_dont_count_until_they_rise_again(make: Callable[[], Ledger], clock: Clock) -> None:
-    roster = ["h1", "h2", "h3"]
-
-    def waiting(**progress: int) -> dict[str, Any]:
-        return report(source(progress, roster=roster, idle_after=60 * SECOND))
-
-    ledger = make()
-    first = tell(ledger, waiting(h1=T + 1, h2=T + 2))
-    assert (low(first), first.idle_hosts) == (None, {})
-    clock.now += 30 * SECOND
-    tell(ledger, waiting(h1=T + 3))
-    clock.now += 29 * SECOND
-    # Another server starts now, and has seen no silence yet; a report that raises nothing is none.
-    other = make()
-    assert low(tell(other, waiting(h1=T + 5, h2=T + 2))) is None
-    assert low(tell(other, waiting())) is None
-    clock.now += 30 * SECOND
-    idle = tell(other, waiting(h1=T + 6))
-    assert (low(idle), idle.idle_hosts) == (T + 6, {"source": ["h2", "h3"]})
-    app = other.app("app")
-    assert app is not None
-    hosts = host_page(app, None, 9, 0, clock.now).hosts
-    assert [(h.host, h.state) for h in hosts] == [("h3", "idle"), ("h2", "idle"), ("h1", "holds")]
-    state = shown(other, app).topology[0]
-    assert (state.hosts, state.hosts_idle) == (1, 2)
-    # It is told as a maximum: the other server's answer isn't below it, and it knows of the silence too.
-    assert low(tell(ledger, waiting())) == T + 6
-    back = tell(ledger, waiting(h1=T + 9, h2=T + 7))
-    assert (low(back), back.idle_hosts) == (T + 7, {"source": ["h3"]})
-    # Who doesn't ask for it any more waits for all.
-    forever = tell(ledger, report(source({"h1": T + 20, "h2": T + 20}, roster=roster)))
-    assert (low(forever), forever.idle_hosts) == (T + 7, {})
-
-
-def test_excluded_hosts_dont_count_until_they_are_included(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
-    tell(ledger, report(source({"h1": T + 5}, roster=["h1", "h9"])))
-    decide(ledger, action="exclude", host="h9")
-    answer = tell(make(), report(source({})))
-    assert (low(answer), answer.excluded_hosts) == (T + 5, {"source": ["h9"]})
-    clock.now += SECOND
-    decide(ledger, action="include", host="h9")
-    answer = tell(make(), report(source({"h1": T + 50})))
-    assert (low(answer), answer.excluded_hosts) == (T + 5, {})
-    app = ledger.app("app")
-    assert app is not None
-    assert ledger.records.audit(app, 10, 0) == [
-        (T + SECOND, "include", "source", None, "h9", "dana", "disk died"),
-        (T, "exclude", "source", None, "h9", "dana", "disk died"),
-    ]
-
-
-def test_an_operator_cant_be_advanced_past_all_known_times(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
-    tell(ledger, report(source({"h1": T - 5}, roster=["h1", "h9"]), sink({"0": T})))
-    decide(ledger, action="advance", to=T - 7)
-    answer = tell(make(), report(source({})))
-    assert (low(answer), answer.global_low_watermark) == (T - 7, T - 7)
-    with pytest.raises(RefusedError, match="after now"):
-        decide(ledger, action="advance", to=T + 1)
-    clock.now = T - SECOND
-    decide(ledger, action="advance", to=T - 5)
-    with pytest.raises(RefusedError, match="after now"):
-        decide(ledger, action="advance", to=T - 4)
-    for wrong in ({"operator": "x", "to": T - 8, "action": "advance"}, {"host": "x", "action": "exclude"}):
-        with pytest.raises(RefusedError):
-            decide(ledger, **wrong)
-    with pytest.raises(RefusedError, match="no source"):
-        decide(ledger, action="exclude", operator="sink", host="h1")
-    # A refusal leaves memory and database agreed, whoever writes next.
-    assert low(tell(make(), report(source({"h9": T + 3})))) == T - 5
-    assert low(tell(ledger, report(source({"h1": T + 3})))) == T + 3
-
-
-def test_a_removed_operator_holds_nothing_until_it_is_back(make: Callable[[], Ledger]) -> None:
-    ledger, other = make(), make()
-    old = sink({"0": T - 9}, name="old")
-    tell(ledger, report(source({"h": T}), sink({"0": T - 1}), old))
-    assert tell(other, report(source({}))).global_low_watermark == T - 9
-    decide(ledger, action="remove", operator="old")
-    answer = tell(other, report(source({"h": T + 5})))
-    assert answer.global_low_watermark == T - 1
-    app = other.app("app")
-    assert app is not None
-    assert [o.operator for o in shown(other, app).topology] == ["source", "sink"]
-    for action in ({"action": "remove"}, {"action": "advance", "to": T - 5}):
-        with pytest.raises(RefusedError, match="no operator"):
-            decide(other, operator="old", **action)
-    # Back it is where it was, and what was told meanwhile stays told.
-    answer = tell(ledger, report(sink({"0": T - 8}, name="old")))
-    assert (low(answer, "old"), answer.global_low_watermark) == (T - 8, T - 1)
-    assert tell(ledger, report(sink({"0": T + 2}))).global_low_watermark == T - 1
-    assert make().names() == ["app"]
-
-
-def test_readers_of_a_removed_operator_read_from_its_upstreams(make: Callable[[], Ledger]) -> None:
-    ledger = make()
-    middle = {"operator": "middle", "kind": "operator", "upstreams": ["source", "gone"]}
-    tell(ledger, report(source({"h": T}), source({"g": T - 50}, name="gone"), middle))
-    tell(ledger, report(sink({}, upstreams=["middle"])))
-    decide(ledger, action="remove", operator="middle")
-    answer = tell(ledger, report(source({"g": T - 40}, name="gone")))
-    assert answer.global_low_watermark == T - 40
-    decide(ledger, action="remove", operator="gone")
-    answer = tell(ledger, report(sink({}, upstreams=["middle"])))
-    assert (answer.operators["sink"].input_low_watermark, low(answer, "sink")) == (T, T)
-    app = make().app("app")
-    assert app is not None
-    assert [(o.operator, o.upstreams) for o in shown(ledger, app).topology] == [
-        ("source", []),
-        ("sink", ["source"]),
-    ]
-
-
-def test_a_removed_application_is_listed_when_it_reports_again(make: Callable[[], Ledger]) -> None:
-    ledger = make()
-    tell(ledger, report(source({"h": T}), sink({"0": T})))
-    decide(ledger, action="remove", operator=None)
-    app = make().app("app")
-    assert app is not None
-    assert (ledger.names(), shown(ledger, app).operators, app.told) == ([], 0, T)
-    with pytest.raises(RefusedError, match="no operators"):
-        decide(ledger, action="remove", operator=None)
-    assert tell(make(), report(source({"h": T - 1}))).global_low_watermark == T
-    assert ledger.names() == ["app"]
-
-
-def test_the_greatest_report_of_a_window_stands_in_any_order(make: Callable[[], Ledger]) -> None:
-    ledger = make()
-    tell(ledger, report(source({"h": T})))
-    base = {"operator": "source", "start": T, "end": T + 60, "expected": 3, "passed": 2}
-    missing = [{"host": "h9", "progress": None}]
-    for late in (4, 12, 7):
-        tell(ledger, report(windows=[{**base, "late_rows": late, "missing": missing}]))
-    app = ledger.app("app")
-    assert app is not None
-    (window,) = window_page(ledger.records.windows(app, None, 10, 0)).windows
-    assert (window.late_rows, window.passed, window.missing[0].host) == (12, 2, "h9")
-
-
-def test_history_is_sampled_and_old_points_are_deleted(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
-    for second in (0, 1, 2, 12):
-        clock.now = T + second * SECOND
-        tell(ledger, report(source({"h": T + second})))
-    app = ledger.app("app")
-    assert app is not None
-    points = [(T, T), (T + 12 * SECOND, T + 12)]
-    assert sorted(ledger.records.history(app, 0)[0]) == [
-        (name, *point) for name in ("", "source") for point in points
-    ]
-    # For a page all of the last hour, and one in six of what is older.
-    for since, shown_points in ((T - 5 * 3_600 * SECOND, points), (T, points[:1])):
-        found = ledger.records.recent(app, since, ["source", "nobody"])
-        assert [row[1:] for row in found] == shown_points
-    clock.now = T + 2 * HISTORY_KEPT
-    tell(ledger, report(source({"h": T + 99})))
-    assert [row[2] for row in ledger.records.history(app, 0)[0]] == [T + 99, T + 99]
-
-
-def test_only_the_latest_windows_are_kept(
-    make: Callable[[], Ledger], clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tailrace.server.ledger.WINDOWS_KEPT", 3)
-    ledger = make()
-    windows = [
-        {"operator": "source", "start": T + n, "end": T + n + 1, "expected": 1, "passed": 1} for n in range(9)
-    ]
-    tell(ledger, report(source({"h": T}), windows=windows))
-    clock.now += HISTORY_KEPT
-    tell(ledger, report(source({"h": T})))
-    app = ledger.app("app")
-    assert app is not None
-    assert [row[1] for row in ledger.records.windows(app, None, 10, 0)] == [T + 8, T + 7, T + 6]
-
-
-def test_the_latest_decisions_are_kept(
-    make: Callable[[], Ledger], clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tailrace.server.ledger.AUDIT_KEPT", 3)
-    ledger = make()
-    for name in ("app", "other"):
-        tell(ledger, report(source({"h": T}, roster=["h"])), name)
-    app = ledger.app("app")
-    assert app is not None
-    for step in range(5):
-        decide(ledger, action="include" if step % 2 else "exclude", host="h", reason=f"step {step}")
-    assert len(ledger.records.audit(app, 99, 0)) == 5
-    clock.now += HISTORY_KEPT
-    tell(ledger, report(source({"h": T})), "other")
-    assert len(ledger.records.audit(app, 99, 0)) == 5
-    tell(ledger, report(source({"h": T})))
-    assert [row[6] for row in ledger.records.audit(app, 99, 0)] == ["step 4", "step 3", "step 2"]
-
-
-def test_windows_are_pruned_when_there_are_many(
-    make: Callable[[], Ledger], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tailrace.server.ledger.WINDOWS_KEPT", 3)
-    monkeypatch.setattr("tailrace.server.ledger._WINDOWS_BETWEEN", 10)
-    ledger = make()
-    for step in range(4):
-        windows = [
-            {"operator": "source", "start": T + n, "end": T + n + 1, "expected": 1, "passed": 1}
-            for n in range(step * 4, step * 4 + 4)
-        ]
-        tell(ledger, report(source({"h": T}), windows=windows))
-    app = ledger.app("app")
-    assert app is not None
-    assert len(ledger.records.windows(app, None, 99, 0)) == 3
-
-
-def test_after_a_failed_commit_memory_equals_the_database(
-    make: Callable[[], Ledger], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = make()
-    tell(ledger, report(source({"h": T}, roster=["h"])))
-    put_app = Store.put_app
-
-    def fail(*_: object) -> None:
-        raise DatabaseError("the disk is full.")
-
-    monkeypatch.setattr(Store, "put_app", fail)
-    with pytest.raises(DatabaseError, match="disk is full"):
-        tell(ledger, report(source({"h": T + 9})))
-    monkeypatch.setattr(Store, "put_app", put_app)
-    assert low(tell(ledger, report(source({"h": T + 2})))) == T + 2
-
-
-def test_the_database_itself_only_raises_maxima(make: Callable[[], Ledger]) -> None:
-    ledger = make()
-    tell(ledger, report(source({"h": T + 5}), sink({"0": T + 3})))
-    app = ledger.app("app")
-    assert app is not None
-    ledger.store.put_progress(app, app.operators["source"].reporters["query"], {"h": T + 1})
-    ledger.store.put_groups(app, app.operators["sink"].reporters["query"], {"0": T + 1})
-    found = make().app("app")
-    assert found is not None
-    assert found.operators["source"].hosts().newest() == T + 5
-    assert found.operators["sink"].reporters["query"].groups == {"0": T + 3}
-
-
-def test_tidying_up_copies_the_log_into_the_file(make: Callable[[], Ledger], tmp_path: Path) -> None:
-    ledger = make()
-    tell(ledger, report(source({f"h{n}": T for n in range(5_000)})))
-    before = (tmp_path / "w.db").stat().st_size
-    ledger.tidy()
-    assert (tmp_path / "w.db").stat().st_size > before + 100_000
 
 
 def test_the_holding_hosts_are_told_from_those_that_completeness_allows(make: Callable[[], Ledger]) -> None:

@@ -149,8 +149,7 @@ def _ivy_jar() -> Path:
     if not jars:
         raise SbtError(
             "There is no sbt on the PATH, and no pyspark with an Ivy jar in this Python environment that "
-            "could "
-            'resolve one: install sbt, or run `pip install "pyspark>=4.2.0,<4.3"`.'
+            'could resolve one: install sbt, or run `pip install "pyspark>=4.2.0,<4.3"`.'
         )
     return jars[-1]
 

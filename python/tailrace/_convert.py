@@ -1,4 +1,7 @@
-"""Python arguments as the JVM takes them. Types are checked here, values in the JVM."""
+"""Python arguments as the JVM takes them. Types are checked here, values in the JVM.
+
+Every `argument` is the name of the public argument, which the error names.
+"""
 
 # Callers without a type checker pass values of other types: they are checked all the same.
 # pyright: reportUnnecessaryIsInstance=false, reportUnknownArgumentType=false
@@ -24,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def duration(value: Duration, argument: str) -> str:
-    """A duration as a string that Spark reads.
-
-    Args:
-        value: a string, which is left to Spark to parse, or a timedelta, exact to its microsecond.
-        argument: the name of the public argument, for the error.
+    """A duration as a string that Spark reads: a string as it is, a timedelta exact to its microsecond.
 
     Raises:
         TypeError: it is neither, for instance a bare number, which would have no unit.
@@ -43,57 +42,37 @@ def duration(value: Duration, argument: str) -> str:
     )
 
 
-def durations(**values: Duration | None) -> dict[str, str]:
-    """Those of the durations that are given, each under the name of its argument."""
-    return {name: duration(value, name) for name, value in values.items() if value is not None}
-
-
 def text(value: str, argument: str) -> str:
-    """The value itself, once it is known to be a string.
-
-    Args:
-        value: an option.
-        argument: the name of the public argument, for the error.
-
-    Raises:
-        TypeError: it isn't a string.
-    """
+    """The value itself; TypeError unless it is a string."""
     if not isinstance(value, str):
         raise TypeError(f"`{argument}` is a string, not {type(value).__name__}.")
     return value
 
 
-def texts(**values: str | None) -> dict[str, str]:
-    """Those of the strings that are given, each under the name of its argument."""
-    return {name: text(value, name) for name, value in values.items() if value is not None}
-
-
 def count(value: int, argument: str) -> str:
-    """A whole number as its decimal digits.
-
-    Args:
-        value: the number.
-        argument: the name of the public argument, for the error.
-
-    Raises:
-        TypeError: it isn't an int; a bool isn't one either.
-    """
+    """A whole number as its decimal digits; TypeError unless it is an int, which a bool is not here."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"`{argument}` is a whole number, not {type(value).__name__}.")
     return str(value)
 
 
+def durations(**values: Duration | None) -> dict[str, str]:
+    """The durations that are given, each under the name of its argument; likewise `texts` and `counts`."""
+    return {name: duration(value, name) for name, value in values.items() if value is not None}
+
+
+def texts(**values: str | None) -> dict[str, str]:
+    """The strings that are given."""
+    return {name: text(value, name) for name, value in values.items() if value is not None}
+
+
 def counts(**values: int | None) -> dict[str, str]:
-    """Those of the whole numbers that are given, each under the name of its argument."""
+    """The whole numbers that are given."""
     return {name: count(value, name) for name, value in values.items() if value is not None}
 
 
 def share(value: Share, argument: str) -> str:
     """A share as text. A number is taken by its shortest decimal digits, which are those that the user wrote.
-
-    Args:
-        value: "99.9%", "0.999", or a number.
-        argument: the name of the public argument, for the error.
 
     Raises:
         TypeError: it is neither a string nor a number; a bool is no number.
@@ -110,10 +89,6 @@ def share(value: Share, argument: str) -> str:
 
 def names(values: str | Sequence[str] | None, argument: str) -> list[str]:
     """Names as a list. One string isn't a list of its letters: each would be a name that nobody has.
-
-    Args:
-        values: names, or one alone without its list, or None for none.
-        argument: the name of the public argument, for the error.
 
     Raises:
         TypeError: one isn't a string.
@@ -162,11 +137,7 @@ class Columns:
 def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tuple[list[str], list[str]]:
     """The key columns as two lists of the same length: names on the left side, names on the right side.
 
-    Args:
-        on: columns that both sides have, or pairs (left column, right column), mixed at will; one column
-            alone may stand without its list.
-        left: the left side.
-        right: the right side.
+    `on` mixes columns of both sides and pairs (left, right); one column may stand without its list.
 
     Raises:
         TypeError: an entry is neither a column nor a pair of columns.
@@ -179,10 +150,6 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tup
 
 def frame(value: object, argument: str) -> None:
     """Checks that a value is a DataFrame of a classic session.
-
-    Args:
-        value: what the user gave.
-        argument: the name of the public argument, for the error.
 
     Raises:
         TailraceSessionError: it is a DataFrame of a Spark Connect session.

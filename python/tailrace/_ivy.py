@@ -51,14 +51,14 @@ def resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: b
         aside = Path(temporary)
         wanted = aside / "ivy.xml"
         wanted.write_text(_ivy_file(modules, transitive=transitive), encoding="utf-8")
-        _must(
-            [
-                *[str(find_java(os.environ).path), "-jar", str(ivy), "-ivy", str(wanted)],
-                *["-confs", "default", "-types", "jar", "bundle", "-cache", f"{aside}/ivy"],
-                *["-retrieve", f"{aside}/jars/[artifact]-[revision](-[classifier]).[ext]"],
-            ],
-            aside,
-        )
+        line = [
+            *[str(find_java(os.environ).path), "-jar", str(ivy), "-ivy", str(wanted)],
+            *["-confs", "default", "-types", "jar", "bundle", "-cache", f"{aside}/ivy"],
+            *["-retrieve", f"{aside}/jars/[artifact]-[revision](-[classifier]).[ext]"],
+        ]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=aside)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(line[-4:])}: {done.stdout}{done.stderr}")
         for _, module, _ in modules:
             if not list((aside / "jars").glob(f"{module}-*.jar")):
                 raise RuntimeError(
@@ -85,9 +85,3 @@ def _ivy_file(modules: Sequence[tuple[str, str, str]], *, transitive: bool) -> s
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
-
-
-def _must(line: list[str], directory: Path) -> None:
-    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=directory)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(line[-4:])}: {done.stdout}{done.stderr}")

@@ -41,12 +41,7 @@ _compared: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def attached() -> bool:
     """Whether this process has a JVM already, or was started by spark-submit, whose JVM waits for it."""
-    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
-
-
-def started_by_submit() -> bool:
-    """Whether spark-submit started the JVM, and this process out of it."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
+    return SparkContext._gateway is not None or _started_by_submit()
 
 
 def has_jar() -> bool:
@@ -64,9 +59,7 @@ def settings() -> dict[str, str]:
 def running_session() -> SparkSession | None:
     """The session that `SparkSession.builder.getOrCreate()` would hand back instead of making one."""
     session = SparkSession._instantiatedSession
-    if session is None or session._sc._jsc is None:
-        return None
-    return session
+    return session if session is not None and session._sc._jsc is not None else None
 
 
 def check_session(session: SparkSession) -> None:
@@ -98,58 +91,60 @@ def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataF
     Raises:
         TailraceError: the JVM refuses it.
     """
-    session = _session(of)
-    return ClassicDataFrame(_ask(session, method, of, *arguments), session)
+    return ClassicDataFrame(_ask(method, of, *arguments), _session(of))
 
 
 def writer(frame: DataFrame, *arguments: object) -> DataStreamWriter:
-    """Plans the landing of windows on the JVM: `PythonApi.writeWindows`.
-
-    Args:
-        frame: a classic DataFrame.
-        arguments: the others of the method.
-
-    Raises:
-        TailraceError: the JVM refuses it.
-    """
-    planned = _ask(_session(frame), "writeWindows", frame, *arguments)
-    # A writer of the DataFrame, but for what it writes to.
+    """Plans the landing of windows on the JVM: `PythonApi.writeWindows`, as `plan` calls it."""
+    planned = _ask("writeWindows", frame, *arguments)
+    # PySpark makes a writer of the DataFrame only; this one writes to Tailrace's sink.
     writer = frame.writeStream
     writer._jwrite = planned
     return writer
 
 
 def recursion(frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments: object) -> DataFrame:
-    """Plans a recursion on the JVM: `PythonApi.beginRecursion`. Calls `op` on the way.
-
-    Args:
-        frame: a classic DataFrame.
-        op: from a DataFrame to a classic DataFrame.
-        arguments: the others of the method.
-
-    Raises:
-        TailraceError: the JVM refuses it.
-    """
+    """Plans a recursion on the JVM: `PythonApi.beginRecursion`, as `plan` calls it. Calls `op` on the way."""
     session = _session(frame)
-    begun = _ask(session, "beginRecursion", frame, *arguments)
+    begun = _ask("beginRecursion", frame, *arguments)
     result = op(ClassicDataFrame(_call(begun.argument), session))
     return ClassicDataFrame(_call(begun.result, _java(result)), session)
 
 
 def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> str:
-    """The name of a column that was given as a Column.
+    """The name of a column that was given as a Column, which may be qualified: `frame["user_id"]`.
 
     Args:
         call: the function, as users write it: "tailrace.join".
-        argument: which gave it.
+        argument: the name of the public argument.
         frame: the classic DataFrame that has it.
-        column: a Column, which may be qualified: `frame["user_id"]`.
+        column: the Column.
 
     Raises:
         TailraceError: it isn't a column of the DataFrame, for instance an expression.
     """
-    name: str = _ask(_session(frame), "columnName", call, argument, frame, column)
+    check_session(_session(frame))
+    name: str = _call(_entry().columnName, call, argument, _java(frame), _java(column))
     return name
+
+
+def missing_jar() -> str:
+    """One sentence on a JVM that runs without the jar, with the cure that fits how it was started."""
+    if _started_by_submit():
+        return (
+            "Spark was submitted without Tailrace's jar, and a jar can't be added to a running JVM: "
+            'submit it with spark-submit --jars "$(tailrace jar)" ...'
+        )
+    return (
+        "Spark is running in this process without Tailrace's jar, and a jar can't be added to a running "
+        "JVM, not even after spark.stop(): restart the Python process (in a notebook: the kernel) and "
+        "build the first session with tailrace.configure(SparkSession.builder).getOrCreate()."
+    )
+
+
+def _started_by_submit() -> bool:
+    """Whether spark-submit started the JVM, and this process out of it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _view() -> Any:
@@ -164,28 +159,14 @@ def _entry() -> Any:
     return getattr(_view(), _ENTRY)
 
 
-def missing_jar() -> str:
-    """One sentence on a JVM that runs without the jar, with the cure that fits how it was started."""
-    if started_by_submit():
-        return (
-            "Spark was submitted without Tailrace's jar, and a jar can't be added to a running JVM: "
-            'submit it with spark-submit --jars "$(tailrace jar)" ...'
-        )
-    return (
-        "Spark is running in this process without Tailrace's jar, and a jar can't be added to a running "
-        "JVM, not even after spark.stop(): restart the Python process (in a notebook: the kernel) and "
-        "build the first session with tailrace.configure(SparkSession.builder).getOrCreate()."
-    )
-
-
 def _session(of: DataFrame | SparkSession) -> SparkSession:
     return of if isinstance(of, SparkSession) else of.sparkSession
 
 
-def _ask(session: SparkSession, method: str, *arguments: object) -> Any:
-    """What a method of the entry point gives, once the session is known to have all that Tailrace needs."""
-    check_session(session)
-    return _call(getattr(_entry(), method), *map(_java, arguments))
+def _ask(method: str, of: DataFrame | SparkSession, *arguments: object) -> Any:
+    """The result of a method of the entry point, once the session has all that Tailrace needs."""
+    check_session(_session(of))
+    return _call(getattr(_entry(), method), *map(_java, (of, *arguments)))
 
 
 def _java(value: object) -> Any:

@@ -59,7 +59,12 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 def _settings_outside(jar: str) -> dict[str, str]:
     """The user's settings outside the builder; refuses a JVM that can't be brought to run Tailrace."""
     if _jvm.attached():
-        return _settings_of_running_jvm()
+        if not _jvm.has_jar():
+            raise TailraceSessionError(_jvm.missing_jar())
+        settings, session = _jvm.settings(), _jvm.running_session()
+        if session is not None:
+            _jvm.check_session(session)
+        return settings
     launch = launch_settings(os.environ)
     submitted = launch.submit.get(_JARS)
     # spark-submit makes the class path out of these arguments alone, so the builder's jar would not be on it.
@@ -70,16 +75,6 @@ def _settings_outside(jar: str) -> dict[str, str]:
             "the builder."
         )
     return launch.merged()
-
-
-def _settings_of_running_jvm() -> dict[str, str]:
-    if not _jvm.has_jar():
-        raise TailraceSessionError(_jvm.missing_jar())
-    settings = _jvm.settings()
-    session = _jvm.running_session()
-    if session is not None:
-        _jvm.check_session(session)
-    return settings
 
 
 def _refuse_connect(builder: object) -> None:

@@ -46,14 +46,14 @@ def launch_settings(environ: Mapping[str, str]) -> LaunchSettings:
         environ: environment variables; PYSPARK_SUBMIT_ARGS and SPARK_CONF_DIR are read.
     """
     submit, properties_file = _submit_properties(shlex.split(environ.get(_SUBMIT_ARGS, "")))
-    file = Path(properties_file) if properties_file else _conf_dir(environ) / "spark-defaults.conf"
+    file = Path(properties_file) if properties_file else conf_dir(environ) / "spark-defaults.conf"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     return LaunchSettings(defaults=_parse_properties(lines), submit=submit)
 
 
-def _conf_dir(environ: Mapping[str, str]) -> Path:
-    named = environ.get("SPARK_CONF_DIR")
-    return Path(named) if named else Path(_find_spark_home()) / "conf"
+def conf_dir(environ: Mapping[str, str]) -> Path:
+    """The directory of Spark's own settings."""
+    return Path(environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
 
 
 def _submit_properties(arguments: list[str]) -> tuple[dict[str, str], str | None]:

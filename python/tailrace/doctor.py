@@ -93,8 +93,7 @@ def _check_pyspark(_: Mapping[str, str]) -> str:
     if series(pyspark.__version__) != SPARK_SERIES:
         raise CheckFailedError(
             f"pyspark {pyspark.__version__} is installed, and this release of tailrace is for "
-            f"{SPARK_SERIES}: "
-            f'pip install "pyspark=={SPARK_SERIES}.*".'
+            f'{SPARK_SERIES}: pip install "pyspark=={SPARK_SERIES}.*".'
         )
     return pyspark.__version__
 

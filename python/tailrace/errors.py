@@ -89,27 +89,17 @@ class TailraceServerError(TailraceError):
     """A watermark server that can't start, or can't be asked (`TAILRACE_SERVER_*`)."""
 
 
-_BY_PREFIX: tuple[tuple[str, type[TailraceError]], ...] = (
-    ("TAILRACE_SESSION_", TailraceSessionError),
-    ("TAILRACE_CONF_", TailraceSessionError),
-    ("TAILRACE_CONTINUOUS_MODE_", TailraceSessionError),
-    ("TAILRACE_ASYNC_PROGRESS_", TailraceSessionError),
-    ("TAILRACE_MEMORY_", TailraceMemoryError),
-    ("TAILRACE_SPARK_VERSION_", TailraceVersionError),
-    ("TAILRACE_JOIN_", TailraceJoinError),
-    ("TAILRACE_SYNC_", TailraceJoinError),
-    ("TAILRACE_OUTPUT_MODE_", TailraceJoinError),
-    ("TAILRACE_REAL_TIME_MODE_", TailraceJoinError),
-    ("TAILRACE_FUNCTION_", TailraceReplayError),
-    ("TAILRACE_METADATA_", TailraceReplayError),
-    ("TAILRACE_REPLAY_", TailraceReplayError),
-    ("TAILRACE_WATERMARK_", TailraceWatermarkError),
-    ("TAILRACE_WINDOWS_", TailraceWatermarkError),
-    ("TAILRACE_RECURSION_", TailraceRecursionError),
-    ("TAILRACE_STATE_", TailraceStateError),
-    ("TAILRACE_CHECKPOINT_", TailraceStateError),
-    ("TAILRACE_SERVER_", TailraceServerError),
-)
+_PREFIXES: Mapping[type[TailraceError], tuple[str, ...]] = {
+    TailraceSessionError: ("SESSION_", "CONF_", "CONTINUOUS_MODE_", "ASYNC_PROGRESS_"),
+    TailraceMemoryError: ("MEMORY_",),
+    TailraceVersionError: ("SPARK_VERSION_",),
+    TailraceJoinError: ("JOIN_", "SYNC_", "OUTPUT_MODE_", "REAL_TIME_MODE_"),
+    TailraceReplayError: ("FUNCTION_", "METADATA_", "REPLAY_"),
+    TailraceWatermarkError: ("WATERMARK_", "WINDOWS_"),
+    TailraceRecursionError: ("RECURSION_",),
+    TailraceStateError: ("STATE_", "CHECKPOINT_"),
+    TailraceServerError: ("SERVER_",),
+}
 
 
 # The errors that any call may refuse its arguments with: which exception they are depends on the call.
@@ -142,5 +132,6 @@ def from_condition(
         call = (parameters or {}).get("call") or next((c for c in _BY_CALL if f"{c} " in message), "")
         kind = _BY_CALL.get(call, TailraceError)
     else:
-        kind = next((kind for prefix, kind in _BY_PREFIX if condition.startswith(prefix)), TailraceError)
+        name = condition.removeprefix("TAILRACE_")
+        kind = next((kind for kind, known in _PREFIXES.items() if name.startswith(known)), TailraceError)
     return kind(message, condition=condition, parameters=parameters)

@@ -28,13 +28,13 @@ class Runs:
     def __init__(self) -> None:
         self.former: set[tuple[str, str]] = set()
 
-    def was_replaced(self, _: App, client: Client, run: str) -> bool:
+    def was_replaced(self, client: Client, run: str) -> bool:
         return (client.name, run) in self.former
 
-    def has_former_runs(self, _: App, client: Client) -> bool:
+    def has_former_runs(self, client: Client) -> bool:
         return any(name == client.name for name, _ in self.former)
 
-    def replace_run(self, _: App, client: Client, run: str) -> None:
+    def replace_run(self, client: Client, run: str) -> None:
         del run
         self.former.add((client.name, client.run))
 

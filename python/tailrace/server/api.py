@@ -250,12 +250,9 @@ def _malformed(_: Request, error: Exception) -> Response:
 
 
 def _answers(status: int) -> Callable[[Request, Exception], Response]:
-    return lambda _, error: problem(status, str(error))
+    return lambda _, error: problem(status, str(error), getattr(error, "code", None))
 
 
-def _refused(_: Request, error: Exception) -> Response:
-    return problem(409, str(error), getattr(error, "code", None))
-
-
+_refused = _answers(409)
 _unknown = _answers(404)
 _unavailable = _answers(503)

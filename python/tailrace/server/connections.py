@@ -132,8 +132,6 @@ class Connection(H11Protocol):
 
     Attributes:
         crowd: that it belongs to; of a subclass, from `protocol_of`.
-        state: whether it waits for a head, is at work, or is kept open between requests.
-        since: when it began to, in seconds of the monotonic clock.
     """
 
     crowd: Crowd
@@ -186,12 +184,6 @@ class Handshake(asyncio.Protocol):
         crowd: that it belongs to.
         context: of the certificate.
         make: makes the connection that comes after it.
-
-    Attributes:
-        state: it has said nothing yet.
-        is_refused: never.
-        since: when it has come.
-        transport: the TCP connection.
     """
 
     state = State.HEAD
@@ -257,13 +249,7 @@ def most_connections() -> int:
 
 
 def secured_protocol_of(plain: Callable[..., Any], crowd: Crowd, context: ssl.SSLContext) -> type[Any]:
-    """The protocol for uvicorn's Config of a server with some crowd, over TLS.
-
-    Args:
-        plain: from `protocol_of`.
-        crowd: the same.
-        context: of the certificate.
-    """
+    """The protocol for uvicorn's Config over TLS, from that of `protocol_of` and its crowd."""
 
     class Secured(Handshake):
         def __init__(self, **given: Any) -> None:  # noqa: ANN401  uvicorn's

@@ -44,6 +44,10 @@ class Counted:
         idle: those silent for longer than their source waits.
         excluded: those that an operator has taken out.
         has_roster: whether a roster names any.
+
+    Attributes:
+        counts: the hosts that the watermark waits for.
+        is_idle: the hosts that would count if they weren't idle.
     """
 
     def __init__(
@@ -56,34 +60,18 @@ class Counted:
         has_roster: bool,
     ) -> None:
         self.has_roster = has_roster
+        self.progress = progress
+        self.is_idle: NDArray[np.bool_] = idle & named & ~excluded
+        self.counts: NDArray[np.bool_] = named & ~excluded & ~idle
         self._names = names
-        self._progress = progress
         self._excluded = excluded
-        self._named: NDArray[np.bool_] = named & ~excluded
-        self._idle: NDArray[np.bool_] = idle & self._named
-        self._counts: NDArray[np.bool_] = self._named & ~idle
 
     def __len__(self) -> int:
-        return len(self._progress)
-
-    @property
-    def progress(self) -> NDArray[np.int64]:
-        """The progress of each host."""
-        return self._progress
-
-    @property
-    def counts(self) -> NDArray[np.bool_]:
-        """The hosts that the watermark waits for."""
-        return self._counts
-
-    @property
-    def is_idle(self) -> NDArray[np.bool_]:
-        """The hosts that would count if they weren't idle."""
-        return self._idle
+        return len(self.progress)
 
     def idle(self) -> list[str]:
         """The hosts that would count if they weren't idle, by name."""
-        return sorted(self._names[i] for i in np.flatnonzero(self._idle).tolist())
+        return sorted(self._names[i] for i in np.flatnonzero(self.is_idle).tolist())
 
     def excluded(self) -> list[str]:
         """The hosts taken out, by name."""
@@ -91,20 +79,20 @@ class Counted:
 
     def counting(self) -> int:
         """How many hosts count."""
-        return int(np.count_nonzero(self._counts))
+        return int(np.count_nonzero(self.counts))
 
     def newest(self) -> int | None:
         """The progress of the host that is ahead of all others; None if none was seen."""
-        known = int(self._progress.max(initial=NEVER))
+        known = int(self.progress.max(initial=NEVER))
         return None if known == NEVER else known
 
     def low_watermark(self, completeness: Fraction) -> int | None:
         """The completeness rule over the hosts that count."""
-        return low_watermark(self._progress[self._counts], completeness)
+        return low_watermark(self.progress[self.counts], completeness)
 
     def behind(self, time: int) -> int:
         """How many of the hosts that count haven't been read up to a time."""
-        return int(np.count_nonzero(self._progress[self._counts] < time))
+        return int(np.count_nonzero(self.progress[self.counts] < time))
 
     def slowest(self, limit: int) -> list[Host]:
         """The hosts with the smallest progress, those never seen first, equal ones by name.
@@ -116,18 +104,16 @@ class Counted:
         limit = min(limit, len(self))
         if not limit:
             return []
-        bound = np.partition(self._progress, limit - 1)[limit - 1]
-        near = np.flatnonzero(self._progress <= bound).tolist()
-        return [
-            self._host(i) for i in sorted(near, key=lambda i: (self._progress[i], self._names[i]))[:limit]
-        ]
+        bound = np.partition(self.progress, limit - 1)[limit - 1]
+        near = np.flatnonzero(self.progress <= bound).tolist()
+        return [self._host(i) for i in sorted(near, key=lambda i: (self.progress[i], self._names[i]))[:limit]]
 
     def _host(self, place: int) -> Host:
-        time = int(self._progress[place])
+        time = int(self.progress[place])
         return Host(
             self._names[place],
             None if time == NEVER else time,
-            bool(self._counts[place]),
+            bool(self.counts[place]),
             bool(self._excluded[place]),
-            bool(self._idle[place]),
+            bool(self.is_idle[place]),
         )

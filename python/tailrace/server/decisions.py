@@ -34,7 +34,7 @@ def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, j
         if operator.advanced_to is None:
             raise RefusedError(f"{operator.name!r} isn't advanced: there is nothing to undo")
         operator.advanced_to = None
-        _forget_told(app, below({n: o.upstreams for n, o in app.operators.items()}, operator.name), journal)
+        _forget_told(app, below(app.edges(), operator.name), journal)
     elif request.action == "purge":
         refuse_cut(operator, operator.reporters, moment)
         _purge(app, operator, request, journal)
@@ -45,7 +45,7 @@ def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, j
             raise RefusedError(f"{operator.name!r} has no host {request.host!r}")
         excluded = request.action == "exclude"
         operator.exclude(request.host, excluded=excluded)
-        journal.put_excluded(app, operator, request.host, excluded=excluded)
+        journal.put_excluded(operator, request.host, excluded=excluded)
     if operator.name in app.operators:
         journal.put_operator(app, operator)
 
@@ -151,7 +151,7 @@ def _purge(app: App, operator: Operator, request: OverrideRequest, journal: Jour
         request,
         f"{operator.name!r} would be forgotten, with what was told of it and what followed of that",
     )
-    names = below({name: one.upstreams for name, one in app.operators.items()}, operator.name)
+    names = below(app.edges(), operator.name)
     journal.drop_operator(app, operator)
     del app.operators[operator.name]
     app.rewired()

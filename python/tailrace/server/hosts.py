@@ -156,9 +156,8 @@ class HostTable:
         """The hosts as the completeness rule sees them."""
         size = len(self)
         named = self._rostered[:size] if self.has_roster else self._progress[:size] != NEVER
-        return Counted(
-            self._names, self._progress[:size], named, self._idle(), self._taken_out(), self.has_roster
-        )
+        idle = np.zeros(size, bool) if self.idle_after is None else self._silence() >= self.idle_after
+        return Counted(self._names, self.progress, named, idle, self._taken_out(), self.has_roster)
 
     def _taken_out(self) -> NDArray[np.bool_]:
         size = len(self)
@@ -170,11 +169,6 @@ class HostTable:
     def _silence(self) -> NDArray[np.int64]:
         silence: NDArray[np.int64] = self.active - np.maximum(self._risen[: len(self)], 0)
         return silence
-
-    def _idle(self) -> NDArray[np.bool_]:
-        if self.idle_after is None:
-            return np.zeros(len(self), bool)
-        return self._silence() >= self.idle_after
 
     def _places(self, names: Iterable[str]) -> list[int]:
         index = self._index

@@ -43,7 +43,7 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
         RefusedError: with the code REPLACED.
     """
     client = app.clients.get(report.client)
-    if client is None or client.run == report.run or not journal.was_replaced(app, client, report.run):
+    if client is None or client.run == report.run or not journal.was_replaced(client, report.run):
         return
     shown = f"the run {report.run!r}" if report.run else "a client that names no run"
     raise RefusedError(
@@ -65,7 +65,7 @@ def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
         journal.add_client(app, client)
         app.clients[client.name] = client
     elif client.run != report.run:
-        journal.replace_run(app, client, report.run)
+        journal.replace_run(client, report.run)
         client.run = report.run
         for operator in app.operators.values():
             reporter = operator.reporters.get(client.name)
@@ -237,7 +237,7 @@ def is_turned_away(app: App, report: Report, error: RefusedError, journal: Journ
         and not said & reporters.keys()
         and not any(map(_has_told, reporters.values()))
         and not any(client.name in other.took for other in app.clients.values())
-        and not journal.has_former_runs(app, client)
+        and not journal.has_former_runs(client)
     )
 
 

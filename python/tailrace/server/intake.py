@@ -58,7 +58,7 @@ def _check_graph(
 ) -> None:
     if not any(_rewires(app, report.client, reported) for reported in report.operators):
         return
-    edges = {name: dict.fromkeys(operator.upstreams) for name, operator in app.operators.items()}
+    edges = {name: dict.fromkeys(upstreams) for name, upstreams in app.edges().items()}
     for reported in report.operators:
         operator = app.operators.get(reported.operator)
         # The graph after this report: without earlier edges of this client and of those that it replaces.
@@ -80,8 +80,7 @@ def _check_graph(
 
 
 def _rewires(app: App, client: str, reported: OperatorReport) -> bool:
-    operator = app.operators.get(reported.operator)
-    own = None if operator is None else operator.reporters.get(client)
+    own = app.reporter(client, reported.operator)
     return own is None or own.settings.upstreams != tuple(dict.fromkeys(reported.upstreams))
 
 

@@ -21,16 +21,16 @@ AuditLine = tuple[str, str, int | None, str | None, str, str]
 class Journal(Protocol):
     """Writes of one transaction; state in memory is changed by its caller."""
 
-    def was_replaced(self, app: App, client: Client, run: str) -> bool:
+    def was_replaced(self, client: Client, run: str) -> bool:
         """Whether a run has spoken for a client before the one that does now."""
 
-    def has_former_runs(self, app: App, client: Client) -> bool:
+    def has_former_runs(self, client: Client) -> bool:
         """Whether any run has spoken for a client before the one that does now."""
 
     def add_client(self, app: App, client: Client) -> None:
         """Writes a new client, and gives it its id."""
 
-    def replace_run(self, app: App, client: Client, run: str) -> None:
+    def replace_run(self, client: Client, run: str) -> None:
         """Writes that another run speaks for the client; the former one never does again."""
 
     def drop_client(self, app: App, client: Client) -> None:
@@ -72,7 +72,7 @@ class Journal(Protocol):
     def drop_groups(self, app: App, reporter: Reporter) -> None:
         """Deletes all key groups."""
 
-    def put_excluded(self, app: App, operator: Operator, host: str, *, excluded: bool) -> None:
+    def put_excluded(self, operator: Operator, host: str, *, excluded: bool) -> None:
         """Takes a host out, or back in."""
 
     def put_window(self, operator: Operator, window: WindowReport) -> None:

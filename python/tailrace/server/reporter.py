@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.server.hosts import HostTable
-from tailrace.server.rules import NEVER, parse_completeness
+from tailrace.server.rules import NEVER
 from tailrace.server.times import SECOND
 from tailrace.server.topology import latest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tailrace.server.times import Moment
 
@@ -180,8 +180,3 @@ class Reporter:
         """
         self.told_output = latest(self.told_output, low_output)
         self.told_input = latest(low_input, self.told_output)
-
-
-def strictest(completeness: Sequence[str]) -> str:
-    """The greatest of some shares of hosts, as it was said; of none, 1."""
-    return max(completeness, key=parse_completeness, default="1")

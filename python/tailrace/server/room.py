@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tailrace.server.identity import Rival
-    from tailrace.server.protocol import OperatorReport, Report
+    from tailrace.server.protocol import Report
     from tailrace.server.reporter import Reporter
     from tailrace.server.state import App, Limits
 
@@ -49,7 +49,7 @@ def _check_reporters(
 ) -> None:
     added = more = 0
     for reported in report.operators:
-        own = _own(app, report.client, reported)
+        own = app.reporter(report.client, reported.operator)
         added += own is None
         if reported.reads is not None:
             known = None if own is None else own.settings.reads
@@ -78,7 +78,7 @@ def _check_rosters(app: App, report: Report, stay: Callable[[], Sequence[Reporte
                 f"{reported.operator!r} has a roster of {len(roster):,} hosts, and a source has at most "
                 f"{limits.hosts:,}"
             )
-        own = _own(app, report.client, reported)
+        own = app.reporter(report.client, reported.operator)
         known = 0 if own is None else len(own.hosts)
         whole = len(roster) if own is None else known + len(own.hosts.unknown(roster))
         more += (whole if whole <= limits.hosts else len(roster)) - known
@@ -99,7 +99,7 @@ def _check_rosters(app: App, report: Report, stay: Callable[[], Sequence[Reporte
 def _check_groups(app: App, report: Report, stay: Callable[[], Sequence[Reporter]], limits: Limits) -> None:
     more = 0
     for reported in report.operators:
-        own = _own(app, report.client, reported)
+        own = app.reporter(report.client, reported.operator)
         known = {} if own is None else own.groups
         groups = len(reported.low_watermarks)
         if own is None or not own.keeps_groups(reported.key_groups):
@@ -123,8 +123,3 @@ def _check_groups(app: App, report: Report, stay: Callable[[], Sequence[Reporter
             f"{app.name!r} would have {groups:,} key groups, and an application has at most "
             f"{limits.app_groups:,} key groups: remove what is gone"
         )
-
-
-def _own(app: App, client: str, reported: OperatorReport) -> Reporter | None:
-    operator = app.operators.get(reported.operator)
-    return None if operator is None else operator.reporters.get(client)

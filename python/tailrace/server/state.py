@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tailrace.server.hosts import HostUnion
 from tailrace.server.names import InputIndex
-from tailrace.server.reporter import Client, RefusedError, Reporter, strictest
+from tailrace.server.reporter import Client, RefusedError, Reporter
 from tailrace.server.rules import parse_completeness
 from tailrace.server.topology import LowWatermarks, Node, latest, low_watermarks, read_through, sort
 
@@ -108,8 +108,9 @@ class Operator:
         return self._readers.sharing(inputs)
 
     def completeness_text(self) -> str:
-        """The strictest share of hosts of any reporter, as it was said."""
-        return strictest([reporter.settings.completeness for reporter in self.reporters.values()])
+        """The strictest share of hosts of any reporter, as it was said; without reporters 1."""
+        shares = [reporter.settings.completeness for reporter in self.reporters.values()]
+        return max(shares, key=parse_completeness, default="1")
 
     def completeness(self) -> Fraction:
         """The share of hosts that must have passed."""
@@ -197,21 +198,28 @@ class App:
         """The operators that weren't removed, by name."""
         return {name: operator for name, operator in self.operators.items() if not operator.removed}
 
+    def reporter(self, client: str, operator: str) -> Reporter | None:
+        """What a client has reported of an operator; None if either is unknown."""
+        known = self.operators.get(operator)
+        return None if known is None else known.reporters.get(client)
+
     def reporters_of(self, client: str) -> dict[str, Reporter]:
         """The reporters of a client, by operator."""
-        found = {name: operator.reporters.get(client) for name, operator in self.operators.items()}
-        return {name: reporter for name, reporter in found.items() if reporter is not None}
+        return {name: o.reporters[client] for name, o in self.operators.items() if client in o.reporters}
+
+    def edges(self) -> dict[str, tuple[str, ...]]:
+        """The upstreams of each operator, removed ones too."""
+        return {name: operator.upstreams for name, operator in self.operators.items()}
 
     def upstreams(self) -> dict[str, tuple[str, ...]]:
         """The upstreams of each present operator; a removed one is replaced by its own upstreams."""
-        every = {name: operator.upstreams for name, operator in self.operators.items()}
         removed = {name for name, operator in self.operators.items() if operator.removed}
-        return read_through(every, removed, self.order())
+        return read_through(self.edges(), removed, self.order())
 
     def order(self) -> list[str]:
         """All operators, each behind those that it reads from."""
         if self._order is None:
-            self._order = sort({name: operator.upstreams for name, operator in self.operators.items()})
+            self._order = sort(self.edges())
         return self._order
 
     def computed(self, limits: Limits, mute: Collection[str] = ()) -> LowWatermarks:

@@ -80,17 +80,13 @@ class Store:
         """Takes in what has been written since the version that is known; see loading."""
         refresh(self._database, app, moment, at_start=at_start)
 
-    def was_replaced(self, app: App, client: Client, run: str) -> bool:
+    def was_replaced(self, client: Client, run: str) -> bool:
         """See Journal."""
-        del app
-        found = self._database.rows(
-            "SELECT 1 FROM former_run WHERE client_id = ? AND run = ?", client.id, run
-        )
-        return bool(found)
+        query = "SELECT 1 FROM former_run WHERE client_id = ? AND run = ?"
+        return bool(self._database.rows(query, client.id, run))
 
-    def has_former_runs(self, app: App, client: Client) -> bool:
+    def has_former_runs(self, client: Client) -> bool:
         """See Journal."""
-        del app
         return bool(self._database.rows("SELECT 1 FROM former_run WHERE client_id = ? LIMIT 1", client.id))
 
     def add_client(self, app: App, client: Client) -> None:
@@ -102,9 +98,8 @@ class Store:
         )
         client.id = self._id("SELECT id FROM client WHERE app_id = ? AND name = ?", app.id, client.name)
 
-    def replace_run(self, app: App, client: Client, run: str) -> None:
+    def replace_run(self, client: Client, run: str) -> None:
         """See Journal."""
-        del app
         self._database.run("INSERT INTO former_run (client_id, run) VALUES (?, ?)", client.id, client.run)
         self._database.run(
             """DELETE FROM former_run WHERE client_id = ? AND run <> '' AND id <= (SELECT id FROM former_run
@@ -233,9 +228,8 @@ class Store:
         self._database.run("DELETE FROM key_group WHERE reporter_id = ?", reporter.id)
         self._clear_reporter(app, reporter)
 
-    def put_excluded(self, app: App, operator: Operator, host: str, *, excluded: bool) -> None:
+    def put_excluded(self, operator: Operator, host: str, *, excluded: bool) -> None:
         """See Journal."""
-        del app
         insert = "INSERT INTO excluded_host (operator_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
         delete = "DELETE FROM excluded_host WHERE operator_id = ? AND name = ?"
         self._database.run(insert if excluded else delete, operator.id, host)

@@ -6,6 +6,8 @@
 
 None is minus infinity: nothing is known yet. An answer is never taken back, so each low watermark is at least
 the value that was told before.
+
+`upstreams` are the operators that each operator reads from, unknown ones too.
 """
 
 from __future__ import annotations
@@ -108,21 +110,12 @@ def _ends(nodes: Mapping[str, Node], order: Sequence[str]) -> list[str]:
 
 
 def sort(upstreams: Mapping[str, Iterable[str]]) -> list[str]:
-    """The operators, each behind those that it reads from.
-
-    Args:
-        upstreams: of each operator, in no circle; names that are no keys don't count.
-    """
+    """The known operators, each behind those that it reads from; they must have no cycle."""
     return [name for name in TopologicalSorter(upstreams).static_order() if name in upstreams]
 
 
 def below(upstreams: Mapping[str, Iterable[str]], name: str) -> set[str]:
-    """An operator, and all that read from it, through others too.
-
-    Args:
-        upstreams: of each operator.
-        name: of the operator.
-    """
+    """An operator, and all that read from it, through others too."""
     readers: dict[str, list[str]] = {}
     for reader, ups in upstreams.items():
         for up in ups:
@@ -139,13 +132,7 @@ def below(upstreams: Mapping[str, Iterable[str]], name: str) -> set[str]:
 def read_through(
     upstreams: Mapping[str, Sequence[str]], removed: Collection[str], order: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """The upstreams of each present operator; a removed one is replaced by its own upstreams.
-
-    Args:
-        upstreams: of each operator, removed ones too.
-        removed: their names.
-        order: from `sort`.
-    """
+    """The upstreams of each present operator; a removed one is replaced by its own upstreams."""
     if not removed:
         return {name: tuple(ups) for name, ups in upstreams.items()}
     # Sets are bits of integers: layers of removed operators, each of which reads the whole layer before, have
@@ -167,12 +154,7 @@ def read_through(
 
 
 def held_by(upstreams: Mapping[str, Iterable[str]], low: LowWatermarks) -> list[str]:
-    """The operators that hold the global low watermark back, by themselves and not through their upstreams.
-
-    Args:
-        upstreams: of each operator.
-        low: from `low_watermarks`.
-    """
+    """The operators that hold the global low watermark back themselves, not through their upstreams."""
 
     def holds(name: str) -> bool:
         output = low.outputs.get(name)
@@ -186,14 +168,7 @@ def held_by(upstreams: Mapping[str, Iterable[str]], low: LowWatermarks) -> list[
 
 
 def find_cycle(upstreams: Mapping[str, Iterable[str]]) -> list[str] | None:
-    """Finds operators that read from each other in a circle.
-
-    Args:
-        upstreams: of each operator.
-
-    Returns:
-        Their names, the first one at the end once more; None if there are none.
-    """
+    """A circle of operators that read from each other, the first one at both ends; None without any."""
     try:
         TopologicalSorter(upstreams).prepare()
     except CycleError as error:
@@ -220,11 +195,7 @@ def latest(one: int | None, other: int | None) -> int | None:
 
 
 def layers(upstreams: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """How many operators a row has passed at most before each operator: 0 for sources.
-
-    Args:
-        upstreams: of each operator; names that are no keys don't count.
-    """
+    """How many operators a row has passed at most before each operator: 0 for sources."""
     found: dict[str, int] = {}
     for name in sort(upstreams):
         found[name] = max((found[up] + 1 for up in upstreams[name] if up in found), default=0)

@@ -67,7 +67,7 @@ def _text(refusal: Mapping[str, Any]) -> str:
 
 
 def _class_path(environ: Mapping[str, str], properties: Mapping[str, str]) -> str:
-    """What Spark's own launcher puts on the class path of a driver, and Tailrace's jar."""
+    """The class path that Spark's own launcher gives a driver, and Tailrace's jar."""
     home = Path(_find_spark_home())
     own = [str(conf_dir(environ)), str(jar_path()), str(home / "jars" / "*")]
     first = [properties.get("spark.driver.extraClassPath", "")]

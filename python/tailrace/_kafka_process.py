@@ -36,7 +36,7 @@ _ASKED = {
 
 
 class Record(NamedTuple):
-    """What is written: bytes, or None; a partition, or None for the producer's own choice."""
+    """A record to write: bytes, or None; a partition, or None for the producer's own choice."""
 
     value: bytes | None
     key: bytes | None

@@ -1,4 +1,4 @@
-"""What a user has told Spark outside the builder: spark-defaults.conf and PYSPARK_SUBMIT_ARGS.
+"""The Spark settings of a user outside the builder: spark-defaults.conf and PYSPARK_SUBMIT_ARGS.
 
 A builder's option replaces the same option of these places, so whoever appends to one has to know them. Once
 a JVM runs it knows them itself.

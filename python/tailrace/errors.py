@@ -1,4 +1,4 @@
-"""What Tailrace raises.
+"""The errors that Tailrace raises.
 
     TailraceError
     ├── TailraceSessionError   the Spark session lacks a part, or has a setting that makes no sense

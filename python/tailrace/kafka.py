@@ -129,7 +129,7 @@ class KafkaBroker:
         return self._process.end_offsets(topic)
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from one that had its name before: an epoch for `tailrace.producer_id`.
+        """The id of a topic, another one for each topic of a name: an epoch for `tailrace.producer_id`.
 
         Raises:
             RuntimeError: the broker refuses; its words are the message.

@@ -31,7 +31,7 @@ class JvmSuites:
         )
 
     def output(self) -> Iterator[str]:
-        """What it has printed and prints, until it ends."""
+        """The output of the process, until it ends."""
         read = 0
         ended = False
         while not ended:
@@ -47,7 +47,7 @@ class JvmSuites:
 
     @property
     def exit_code(self) -> int:
-        """Of the process, which is waited for."""
+        """The exit code of the process, which is waited for."""
         return self._process.wait()
 
     def stop(self) -> None:

@@ -65,7 +65,7 @@ def anew(scenario: Scenario) -> dict[str, Any]:
 
 
 def spread(scenario: Scenario) -> dict[str, Any]:
-    """Who reads a topic whose producer has forgotten `source_partition`."""
+    """A reader of a topic whose producer has forgotten `source_partition`."""
     found: dict[str, Any] = {}
     for name, options in {"plain": {}, "split": {"minPartitions": "8"}}.items():
         query = (

@@ -1,4 +1,4 @@
-"""What a user of Kafka does, in a process of its own: the connector has to be there when its JVM starts.
+"""Scenarios of a user of Kafka, in a process of their own: the connector must be there when the JVM starts.
 
     kafka_scenario.py SERVERS ROOT SCENARIO
 

@@ -233,7 +233,7 @@ class Model:
         self.low = told
 
     def expect_whole(self, job: Job, answer: ReportAnswer | Exception) -> None:
-        """What a client is told of the application: nothing before it has read anything."""
+        """Checks the global low watermark of an answer: none before the client has read anything."""
         assert not isinstance(answer, Exception), answer
         mine = self.told.get(job.client)
         if mine is None or not mine.progress:

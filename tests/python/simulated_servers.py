@@ -57,7 +57,7 @@ class Servers(Protocol):
         """A person removes a client."""
 
     def low(self, server: int) -> int | None:
-        """What readers are told."""
+        """The low watermark that readers are told."""
 
 
 class InMemory:

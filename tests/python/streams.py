@@ -131,7 +131,7 @@ class Query:
         self.query.processAllAvailable()
 
     def operators(self) -> list[dict[str, Any]]:
-        """What the join has reported of each batch of this run."""
+        """The join's report of each batch of this run."""
         # A query that is idle reports, too: at its start, and its last batch once more after ten seconds.
         batches = {
             p["batchId"]: p["stateOperators"] for p in self.query.recentProgress if p["stateOperators"]
@@ -166,7 +166,7 @@ def pairs(rows: Iterable[dict[str, Any]]) -> list[tuple[int, int]]:
 
 
 def new_rows(query: Query, seen: list[dict[str, Any]], view: Callable[[list[dict[str, Any]]], Any]) -> Any:  # noqa: ANN401
-    """What came out since the last call; `seen` is kept by the caller."""
+    """The rows that came out since the last call; the caller keeps `seen`."""
     query.run()
     now = query.rows()
     fresh = list(now)

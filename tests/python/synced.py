@@ -85,7 +85,7 @@ def shown(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 class Model:
-    """What the synced join has to give, batch by batch, by plain reckoning."""
+    """The output that the synced join must give, batch by batch, computed in plain Python."""
 
     def __init__(self, sync_delay: int = 5, window: int = 60, *, emit: bool = False) -> None:
         self._emit = emit
@@ -101,7 +101,7 @@ class Model:
         self.duplicates = 0
 
     def run(self, left: Iterable[Row], right: Iterable[Row]) -> Counter[tuple[Any, ...]]:
-        """What comes out of a batch with these rows, and of those without data that follow."""
+        """The output of a batch with these rows, and of the batches without data that follow."""
         out = self._batch(list(left), list(right))
         while any(r.second is not None and r.second < self._release for r in self._left) or any(
             self._is_over(r) for r in self._right

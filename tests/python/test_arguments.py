@@ -1,4 +1,4 @@
-"""What arguments may be: names or Columns, synonyms, numbers for shares."""
+"""The forms of arguments: names or Columns, synonyms, numbers for shares."""
 
 from __future__ import annotations
 

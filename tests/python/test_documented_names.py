@@ -1,4 +1,4 @@
-"""What docstrings and the README point to exists: classes and packages of the jar, metrics, conditions."""
+"""Names in docstrings and in the README exist: classes and packages of the jar, metrics, conditions."""
 
 from __future__ import annotations
 

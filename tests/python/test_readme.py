@@ -1,4 +1,4 @@
-"""What the README shows is run as it stands there."""
+"""The README's examples run as they stand there, and give the output that it shows."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def walks(spark: SparkSession, op: Op, way: Op, steps: int = STEPS, many: int = 
 
 
 def spread(ends: Counter[int], steps: int = STEPS) -> None:
-    """Of so many steps of one, up or down, the places have a variance of that number."""
+    """After n steps of one, up or down, the variance of the places is n."""
     many = sum(ends.values())
     mean = sum(place * n for place, n in ends.items()) / many
     variance = sum(n * (place - mean) ** 2 for place, n in ends.items()) / many
@@ -94,7 +94,7 @@ def test_ids_of_hops_are_unique(spark: SparkSession, way: Op) -> None:
 
 
 def thirds(kept: DataFrame) -> None:
-    """Of 300 rows a chance of 0.7 leaves 210, and then 147."""
+    """A chance of 0.7 leaves 210 of 300 rows, and then 147."""
     hops = Counter(r.hop for r in kept.collect())
     assert 150 < hops[1] < 270
     assert 80 < hops[2] < 210
@@ -210,7 +210,7 @@ def test_a_sample_cant_go_round_by_the_log(trees: Trees) -> None:
 
 
 def test_a_table_of_op_may_be_of_files(trees: Trees) -> None:
-    """What is refused on op's argument is allowed on what op joins: it is read for itself."""
+    """An expression that is refused on op's argument is allowed on a table that op joins."""
     trees.add("parents", [(3, 2), (2, 1)])
     named = trees.table("parents").selectExpr("node", "parent", "input_file_name() AS file")
     up = tailrace.recursively(

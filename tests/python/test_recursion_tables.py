@@ -26,7 +26,7 @@ def trees(spark: SparkSession, tmp_path: Path) -> Trees:
 
 
 def jobs(spark: SparkSession, action: Callable[[], Any]) -> tuple[Any, int]:
-    """What an action gives, and how many jobs it was."""
+    """The result of an action, and how many jobs it took."""
     group = f"jobs {id(action)}"
     spark.sparkContext.setJobGroup(group, group)
     try:

@@ -157,7 +157,7 @@ def by_a_job_a_hop(u: DataFrame) -> DataFrame:
 
 
 def running_tasks(spark: SparkSession) -> int:
-    """Those of jobs that were cancelled too, as long as they take a core."""
+    """How many tasks take a core, those of cancelled jobs too."""
     # What the status tracker says may be ten seconds old: it writes executors down at heartbeats.
     scheduler: Any = spark.sparkContext._jsc.sc().taskScheduler()
     running: int = scheduler.runningTasksByExecutors().apply("driver")

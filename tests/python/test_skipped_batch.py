@@ -158,7 +158,7 @@ def test_rows_that_it_has_sent_round_hold_the_watermark(spark: SparkSession, tmp
 
 
 def test_what_goes_round_is_what_its_sink_has(spark: SparkSession, tmp_path: Path) -> None:
-    """Of the run before, whose random names are others than those of the run without a sink."""
+    """Rows go round as the sink has them: the run that the sink ignores draws other random names."""
     trees = Trees(spark, tmp_path)
     trees.add("nodes", [(4, _minute(n)) for n in range(3)])
     named = (

@@ -26,7 +26,7 @@ def streams(spark: SparkSession, tmp_path: Path) -> Synced:
 
 
 def new(query: Query, seen: Counter[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """What has come out since the last call; `seen` is kept by the caller."""
+    """The rows that have come out since the last call; the caller keeps `seen`."""
     query.run()
     now = Counter(shown(row) for row in query.rows())
     fresh = now - seen

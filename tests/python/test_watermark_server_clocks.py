@@ -1,4 +1,4 @@
-"""Who lives: clocks that jump, and servers whose clocks are apart."""
+"""Live clients, while clocks jump and the clocks of servers differ."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_servers_with_different_clocks_agree_which_clients_live(ledgers: Ledgers
 
 
 def test_a_server_whose_clock_is_ahead_shows_which_clients_live(ledgers: Ledgers) -> None:
-    """What reads has a ledger of its own, which loads an application when somebody asks for it."""
+    """Readers have a ledger of their own, which loads an application when somebody asks for it."""
     ledger, page = ledgers.make(), ledgers.make(ahead=90 * SECOND)
     tell(ledger, "a", source({"h": T}, reads=LOGS))
     state(page)

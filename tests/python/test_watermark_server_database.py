@@ -1,4 +1,4 @@
-"""What the ledger keeps in its database: how much, what a failed commit leaves, what is pruned."""
+"""The ledger's database: how much it keeps, what is pruned, and the state after a failed commit."""
 
 from __future__ import annotations
 

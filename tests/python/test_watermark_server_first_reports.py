@@ -1,4 +1,4 @@
-"""What a query is told before all of its first report has arrived: nothing that it could be late for."""
+"""Before all of its first report has arrived, a query is told nothing that its rows could be late for."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_new_roster_holds_the_watermark_until_it_has_arrived(ledgers: Ledgers)
 
 
 def test_a_heartbeat_before_the_first_report_gets_no_watermark(ledgers: Ledgers) -> None:
-    """What others have read would be remembered as told."""
+    """The progress of others would be remembered as told."""
     ledger = ledgers.make()
     tell(ledger, "a", source({"h": T + 100}), sink({"0": T + 100}))
     assert tell(ledger, "b").global_low_watermark is None

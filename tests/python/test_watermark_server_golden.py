@@ -26,7 +26,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "watermark-server"
 
 
 def before(ledgers: Ledgers, ledger: Ledger) -> None:
-    """What the release was told: it can't change any more."""
+    """The reports that the release got: they can't change any more."""
     hosts = {f"host-{i}": T + i * SECOND for i in range(5)}
     tell(
         ledger,
@@ -43,7 +43,7 @@ def before(ledgers: Ledgers, ledger: Ledger) -> None:
 
 
 def after(ledgers: Ledgers, ledger: Ledger) -> AppState:
-    """What it is told after the upgrade."""
+    """The reports after the upgrade."""
     ledgers.clock.wait(SECOND)
     tell(ledger, "one", source({"late": T + SECOND, "host-0": T + MINUTE}, completeness="0.8"))
     tell(ledger, "one", sink({"0": T + 3 * SECOND}, key_groups=2))

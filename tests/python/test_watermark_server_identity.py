@@ -1,4 +1,4 @@
-"""Who reports: two queries of one operator, runs that replace each other, and databases that didn't know."""
+"""Clients and runs: two queries of one operator, runs that replace others, databases of format 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reports make of a ledger, whatever their order."""
+"""The state of a ledger after reports, in any order of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is bounded: errors of a body, rows that a report reads, reporters, long history."""
+"""The server's limits: errors of a body, rows that a report reads, reporters, long history."""
 
 from __future__ import annotations
 

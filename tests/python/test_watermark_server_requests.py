@@ -138,7 +138,7 @@ _BAD = st.sampled_from([*_BAD_NUMBERS, *_BAD_TEXTS, *_BAD_TABLES, [[]], [1], [No
 
 @pytest.fixture(scope="module")
 def shown(client: TestClient) -> list[Any]:
-    """What stands after any number of refused reports."""
+    """The state that any number of refused reports must leave as it is."""
     return everything(client)
 
 

@@ -1,4 +1,4 @@
-"""Who comes after another: what leaves with the one that has gone, and what goes on counting."""
+"""A client that takes the place of another: what leaves with the former one, and what still counts."""
 
 from __future__ import annotations
 

@@ -71,14 +71,14 @@ class Trees:
 
 
 class Rows(list[tuple[Any, ...]]):
-    """What came out of a query, and its progress."""
+    """The output of a query, and its progress."""
 
     def __init__(self, rows: list[tuple[Any, ...]], progress: list[Any]) -> None:
         super().__init__(rows)
         self.progress = progress
 
     def counts(self, name: str = "recursion") -> list[dict[str, Any]]:
-        """What the recursion says of each batch."""
+        """The recursion's report of each batch."""
         observed = [p.observedMetrics[f"tailrace.{name}"] for p in self.progress]
         return [row.asDict(recursive=True) for row in observed]
 

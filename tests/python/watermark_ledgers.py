@@ -83,13 +83,13 @@ def report_of(
 def tell(
     ledger: Ledger, client: str, *operators: Mapping[str, Any], run: str = "1", leaving: bool = False
 ) -> ReportAnswer:
-    """What one report is answered, alone in its transaction."""
+    """The answer to one report, alone in its transaction."""
     (answer,) = tell_together(ledger, report_of(client, *operators, run=run, leaving=leaving))
     return answer
 
 
 def tell_together(ledger: Ledger, *reports: tuple[str, Report]) -> list[ReportAnswer]:
-    """What reports of one transaction are answered, none of which may be refused."""
+    """The answers to reports of one transaction, none of which may be refused."""
     found = []
     for answer in ledger.report(reports):
         if isinstance(answer, Exception):

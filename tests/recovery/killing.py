@@ -75,7 +75,7 @@ def _newest_batch(root: Path) -> int:
 
 
 def committed_files(root: Path) -> list[str]:
-    """What the file sink has committed: files of attempts that never were committed aren't part of it."""
+    """The files that the file sink has committed, without those of attempts that it never committed."""
     log = root / "out" / "_spark_metadata"
     batches = sorted(
         (int(p.name.removesuffix(".compact")), p) for p in log.glob("[0-9]*") if p.suffix != ".crc"

@@ -1,4 +1,4 @@
-"""What the processes that campaigns kill have in common: their Spark session, and the query until its end."""
+"""Shared by all processes that campaigns kill: their Spark session, and the query until its end."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _operator(app: App, reported: OperatorReport, journal: Journal) -> Operator:
 
 @dataclass(frozen=True)
 class _Around:
-    """What all operators of a report share; `is_tight`: there is room for the hosts of rosters only."""
+    """Values that all operators of a report share; `is_tight`: there is room for hosts of rosters only."""
 
     moment: Moment
     limits: Limits

@@ -199,7 +199,7 @@ class App:
         return {name: operator for name, operator in self.operators.items() if not operator.removed}
 
     def reporter(self, client: str, operator: str) -> Reporter | None:
-        """What a client has reported of an operator; None if either is unknown."""
+        """A client's reporter of an operator; None if either is unknown."""
         known = self.operators.get(operator)
         return None if known is None else known.reporters.get(client)
 

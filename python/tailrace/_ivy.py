@@ -31,7 +31,7 @@ def resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: b
     """Has Ivy fetch the jars of some Maven modules, once, into the user's cache.
 
     Args:
-        name: of their directory in the cache; with a version in it, for what is there is taken.
+        name: their directory in the cache; with a version in it, because a directory that exists is used.
         modules: organisation, name and version of each.
         transitive: whether what they depend on is wanted too.
 

@@ -31,7 +31,7 @@ def run(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> 
     Args:
         program: class with a main method, which reads Spark properties as a JSON object from its standard
             input, and prints its answer as JSON, or condition, message and parameters of an error.
-        arguments: of the program.
+        arguments: the program's arguments.
         settings: Spark properties, which win over those of spark-defaults.conf.
 
     Raises:

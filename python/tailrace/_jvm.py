@@ -84,7 +84,7 @@ def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataF
     """Plans a DataFrame on the JVM.
 
     Args:
-        method: of the entry point, `io.tailrace.api.PythonApi`.
+        method: a method of the entry point, `io.tailrace.api.PythonApi`.
         of: the first argument, in whose session the DataFrame is.
         arguments: the others: DataFrames, strings, lists and dictionaries of strings, None.
 

@@ -24,7 +24,7 @@ def inspect_checkpoint(
 
     Args:
         checkpoint: the query's checkpointLocation: a path, or a URI of a file system that Spark can read.
-        version: of the state, which is one more than the number of the batch that made it; None takes the
+        version: the state's version: one more than the number of the batch that made it. None takes the
             newest whose batch has completed.
         settings: Spark properties, for instance of an object store.
 
@@ -43,7 +43,7 @@ def show(report: Mapping[str, Any], *, as_json: bool) -> None:
     """Prints a report on the standard output.
 
     Args:
-        report: from `inspect_checkpoint`.
+        report: the result of `inspect_checkpoint`.
         as_json: for machines: one JSON object.
     """
     print(json.dumps(report, indent=2) if as_json else "\n".join(_lines(report)))

@@ -75,7 +75,7 @@ def generate(directory: Path, rows: int, slices: int, seed: int = 7) -> Workload
         rows: impressions to make; 3 in 10 have engagements, 1.5 on average, and there are as many again as a
             twentieth of the impressions that belong to none.
         slices: files a side, before the closing one.
-        seed: of the random numbers; the same seed makes the same streams.
+        seed: the random numbers' seed; the same seed makes the same streams.
     """
     rng = np.random.default_rng(seed)
     served = np.sort(rng.integers(0, SPAN_US, rows)) + EPOCH_US

@@ -89,7 +89,7 @@ def compare(examples_dir: Path, expected: Groups) -> Verdict:
     Args:
         examples_dir: directory of parquet files with impression_id and labels (a list of structs with
             engagement_id and engaged_at).
-        expected: from `expected_groups`.
+        expected: the result of `expected_groups`.
     """
     files = sorted(examples_dir.glob("*.parquet"))
     if not files:

@@ -25,8 +25,8 @@ class Batch:
         labels_out: labels in all of them.
         late_rows: rows behind the watermark, both sides.
         state_rows: rows that wait in the state after the batch.
-        state_bytes: of these rows and their keys, before compression.
-        file_bytes: of the files that hold them, as they lie in the checkpoint.
+        state_bytes: size of these rows and their keys, before compression.
+        file_bytes: size of the files that hold them in the checkpoint.
         memory_bytes: the most that the rows of the batch took at a time, in all its tasks together.
         seconds: duration of the whole batch.
         watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
@@ -63,7 +63,7 @@ def read_batch(progress: Mapping[str, Any]) -> Batch:
     """Reads one of `StreamingQuery.recentProgress`.
 
     Args:
-        progress: of a query whose only stateful operator is one `tailrace.join`.
+        progress: progress of a query whose only stateful operator is one `tailrace.join`.
 
     Raises:
         LookupError: it hasn't one state operator, or that isn't Tailrace's.

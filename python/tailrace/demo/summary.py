@@ -33,7 +33,7 @@ class Summary:
         impressions: left rows made.
         engagements: right rows made.
         batches: the micro-batches, in order; at least one.
-        seconds: from the query's start to its end.
+        seconds: time from the query's start to its end.
         verdict: comparison with the brute-force answer.
     """
 

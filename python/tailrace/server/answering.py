@@ -49,7 +49,7 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
         report: the client's.
         computed: low watermarks of the current state, without those told before.
         moment: now.
-        limits: of the server.
+        limits: the server's.
     """
     client = app.clients[report.client]
     # A source that has read nothing yet gets no watermark: others' progress says nothing about its rows.

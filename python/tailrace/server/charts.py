@@ -111,7 +111,7 @@ def lag_chart(history: History) -> LagChart | None:
     """Places the lags of the global low watermark and of the slowest operators; None while there are none.
 
     Args:
-        history: by operator; the global one under the empty name.
+        history: low watermarks by operator; the global one has an empty name.
     """
     behind = sorted(
         (name for name in history.series if name), key=lambda o: history.series[o][-1].low_watermark

@@ -56,7 +56,7 @@ class Member(Protocol):
         state: whether it waits for a head, is at work, or is kept open between requests.
         since: when it began to, in seconds of the monotonic clock.
         is_refused: whether it is answered, while its body isn't there yet.
-        transport: see asyncio.
+        transport: asyncio's transport of it.
     """
 
     state: State
@@ -72,12 +72,12 @@ class Crowd:
     """All connections of a server.
 
     Args:
-        most: how many there may be.
-        head_seconds: see HEAD_SECONDS.
-        request_seconds: see REQUEST_SECONDS.
+        most: the number of connections that it may have.
+        head_seconds: the limit HEAD_SECONDS.
+        request_seconds: the limit REQUEST_SECONDS.
 
     Attributes:
-        cut_off: how many were cut off since the server started.
+        cut_off: the number of connections cut off since the server started.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Connection(H11Protocol):
     """uvicorn's protocol, with its state and the time since when it is in it.
 
     Attributes:
-        crowd: that it belongs to; of a subclass, from `protocol_of`.
+        crowd: the crowd that it belongs to, which `protocol_of` sets in a subclass.
     """
 
     crowd: Crowd
@@ -181,9 +181,9 @@ class Handshake(asyncio.Protocol):
     """A connection during its TLS handshake; an HTTP connection takes its place afterwards.
 
     Args:
-        crowd: that it belongs to.
-        context: of the certificate.
-        make: makes the connection that comes after it.
+        crowd: the crowd that it belongs to.
+        context: the TLS context of the certificate.
+        make: makes the HTTP connection that follows.
     """
 
     state = State.HEAD

@@ -35,14 +35,14 @@ class Host:
 
 
 class Counted:
-    """Arrays of one length, a place a host; what they hold is as of now, and not to be kept over a change.
+    """Arrays of one length with a value for each host. They are valid until the hosts change.
 
     Args:
-        names: of the hosts; those behind the arrays' length aren't meant.
-        progress: how far each is read; NEVER.
-        named: those that a roster names, or without one those seen.
-        idle: those silent for longer than their source waits.
-        excluded: those that an operator has taken out.
+        names: the hosts' names; names behind the arrays' length don't belong to them.
+        progress: how far each log has been read; NEVER for a host that was never seen.
+        named: whether a roster names the host, or without a roster whether it was seen.
+        idle: whether the host has been silent for longer than its source waits.
+        excluded: whether an operator has taken it out.
         has_roster: whether a roster names any.
 
     Attributes:
@@ -98,7 +98,7 @@ class Counted:
         """The hosts with the smallest progress, those never seen first, equal ones by name.
 
         Args:
-            limit: how many at most.
+            limit: the most hosts to return.
         """
         # The k-th smallest first, because sorting 10,000 hosts for a page of 20 costs more.
         limit = min(limit, len(self))

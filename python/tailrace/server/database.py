@@ -46,7 +46,7 @@ class Database(ABC):
 
     Attributes:
         product: its name, for messages.
-        dialect: what the tables' definitions are filled with.
+        dialect: the values for the placeholders in the tables' definitions.
         keyed_rows: a table expression with the columns `name` and `value`, of what `keyed` makes.
         greatest: the function that gives the greater of two numbers.
     """

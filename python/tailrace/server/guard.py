@@ -47,7 +47,7 @@ class Guard:
     """ASGI middleware: token, host name, site, size and time of the body; security headers on every answer.
 
     Args:
-        app: what it guards.
+        app: the application behind it.
         tokens: each request must have one, as `Authorization: Bearer TOKEN` or, in a browser, as the password
             of any user. None: the server listens on loopback only, and the header Host must name loopback.
             Otherwise a web page could reach it by a domain that resolves to 127.0.0.1.

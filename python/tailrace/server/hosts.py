@@ -207,7 +207,7 @@ class HostUnion:
         counts as long as no reporter has reported it.
 
         Args:
-            tables: of each reporter that counts.
+            tables: the table of each reporter.
             excluded: names that an operator's decision has taken out.
         """
         places = [self._placed(table) for table in tables]

@@ -42,11 +42,11 @@ class Ledger:
     """All applications, used by one thread.
 
     Args:
-        database: where they are.
+        database: the database of the applications.
         store: its statements.
         clock: microseconds since 1970-01-01 UTC.
         tick: microseconds of a clock that nobody sets; None: as `clock`, if that was given.
-        limits: what is taken at most.
+        limits: the server's.
 
     Attributes:
         tidy: does the work that commits have deferred.

@@ -31,7 +31,7 @@ def refresh(database: Database, app: App, moment: Moment, *, at_start: bool) -> 
 
     Args:
         database: the store.
-        app: as it is known.
+        app: the application as it is in memory.
         moment: now.
         at_start: this server has just started: how long ago clients of an application that it doesn't know
             were heard of is measured by the clock of the day.

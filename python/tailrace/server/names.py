@@ -63,9 +63,9 @@ def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True) -> s
     """The first of some names, and how many more there are.
 
     Args:
-        names: for instance of hosts.
-        most: how many are named.
-        quoted: each as Python writes it, so that no name is taken for the text around it.
+        names: all names, for instance of hosts.
+        most: the number of names to show.
+        quoted: writes each as Python writes it, so that no name is taken for the text around it.
     """
     shown = ", ".join(repr(name) if quoted else name for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} others"
@@ -75,7 +75,7 @@ class Inputs:
     """The inputs that a reporter reads or writes, by name; a whole topic contains each of its partitions.
 
     Args:
-        names: as they were reported.
+        names: the names that were reported.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -99,7 +99,7 @@ class InputIndex:
         """Takes in what clients read now; what is the same object as before costs nothing.
 
         Args:
-            reads: of all of them.
+            reads: the inputs of all clients, by client.
         """
         for client in [name for name, names in self._reads.items() if reads.get(name) is not names]:
             self._take_out(client)

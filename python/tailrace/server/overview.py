@@ -35,7 +35,7 @@ def overview(server: str, token: str | None, app: str | None, hosts: int) -> lis
         server: its URL.
         token: the bearer token, if it has one.
         app: one application; None takes all.
-        hosts: how many of the slowest hosts of each.
+        hosts: the number of slowest hosts of each.
 
     Returns:
         Per application the answer of `/v1/apps/NAME`, with `slowest_hosts` out of its `/hosts`.
@@ -56,7 +56,7 @@ def show(states: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """Prints what `overview` found.
 
     Args:
-        states: from `overview`.
+        states: the result of `overview`.
         as_json: for machines: one JSON array.
     """
     if as_json:

@@ -25,7 +25,7 @@ class MalformedError(HTTPException):
     """The body is JSON and no report.
 
     Args:
-        error: what is wrong with it.
+        error: pydantic's error.
     """
 
     def __init__(self, error: ValidationError) -> None:

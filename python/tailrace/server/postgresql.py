@@ -29,7 +29,7 @@ class PostgreSQLDatabase(Database):
     """A connection that is opened again when it was lost.
 
     Args:
-        url: as libpq takes it.
+        url: a URL that libpq reads.
     """
 
     product = "PostgreSQL"

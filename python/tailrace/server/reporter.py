@@ -40,7 +40,7 @@ class Client:
         id: in the database; 0 as long as it isn't there.
         run: the start that speaks for it; empty for a client that doesn't say.
         heard_at: when it was last heard of, microseconds since 1970-01-01 UTC.
-        heard_tick: the same by this server's clock of durations.
+        heard_tick: the same moment by this server's clock of durations.
         leaving: it has said that it ends.
         told: the global low watermark that it was told.
         took: clients whose place it has taken, for it reads what they had read.
@@ -90,10 +90,10 @@ class Settings:
 
     Attributes:
         completeness: the decimal as it was reported; "1" for what is no source.
-        idle_after: of a source, in microseconds; None: silent hosts count.
+        idle_after: how long a source waits for a silent host, in microseconds; None: silent hosts count.
         key_groups: how many key groups there are; None: the client doesn't say. hosts.INHERITED: those there
             are come from a database of format 2, and whose client hasn't reported since.
-        reads: what it reads or writes; None: unknown.
+        reads: its inputs, or its output; None: unknown.
     """
 
     upstreams: tuple[str, ...] = ()
@@ -110,12 +110,12 @@ class Reporter:
     Attributes:
         id: in the database; 0 as long as it isn't there.
         stamps: the input low watermark that a source's records were stamped with.
-        told_input, told_output: what it was told; the output is never taken back.
+        told_input, told_output: low watermarks that it was told; the output never goes back.
         groups: output low watermark by key group; changed by `raise_groups` and `drop_groups` alone.
         hosts: of a source; empty for others.
         overflowed: the hosts' `active` when it last told of more hosts than are kept; None: never.
         raised_tick: when hosts rose last, by this server's clock of durations; None: not since it started.
-        warnings: what was passed over in its last report.
+        warnings: texts on what the server has ignored in its last report.
     """
 
     id: int

@@ -24,8 +24,8 @@ def check_room(app: App, report: Report, gone: Mapping[str, Sequence[Rival]], li
     Args:
         app: before the report is taken in.
         report: the client's.
-        gone: whose place the client takes, by operator.
-        limits: of the server.
+        gone: the reporters whose place the client takes, by operator.
+        limits: the server's.
 
     Returns:
         Whether there is room for the rosters only if hosts leave that they don't name.

@@ -40,8 +40,8 @@ def allowed(hosts: int, completeness: Fraction) -> int:
     In binary floating point 1000 x (1 - 0.999) is 1.0000000000000009, and 10 x (1 - 0.9) is less than 1.
 
     Args:
-        hosts: of the roster, 0 or more.
-        completeness: from `parse_completeness`.
+        hosts: the number of hosts, 0 or more.
+        completeness: a result of `parse_completeness`.
     """
     return int(hosts * (1 - completeness))
 

@@ -36,9 +36,9 @@ class Options:
     """How a server serves.
 
     Attributes:
-        tokens: what askers must have; None lets everybody in who asks by a loopback name.
-        certificate: of TLS, a PEM file with the chain; None: plain HTTP.
-        key: of the certificate, if it isn't in the same file.
+        tokens: the tokens of clients; None lets everybody in who asks by a loopback name.
+        certificate: the TLS certificate, a PEM file with the chain; None: plain HTTP.
+        key: the key of the certificate, if it isn't in the same file.
         future_limit: how far ahead of the clock a time may be, in seconds.
         forget_hosts_after: how long a host without a roster may be silent, in seconds.
     """

@@ -28,16 +28,16 @@ class Limits:
     Attributes:
         future: how far ahead of the server's clock a time may be, in microseconds.
         forget_hosts_after: how long a host without a roster may be silent before it is forgotten.
-        hosts: of one reporter of a source.
-        app_hosts: of all reporters of an application.
+        hosts: hosts of one reporter of a source.
+        app_hosts: hosts of all reporters of an application.
         groups: key groups of one reporter of an operator.
         app_groups: key groups of all reporters of an application.
-        operators: of an application, removed ones too.
-        edges: upstreams that an application's operators name, all in all.
+        operators: operators of an application, removed ones too.
+        edges: upstreams that an application's operators name, in all.
         clients: queries of an application.
-        reporters: of all operators of an application.
-        reads: names that all reporters of an application say they read or write.
-        apps: of the server.
+        reporters: reporters of all operators of an application.
+        reads: inputs and outputs that all reporters of an application name.
+        apps: applications of the server.
     """
 
     future: int = DAY
@@ -61,11 +61,11 @@ class Operator:
     Attributes:
         id: in the database; 0 as long as it isn't there.
         advanced_to: a person's decision; the output low watermark is at least that.
-        told_input, told_output: what readers were told; never taken back.
+        told_input, told_output: low watermarks that readers were told; they never go back.
         excluded: hosts that a person has taken out.
-        reporters: by the names of their clients.
+        reporters: its reporters, by the names of their clients.
         removed: taken out by a person's decision until it is reported again; what was told is kept.
-        left_upstreams: what it read from when it was removed.
+        left_upstreams: its upstreams when it was removed.
     """
 
     id: int
@@ -144,7 +144,7 @@ class Operator:
         """The operator as the rules see it.
 
         Args:
-            forget_after: see Limits.
+            forget_after: Limits.forget_hosts_after.
         """
         if self._node is None:
             stamps = [r.stamps for r in self.reporters.values() if r.stamps is not None]
@@ -176,7 +176,7 @@ class App:
 
     Attributes:
         id: in the database; 0 if it isn't there yet.
-        version: of its rows that this state has taken in.
+        version: the version of its rows that this state has taken in.
         told: the global low watermark that readers were told.
         clients: queries by name.
     """
@@ -226,8 +226,8 @@ class App:
         """All low watermarks as they follow from what is known now, whatever was told before.
 
         Args:
-            limits: of the server.
-            mute: sources of which nothing is to be known.
+            limits: the server's.
+            mute: sources that count as if nothing was known of them.
         """
         nodes: dict[str, Node] = {}
         advanced: dict[str, int] = {}

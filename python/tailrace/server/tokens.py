@@ -23,9 +23,9 @@ class Tokens:
     """Each is a right's token; who may report or decide may read as well.
 
     Attributes:
-        read: of pages, metrics and the API's GET.
-        report: of reports.
-        decide: of overrides.
+        read: for pages, metrics and the API's GET.
+        report: for reports.
+        decide: for overrides.
     """
 
     read: str

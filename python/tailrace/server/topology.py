@@ -31,7 +31,7 @@ class Node:
         upstreams: names of the operators whose output it reads; they may be unknown still.
         sink: the application's low watermark is that of its sinks.
         bounds_input: low watermarks from outside that its input can't be above: a source's stamps.
-        bounds_output: what it holds back: a source's completeness rule, another's key groups.
+        bounds_output: low watermarks that it holds its output at: of a source's hosts, or of key groups.
         removed: it isn't there any more: who reads from it reads from its upstreams.
     """
 
@@ -52,7 +52,7 @@ class LowWatermarks:
 
     Attributes:
         inputs: by operator that wasn't removed; None where it has no input or nothing is known of it.
-        outputs: likewise.
+        outputs: the same for outputs.
         application: the global one.
     """
 
@@ -73,9 +73,9 @@ def low_watermarks(
     Args:
         nodes: its operators by name.
         order: their names, from `sort`.
-        outputs: what outputs are at least: told before, or a person's decision.
-        inputs: what inputs are at least.
-        told: what the global low watermark is at least.
+        outputs: lower bounds of outputs: values told before, or a person's decision.
+        inputs: lower bounds of inputs.
+        told: the lower bound of the global low watermark.
     """
     found = LowWatermarks()
     # Removed operators without a present upstream: they bound nothing.

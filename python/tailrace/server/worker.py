@@ -37,11 +37,11 @@ class Tally:
     """Counts since the server started, for the metrics.
 
     Attributes:
-        reports: that were taken for a transaction.
-        refused: of them, those that contradicted what is known.
-        failed: of them, those that the database failed for, or a fault of ours.
-        transactions: that have gone well.
-        transaction_seconds: what they took.
+        reports: reports that were taken for a transaction.
+        refused: reports among them that contradicted the known state.
+        failed: reports among them that the database, or a fault of the server, stopped.
+        transactions: transactions that have succeeded.
+        transaction_seconds: the time that they took.
         is_failing: whether the database has refused the last transaction.
         is_unreadable: whether the worker's last look at the database has failed.
         seen_at: when the worker was last between two jobs, by the monotonic clock.

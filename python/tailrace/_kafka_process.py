@@ -79,7 +79,7 @@ class KafkaProcess:
 
     def end(self) -> None:
         """Ends it; it deletes its directory."""
-        # What a write that has failed has left can't be written now either, and isn't the fault to tell of.
+        # The rest of a write that has failed can't be written now either, and isn't the fault to report.
         with suppress(OSError):
             self._requests.close()
         try:

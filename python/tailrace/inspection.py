@@ -115,7 +115,7 @@ def _size(count: int) -> str:
     if count < _STEP:
         return f"{count} B"
     value, unit = count / _STEP, 1
-    # What would be rounded up to 1000.0 belongs to the next unit.
+    # A value that would be rounded up to 1000.0 belongs to the next unit.
     while value >= _STEP - 0.05 and unit < len(_UNITS) - 1:
         value, unit = value / _STEP, unit + 1
     return f"{value:.1f} {_UNITS[unit]}"

@@ -67,9 +67,9 @@ class Model:
         self.jobs: list[Job] = []
         self.zombies: list[Job] = []
         self.told: dict[str, Told] = {}
-        # What those were told whose sink has reported, and no source.
+        # The answers to clients whose sink has reported, and no source.
         self.begun: dict[str, Told] = {}
-        # Who was heard of: how often, and whether it has left; and what each server knows of that, and when.
+        # For each client: how often it was heard of, whether it has left; then what each server knows of it.
         self.heard: dict[str, tuple[int, bool]] = {}
         self.seen: list[dict[str, tuple[int, int]]] = [{} for _ in range(servers.count)]
         self.runs: dict[str, str] = {}
@@ -202,7 +202,7 @@ class Model:
         mine = self.told.setdefault(job.client, begun)
         mine.reads, mine.order = job.reads, job.order
         if job.chunks:
-            # What was known of a roster of this very version stays.
+            # A known roster of this version stays.
             mine.has_roster &= mine.rosters == job.rosters
             job.chunks -= 1
         else:

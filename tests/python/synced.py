@@ -91,7 +91,7 @@ class Model:
         self._emit = emit
         self._delay = sync_delay
         self._window = window
-        # How far after its left row a right one may be.
+        # A right row may be this far after its left row.
         self._reach = min(window, sync_delay)
         self._latest: dict[str, dict[int, int]] = {"left": {}, "right": {}}
         self._release = self._left_low = NEVER

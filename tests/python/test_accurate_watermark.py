@@ -126,7 +126,7 @@ def test_a_batch_frame_comes_back_as_it_is(spark: SparkSession) -> None:
     assert tailrace.accurate_watermark(frame, "at", host="host").collect() == frame.collect()
 
 
-def test_what_is_wrong_is_said_at_once(spark: SparkSession) -> None:
+def test_a_wrong_argument_is_refused_by_name(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
     with pytest.raises(tailrace.TailraceWatermarkError, match="event_time") as unknown:
         tailrace.accurate_watermark(frame, "when", host="host")
@@ -179,7 +179,7 @@ def test_a_roster_that_is_not_there_is_said_of_hosts(spark: SparkSession, tmp_pa
         assert refused.value.parameters == {"hosts": str(hosts)}
 
 
-def test_what_would_be_ignored_is_refused(spark: SparkSession) -> None:
+def test_an_option_that_would_be_ignored_is_refused(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("web-1", NOON, b"")], f"{SCHEMA}, stamp binary")
 
     def refused(**options: Any) -> set[str | None]:  # noqa: ANN401 - as they are there

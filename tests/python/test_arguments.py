@@ -71,7 +71,7 @@ def test_more_than_a_column_is_refused(
     assert refused.value.parameters["call"] == "tailrace.join"
 
 
-def test_how_is_as_in_pysparks_join(sides: tuple[DataFrame, DataFrame]) -> None:
+def test_pysparks_names_of_joins_are_taken(sides: tuple[DataFrame, DataFrame]) -> None:
     for how in get_args(options.How):
         if how != "inner":
             assert matches(sides, how=how) == {0: 1, 1: 1, 2: 0}

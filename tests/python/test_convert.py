@@ -14,7 +14,7 @@ import tailrace
 from tailrace import _convert, _jvm
 from tailrace.kafka import _records
 
-# What a caller without a type checker may pass.
+# A caller without a type checker may pass these.
 WrongType: TypeAlias = Any
 
 # Names need no DataFrame.

@@ -71,12 +71,12 @@ CALLS = {
 def test_every_condition_of_the_jar_has_a_class_of_its_own(repository: Path) -> None:
     conditions = json.loads((repository / CONDITIONS).read_text())
     assert conditions
-    # Of an error that any call may end with, the call says the class.
+    # An error that any call may end with has the class of the call.
     given = {"call": "tailrace.join"}
     assert [name for name in conditions if type(from_condition(name, "", given)) is TailraceError] == []
     for call, kind in CALLS.items():
         assert callable(getattr(tailrace, call))
-        # Where Spark has lost the parameters, the text says the call.
+        # If Spark has lost the parameters, the text names the call.
         error = from_condition("TAILRACE_OPTION_INVALID", f"`name` of tailrace.{call} is 'a b'.")
         assert type(error) is kind, call
 

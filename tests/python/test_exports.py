@@ -107,7 +107,7 @@ def test_importing_tailrace_loads_nothing_of_an_extra(run_python: RunPython) -> 
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_what_no_extra_is_named_for_works_without_any(run_python: RunPython) -> None:
+def test_the_package_works_without_its_extras(run_python: RunPython) -> None:
     code = f"""import sys
 sys.modules.update(dict.fromkeys({_EXTRAS}))
 import tailrace.doctor, tailrace.inspection, tailrace.kafka, tailrace.testing

@@ -79,13 +79,15 @@ def test_another_order_and_disorder(spark: SparkSession) -> None:
         ({"forget_after": "1 day", "event_time": "offset"}, "TAILRACE_COLUMN_TYPE"),
     ],
 )
-def test_what_is_wrong_is_said_by_name(spark: SparkSession, options: dict[str, Any], condition: str) -> None:
+def test_a_wrong_argument_is_refused_by_name(
+    spark: SparkSession, options: dict[str, Any], condition: str
+) -> None:
     with pytest.raises(tailrace.TailraceReplayError) as refused:
         tailrace.filter_replays(topic(spark, 0, [1]), **options)
     assert refused.value.condition == condition
 
 
-def test_what_was_counted_is_in_the_progress(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_counts_are_in_the_progress(spark: SparkSession, tmp_path: Path) -> None:
     folder = str(tmp_path / "in")
     topic(spark, 0, [0, 1, 5, 5, 6]).write.parquet(folder)
     once = tailrace.filter_replays(

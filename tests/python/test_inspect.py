@@ -81,7 +81,7 @@ def test_the_command_for_machines(run_python: RunPython, checkpoint: Path) -> No
         (["--conf", "spark.hadoop.fs.defaultFS=nosuchscheme://there"], "TAILRACE_STATE_UNREADABLE"),
     ],
 )
-def test_what_is_refused_is_one_line_and_exit_code_1(
+def test_a_refusal_is_one_line_and_exit_code_1(
     run_python: RunPython, checkpoint: Path, arguments: list[str], condition: str
 ) -> None:
     done = run_python("-m", "tailrace", "inspect", str(checkpoint), *arguments)

@@ -85,7 +85,7 @@ def test_without_durability_a_query_that_never_stops_loses_nothing(
         assert query.total("lostVersions") == 0
 
 
-def test_what_was_written_before_is_read_without_durability(streams: Streams, configure: Configure) -> None:
+def test_durable_state_is_read_without_durability(streams: Streams, configure: Configure) -> None:
     with streams.query(streams.join()) as query:
         query.run()
         configure(DURABILITY, "none")

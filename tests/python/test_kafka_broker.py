@@ -76,7 +76,7 @@ def test_records_that_were_not_written_are_told(kafka_broker: KafkaBroker) -> No
         (["a"], {"partitions": ["0"]}, "A partition is a number or None, not str: '0'"),
     ],
 )
-def test_what_is_no_record_is_refused_by_name(values: Any, more: dict[str, Any], said: str) -> None:  # noqa: ANN401
+def test_a_wrong_record_is_refused_by_name(values: Any, more: dict[str, Any], said: str) -> None:  # noqa: ANN401
     process = object.__new__(KafkaProcess)
     with pytest.raises(TypeError, match=said):
         KafkaBroker("", process).produce("never", values, **more)

@@ -84,7 +84,7 @@ def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_
     )
     assert done.returncode == 0, done.stderr[-6000:]
     lines = done.stdout.splitlines()[-2:]
-    # How many are written again depends on how Kafka's producer spreads the records.
+    # The number of records that are written again depends on how Kafka's producer spreads them.
     written = re.fullmatch(r"topic 2: (\d+) records of 1000", lines[0])
     assert written is not None, lines
     assert int(written[1]) > 1000

@@ -32,7 +32,7 @@ def test_the_golden_vectors_both_ways(spark: SparkSession) -> None:
     assert [tuple(row.read) for row in found] == [(r["pid"], r["partition"], r["offset"]) for r in records]
 
 
-def test_what_is_no_metadata_reads_as_null(spark: SparkSession) -> None:
+def test_bytes_that_are_no_metadata_read_as_null(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(bytearray.fromhex(h),) for h in GOLDEN["invalid"]], "bytes binary")
     assert [row[0] for row in frame.select(tailrace.parse_stream_metadata(F.col("bytes"))).collect()] == [
         None

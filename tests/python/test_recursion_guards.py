@@ -133,7 +133,7 @@ def test_a_checkpoint_of_another_recursion_is_refused_at_the_start(
 
 
 @pytest.mark.parametrize("mode", ["fixpoint", "feedback"])
-def test_what_is_counted_is_counted_once_a_batch(trees: Trees, mode: Mode) -> None:
+def test_rows_are_counted_once_a_batch(trees: Trees, mode: Mode) -> None:
     trees.add("nodes", [(3, n) for n in range(4)])
 
     def act(rows: DataFrame, _: int) -> None:

@@ -195,7 +195,7 @@ REFUSED: dict[str, Callable[[DataFrame], Any]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_has_no_meaning_at_a_hop_is_refused(spark: SparkSession, what: str) -> None:
+def test_an_expression_without_a_meaning_at_a_hop_is_refused(spark: SparkSession, what: str) -> None:
     with pytest.raises(tailrace.TailraceRecursionError) as error:
         tailrace.recursively(spark.range(3).selectExpr("id AS node"), REFUSED[what])
     assert error.value.condition == "TAILRACE_RECURSION_OPERATOR"

@@ -126,7 +126,7 @@ def test_columns_of_paths_and_columns_that_are_added(spark: SparkSession) -> Non
     refused("OPTION_INVALID", chain(spark), up_to(3), depth_column="path", path_columns="node")
 
 
-def test_what_cant_be_tracked_through_op_is_refused_by_name(stream: DataFrame) -> None:
+def test_a_column_that_cant_be_tracked_through_op_is_refused_by_name(stream: DataFrame) -> None:
     def op(u: DataFrame) -> DataFrame:
         return u.where("node > 1").groupBy("node", "at").count().select("node", "at")
 

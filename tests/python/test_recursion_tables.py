@@ -112,7 +112,7 @@ def no_broadcast(spark: SparkSession) -> Any:  # noqa: ANN401
 @pytest.mark.usefixtures("no_broadcast")
 def test_many_hops_of_a_union_by_a_job_a_hop(spark: SparkSession) -> None:
     """Neither the partitions nor the way back to the first hop grow with the hops."""
-    # Of the stack overflow that this is for 50 hops were enough: `TAILRACE_HOPS`.
+    # 50 hops (`TAILRACE_HOPS`) were enough for the stack overflow that this test is for.
     top = int(os.environ.get("TAILRACE_HOPS", "16"))
     edges = spark.createDataFrame([(n, n - 1) for n in range(1, top + 1)], "node long, parent long")
 
@@ -122,7 +122,7 @@ def test_many_hops_of_a_union_by_a_job_a_hop(spark: SparkSession) -> None:
 
     start = spark.range(top, top + 1, 1, 1).selectExpr("id AS node", "1 AS left")
     up = tailrace.recursively(start, op, depth_column="hop")
-    # Where a row goes up at each hop, and where it has waited at one of them.
+    # A row goes up at each hop, or has waited at one of them.
     upwards = [(top - h, h, 1) for h in range(1, top + 1)]
     waited = [(top + 1 - h, h, 0) for h in range(1, top + 2) for _ in range(h)]
     assert sorted((r.node, r.hop, r.left) for r in up.collect()) == sorted(upwards + waited)

@@ -158,7 +158,7 @@ def by_a_job_a_hop(u: DataFrame) -> DataFrame:
 
 def running_tasks(spark: SparkSession) -> int:
     """How many tasks take a core, those of cancelled jobs too."""
-    # What the status tracker says may be ten seconds old: it writes executors down at heartbeats.
+    # The status tracker may be ten seconds behind: it notes executors at heartbeats.
     scheduler: Any = spark.sparkContext._jsc.sc().taskScheduler()
     running: int = scheduler.runningTasksByExecutors().apply("driver")
     return running
@@ -170,7 +170,7 @@ def running_tasks(spark: SparkSession) -> int:
 )
 def test_a_runaway_loop_ends_when_its_query_is_stopped(trees: Trees, op: Op, mode: str) -> None:
     trees.add("nodes", [(1, 0)])
-    # Where nobody counts hops none ends it.
+    # Without a count of hops, no limit ends it.
     limit = {} if mode == "feedback" else {"max_depth": 2**31 - 1}
     loop = tailrace.recursively(trees.stream("nodes"), op, mode=mode, **limit)  # type: ignore[arg-type]
     # Nothing is kept of what comes out.

@@ -118,7 +118,7 @@ def test_code_that_catches_py4js_error_goes_on_catching_it(spark: SparkSession) 
     assert caught.value.java_exception.getClass().getName().startswith("io.tailrace.")
 
 
-def test_what_start_refuses_is_raised_as_both(spark: SparkSession) -> None:
+def test_a_refusal_of_start_is_raised_as_both(spark: SparkSession) -> None:
     rate = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
     joined = tailrace.join(
         rate, rate, on="value", left_time="timestamp", right_time="timestamp", after="1 minute"
@@ -146,7 +146,7 @@ def test_a_failure_in_foreach_batch_ends_the_query_by_its_name(spark: SparkSessi
     with pytest.raises(TailraceError) as caught:
         query.awaitTermination()
     check(seen[0])
-    # Of the error in the user's function Spark has the text.
+    # Spark has the text of the error in the user's function only.
     check(caught.value, depth=None)
     check(query.exception(), depth=None)
     assert isinstance(caught.value, StreamingQueryException)

@@ -40,7 +40,7 @@ class TestBuilder:
         found = options(tailrace.configure(SparkSession.builder.config(FILE_MANAGER_KEY, "org.example.Mine")))
         assert found[FILE_MANAGER_KEY] == "org.example.Mine"
 
-    def test_what_the_user_set_stays_and_stands_first(self, make_jar: MakeJar) -> None:
+    def test_the_users_settings_stay_and_stand_first(self, make_jar: MakeJar) -> None:
         jar = make_jar()
         builder = SparkSession.builder.config(
             map={
@@ -54,7 +54,7 @@ class TestBuilder:
         assert found["spark.jars.packages"] == "org.example:thing:1.0"
         assert found["spark.sql.extensions"] == f"org.example.Extensions,{EXTENSION}"
 
-    def test_what_spark_defaults_set_stays(self, make_jar: MakeJar, no_jvm: Path) -> None:
+    def test_settings_of_spark_defaults_stay(self, make_jar: MakeJar, no_jvm: Path) -> None:
         jar = make_jar()
         lines = ["# comment", "spark.jars  default.jar", "spark.sql.extensions=org.example.Extensions", ""]
         (no_jvm / "spark-defaults.conf").write_text("\n".join(lines))

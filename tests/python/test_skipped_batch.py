@@ -109,7 +109,7 @@ def test_a_function_that_skips_a_batch_it_has_never_had_is_found_out(
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.processAllAvailable()
     streams.add(right=[Row(91, 0, 20)])
-    # Of Spark's STATE_STORE_COMMIT_VALIDATION_FAILED the message has the state only.
+    # The message of Spark's STATE_STORE_COMMIT_VALIDATION_FAILED has the state only.
     with pytest.raises(StreamingQueryException, match="SQLSTATE: XXKST"):
         query.processAllAvailable()
 
@@ -157,7 +157,7 @@ def test_rows_that_it_has_sent_round_hold_the_watermark(spark: SparkSession, tmp
     assert by_minute["12:00"] == by_minute["12:30"] == 5, "rows that went round were taken for late"
 
 
-def test_what_goes_round_is_what_its_sink_has(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_rows_that_go_round_are_those_that_the_sink_has(spark: SparkSession, tmp_path: Path) -> None:
     """Rows go round as the sink has them: the run that the sink ignores draws other random names."""
     trees = Trees(spark, tmp_path)
     trees.add("nodes", [(4, _minute(n)) for n in range(3)])

@@ -104,7 +104,7 @@ def test_a_right_row_waits_for_the_slowest_left_partition(streams: Synced, emit:
         assert query.total("unmatchedRight") == 1
 
 
-def test_what_comes_out_depends_on_the_data_alone(streams: Synced) -> None:
+def test_the_result_depends_on_the_data_alone(streams: Synced) -> None:
     """Ids that both sides have, at any distance, read in batches of one file, of three, and all at once."""
     rng = random.Random(5)
     files: dict[str, list[Row]] = {"left": [], "right": []}
@@ -142,7 +142,7 @@ def test_windows_after_it_lose_nothing(streams: Synced) -> None:
         streams.add(left=[Row(50, 0, 40)], right=[Row(92, 0, 40)])
         query.run()
         assert query.rows() == []
-        # What the join lets go closes a window behind it, without more input.
+        # Rows that the join releases close a window behind it, without more input.
         streams.add(right=[Row(93, 1, 45)])
         query.run()
         assert [(second(row["start"]), row["count"]) for row in query.rows()] == [(0, 10)]

@@ -44,7 +44,7 @@ def streams(spark: SparkSession, tmp_path: Path) -> Synced:
         ({"suffix": ""}, "TAILRACE_OPTION_INVALID"),
     ],
 )
-def test_what_is_refused_at_once(streams: Synced, options: dict[str, Any], condition: str) -> None:
+def test_a_wrong_option_is_refused_at_once(streams: Synced, options: dict[str, Any], condition: str) -> None:
     with pytest.raises(tailrace.TailraceJoinError) as caught:
         streams.join(**options)
     assert caught.value.condition == condition
@@ -85,7 +85,9 @@ def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
     ],
     ids=["another name", "other columns that tell partitions apart"],
 )
-def test_what_is_never_to_be_changed(streams: Synced, changed: dict[str, Any], told: list[str]) -> None:
+def test_a_change_on_a_checkpoint_is_refused(
+    streams: Synced, changed: dict[str, Any], told: list[str]
+) -> None:
     streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 3)])
     with streams.query() as query:
         query.run()

@@ -171,7 +171,7 @@ def test_requests_without_a_token_fill_no_memory(tmp_path: Path) -> None:
                 send(b"POST " + path, "a wrong one", b"401")
             for method in (b"GET", b"HEAD", b"OPTIONS"):
                 send(method + b" /healthz", READ, b"413")
-            # Who may decide something can't keep reports out either.
+            # Clients that may decide can't keep reports out either.
             send(b"POST /v1/apps/app/overrides", DECIDE, None)
             connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
             connection.request(

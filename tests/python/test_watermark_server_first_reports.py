@@ -79,7 +79,7 @@ def test_no_decision_cuts_a_first_report_that_comes_in_several_requests(
         return
     with pytest.raises(RefusedError, match="'q' is sending the hosts of 'source' in several requests"):
         decision(ledger)
-    # Of h1 the second request says nothing: had it been forgotten, the answer would be h2's progress.
+    # The second request doesn't name h1: without h1 the answer would be h2's progress.
     answer = tell(ledger, "q", chunk({"h2": T + 100}, roster=[]))
     assert low(answer) == T + 1
     decision(ledger)

@@ -27,7 +27,7 @@ _LAYERS = (
     ("answers", "protocol"),
     ("topology", "rules", "names", "times"),
 )
-# What `tailrace watermarks` asks with: it must do without the server's packages.
+# The client of `tailrace watermarks` must do without the server's packages.
 _ASKER = ("overview",)
 
 _OUTSIDE = {
@@ -93,7 +93,7 @@ def test_a_package_from_outside_is_used_in_its_place(package: str) -> None:
     assert users == _OUTSIDE[package]
 
 
-def test_of_the_rest_of_tailrace_only_errors_and_the_version_are_used() -> None:
+def test_only_errors_and_the_version_of_the_package_are_used() -> None:
     used = {n for names in _IMPORTS.values() for n in names if n.split(".")[0] == "tailrace"}
     assert {n for n in used if not n.startswith("tailrace.server")} == {
         "tailrace.errors",

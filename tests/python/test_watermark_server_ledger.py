@@ -223,7 +223,7 @@ def test_reports_commute_and_repeat_over_two_servers(
 ) -> None:
     # The same reports once in their order, and once shuffled, repeated, and dealt to two servers of one file.
     again = data.draw(st.permutations(bodies + data.draw(st.lists(st.sampled_from(bodies), max_size=5))))
-    # What counts is said first, roster and key groups: a group of later couldn't hold what was told.
+    # Roster and key groups come first: a later group couldn't hold a value that was told.
     first = report(source({}, roster=_ROSTER, completeness="0.75"), sink({"0": T, "1": T}))
     with tempfile.TemporaryDirectory() as name:
         files = [f"sqlite:///{Path(name) / file}.db" for file in ("a", "b")]

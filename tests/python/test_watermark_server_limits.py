@@ -56,7 +56,7 @@ def take(ledger: Ledger, body: dict[str, Any], app: str = "app") -> None:
         (report(windows=[{**WINDOW, "missing": [{}] * 1_000}] * 1_000), "required"),
         (report(windows=[{**WINDOW, "missing": [EXTRA]}]), "is no field"),
     ],
-    # Of a body, which may be megabytes, just its place in the list.
+    # A body may have megabytes: it is no part of the test's name.
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_body_causes_few_errors(body: dict[str, Any], told: str) -> None:
@@ -144,7 +144,7 @@ def test_reporters_and_what_they_read_have_limits(tmp_path: Path) -> None:
         take(ledger, report(sink({}), client="2"))
     with pytest.raises(RefusedError, match=r"5 inputs.*topics"):
         take(ledger, report(source({}, name="other", reads=["c", "d", "e", "f"]), client="2"))
-    # Those that are known may always report.
+    # Known reporters may always report.
     take(ledger, report(source({"h": T}, name="other", reads=["c", "d", "e"]), client="2"))
     take(ledger, report(source({"h": T}, reads=["a"]), sink({}), client="1"))
     database.close()

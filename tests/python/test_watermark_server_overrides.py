@@ -68,7 +68,7 @@ def test_silent_hosts_dont_count_until_they_rise_again(make: Callable[[], Ledger
     assert low(tell(ledger, waiting())) == T + 6
     back = tell(ledger, waiting(h1=T + 9, h2=T + 7))
     assert (low(back), back.idle_hosts) == (T + 7, {"source": ["h3"]})
-    # Who doesn't ask for it any more waits for all.
+    # Without idle_after the source waits for all hosts again.
     forever = tell(ledger, report(source({"h1": T + 20, "h2": T + 20}, roster=roster)))
     assert (low(forever), forever.idle_hosts) == (T + 7, {})
 

@@ -121,7 +121,7 @@ def test_operators_whose_order_is_reversed_are_no_circle(ledgers: Ledgers) -> No
     ledgers.clock.wait(MINUTE)
     answer = tell(ledger, "new", *chain("a", "b"))
     assert (low(answer, "b"), answer.global_low_watermark) == (T + 5, T + 5)
-    # What another one still says is a circle.
+    # The upstreams of another client make a circle.
     with pytest.raises(RefusedError, match="in a circle: "):
         tell(ledger, "apart", *chain("b", "a")[:-1])
 

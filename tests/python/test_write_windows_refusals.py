@@ -26,7 +26,7 @@ def _stop(spark: SparkSession) -> Iterator[None]:
         query.stop()
 
 
-def test_what_is_wrong_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path)
     frame = logs.waiting()
 

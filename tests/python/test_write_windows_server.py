@@ -42,7 +42,7 @@ def test_the_server_has_the_sink_behind_the_operators_that_it_reads_from(
         writer = tailrace.write_windows(counts, logs.out, "end", window="10 seconds", operator="landed", **at)
         writer = writer.option("checkpointLocation", str(tmp_path / "counts-checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
-        # What a batch has closed the server hears of with the next one.
+        # The server hears of the windows that a batch has closed with the next batch.
         logs.add(("a", 23))
         writer.trigger(availableNow=True).start().awaitTermination()
         _, state = server.request("GET", "/v1/apps/app")

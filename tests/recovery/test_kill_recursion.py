@@ -47,7 +47,7 @@ def test_each_result_comes_out_once(tmp_path: Path) -> None:
             found[row["leaf"], row["node"]] += 1
     assert found == Counter(ancestors(edges))
     batches = [p for p in (tmp_path / "checkpoint" / "tailrace-recursion").glob("*/*") if p.name.isdigit()]
-    # What the last batch has read stays, for another run of it.
+    # The input of the last batch stays, for another run of it.
     last = max(batches, key=lambda p: int(p.name))
     assert list(last.glob("*.none")), "the last batch has said nothing"
     assert list(last.glob("*.fed")) == [], "rows are left on their way"

@@ -40,7 +40,7 @@ def _make(root: Path, files: int, rng: random.Random) -> Counter[tuple[Any, ...]
         if at < files:
             arrivals[side].setdefault(at, []).append(row)
 
-    # Of a folder those partitions count of which a row has been read.
+    # In a folder, a partition counts when a row of it has been read.
     arrive("right", Row(-(10**6), _PARTITIONS - 1, 0), -1)
     for i in range(files * _ROWS_PER_FILE):
         second = i * _FILE // _ROWS_PER_FILE

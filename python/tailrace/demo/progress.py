@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HEADER = "batch   rows in   rows/s groups out state rows  state MB  files MB  seconds  watermark"
-# What Spark says as long as there is none.
+# Spark's value as long as there is none.
 _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 _HOSTS = ["web-1", "web-2"]
 _SHARES = ("100%", "50%")
-# What each window of ten minutes counts when both hosts have a row a minute in it, and when one has.
+# The count of a window of ten minutes when both hosts have a row a minute in it, and when one has.
 _BOTH, _ONE = 20, 10
 
 

@@ -31,7 +31,7 @@ BODY_SECONDS = 30
 
 # Discarded bytes of a refused body: a client that is still writing may see a reset instead of the answer.
 _MAX_DISCARDED = 4 * MAX_BODY
-# How long a refused client may go on writing.
+# A refused client may go on writing for this long.
 _LINGER_SECONDS = 2
 _OPEN = ("/healthz",)
 # Other sites can't embed the page or load anything into it.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BACKLOG = 1_024
 # Clients come each second or each batch: a connection outlives the pause between two slow batches.
 _KEEP_ALIVE_SECONDS = 120
-# How long the server waits for half-sent requests when it ends; clients send them again.
+# When it ends, the server waits this long for half-sent requests; clients send them again.
 _ENDING_SECONDS = 3
 # Shorter turns than Python's default, so that reading threads delay reports less.
 _TURN_SECONDS = 0.0005

@@ -26,7 +26,7 @@ _Result = TypeVar("_Result")
 _MAX_TOGETHER = 64
 _MOST_WAITING = 1_024
 _TIDY_SECONDS = 2.0
-# How often the database is looked at while nobody reports: who asks for the health needs no thread.
+# The database is checked this often while nobody reports, so that a health check needs no thread.
 _LOOK_SECONDS = 5.0
 _STUCK_SECONDS = 90.0
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from recursion_refusals import chain, refused, up_to
+from number_chains import chain, refused, up_to
 from trees import Trees
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from recursion_refusals import NO_END, chain, up_to
+from number_chains import NO_END, chain, up_to
 from trees import Trees
 from waiting import wait_for
 

@@ -18,9 +18,10 @@ from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import status_code_conformance
 from starlette.testclient import TestClient
 
+from api_requests import FULL, REPORTS, WINDOW
 from tailrace.server.protocol import MAX_TIME
 from tailrace.server.run import build
-from watermark_servers import ServerProcess, T, report, running, sink, source
+from watermark_servers import ServerProcess, T, report, running, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,22 +30,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 TOKEN = "a token of some length"  # noqa: S105  of the tests
-REPORTS = "/v1/apps/clicks/reports"
-OVERRIDES = "/v1/apps/clicks/overrides"
-WINDOW = {
-    "operator": "sink",
-    "start": T - 60,
-    "end": T,
-    "expected": 2,
-    "passed": 1,
-    "missing": [{"host": "h2", "progress": None}],
-    "late_rows": 12,
-}
-FULL = report(
-    source({"h1": T}, roster=["h1", "h2"], completeness="0.5", input_low_watermark=T + 5),
-    sink({"0": T - 1}),
-    windows=[WINDOW],
-)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from api_requests import FULL, OVERRIDES, REPORTS, WINDOW
 from tailrace.server import guard
 from tailrace.server.database import DatabaseError
 from tailrace.server.protocol import MAX_TIME
@@ -28,24 +29,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     return build(f"sqlite:///{tmp_path_factory.mktemp('api') / 'w.db'}", None)
-
-
-REPORTS = "/v1/apps/clicks/reports"
-OVERRIDES = "/v1/apps/clicks/overrides"
-WINDOW = {
-    "operator": "sink",
-    "start": T - 60,
-    "end": T,
-    "expected": 2,
-    "passed": 1,
-    "missing": [{"host": "h2", "progress": None}],
-    "late_rows": 12,
-}
-FULL = report(
-    source({"h1": T}, roster=["h1", "h2"], completeness="0.5", input_low_watermark=T + 5),
-    sink({"0": T - 1}),
-    windows=[WINDOW],
-)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 import tailrace
 from waiting import wait_for
 from watermark_servers import running
-from window_logs import _PATIENCE, NOON, Logs, name
+from window_logs import NOON, PATIENCE, Logs, name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_a_window_closes_when_the_other_job_has_passed_it(
 def _refuse(port: int, connections: int) -> None:
     """Closes so many connections to a server that is away. Its clients try again by themselves."""
     with socket.create_server(("127.0.0.1", port)) as listening:
-        listening.settimeout(_PATIENCE)
+        listening.settimeout(PATIENCE)
         for _ in range(connections):
             listening.accept()[0].close()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "host string, at timestamp, id long"
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-_PATIENCE = 30
+PATIENCE = 30
 
 
 def name(second: int) -> str:

@@ -1,4 +1,4 @@
-"""A chain of numbers as a recursion, and the errors that recursions are refused or ended with."""
+"""Recursions over a chain of numbers, and the check of the error that one is refused with."""
 
 from __future__ import annotations
 

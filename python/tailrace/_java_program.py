@@ -13,7 +13,7 @@ from pyspark.find_spark_home import _find_spark_home  # pyright: ignore[reportPr
 
 from tailrace._jar import jar_path
 from tailrace._java import JavaUnusableError, find_java
-from tailrace._user_settings import conf_dir, launch_settings
+from tailrace._user_settings import launch_settings
 from tailrace.errors import TailraceError, TailraceSessionError, from_condition
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _text(refusal: Mapping[str, Any]) -> str:
 def _class_path(environ: Mapping[str, str], properties: Mapping[str, str]) -> str:
     """The class path that Spark's own launcher gives a driver, and Tailrace's jar."""
     home = Path(_find_spark_home())
-    own = [str(conf_dir(environ)), str(jar_path()), str(home / "jars" / "*")]
+    own = [environ.get("SPARK_CONF_DIR") or str(home / "conf"), str(jar_path()), str(home / "jars" / "*")]
     first = [properties.get("spark.driver.extraClassPath", "")]
     added = [_local_path(jar.strip()) for jar in properties.get("spark.jars", "").split(",")]
     named = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")

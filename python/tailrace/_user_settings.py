@@ -46,13 +46,12 @@ def launch_settings(environ: Mapping[str, str]) -> LaunchSettings:
         environ: environment variables; PYSPARK_SUBMIT_ARGS and SPARK_CONF_DIR are read.
     """
     submit, properties_file = _submit_properties(shlex.split(environ.get(_SUBMIT_ARGS, "")))
-    file = Path(properties_file) if properties_file else conf_dir(environ) / "spark-defaults.conf"
+    file = Path(properties_file) if properties_file else _conf_dir(environ) / "spark-defaults.conf"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     return LaunchSettings(defaults=_parse_properties(lines), submit=submit)
 
 
-def conf_dir(environ: Mapping[str, str]) -> Path:
-    """The directory of Spark's own settings."""
+def _conf_dir(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
 
 

@@ -40,8 +40,8 @@ final class MetadataFunctionsSuite extends SparkSuite {
   }
 
   test("a null part makes no metadata; an int is taken for a long") {
-    val sql =
-      "SELECT stream_metadata(p, q, o) FROM VALUES (1L, 2, CAST(null AS BIGINT)), (null, 2, 3L), (1L, null, 3L) t(p, q, o)"
+    val sql = "SELECT stream_metadata(p, q, o) FROM VALUES (1L, 2, CAST(null AS BIGINT)), (null, 2, 3L), " +
+      "(1L, null, 3L) t(p, q, o)"
     inEachMode(assert(spark.sql(sql).collect().forall(_.isNullAt(0))))
     val bytes = spark.sql("SELECT stream_metadata(1, 2, 3)").head().getAs[Array[Byte]](0)
     assert(bytes.toSeq == RecordMetadata.encode(1, 2, 3).toSeq)

@@ -9,7 +9,7 @@ import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.testkit.SparkSuite
 
-/** What a query that writes metadata must not do with its rows; `tests/python/test_kafka.py` has what Kafka
+/** Queries that write metadata and are refused, or are not; `tests/python/test_kafka.py` has what Kafka
   * adds.
   */
 final class MetadataWriteCheckSuite extends SparkSuite {

@@ -14,7 +14,7 @@ final class ReplayFilterSuite extends ReplayPipelineSuite {
 
   for ((count, tags) <- Campaign.sizes(1, 12))
     test(
-      s"each record passes once, whatever the batches, the order in them, and restarts between them: $count times",
+      s"each record passes once, whatever the batches, their order, and restarts between them: $count times",
       tags: _*
     )((1 to count).foreach(checkOnce))
 

@@ -3,6 +3,7 @@ package io.tailrace.replay
 import java.io.File
 import java.sql.Timestamp
 import java.util.concurrent.ConcurrentSkipListMap
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
@@ -10,7 +11,6 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
-import org.scalatest.concurrent.Eventually._
 
 import io.tailrace.api.Tailrace
 import io.tailrace.testkit.TempDirectory
@@ -183,13 +183,13 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     withDirectory { directory =>
       withConf("spark.sql.streaming.minBatchesToRetain" -> 2) {
         val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(forgetAfter = Some("50 milliseconds")))
-        val pipeline = new Pipeline(directory, filter).start()
+        val clock = new AtomicLong(100L * day)
+        val pipeline = new Pipeline(directory, filter, Some(() => clock.get)).start()
         (0 until 70).foreach { b =>
+          clock.addAndGet(2)
           pipeline.add((0 until 50).map(i => written(0, b * 50L + i, b * 50L + i, 0, 0)))
         }
-        // Until the last batch is old enough.
-        val last = System.currentTimeMillis
-        eventually(assert(System.currentTimeMillis > last + 50))
+        clock.addAndGet(51)
         pipeline.add(Seq(written(0, 9000, 3499, 0, 0)))
         assert(pipeline.values.count(_ == "3499/0/0") == 2)
         val snapshots =

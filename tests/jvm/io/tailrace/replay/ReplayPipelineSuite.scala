@@ -32,8 +32,11 @@ abstract class ReplayPipelineSuite extends SparkSuite {
   protected type Filter = DataFrame => DataFrame
   protected val byKey: Filter = Tailrace.filterReplays(_, ReplayOptions())
 
-  /** A stream of records whose batch cuts the test decides; results by batch, as in an idempotent sink. */
-  protected final class Pipeline(checkpoint: File, var filter: Filter) {
+  /** A stream of records whose batch cuts the test decides; results by batch, as in an idempotent sink.
+    *
+    * @param clockMs the clock of the query, if it isn't the system's
+    */
+  protected final class Pipeline(checkpoint: File, var filter: Filter, clockMs: Option[() => Long] = None) {
     private val source = MemoryStream[Written](spark)
     private val batches = new ConcurrentSkipListMap[Long, Seq[String]]
     private var running: StreamingQuery = _
@@ -42,20 +45,27 @@ abstract class ReplayPipelineSuite extends SparkSuite {
     @volatile var actions: Dataset[Row] => Unit = _ => ()
 
     def start(): Pipeline = {
-      running = filter(source.toDF()).writeStream
-        .outputMode(OutputMode.Append)
-        .option("checkpointLocation", checkpoint.getPath)
-        .foreachBatch { (rows: Dataset[Row], batch: Long) =>
-          val part = if (taking < Int.MaxValue) rows.limit(taking) else rows
-          batches.put(batch, part.collect().map(_.getAs[String]("value")).toSeq)
-          actions(rows)
-          if (failNext) {
-            failNext = false
-            throw new IllegalStateException("as the test wants it")
-          }
-        }
-        .start()
+      val rows = filter(source.toDF())
+      running = clockMs match {
+        case Some(clock) => StreamAccess.start(rows, checkpoint.getPath, clock)(take)
+        case None =>
+          rows.writeStream
+            .outputMode(OutputMode.Append)
+            .option("checkpointLocation", checkpoint.getPath)
+            .foreachBatch(take _)
+            .start()
+      }
       this
+    }
+
+    private def take(rows: Dataset[Row], batch: Long): Unit = {
+      val part = if (taking < Int.MaxValue) rows.limit(taking) else rows
+      batches.put(batch, part.collect().map(_.getAs[String]("value")).toSeq)
+      actions(rows)
+      if (failNext) {
+        failNext = false
+        throw new IllegalStateException("as the test wants it")
+      }
     }
 
     def restart(): Pipeline = {
@@ -83,7 +93,7 @@ abstract class ReplayPipelineSuite extends SparkSuite {
   protected def written(partition: Int, offset: Long, pid: Long, source: Int, position: Long): Written =
     Written("t", partition, offset, RecordMetadata.encode(pid, source, position), s"$pid/$source/$position")
 
-  /** What pipeline 1 has written, in the topic's order: each origin's records in order, some runs of them
+  /** The records of pipeline 1, in the topic's order: each origin's records in order, some runs of them
     * once more.
     */
   protected def topic(random: Random, origins: Int, length: Int): Seq[Written] = {

@@ -8,9 +8,7 @@ import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{FSDataOutputStream, FileStatus, Path, RawLocalFileSystem}
 import org.apache.hadoop.util.Progressable
 
-/** Local files for a process that dies at a step: `dying:///path`. From then on nothing works, as nothing does that a dead
-  * process asks for.
-  */
+/** Local files for a process that dies at a step: `dying:///path`. From then on each call fails. */
 final class DyingFileSystem extends RawLocalFileSystem {
   import DyingFileSystem.step
 

@@ -9,7 +9,7 @@ import org.scalatest.time.{Seconds, Span}
 
 import io.tailrace.common.TailraceStateException
 
-/** What lands in a folder, and who may land there. */
+/** The rows that land in a folder, and the queries that may write it. */
 final class LandingFolderSuite extends LandingSuite {
 
   test("rows come into their windows, late ones and those without a time aside, and nothing is left over") {

@@ -69,7 +69,7 @@ abstract class LandingSuite extends AnyFunSuite with TempDirectory {
     WindowReport(start, start + 10, rows, 0, 0, Nil, "1", start + 10, 0, Nil)
   }
 
-  /** What Spark does from a batch on. @return batches that are done */
+  /** Runs batches as Spark does, from one on. @return how many are done */
   protected def run(from: Int): Int = {
     var done = from
     try {

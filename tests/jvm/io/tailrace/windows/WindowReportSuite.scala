@@ -46,12 +46,14 @@ final class WindowReportSuite extends AnyFunSuite {
       WindowReport.encode(report) == "{\"format\":2,\"window_start\":\"2026-01-01T12:00:00Z\"," +
         "\"window_end\":\"2026-01-01T13:00:00Z\",\"rows\":5,\"expected\":3,\"passed\":1,\"missing\":[" +
         "{\"source\":\"logs\",\"host\":\"a \\\"b\\\"\",\"progress\":null}," +
-        "{\"source\":\"logs\",\"host\":\"c\",\"progress\":\"2026-01-01T12:59:59.500Z\",\"lag_seconds\":0.5}]," +
+        "{\"source\":\"logs\",\"host\":\"c\",\"progress\":\"2026-01-01T12:59:59.500Z\"," +
+        "\"lag_seconds\":0.5}]," +
         "\"completeness\":\"0.999\",\"low_watermark\":\"2026-01-01T13:00:00.000001Z\"," +
         "\"closed_at\":\"2026-01-01T13:01:40Z\",\"sources\":[" +
         "{\"source\":\"logs\",\"completeness\":\"0.999\",\"expected\":3,\"passed\":1,\"roster_version\":" +
         "\"e3b0c44298fc1c14\"}," +
-        "{\"source\":\"others\",\"completeness\":\"1\",\"expected\":0,\"passed\":0,\"roster_version\":null}]}\n"
+        "{\"source\":\"others\",\"completeness\":\"1\",\"expected\":0,\"passed\":0," +
+        "\"roster_version\":null}]}\n"
     )
   }
 

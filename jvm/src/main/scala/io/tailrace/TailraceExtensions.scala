@@ -9,7 +9,7 @@ import io.tailrace.recursion.RecursionStrategy
 import io.tailrace.replay.{MetadataWriteCheck, ReplayFilterStrategy, ReplayFunctions}
 import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}
 import io.tailrace.watermark.{HostProgressStrategy, StampWatermarkStrategy, WatermarkFunctions}
-import io.tailrace.windows.LandWindowsStrategy
+import io.tailrace.windows.{LandWindowsCheck, LandWindowsStrategy}
 
 /** Lists the parts that Tailrace adds to a Spark session, in the order in which a query meets it:
   *
@@ -25,7 +25,9 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     ReplayFunctions.all.foreach(extensions.injectFunction)
     extensions.injectFunction(WatermarkFunctions.parseStamp)
-    extensions.injectHintResolutionRule(_ => new StreamingWriteCheck(Seq(MetadataWriteCheck)))
+    extensions.injectHintResolutionRule(_ =>
+      new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck))
+    )
     extensions.injectPostHocResolutionRule(_ => SyncedQueries)
     extensions.injectPostHocResolutionRule(_ => OwnStoresInStateReader)
     extensions.injectPlannerStrategy(_ => AsyncProgressCheck)

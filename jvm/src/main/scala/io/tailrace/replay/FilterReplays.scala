@@ -1,12 +1,13 @@
 package io.tailrace.replay
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, RowOrdering}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types._
 
-import io.tailrace.common.ProgressName
+import io.tailrace.common.{Arguments, Mark, Policy, ProgressName}
 import io.tailrace.driver.ReportExec
-import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
+import io.tailrace.plan.{Columns, Obstacle, OwnColumns, TailraceNode, WriteCheck}
 
 /** The logical node of `tailrace.filter_replays`. [[ReplayFilterExec]] explains the columns. */
 case class FilterReplays(
@@ -21,9 +22,8 @@ case class FilterReplays(
   override def operator: String = "tailrace.filter_replays"
   override def writeChecks: Seq[WriteCheck] = Seq(FilterReplays.NamesCheck)
 
-  override def refusedInRecursion: Option[Obstacle] = Some(
-    Obstacle("filter_replays", "a row that comes round would be taken for a replay")
-  )
+  override def refusedInRecursion: Option[Obstacle] =
+    Some(Obstacle("filter_replays", "a row that comes round would be taken for a replay"))
 
   override def output: Seq[Attribute] = child.output ++ mark
 
@@ -41,31 +41,18 @@ object FilterReplays {
 
 object ReplayFilterStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case f: FilterReplays =>
-      val inOrder = KafkaOrder.isKept(f.child, f.order)
-      val exec = ReplayFilterExec(
-        f.metadata,
-        f.order,
-        f.eventTime,
-        f.settings,
-        f.mark,
-        inOrder,
-        f.isStreaming,
-        planLater(f.child)
-      )
-      ReportExec(f.settings.progressName, exec) { case filter: ReplayFilterExec =>
+    case f @ FilterReplays(metadata, order, eventTime, settings, mark, child) =>
+      val inOrder = KafkaOrder.isKept(child, order)
+      val exec =
+        ReplayFilterExec(metadata, order, eventTime, settings, mark, inOrder, f.isStreaming, planLater(child))
+      ReportExec(settings.progressName, exec) { case filter: ReplayFilterExec =>
         filter.counts.toRow
       } :: Nil
     case _ => Nil
   }
 }
 
-/** @param name          of the filter's directory in the checkpoint
-  * @param disorder      how far below the mark, in offsets, a record may be and still be distinguished from
-  *                      its replay
-  * @param marksReplays  replays come out too, marked
-  * @param forgetAfterMs an origin without a record for longer than this is forgotten; none: no origin ever is
-  */
+/** [[ReplayOptions]] after their check. */
 final case class ReplaySettings(
     name: String,
     disorder: Int = 0,
@@ -81,7 +68,83 @@ final case class ReplaySettings(
     * @param clockMs the time now; `Long.MinValue` if it is unknown
     */
   def forgottenBefore(clockMs: Long): Long =
-    forgetAfterMs.fold(Long.MinValue)(after =>
-      if (clockMs < Long.MinValue + after) Long.MinValue else clockMs - after
+    forgetAfterMs.filter(clockMs >= Long.MinValue + _).fold(Long.MinValue)(clockMs - _)
+}
+
+/** The arguments of [[io.tailrace.api.Tailrace.filterReplays]] besides the DataFrame. Names and defaults are
+  * those of Python.
+  *
+  * @param metadata one binary column of `stream_metadata`'s bytes; or three, of a producer id (bigint), a
+  *                 source partition (int) and a source offset (bigint)
+  * @param order    the columns of the topic and the partition that a record was read from, then of its offset
+  *                 there
+  * @param disorder how far below the greatest offset, in offsets, a record may come and still be told from
+  *                 its replay
+  * @param onReplay "drop" or "mark": what is done with replays
+  * @param name     the name of the filter in the checkpoint and in the query's progress
+  * @param forgetAfter a duration; an origin without a record for longer than this is forgotten
+  * @param eventTime   the timestamp column that says when a record came; none: the time of its batch
+  */
+final case class ReplayOptions(
+    metadata: Seq[String] = Seq("key"),
+    order: Seq[String] = Seq("topic", "partition", "offset"),
+    disorder: Int = 0,
+    onReplay: String = "drop",
+    name: String = ReplayOptions.Name,
+    forgetAfter: Option[String] = None,
+    eventTime: Option[String] = None
+) {
+  import ReplayOptions._
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  private[tailrace] def settings: ReplaySettings = {
+    if (order.size < 2) throw arguments.invalid("order", order.mkString(", "), "two columns or more")
+    eventTime.filter(_ => forgetAfter.isEmpty).foreach { column =>
+      throw arguments.needs("event_time", column, "forget_after, for instance forget_after='30 days'")
+    }
+    ReplaySettings(
+      arguments.name(name),
+      arguments.number("disorder", disorder.toLong, least = 0, MostDisorder).toInt,
+      arguments.choice("on_replay", onReplay, Policy.onReplay) == Policy.Mark,
+      forgetAfter.map(arguments.millis("forget_after", _))
     )
+  }
+}
+
+object ReplayOptions {
+  private[replay] val arguments = new Arguments("tailrace.filter_replays")
+  private[replay] val Name = "replays"
+
+  /** The most offsets of disorder. Each costs one bit for each origin. */
+  private val MostDisorder = 4096L
+}
+
+/** Finds the columns that the arguments name, and checks what can be checked before a query runs.
+  *
+  * @param sameName the session's rule for names
+  */
+private[tailrace] final class ReplayResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
+  import ReplayResolution._
+
+  private val columns = new Columns(ReplayOptions.arguments, child.output, sameName)
+
+  def resolve(options: ReplayOptions): LogicalPlan = {
+    val settings = options.settings
+    val metadata = options.metadata.zip(if (options.metadata.size == 1) OfKey else OfColumns).map {
+      case (name, (argument, dataType)) => columns.find(argument, name, dataType)
+    }
+    val order = options.order.map(columns.find("order", _))
+    order.find(a => !RowOrdering.isOrderable(a.dataType)).foreach { a =>
+      throw columns.wrongType("order", a, "an orderable type")
+    }
+    val eventTime = options.eventTime.map(columns.find("event_time", _, TimestampType))
+    if (settings.marksReplays) columns.checkAdded(Mark.Column, Columns.rename(Mark.Column))
+    val mark = Option.when(settings.marksReplays)(Mark.attribute())
+    OwnColumns.renewable(FilterReplays(metadata, order, eventTime, settings, mark, child))
+  }
+}
+
+private object ReplayResolution {
+  private val OfKey = Seq("key" -> BinaryType)
+  private val OfColumns = Seq("pid" -> LongType, "partition" -> IntegerType, "offset" -> LongType)
 }

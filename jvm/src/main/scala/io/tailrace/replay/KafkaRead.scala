@@ -1,13 +1,24 @@
 package io.tailrace.replay
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import java.util.concurrent.{Future, TimeUnit}
+import java.util.{Collection => JCollection, Collections, Locale, Map => JMap, Properties}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, RuntimeReplaceable}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
-import org.apache.spark.sql.tailrace.KafkaJson
+import org.apache.spark.sql.tailrace.{KafkaJson, QueryStart}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.json4s.JsonAST.{JField, JObject, JString}
+import org.json4s.jackson.JsonMethods
 
+import io.tailrace.checkpoint.{CheckedText, DurableFiles}
 import io.tailrace.plan.{TailraceNode, WrapsTable}
 
 /** A read from Kafka, in the plan of a query that isn't started yet.
@@ -41,18 +52,15 @@ private[replay] object KafkaRead {
     case _ => None
   }
 
-  /** Why several tasks read a partition's records at the same time, in a user's words. */
-  def splits(node: LogicalPlan): Option[String] = node match {
-    case KafkaRead(read) =>
-      Splitting
-        .find(read.options.containsKey(_))
-        .map(o => s"several tasks to a partition (the Kafka source's $o)")
-    case _ => None
-  }
+  /** The reason why several tasks read a partition's records at the same time, in a user's words. */
+  def splits(node: LogicalPlan): Option[String] = for {
+    read <- unapply(node)
+    option <- Splitting.find(read.options.containsKey(_))
+  } yield s"several tasks to a partition (the Kafka source's $option)"
 }
 
-/** Finds out whether records come in Kafka's order: one task reads a partition of a topic, by its offsets.
-  * Then no shuffle and no sort is needed to judge them in that order.
+/** Finds out whether one task reads a partition of a topic, by its offsets. Then no shuffle and no sort is
+  * needed to judge records in that order.
   */
 object KafkaOrder {
 
@@ -72,5 +80,100 @@ object KafkaOrder {
   private def source(table: Table): Table = table match {
     case wrapper: WrapsTable => wrapper.source
     case other => other
+  }
+}
+
+/** Notices by Kafka's topic id that a topic was deleted and created again. Its offsets begin again, so with
+  * the same producer id its records would look like replays. The query's checkpoint has the id that each
+  * producer's topic had when it was first read, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
+  */
+private[tailrace] object TopicIds extends Logging {
+  private val text = new CheckedText("tailrace-producer-topics", "a list of topics", oldest = 1, newest = 1)
+  private val LongestSeconds = 10L
+
+  /** Producer and topic. */
+  private[tailrace] type Ids = Map[(String, String), String]
+
+  def check(start: QueryStart, origins: Seq[MetadataOrigin]): Unit = {
+    val reads = for {
+      origin <- origins
+      case KafkaRead(read) <- origin.below.lastOption
+      topics <- read.topics
+    } yield (producer(origin), read, topics)
+    for { directory <- start.checkpoint if reads.nonEmpty } {
+      val file = new Path(new Path(directory, "tailrace-producer"), "topics")
+      val files = DurableFiles.in(directory, start.hadoopConf)
+      val known = files.find(file).fold(Map.empty: Ids)(decode(_, file.toString))
+      val found: Ids = reads.flatMap { case (pid, read, topics) =>
+        ask(read, topics).map { case (topic, id) => (pid, topic) -> id }
+      }.toMap
+      found.foreach { case (of @ (_, topic), id) =>
+        known.get(of).filter(_ != id).foreach(before => throw MetadataErrors.topicAnew(topic, before, id))
+      }
+      if (!found.keySet.subsetOf(known.keySet)) files.write(file)(_.write(text.encode(json(known ++ found))))
+    }
+  }
+
+  private def producer(origin: MetadataOrigin): String = {
+    val id = MetadataOrigin.resolved(origin.metadata.producerId, origin.input)
+    val calls: Expression = id.transform { case call: RuntimeReplaceable => call.replacement }
+    if (calls.foldable) calls.eval().toString else calls.canonicalized.sql
+  }
+
+  private def json(ids: Ids): String = {
+    val fields = ids.toList.groupBy(_._1._1).toList.sortBy(_._1).map { case (pid, topics) =>
+      JField(pid, JObject(topics.sortBy(_._1._2).map { case ((_, topic), id) => JField(topic, JString(id)) }))
+    }
+    JsonMethods.compact(JObject(fields))
+  }
+
+  private[tailrace] def decode(bytes: Array[Byte], file: String): Ids = text.decode(bytes, file)(ids)
+
+  private def ids(json: String): Ids = {
+    val found = for {
+      case (pid, topics) <- JsonMethods.parse(json).asInstanceOf[JObject].obj
+      case (topic, JString(id)) <- topics.asInstanceOf[JObject].obj
+    } yield (pid, topic) -> id
+    found.toMap
+  }
+
+  /** Asks by the client that Spark's connector brings. If the broker doesn't answer, the next start asks
+    * again: the source itself reports what is wrong with the broker.
+    */
+  private def ask(read: KafkaRead, topics: Seq[String]): Map[String, String] =
+    try new TopicQuestion(read).ids(topics)
+    catch {
+      case NonFatal(e) =>
+        val created = s"whether ${topics.mkString(", ")} were created again"
+        logWarning(s"TAILRACE_METADATA_TOPICS_UNKNOWN: can't find out $created", e)
+        Map.empty
+    }
+
+  /** Uses reflection, because Tailrace is built without Spark's Kafka connector. */
+  private final class TopicQuestion(read: KafkaRead) {
+    private def of(name: String): Class[_] =
+      Class.forName(s"org.apache.kafka.clients.admin.$name", true, read.loader)
+
+    def ids(topics: Seq[String]): Map[String, String] = {
+      val properties = new Properties
+      read.options.asCaseSensitiveMap.asScala
+        .filter(_._1.toLowerCase(Locale.ROOT).startsWith("kafka."))
+        .foreach { case (key, value) => properties.put(key.drop("kafka.".length), value) }
+      properties.put("default.api.timeout.ms", (LongestSeconds * 1000).toString)
+      properties.put("request.timeout.ms", (LongestSeconds * 500).toString)
+      val admin = of("Admin").getMethod("create", classOf[Properties]).invoke(null, properties)
+      try topics.flatMap(topic => id(admin, topic).map(topic -> _)).toMap
+      finally admin.asInstanceOf[AutoCloseable].close()
+    }
+
+    private def id(admin: AnyRef, topic: String): Option[String] = {
+      val describe = of("Admin").getMethod("describeTopics", classOf[JCollection[_]])
+      val result = describe.invoke(admin, Collections.singleton(topic))
+      val future = of("DescribeTopicsResult").getMethod("allTopicNames").invoke(result)
+      val found = future.asInstanceOf[Future[JMap[String, AnyRef]]].get(LongestSeconds, TimeUnit.SECONDS)
+      val id = of("TopicDescription").getMethod("topicId").invoke(found.get(topic)).toString
+      // Old brokers have no ids.
+      Option.when(id != "AAAAAAAAAAAAAAAAAAAAAA")(id)
+    }
   }
 }

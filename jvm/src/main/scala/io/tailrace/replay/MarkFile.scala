@@ -11,7 +11,8 @@ import io.tailrace.common.Errors
   *
   * {{{
   *   "TRRM"(4) format(4) place(a text) disorder(4) homes(4) each home(a text) entries(4)
-  *   an entry: producer id(8) partition(4) home(4) mark(8) gaps(8) last seen(8), then the window, 8 bytes for each 64 of `disorder`
+  *   an entry: producer id(8) partition(4) home(4) mark(8) gaps(8) last seen(8),
+  *             then the window, 8 bytes for each 64 of `disorder`
   *   CRC-32C of all before(4)
   * }}}
   *

@@ -1,6 +1,6 @@
 package io.tailrace.replay
 
-import java.util.BitSet
+import java.util.{BitSet, LinkedHashMap, Map => JMap}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -148,3 +148,44 @@ object MarkLog {
   * @param batch the batch that begins with them
   */
 final case class MarkFiles(snapshot: Option[Long], deltas: Seq[(Long, Seq[String])], batch: Long)
+
+/** The newest marks of each filter in this JVM, driver or executor, so that a batch reads only what the batch
+  * before it has moved. A table that is here is never changed, so a task that was replaced judges as its
+  * successor does.
+  */
+object MarkCache {
+
+  /** The bound for executors, which aren't told when a query ends. */
+  private val MostFilters = 64
+
+  private final class Newest {
+    var table: Option[(Long, MarkTable)] = None
+  }
+
+  private val filters = new LinkedHashMap[String, Newest](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[String, Newest]): Boolean = this.size > MostFilters
+  }
+
+  /** The marks that a batch begins with.
+    *
+    * @param filter names one filter of one run of a query: another run may begin from another checkpoint
+    */
+  def get(filter: String, wanted: MarkFiles, log: => MarkLog): MarkTable = {
+    val newest = filters.synchronized(filters.computeIfAbsent(filter, (_: String) => new Newest))
+    // One task reads, and the other tasks of the batch wait for it.
+    newest.synchronized {
+      newest.table match {
+        case Some((batch, table)) if batch == wanted.batch - 1 => table
+        case known =>
+          val table = log.load(wanted, known)
+          // A late task of an earlier batch must not push out what its successors need.
+          if (known.forall(_._1 < wanted.batch - 1)) newest.table = Some((wanted.batch - 1) -> table)
+          table
+      }
+    }
+  }
+
+  def drop(filter: String): Unit = filters.synchronized(filters.remove(filter): Unit)
+
+  private[tailrace] def size: Int = filters.synchronized(filters.size)
+}

@@ -22,18 +22,11 @@ case class StreamMetadata(producerId: Expression, partition: Expression, offset:
   override def prettyName: String = "stream_metadata"
 
   override protected def checkValues(): TypeCheckResult =
-    atLeast(0, partition, "partition", Int.MaxValue).orElse(
-      atLeast(0, offset, "offset", RecordMetadata.OffsetLimit - 1)
-    )
+    atLeast(0, partition, "partition", Int.MaxValue)
+      .orElse(atLeast(0, offset, "offset", RecordMetadata.OffsetLimit - 1))
 
   override lazy val replacement: Expression =
-    StaticInvoke(
-      RecordMetadata.getClass,
-      BinaryType,
-      "encode",
-      children,
-      inputTypes
-    )
+    StaticInvoke(RecordMetadata.getClass, BinaryType, "encode", children, inputTypes)
 
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression =
     copy(c(0), c(1), c(2))
@@ -90,14 +83,8 @@ case class SourcePartition(partition: Expression, destinationPartitions: Express
 
   override protected def checkValues(): TypeCheckResult =
     if (!destinationPartitions.foldable || destinationPartitions.eval() == null) {
-      DataTypeMismatch(
-        "NON_FOLDABLE_INPUT",
-        Map(
-          "inputName" -> "`destination_partitions`",
-          "inputType" -> "\"INT\"",
-          "inputExpr" -> s"\"${destinationPartitions.sql}\""
-        )
-      )
+      val input = Map("inputName" -> "`destination_partitions`", "inputType" -> "\"INT\"")
+      DataTypeMismatch("NON_FOLDABLE_INPUT", input + ("inputExpr" -> s"\"${destinationPartitions.sql}\""))
     } else {
       atLeast(1, destinationPartitions, "destination_partitions", Int.MaxValue)
         .orElse(atLeast(0, partition, "partition", Int.MaxValue))
@@ -141,15 +128,11 @@ sealed abstract class MetadataFunction
 
 /** Called by the generated code of these functions. */
 object MetadataExpressions {
+  import RecordMetadata.{isValid, offset, partition}
+
   def parse(bytes: Array[Byte]): InternalRow =
-    if (!RecordMetadata.isValid(bytes)) null
-    else {
-      InternalRow(
-        RecordMetadata.producerId(bytes),
-        RecordMetadata.partition(bytes),
-        RecordMetadata.offset(bytes)
-      )
-    }
+    if (!isValid(bytes)) null
+    else InternalRow(RecordMetadata.producerId(bytes), partition(bytes), offset(bytes))
 
   def producerId(
       query: UTF8String,
@@ -162,10 +145,9 @@ object MetadataExpressions {
 }
 
 /** `merge_stream_metadata(binary)`, an aggregate: the metadata of a record that was made of several records
-  * of one producer and partition. It is their metadata with the greatest offset, or null if one record has no
-  * metadata: such a result must not be filtered, because it is unknown which records are in it.
-  *
-  * Records of two producers or partitions in one group are an error: group by both.
+  * of one producer and partition (two of either in a group are an error). It is their metadata with the
+  * greatest offset. It is null if one record has no metadata: the result must not be filtered, because it is
+  * unknown which records are in it.
   */
 case class MergeStreamMetadata(metadata: Expression)
     extends DeclarativeAggregate
@@ -183,31 +165,16 @@ case class MergeStreamMetadata(metadata: Expression)
   override lazy val aggBufferAttributes: Seq[AttributeReference] = Seq(latest, unknown)
   override lazy val initialValues: Seq[Expression] = Seq(Literal(null, BinaryType), Literal(false))
 
-  private def later(a: Expression, b: Expression): Expression =
-    StaticInvoke(
-      RecordMetadata.getClass,
-      BinaryType,
-      "later",
-      Seq(a, b),
-      Seq(BinaryType, BinaryType),
-      propagateNull = false
-    )
+  private def called(method: String, result: DataType, nullable: Boolean, bytes: Expression*): Expression = {
+    val types = bytes.map(_ => BinaryType)
+    StaticInvoke(RecordMetadata.getClass, result, method, bytes, types, propagateNull = false, nullable)
+  }
 
-  private def isValid(bytes: Expression): Expression =
-    StaticInvoke(
-      RecordMetadata.getClass,
-      BooleanType,
-      "isValid",
-      Seq(bytes),
-      Seq(BinaryType),
-      propagateNull = false,
-      returnNullable = false
-    )
+  private def later(a: Expression, b: Expression): Expression = called("later", BinaryType, true, a, b)
+  private def isValid: Expression = called("isValid", BooleanType, false, metadata)
 
-  override lazy val updateExpressions: Seq[Expression] = Seq(
-    If(isValid(metadata), later(latest, metadata), latest),
-    Or(unknown, Not(isValid(metadata)))
-  )
+  override lazy val updateExpressions: Seq[Expression] =
+    Seq(If(isValid, later(latest, metadata), latest), Or(unknown, Not(isValid)))
 
   override lazy val mergeExpressions: Seq[Expression] =
     Seq(later(latest.left, latest.right), Or(unknown.left, unknown.right))
@@ -238,7 +205,8 @@ object ReplayFunctions {
     SqlFunction(
       classOf[MergeStreamMetadata],
       "merge_stream_metadata(metadata)",
-      "An aggregate: the metadata with the greatest offset, of one producer and partition; null if one is null."
+      "An aggregate: the metadata with the greatest offset, of one producer and partition; " +
+        "null if one is null."
     ) { case Seq(metadata) => MergeStreamMetadata(metadata) },
     SqlFunction(
       classOf[ProducerId],

@@ -42,30 +42,25 @@ private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
       case union: Union if union.isStreaming => union.children.map(MetadataOrigin.of(_).map(pid).toSet)
     }
     .collect {
-      case branches if branches.flatten.size > branches.flatten.toSet.size =>
-        MetadataErrors.shared("two branches of a union have the same producer id", "stream")
+      case branches if branches.flatten.size > branches.flatten.toSet.size => sameProducer
     }
 
   /** Two branches of a union below the node that makes the metadata. */
-  private def branches(origins: Seq[MetadataOrigin]): Seq[Throwable] =
-    origins
-      .groupBy(origin => (origin.metadata, origin.input))
-      .values
-      .flatMap(_.combinations(2))
-      .collect {
-        case Seq(one, other) if names(one) == names(other) && !readOtherTopics(one, other) =>
-          MetadataErrors.shared("two branches of a union have the same producer id", "stream")
-      }
-      .toSeq
+  private def branches(origins: Seq[MetadataOrigin]): Seq[Throwable] = {
+    val together = origins.groupBy(origin => (origin.metadata, origin.input)).values.toSeq
+    together.flatMap(_.combinations(2)).collect {
+      case Seq(one, other) if names(one) == names(other) && !readOtherTopics(one, other) => sameProducer
+    }
+  }
+
+  private def sameProducer: Throwable =
+    MetadataErrors.shared("two branches of a union have the same producer id", "stream")
 
   /** The expressions that name the origin, without the offset. Columns go by their names. */
   private def names(origin: MetadataOrigin): Seq[String] =
-    Seq(origin.metadata.producerId, origin.metadata.partition).map { expression =>
-      origin
-        .resolved(expression)
-        .transform { case a: Attribute => AttributeReference(a.name, a.dataType)(ExprId(0)) }
-        .canonicalized
-        .sql
+    Seq(origin.metadata.producerId, origin.metadata.partition).map(origin.resolved).map { expression =>
+      def named(a: Attribute) = AttributeReference(a.name, a.dataType)(ExprId(0))
+      expression.transform { case a: Attribute => named(a) }.canonicalized.sql
     }
 
   private def readOtherTopics(one: MetadataOrigin, other: MetadataOrigin): Boolean =
@@ -84,12 +79,10 @@ private[tailrace] object MetadataWriteCheck extends WriteCheck with Logging {
       case g: Generate if !offsets.exists(g.generatorOutput.contains) =>
         MetadataErrors.shared("one row becomes several (explode)", "offset")
     }
+    val sameNumbers = "the source reads several topics, whose partitions have the same numbers"
     val topics = origin.below.lastOption.collect {
       case KafkaRead(read) if read.mayReadSeveral && !namesTopic(origin) =>
-        MetadataErrors.shared(
-          "the source reads several topics, whose partitions have the same numbers",
-          "path"
-        )
+        MetadataErrors.shared(sameNumbers, "path")
     }
     several.toSeq ++ topics
   }

@@ -6,34 +6,21 @@ import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 /** The errors of a replay filter that runs, and of its marks. */
 object ReplayErrors {
   def marksIncomplete(directory: String, batch: Long, name: String): TailraceStateException =
-    stateError(
-      "TAILRACE_REPLAY_MARKS_INCOMPLETE",
-      null,
-      "directory" -> directory,
-      "batch" -> batch,
-      "name" -> name
-    )
+    marks("TAILRACE_REPLAY_MARKS_INCOMPLETE", directory, batch, name)
 
   def marksMissing(directory: String, batch: Long, name: String): TailraceStateException =
-    stateError(
-      "TAILRACE_REPLAY_MARKS_MISSING",
-      null,
-      "directory" -> directory,
-      "batch" -> batch,
-      "name" -> name
-    )
+    marks("TAILRACE_REPLAY_MARKS_MISSING", directory, batch, name)
+
+  private def marks(condition: String, directory: String, batch: Long, name: String) =
+    stateError(condition, null, "directory" -> directory, "batch" -> batch, "name" -> name)
 
   /** @param first  a partition that records of the origin were read from
     * @param second another partition
     */
-  def originSplit(pid: Long, partition: Int, first: String, second: String): TailraceStateException =
-    stateError(
-      "TAILRACE_REPLAY_ORIGIN_SPLIT",
-      null,
-      "pid" -> pid,
-      "partition" -> partition,
-      "places" -> Seq(first, second).filter(_.nonEmpty).mkString(" and ")
-    )
+  def originSplit(pid: Long, partition: Int, first: String, second: String): TailraceStateException = {
+    val places = "places" -> Seq(first, second).filter(_.nonEmpty).mkString(" and ")
+    stateError("TAILRACE_REPLAY_ORIGIN_SPLIT", null, "pid" -> pid, "partition" -> partition, places)
+  }
 
   /** @param from where records of the origin were read from before this batch
     * @param to   where they are now
@@ -56,7 +43,6 @@ object ReplayErrors {
       "from" -> from,
       "to" -> to
     )
-
 }
 
 /** The errors of queries that write records' metadata. */

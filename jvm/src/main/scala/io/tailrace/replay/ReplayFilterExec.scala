@@ -22,7 +22,7 @@ import io.tailrace.driver.{PartitionAccumulator, RunState}
   *   records, by the destination's partition, in the order of its offsets
   *     │
   *   ReplayTask ── marks before the batch (MarkCache: the last batch's, and what it has moved)
-  *     │      └──> what this task has moved ──> <checkpoint>/tailrace-replay/<name>/<batch>/, before the task ends
+  *     │      └──> what this task has moved ──> tailrace-replay/<name>/<batch>/, before the task ends
   *   new records
   *
   *   batch 7, marks (p, 0) -> 41:  40 41 42 43 41 44  ──>  42 43 44, and (p, 0) -> 44 for batch 8
@@ -111,9 +111,8 @@ final case class ReplayFilterExec(
       if (settings.forgetAfterMs.isEmpty) Long.MinValue
       else settings.forgottenBefore(if (eventTime.isEmpty) batch.clockMs else marks.newestMs)
     if (forgottenBefore != Long.MinValue) {
-      val forgotten = new ForgottenOrigins(marks, run.forget(forgottenBefore), forgottenBefore)
-      forgotten.report(run.directory.toString, settings)
-      counter.add(PartitionAccumulator.Driver -> ReplayCounts(forgotten = forgotten.count))
+      val forgotten = run.forget(marks, forgottenBefore, settings)
+      counter.add(PartitionAccumulator.Driver -> ReplayCounts(forgotten = forgotten))
     }
     val next =
       if (files.deltas.size < ReplayFilterExec.DeltasPerSnapshot) files
@@ -139,7 +138,7 @@ object ReplayFilterExec {
   )
 
   /** The attempt of a batch without tasks: the driver writes its marks. */
-  private val NoTasks = new java.util.UUID(0, 0).toString
+  private val NoTasks = new UUID(0, 0).toString
 }
 
 /** The settings of a micro-batch's tasks.
@@ -189,18 +188,11 @@ private[replay] final class ReplayPartition(
 
   override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     lazy val log = batch.map(b => new MarkLog(new Path(b.directory), b.hadoopConf.value.value, settings))
-    val base =
-      batch.fold(new MarkTable(settings.disorder))(b => MarkCache.get(b.filter, b.files, log.get))
+    val base = batch.fold(new MarkTable(settings.disorder))(b => MarkCache.get(b.filter, b.files, log.get))
     // In a batch DataFrame nothing is forgotten, so no time matters.
     val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.clockMs), base.newestMs)
     val forgottenBefore = batch.fold(Long.MinValue)(_.forgottenBefore)
-    val task = new ReplayTask(
-      base,
-      MetadataReader(columns.metadata),
-      clock,
-      forgottenBefore,
-      claims(_)
-    )
+    val task = new ReplayTask(base, MetadataReader(columns.metadata), clock, forgottenBefore, claims(_))
     val homes = new RecordHomes(columns.home, columns.all, columns.oneHome)(task.enter)
     val toUnsafe = new UnsafeRows(columns.all)
     val mark = marker()
@@ -224,9 +216,8 @@ private[replay] final class ReplayPartition(
 
   private def show(index: Int, counts: ReplayCounts): Unit = {
     counter.add(index -> counts)
-    metrics(
-      "numOutputRows"
-    ) += counts.passed + counts.unprotected + (if (settings.marksReplays) counts.replays else 0L)
+    val marked = if (settings.marksReplays) counts.replays else 0L
+    metrics("numOutputRows") += counts.passed + counts.unprotected + marked
     metrics("replays") += counts.replays
     metrics("unprotected") += counts.unprotected
     metrics("gaps") += counts.gaps

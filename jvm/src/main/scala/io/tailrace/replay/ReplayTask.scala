@@ -158,21 +158,3 @@ final class ReplayTask(
     if (entry >= 0 && base.isBefore(entry, forgottenBefore)) -1 else entry
   }
 }
-
-/** The time of a record, for [[MarkTable.see]].
-  *
-  * @param ordinal  of a timestamp column, or -1 for the time of the batch
-  * @param batchMs  the time of the batch
-  * @param newestMs the latest time of any record before the batch, which is the time of a record without an
-  *                 event time
-  */
-final class RecordClock(ordinal: Int, batchMs: Long, newestMs: Long) {
-
-  /** In ms. Never later than the batch: otherwise one clock far in the future would make all other origins be
-    * forgotten.
-    */
-  def timeMs(row: UnsafeRow): Long =
-    if (ordinal < 0) batchMs
-    else if (row.isNullAt(ordinal)) newestMs
-    else Math.min(batchMs, Math.floorDiv(row.getLong(ordinal), 1000L))
-}

@@ -1,13 +1,8 @@
 package io.tailrace.windows
 
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.catalyst.expressions.{
-  Attribute,
-  Expression,
-  GenericRowWithSchema,
-  UnaryExpression
-}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.classic.SparkSession
@@ -27,25 +22,22 @@ case class LandWindows(settings: LandingSettings, start: Attribute, child: Logic
     with TailraceNode {
   override def operator: String = "tailrace.write_windows"
   override def onlyAppends: Boolean = true
-  override def writeChecks: Seq[WriteCheck] = Seq(LandWindows.SinkCheck)
 
   override def output: Seq[Attribute] = child.output
-
   override protected def withNewChildInternal(newChild: LogicalPlan): LandWindows = copy(child = newChild)
 }
 
-object LandWindows {
-
-  /** Opens the folder. Refuses another sink, which would get the rows and land no window. */
-  private object SinkCheck extends WriteCheck {
-    override def apply(start: QueryStart): Unit =
-      start.plan.collectFirst { case lands: LandWindows => lands.settings }.foreach { settings =>
-        start.sink match {
-          case ours: WindowSink => ours.open(settings)
-          case _ => throw WindowErrors.sink(settings.path, start.sinkName)
-        }
-      }
-  }
+/** Opens the folder when the query starts. The node and the sink need each other: rows that another sink gets
+  * land in no window, and the sink without the node has no settings.
+  */
+object LandWindowsCheck extends WriteCheck {
+  override def apply(start: QueryStart): Unit =
+    (start.plan.collectFirst { case lands: LandWindows => lands.settings }, start.sink) match {
+      case (Some(settings), ours: WindowSink) => ours.open(settings)
+      case (Some(settings), _) => throw WindowErrors.sink(settings.path, start.sinkName)
+      case (None, _: WindowSink) => throw WindowSink.usedByItself
+      case _ =>
+    }
 }
 
 object LandWindowsStrategy extends SparkStrategy {
@@ -98,9 +90,7 @@ object LandingReport {
     .add("lowWatermark", TimestampType)
 }
 
-/** The start of a timestamp's window, in microseconds. It is null for null and for times outside of all
-  * windows.
-  */
+/** The start of a timestamp's window, in microseconds. Null for null and for times without a window. */
 case class WindowStart(child: Expression, windows: Windows) extends UnaryExpression {
   override def dataType: DataType = LongType
   override def prettyName: String = "window_start"
@@ -114,11 +104,8 @@ case class WindowStart(child: Expression, windows: Windows) extends UnaryExpress
 
   override protected def doGenCode(context: CodegenContext, ev: ExprCode): ExprCode = {
     val of = context.addReferenceObj("windows", windows)
-    nullSafeCodeGen(
-      context,
-      ev,
-      time => s"if ($of.lands($time)) ${ev.value} = $of.start($time); else ${ev.isNull} = true;"
-    )
+    val (start, isNull) = (ev.value, ev.isNull)
+    nullSafeCodeGen(context, ev, t => s"if ($of.lands($t)) $start = $of.start($t); else $isNull = true;")
   }
 
   override protected def withNewChildInternal(newChild: Expression): WindowStart = copy(child = newChild)

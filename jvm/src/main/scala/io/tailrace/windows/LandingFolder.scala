@@ -1,6 +1,9 @@
 package io.tailrace.windows
 
+import java.lang.ref.WeakReference
+
 import scala.collection.immutable.TreeMap
+import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -83,25 +86,20 @@ final class LandingFolder private[windows] (
 
   private def checkSettings(folder: FolderFile): Unit = {
     val wanted = settingsOf(folder.queryId, folder.since)
-    if (!folder.hasWindowsOf(wanted)) {
+    if (folder != wanted) {
       def told(f: FolderFile) =
         s"windows of ${Durations.text(f.width)} from ${Durations.text(f.offset)} on, named ${f.into}"
       throw WindowErrors.folder(path.toString, s"it has ${told(folder)}, and not ${told(wanted)}")
     }
   }
 
-  /** Makes sure that the folder is this query's.
-    *
-    * @param batch the next one
-    */
+  /** Makes sure, before a query's next batch, that the folder is this query's. */
   def begin(queryId: String, batch: Long): Unit = owned {
     owner match {
       case Some(folder) if folder.queryId == queryId =>
       case Some(folder) =>
-        throw WindowErrors.folder(
-          path.toString,
-          s"the query ${folder.queryId} writes it, and this one is $queryId"
-        )
+        val reason = s"the query ${folder.queryId} writes it, and this one is $queryId"
+        throw WindowErrors.folder(path.toString, reason)
       case None if batch > 0 && !log.isEmpty =>
         throw Errors.stateFileMissing(paths.settings.toString, s"batch $batch")
       // Otherwise windows would close here though some of their rows are elsewhere.
@@ -115,10 +113,7 @@ final class LandingFolder private[windows] (
     }
   }
 
-  /** The file of a batch that runs again after it has landed.
-    *
-    * @param offsets a digest of the batch's offsets
-    */
+  /** The file of a batch that runs again after it has landed; `offsets` is a digest of its offsets. */
   def landed(batch: Long, offsets: String): Option[BatchFile] = owned {
     checkNewest(batch)
     newest.filter(_.batch >= batch).map { known =>
@@ -130,14 +125,11 @@ final class LandingFolder private[windows] (
     }
   }
 
-  /** Refuses a batch if the file of the batch before it is missing. Early releases wrote none for a batch
-    * without rows.
-    */
+  /** Refuses a batch if the file of the one before it is missing. Early releases wrote none without rows. */
   private def checkNewest(batch: Long): Unit = {
     val left = newest.fold(owner.flatMap(_.since))(file => file.closings.map(_ => file.batch + 1))
     if (left.exists(_ < batch)) {
-      // A batch's file is deleted when the next one is there: an older file means that the query
-      // left the folder.
+      // A file is deleted when the next one is there: an older file means that the query left the folder.
       newest.foreach(last => throw WindowErrors.left(path.toString, batch, last.batch))
       throw Errors.stateFileMissing(log.batchFile(batch - 1).toString, s"batch $batch")
     }
@@ -157,8 +149,8 @@ final class LandingFolder private[windows] (
       staging.getName,
       files,
       files.filter(_.start.isEmpty).map(_.rows).sum,
-      open.rows.toSeq.map(w => WindowRows(w._1, w._2)),
-      lateNow.toSeq.map(w => WindowRows(w._1, w._2)),
+      windowRows(open.rows),
+      windowRows(lateNow),
       Some(closings)
     )
     landing = true
@@ -172,19 +164,19 @@ final class LandingFolder private[windows] (
     file
   }
 
+  private def windowRows(counts: TreeMap[Long, Long]): Seq[WindowRows] =
+    counts.toSeq.map { case (start, rows) => WindowRows(start, rows) }
+
   private def placed(file: StagedFile): LandedFile = {
     val late = file.start.exists(windows.isClosed)
-    val directory = file.start match {
-      case None => LandingPaths.Untimed
-      case Some(start) =>
-        (if (late) s"${LandingPaths.Late}/" else "") + LandingPaths.window(settings.into, start)
-    }
+    val window = file.start.map(LandingPaths.window(settings.into, _)).getOrElse(LandingPaths.Untimed)
+    val directory = if (late) s"${LandingPaths.Late}/$window" else window
     LandedFile(file.path, s"$directory/${file.inside}", file.length, file.rows, file.start, late)
   }
 
   private def countLate(files: Seq[LandedFile]): TreeMap[Long, Long] = {
-    val all = files.filter(_.late).foldLeft(late) { (counts, file) =>
-      counts.updatedWith(file.start.get)(before => Some(before.getOrElse(0L) + file.rows))
+    val all = files.filter(_.late).flatMap(f => f.start.map(_ -> f.rows)).foldLeft(late) {
+      case (counts, (start, rows)) => counts.updated(start, counts.getOrElse(start, 0L) + rows)
     }
     all.drop(all.size - MostLate)
   }
@@ -220,21 +212,19 @@ final class LandingFolder private[windows] (
     unmarked = Nil
   }
 
-  /** The reports and late rows of the windows in the newest closing and of those with late rows in the newest
-    * batch. The last run may have ended before it told a server of them.
+  /** The reports and late rows of the windows in the newest closing, and of those with late rows in the
+    * newest batch: the last run may have ended before it told a server of them.
     */
   def latest: Seq[(WindowReport, Long)] = owned {
     val closed = log.newestClosed().toSeq.flatMap(_._2.windows).map(_.start)
-    val withLate = newest.toSeq.flatMap(_.files).filter(_.late).flatMap(_.start)
-    (closed ++ withLate).distinct.sorted.map(start => reportOf(start) -> late.getOrElse(start, 0L))
+    withLateRows(closed ++ newest.toSeq.flatMap(_.lateWindows))
   }
 
   /** The reports of the windows that a batch has late rows for, and the total of their late rows. */
-  def lateIn(batch: BatchFile): Seq[(WindowReport, Long)] = owned {
-    batch.files.filter(_.late).flatMap(_.start).distinct.sorted.map { start =>
-      reportOf(start) -> late.getOrElse(start, 0L)
-    }
-  }
+  def lateIn(batch: BatchFile): Seq[(WindowReport, Long)] = owned(withLateRows(batch.lateWindows))
+
+  private def withLateRows(starts: Seq[Long]): Seq[(WindowReport, Long)] =
+    starts.distinct.sorted.map(start => reportOf(start) -> late.getOrElse(start, 0L))
 
   /** A window that ended before the first row landed has no report. It is made here, without hosts. */
   private def reportOf(start: Long): WindowReport = log.marked(start).getOrElse {
@@ -254,4 +244,53 @@ object LandingFolder {
 
   /** Late rows are counted for so many windows, as on a watermark server. All late rows are kept. */
   private val MostLate = 1000
+}
+
+/** The folders that queries of this JVM write. Only one query at a time writes a folder. */
+object WrittenFolders {
+
+  /** The lock of a folder, and its owner. */
+  private[windows] final class Slot {
+    private var folder: LandingFolder = _
+    private var isRunning: () => Boolean = () => false
+
+    def isOwnedBy(candidate: LandingFolder): Boolean = synchronized(folder eq candidate)
+    def isBusy: Boolean = synchronized(isRunning())
+    def take(by: LandingFolder, running: () => Boolean): Unit = synchronized {
+      folder = by
+      isRunning = running
+    }
+  }
+
+  // Writers keep the slot of their folder alive, and so does a sink that isn't started yet.
+  private val slots = mutable.HashMap.empty[String, WeakReference[Slot]]
+
+  private def slot(path: Path): Slot = slots.synchronized {
+    slots.filterInPlace((_, kept) => kept.get != null)
+    val known = slots.get(path.toString).flatMap(kept => Option(kept.get))
+    val slot = known.getOrElse(new Slot)
+    if (known.isEmpty) slots(path.toString) = new WeakReference(slot)
+    slot
+  }
+
+  private[windows] def size: Int = slots.synchronized(slots.values.count(_.get != null))
+
+  /** @param isRunning whether the query that opens it is running
+    * @throws io.tailrace.common.TailraceAnalysisException if it has other windows, or another query that runs
+    */
+  def open(
+      path: Path,
+      settings: LandingSettings,
+      hadoopConf: Configuration,
+      isRunning: () => Boolean
+  ): LandingFolder = {
+    val lock = slot(path)
+    lock.synchronized {
+      if (lock.isBusy) throw WindowErrors.folder(path.toString, "a query that runs in this session writes it")
+      val folder = new LandingFolder(path, settings, hadoopConf, lock)
+      folder.open()
+      lock.take(folder, isRunning)
+      folder
+    }
+  }
 }

@@ -47,17 +47,14 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
   }
 
   /** Deletes temporary files that a dead writer has left beside a window's `_SUCCESS`. */
-  def tidy(start: Long): Unit = {
-    val window = paths.window(start)
-    val mark = s".${paths.marker(start).getName}."
-    files.names(window).filter(n => n.startsWith(mark) && isLeftOver(n)).foreach { left =>
-      files.delete(new Path(window, left))
-    }
-  }
+  def tidy(start: Long): Unit = deleteLeftOvers(paths.window(start), s".${paths.marker(start).getName}.")
 
   /** The report in the `_SUCCESS` of a window; none if there is no such file. */
   def marked(start: Long): Option[WindowReport] =
     files.find(paths.marker(start)).flatMap(bytes => WindowReport.decode(new String(bytes, "UTF-8")))
+
+  /** The starts of windows that have a directory. */
+  def windows: Seq[Long] = files.names(paths.folder).flatMap(paths.windowOf)
 
   private def create(path: Path, content: AnyRef): Unit =
     try files.create(path)(_.write(LandingFile.encode(content, path.getName)))
@@ -66,10 +63,13 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
   /** Whether a file is a temporary one, which is renamed when it is complete. */
   private def isLeftOver(name: String): Boolean = name.startsWith(".") && name.endsWith(".tmp")
 
-  private def newest[T](kind: BatchFiles)(implicit content: Manifest[T]): Option[(Long, T)] = {
-    files.names(kind.directory).filter(isLeftOver).foreach { left =>
-      files.delete(new Path(kind.directory, left))
+  private def deleteLeftOvers(directory: Path, prefix: String): Unit =
+    files.names(directory).filter(n => n.startsWith(prefix) && isLeftOver(n)).foreach { left =>
+      files.delete(new Path(directory, left))
     }
+
+  private def newest[T](kind: BatchFiles)(implicit content: Manifest[T]): Option[(Long, T)] = {
+    deleteLeftOvers(kind.directory, ".")
     val found = kind.list().sortBy(_.number)
     kind.delete(found.dropRight(1))
     found.lastOption.map { last =>
@@ -92,10 +92,7 @@ final case class FolderFile(
     offset: Long,
     into: String,
     since: Option[Long] = None
-) {
-  def hasWindowsOf(other: FolderFile): Boolean =
-    (width, offset, into) == ((other.width, other.offset, other.into))
-}
+)
 
 /** The files of one micro-batch. The batch has landed when this is written.
   *
@@ -118,6 +115,7 @@ final case class BatchFile(
 
   /** The number of late rows of this batch. */
   def lateRows: Long = files.filter(_.late).map(_.rows).sum
+  def lateWindows: Seq[Long] = files.filter(_.late).flatMap(_.start)
   def rows: Long = files.map(_.rows).sum
 }
 
@@ -151,14 +149,8 @@ final case class ClosedWindow(start: Long, report: String)
   * `jvm/docs/formats.md`. In format 1 the place, which is the file's name, is missing.
   */
 object LandingFile {
-  private val text =
-    new CheckedText(
-      "tailrace-windows",
-      "a file of a folder of windows",
-      oldest = 1,
-      newest = 2,
-      placedSince = 2
-    )
+  private val Kind = "a file of a folder of windows"
+  private val text = new CheckedText("tailrace-windows", Kind, oldest = 1, newest = 2, placedSince = 2)
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
   /** @param name of the file, its place */
@@ -180,6 +172,10 @@ final class LandingPaths(val folder: Path, into: String) {
   def window(start: Long): Path = new Path(folder, LandingPaths.window(into, start))
   def marker(start: Long): Path = new Path(window(start), "_SUCCESS")
   def late: Path = new Path(folder, LandingPaths.Late)
+
+  /** The start of the window whose directory has this name; none if it is no window's. */
+  def windowOf(name: String): Option[Long] =
+    Option.when(name.startsWith(s"$into="))(name.drop(into.length + 1)).flatMap(WindowName.parse)
 }
 
 object LandingPaths {
@@ -189,6 +185,12 @@ object LandingPaths {
 
   /** Rows without an event time. */
   val Untimed = "_untimed"
+
+  /** The folder with scheme and host, so that two names of one folder are equal. */
+  def qualified(folder: String, hadoopConf: Configuration): Path = {
+    val path = new Path(folder)
+    path.getFileSystem(hadoopConf).makeQualified(path)
+  }
 
   /** The name of a window's directory, in the form of a partition. */
   def window(into: String, start: Long): String = s"$into=${WindowName.of(start)}"

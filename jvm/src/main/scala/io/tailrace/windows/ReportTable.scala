@@ -1,7 +1,6 @@
 package io.tailrace.windows
 
 import java.io.FileNotFoundException
-import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Instant
 
 import scala.jdk.CollectionConverters._
@@ -9,14 +8,12 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.functions.{coalesce, col, count, lit}
+import org.apache.spark.sql.functions.{coalesce, col, lit}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration
 
-/** The reports of a folder as a DataFrame: the `_SUCCESS` of each window, and the number of its rows in
-  * `_late`.
-  */
+/** The reports of a folder as a DataFrame: the `_SUCCESS` of each window, and how many rows are in `_late`. */
 object ReportTable {
   private val Share = DecimalType(19, 18)
   private val Missing = new StructType()
@@ -47,12 +44,10 @@ object ReportTable {
   /** @throws io.tailrace.common.TailraceAnalysisException TAILRACE_WINDOWS_NOT_FOUND */
   def read(session: SparkSession, folder: String): DataFrame = {
     val hadoopConf = session.sessionState.newHadoopConf()
-    val named = new Path(folder)
-    val path = named.getFileSystem(hadoopConf).makeQualified(named)
+    val path = LandingPaths.qualified(folder, hadoopConf)
     val settings = new LandingLog(new LandingPaths(path, ""), hadoopConf).folder
       .getOrElse(throw WindowErrors.notFound(path.toString))
-    val closed = reports(session, path, settings, new SerializableConfiguration(hadoopConf))
-    closed
+    reports(session, path, settings.into)
       .join(late(session, path, settings), Key, "full_outer")
       .withColumn("rows", coalesce(col("rows"), lit(0L)))
       .withColumn("late_rows", coalesce(col("late_rows"), lit(0L)))
@@ -60,39 +55,17 @@ object ReportTable {
       .orderBy("window_start")
   }
 
-  private def reports(
-      session: SparkSession,
-      path: Path,
-      folder: FolderFile,
-      hadoopConf: SerializableConfiguration
-  ): DataFrame = {
-    val starts = windows(session, path, folder)
-    val paths = new LandingPaths(path, folder.into)
-    val markers = starts.map(paths.marker(_).toString)
-    val slices = Math.max(1, Math.min(markers.size, session.sparkContext.defaultParallelism))
-    val rows = session.sparkContext.parallelize(markers, slices).flatMap(row(_, hadoopConf))
+  private def reports(session: SparkSession, path: Path, into: String): DataFrame = {
+    val hadoopConf = new SerializableConfiguration(session.sessionState.newHadoopConf())
+    def log = new LandingLog(new LandingPaths(path, into), hadoopConf.value)
+    val starts = log.windows
+    val slices = Math.max(1, Math.min(starts.size, session.sparkContext.defaultParallelism))
+    val rows = session.sparkContext.parallelize(starts, slices).mapPartitions { part =>
+      val ofTask = log
+      part.flatMap(ofTask.marked).map(row)
+    }
     session.createDataFrame(rows, Schema)
   }
-
-  /** The starts of windows that have a directory. */
-  private def windows(session: SparkSession, path: Path, folder: FolderFile): Seq[Long] = {
-    val prefix = s"${folder.into}="
-    val found =
-      try path.getFileSystem(session.sessionState.newHadoopConf()).listStatus(path).toSeq
-      catch { case _: FileNotFoundException => Nil }
-    found
-      .map(_.getPath.getName)
-      .filter(_.startsWith(prefix))
-      .flatMap(n => WindowName.parse(n.stripPrefix(prefix)))
-  }
-
-  private def row(marker: String, hadoopConf: SerializableConfiguration): Option[Row] =
-    try {
-      val path = new Path(marker)
-      val in = path.getFileSystem(hadoopConf.value).open(path)
-      try WindowReport.decode(new String(in.readAllBytes(), UTF_8)).map(row)
-      finally in.close()
-    } catch { case _: FileNotFoundException => None }
 
   private def row(report: WindowReport): Row = Row(
     timestamp(report.start),
@@ -116,29 +89,22 @@ object ReportTable {
   private def late(session: SparkSession, path: Path, folder: FolderFile): DataFrame = {
     val late = new LandingPaths(path, folder.into).late
     val windows = new Windows(folder.width, folder.offset)
-    val schema = new StructType().add("window_start", TimestampType).add("window_end", TimestampType)
-    if (!hasFiles(session, late)) {
-      session.createDataFrame(java.util.List.of[Row](), schema.add("late_rows", LongType))
-    } else {
-      val counts =
-        session.read.parquet(late.toString).groupBy(col(s"`${folder.into}`")).agg(count(lit(1L)))
-      val rows = counts.collect().toSeq.flatMap { counted =>
-        WindowName.parse(counted.getString(0)).map { start =>
-          Row(timestamp(start), timestamp(windows.end(start)), counted.getLong(1))
-        }
+    val counts =
+      if (!hasFiles(session, late)) Nil
+      else session.read.parquet(late.toString).groupBy(col(s"`${folder.into}`")).count().collect().toSeq
+    val rows = counts.flatMap { counted =>
+      WindowName.parse(counted.getString(0)).map { start =>
+        Row(timestamp(start), timestamp(windows.end(start)), counted.getLong(1))
       }
-      val list = rows.asJava
-      session.createDataFrame(list, schema.add("late_rows", LongType))
     }
+    session.createDataFrame(rows.asJava, StructType(Schema.take(2)).add("late_rows", LongType))
   }
 
-  private def hasFiles(session: SparkSession, directory: Path): Boolean =
-    try
-      directory
-        .getFileSystem(session.sessionState.newHadoopConf())
-        .listFiles(directory, true)
-        .hasNext
+  private def hasFiles(session: SparkSession, directory: Path): Boolean = {
+    val fileSystem = directory.getFileSystem(session.sessionState.newHadoopConf())
+    try fileSystem.listFiles(directory, true).hasNext
     catch { case _: FileNotFoundException => false }
+  }
 
   // Spark's encoder accepts Instant and java.sql.Timestamp. The latter lacks the first and last times.
   private def timestamp(micros: Long): Instant = DateTimeUtils.microsToInstant(micros)

@@ -12,11 +12,7 @@ import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.datasources.{
-  WriteJobStatsTracker,
-  WriteTaskStats,
-  WriteTaskStatsTracker
-}
+import org.apache.spark.sql.execution.datasources._
 
 import io.tailrace.common.Errors
 
@@ -50,11 +46,7 @@ private[windows] final class StagedFiles(directory: String, batch: Long)
   override def setupJob(job: JobContext): Unit = ()
   override def setupTask(task: TaskAttemptContext): Unit = added = new ArrayBuffer[String]
 
-  override def newTaskTempFile(
-      task: TaskAttemptContext,
-      dir: Option[String],
-      spec: FileNameSpec
-  ): String = {
+  override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], spec: FileNameSpec): String = {
     val number = task.getTaskAttemptID.getTaskID.getId
     val name = f"${spec.prefix}part-$number%05d-$batch-${UUID.randomUUID}${spec.suffix}"
     val path = dir.fold(name)(d => s"$d/$name")
@@ -62,33 +54,23 @@ private[windows] final class StagedFiles(directory: String, batch: Long)
     s"$directory/$path"
   }
 
-  override def newTaskTempFileAbsPath(
-      task: TaskAttemptContext,
-      absoluteDir: String,
-      spec: FileNameSpec
-  ): String =
+  override def newTaskTempFileAbsPath(task: TaskAttemptContext, dir: String, spec: FileNameSpec): String =
     throw new UnsupportedOperationException(s"a file outside of $directory")
 
+  private def fileSystem(of: JobContext): FileSystem = new Path(directory).getFileSystem(of.getConfiguration)
+
   override def commitTask(task: TaskAttemptContext): TaskCommitMessage = {
-    val root = new Path(directory)
-    val fileSystem = root.getFileSystem(task.getConfiguration)
-    new TaskCommitMessage(added.map(p => p -> fileSystem.getFileStatus(new Path(root, p)).getLen).toSeq)
+    val files = fileSystem(task)
+    new TaskCommitMessage(added.map(p => p -> files.getFileStatus(new Path(directory, p)).getLen).toSeq)
   }
 
-  override def abortTask(task: TaskAttemptContext): Unit = {
-    val root = new Path(directory)
-    val fileSystem = root.getFileSystem(task.getConfiguration)
-    added.foreach(p => fileSystem.delete(new Path(root, p), false))
-  }
+  override def abortTask(task: TaskAttemptContext): Unit =
+    added.foreach(path => fileSystem(task).delete(new Path(directory, path), false))
 
   override def commitJob(job: JobContext, tasks: Seq[TaskCommitMessage]): Unit =
     committed = tasks.flatMap(_.obj.asInstanceOf[Seq[(String, Long)]])
 
-  override def abortJob(job: JobContext): Unit = {
-    val root = new Path(directory)
-    root.getFileSystem(job.getConfiguration).delete(root, true)
-    ()
-  }
+  override def abortJob(job: JobContext): Unit = fileSystem(job).delete(new Path(directory), true): Unit
 }
 
 /** Counts the rows of each file that a job writes. */
@@ -150,51 +132,36 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
   def newStaging(batch: Long): Path = new Path(staging, s"$batch-${UUID.randomUUID}")
 
   /** Deletes the files of all attempts. */
-  def deleteAll(): Unit = {
-    fileSystem.delete(staging, true)
-    ()
-  }
+  def deleteAll(): Unit = fileSystem.delete(staging, true): Unit
 
   /** Whether some files of a batch may not be in their places yet. */
-  def areStaged(batch: BatchFile): Boolean =
-    try fileSystem.exists(stagingOf(batch))
-    catch { case _: FileNotFoundException => false }
+  def areStaged(batch: BatchFile): Boolean = fileSystem.exists(stagingOf(batch))
 
   /** @param again whether some files may be in their places already */
   def place(batch: BatchFile, again: Boolean): Unit = {
-    batch.files
-      .map(file => new Path(folder, file.to).getParent)
-      .distinct
-      .foreach(fileSystem.mkdirs(_))
-    batch.files.foreach { file =>
-      val (from, to) = (stagedOf(batch, file), new Path(folder, file.to))
-      if (!again || !isInPlace(to, file.length)) {
-        val length = lengthOf(from)
-        length.filter(_ != file.length).foreach { found =>
-          val reason = s"it has $found bytes instead of ${file.length}"
-          throw Errors.stateFileCorrupt(from.toString, reason)
-        }
-        val moved = length.isDefined && fileSystem.rename(from, to)
-        if (!moved && !isInPlace(to, file.length)) throw missing(batch, file)
+    batch.files.map(placeOf(_).getParent).distinct.foreach(fileSystem.mkdirs(_))
+    batch.files.filterNot(again && isInPlace(_)).foreach { file =>
+      val from = stagedOf(batch, file)
+      val length = lengthOf(from)
+      length.filter(_ != file.length).foreach { found =>
+        throw Errors.stateFileCorrupt(from.toString, s"it has $found bytes instead of ${file.length}")
       }
+      val moved = length.isDefined && fileSystem.rename(from, placeOf(file))
+      if (!moved) check(batch, Seq(file))
     }
-    fileSystem.delete(stagingOf(batch), true)
-    ()
+    fileSystem.delete(stagingOf(batch), true): Unit
   }
 
   /** Refuses a batch if some of its files are neither in their places nor in staging. */
-  def check(batch: BatchFile, files: Seq[LandedFile]): Unit =
-    files.find(file => !isInPlace(new Path(folder, file.to), file.length)).foreach { file =>
-      throw missing(batch, file)
-    }
-
-  private def missing(batch: BatchFile, file: LandedFile): Throwable =
-    WindowErrors.fileMissing(stagedOf(batch, file).toString, new Path(folder, file.to).toString, batch.batch)
+  def check(batch: BatchFile, files: Seq[LandedFile]): Unit = files.filterNot(isInPlace).foreach { file =>
+    throw WindowErrors.fileMissing(stagedOf(batch, file).toString, placeOf(file).toString, batch.batch)
+  }
 
   private def stagingOf(batch: BatchFile): Path = new Path(staging, batch.staging)
   private def stagedOf(batch: BatchFile, file: LandedFile): Path = new Path(stagingOf(batch), file.from)
+  private def placeOf(file: LandedFile): Path = new Path(folder, file.to)
 
-  private def isInPlace(to: Path, length: Long): Boolean = lengthOf(to).contains(length)
+  private def isInPlace(file: LandedFile): Boolean = lengthOf(placeOf(file)).contains(file.length)
 
   private def lengthOf(file: Path): Option[Long] =
     try Some(fileSystem.getFileStatus(file).getLen)

@@ -30,9 +30,7 @@ private[windows] final class WindowCloser(
     settings: LandingSettings,
     reporter: () => Option[Reporter]
 ) extends Logging {
-  private val client = settings.server.map { server =>
-    new SinkClient(server.settings, reporter, settings.path)
-  }
+  private val client = settings.server.map(s => new SinkClient(s.settings, reporter, settings.path))
   private var hasBegun = false
   private var own = SparkWatermark.Never
   private var closing = SparkWatermark.Never
@@ -92,20 +90,19 @@ private[windows] final class WindowCloser(
     client match {
       case None => closeThrough(own)
       case Some(server) =>
-        val telling = untold.values.take(SinkClient.MostWindows).toSeq
-        server.report(own, upstreams, telling).foreach { word =>
-          telling.foreach(window => untold.remove(window.start))
+        tell(server).foreach { word =>
           own = Math.max(own, trusted(word))
           word.applications.foreach(all => closeThrough(Math.min(own, all)))
-          if (untold.nonEmpty) flush(server)
+          // Windows that have just closed are reported at once, so that the server's pages show them.
+          if (untold.nonEmpty) tell(server): Unit
         }
     }
 
-  /** Reports windows that have just closed at once, so that the server's pages show them. */
-  private def flush(server: SinkClient): Unit = {
+  private def tell(server: SinkClient): Option[SinkWord] = {
     val telling = untold.values.take(SinkClient.MostWindows).toSeq
-    if (server.report(own, upstreams, telling).isDefined)
-      telling.foreach(window => untold.remove(window.start))
+    val word = server.report(own, upstreams, telling)
+    if (word.isDefined) telling.foreach(window => untold.remove(window.start))
+    word
   }
 
   private def trusted(word: SinkWord): Long = {
@@ -197,17 +194,12 @@ private[windows] final class ClosingThread(
     catch {
       // The next batch asks again before its rows land, and fails if it is still refused.
       case e: TailraceStateException =>
-        logWarning(
-          s"TAILRACE_WINDOWS_NOT_CLOSED: closing windows of $path is refused; no window closes before the " +
-            "next micro-batch, which asks again",
-          e
-        )
-      case NonFatal(e) =>
-        logWarning(
-          s"TAILRACE_WINDOWS_NOT_CLOSED: closing windows of $path has failed, and is tried again in a second",
-          e
-        )
+        warn("is refused; no window closes before the next micro-batch, which asks again", e)
+      case NonFatal(e) => warn("has failed, and is tried again in a second", e)
     }
+
+  private def warn(happened: String, e: Throwable): Unit =
+    logWarning(s"TAILRACE_WINDOWS_NOT_CLOSED: closing windows of $path $happened", e)
 }
 
 private[windows] object ClosingThread {

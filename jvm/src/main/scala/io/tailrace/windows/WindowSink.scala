@@ -28,11 +28,11 @@ final class WindowSinkProvider extends StreamSinkProvider {
     if (!SparkPlans.isAppend(outputMode))
       throw WindowOptions.arguments.invalid("outputMode", outputMode.toString, "append")
     val session = context.sparkSession.asInstanceOf[SparkSession]
-    parameters.get("path").foreach { path =>
-      val wanted = new Path(path)
-      val qualified = wanted.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(wanted)
-      if (qualified != new Path(folder)) throw WindowErrors.sink(folder, path)
-    }
+    val hadoopConf = session.sessionState.newHadoopConf()
+    parameters
+      .get("path")
+      .filter(LandingPaths.qualified(_, hadoopConf) != new Path(folder))
+      .foreach(path => throw WindowErrors.sink(folder, path))
     new WindowSink(session, partitionColumns, parameters - WindowSink.Folder)
   }
 }
@@ -68,8 +68,10 @@ object WindowSink {
   /** The option with the path of the folder, which only `write_windows` sets. */
   val Folder = "tailrace.windows"
 
+  private val Alone = "left to write_windows: start the writer that it returns"
+
   private[windows] def usedByItself: Throwable =
-    WindowOptions.arguments.invalid("format", "used by itself", "made by write_windows")
+    WindowOptions.arguments.invalid("format", classOf[WindowSinkProvider].getName, Alone)
 }
 
 /** Lands the micro-batches of a query in a [[LandingFolder]].
@@ -121,12 +123,10 @@ private[windows] final class Landing(
         val staging = folder.newStaging(batchId)
         folder.land(batchId, offsets, staging, write(query, staging, batchId))
     }
-    closer.afterBatch(landed, progressOf(query, batch))
+    val server = settings.server.map(_.settings)
+    closer.afterBatch(landed, QueryProgress.after(session, query.executedPlan, batch.watermarkMs, server))
     report = reportOf(landed)
   }
-
-  private def progressOf(query: QueryExecution, batch: StreamingBatch): QueryProgress =
-    QueryProgress.after(session, query.executedPlan, batch.watermarkMs, settings.server.map(_.settings))
 
   private def write(query: QueryExecution, staging: Path, batchId: Long): Seq[StagedFile] = {
     val output = query.analyzed.output
@@ -146,21 +146,14 @@ private[windows] final class Landing(
   private def staged(file: String, length: Long, rows: Long): StagedFile = {
     val (directory, inside) = file.splitAt(file.indexOf('/'))
     val value = directory.drop(directory.indexOf('=') + 1)
-    val start =
-      if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) None else Some(value.toLong)
+    val start = Option.when(value != ExternalCatalogUtils.DEFAULT_PARTITION_NAME)(value.toLong)
     StagedFile(file, start, inside.drop(1), length, rows)
   }
 
   private def reportOf(batch: BatchFile): LandingReport = {
     val windows = folder.state
-    LandingReport(
-      batch.rows,
-      batch.lateRows,
-      batch.untimed,
-      windows.rows.size.toLong,
-      windows.through,
-      closer.closesAt
-    )
+    val open = windows.rows.size.toLong
+    LandingReport(batch.rows, batch.lateRows, batch.untimed, open, windows.through, closer.closesAt)
   }
 }
 

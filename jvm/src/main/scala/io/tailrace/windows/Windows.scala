@@ -63,13 +63,8 @@ object WindowName {
       try {
         val time =
           LocalDateTime.of(year.toInt, month.toInt, day.toInt, hour.toInt, minute.toInt, second.toInt)
-        val micros = Option(fraction).fold(0L)(_.toLong)
-        Some(
-          Math.addExact(
-            Math.multiplyExact(time.toEpochSecond(ZoneOffset.UTC), MicrosPerSecond),
-            micros
-          )
-        )
+        val seconds = Math.multiplyExact(time.toEpochSecond(ZoneOffset.UTC), MicrosPerSecond)
+        Some(Math.addExact(seconds, Option(fraction).fold(0L)(_.toLong)))
       } catch { case _: DateTimeException | _: ArithmeticException | _: NumberFormatException => None }
     case _ => None
   }
@@ -100,8 +95,7 @@ final case class OpenWindows(windows: Windows, through: Option[Long], rows: Tree
       all.updated(start, all.getOrElse(start, 0L) + count)
     })
 
-  /** Closes the windows that end at a low watermark or before. All rows before it have been read, and rows at
-    * it belong to a later window.
+  /** Closes the windows that end at a low watermark or before: all rows before it have been read.
     *
     * @return none if no window closes
     */
@@ -122,9 +116,7 @@ final case class OpenWindows(windows: Windows, through: Option[Long], rows: Tree
 
 object OpenWindows {
 
-  /** At most so many windows without rows close at a time: a row with a wrong year must not make a million
-    * directories.
-    */
+  /** So many windows without rows close at a time: one wrong year must not make a million directories. */
   val MostEmpty = 1000
 
   def none(windows: Windows): OpenWindows = OpenWindows(windows, None, TreeMap.empty)

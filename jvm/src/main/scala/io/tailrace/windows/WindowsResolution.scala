@@ -1,6 +1,5 @@
 package io.tailrace.windows
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
@@ -9,8 +8,108 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.TimestampType
 
+import io.tailrace.common.Arguments
 import io.tailrace.plan.Columns
-import io.tailrace.watermark.{HostProgress, ProgressSettings}
+import io.tailrace.watermark.{Completeness, HostProgress, ProgressSettings, ServerOptions, ServerSettings}
+
+/** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and
+  * defaults are those of Python.
+  *
+  * @param window    how long a window is; a duration
+  * @param offset    how far after 1970-01-01 UTC a window starts; a duration shorter than a window
+  * @param into      the column that directories of windows are named after
+  * @param missing   the most hosts that a report names
+  * @param server    a watermark server, whose global low watermark closes windows; none: the query's own
+  * @param app       the application at the server
+  * @param operator  the sink's name in it
+  * @param token     the server's bearer token
+  * @param upstreams the operators at the server whose rows are written; none: the query's sources
+  */
+final case class WindowOptions(
+    window: String = "1 hour",
+    offset: String = "0 seconds",
+    into: String = "window_start",
+    missing: Int = 10,
+    server: Option[String] = None,
+    app: Option[String] = None,
+    operator: String = "sink",
+    token: Option[String] = None,
+    upstreams: Option[Seq[String]] = None
+) {
+  import WindowOptions._
+
+  /** @param path    the qualified path of the folder
+    * @param sources the accurate watermarks of the DataFrame
+    * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
+    */
+  private[tailrace] def settings(path: String, sources: Seq[ProgressSettings]): LandingSettings = {
+    val width = arguments.duration("window", window, least = 1)
+    val from = arguments.duration("offset", offset)
+    if (from >= width) throw arguments.invalid("offset", offset, "a duration that is shorter than a window")
+    val letters = "a letter, then up to 99 letters, digits and _"
+    arguments.matching("into", into, "[A-Za-z][A-Za-z0-9_]{0,99}", letters)
+    arguments.number("missing", missing.toLong, least = 0, MostMissing)
+    if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
+    val sink = ServerOptions(arguments, server, app, operator, token).settings.map(sinkServer(_, sources))
+    LandingSettings(path, Windows(width, from), into, missing, sources, sink)
+  }
+
+  private def sinkServer(settings: ServerSettings, sources: Seq[ProgressSettings]): SinkServer = {
+    val own = sources.flatMap(_.server.filter(settings.isBeside)).map(_.operator).distinct
+    val named = upstreams.getOrElse(own)
+    named.foreach(ServerOptions.checkName(arguments, "upstreams", _))
+    if (upstreams.exists(_.isEmpty))
+      throw arguments.invalid("upstreams", "empty", "one operator at the server or more")
+    val others = sources.filterNot(_.server.exists(settings.isBeside))
+    if (upstreams.isEmpty && others.nonEmpty)
+      throw WindowErrors.server(settings.url, settings.app, others.map(_.name))
+    if (named.contains(operator))
+      throw arguments.invalid("operator", operator, "a name that no operator upstream has")
+    val ofSources = others.isEmpty && named.toSet == own.toSet
+    SinkServer(settings, named, ofSources, isGiven = upstreams.isDefined)
+  }
+}
+
+object WindowOptions {
+  private[windows] val arguments = new Arguments("tailrace.write_windows")
+
+  private val MostMissing = 1000L
+}
+
+/** The settings of a sink of windows. See [[WindowOptions]] for `into` and `missing`.
+  *
+  * @param sources the accurate watermarks below
+  * @param server  the server whose global low watermark closes windows; none: the query's own closes them
+  */
+final case class LandingSettings(
+    path: String,
+    windows: Windows,
+    into: String,
+    missing: Int,
+    sources: Seq[ProgressSettings],
+    server: Option[SinkServer]
+) {
+
+  /** The share of hosts that all sources together wait for. */
+  def completeness: Completeness = sources.map(_.completeness).foldLeft(Completeness.Whole)(_ andThen _)
+
+  /** The greatest delay of a source, in microseconds. */
+  def delay: Long = sources.map(_.delayMs).max * 1000
+}
+
+/** The watermark server of a sink.
+  *
+  * @param settings  the operator is the sink's name
+  * @param upstreams the operators whose rows the sink writes, until a batch shows them
+  * @param ofSources whether these are exactly the query's sources
+  * @param isGiven   whether the user has named them. Then they stay
+  */
+final case class SinkServer(
+    settings: ServerSettings,
+    upstreams: Seq[String],
+    ofSources: Boolean,
+    isGiven: Boolean
+)
 
 /** Checks that the windows of a DataFrame can be landed, and makes the writer that lands them.
   *
@@ -32,18 +131,14 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     // Times without a zone have no watermark.
     val time = checkWatermark(columns.find("event_time", eventTime, TimestampType))
     Seq(options.into, Start).foreach { name =>
-      columns.checkAdded(
-        name,
-        s"${Columns.rename(name)} The column of windows takes another name with `into`."
-      )
+      val cure = s"${Columns.rename(name)} The column of windows takes another name with `into`."
+      columns.checkAdded(name, cure)
     }
     if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "empty", "a folder")
-    val folder = new Path(path)
-    val qualified = folder.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(folder)
-    val settings = options.settings(qualified.toString, landing)
+    val folder = LandingPaths.qualified(path, session.sessionState.newHadoopConf())
+    val settings = options.settings(folder.toString, landing)
     val start = Alias(WindowStart(time, settings.windows), Start)()
-    val plan =
-      LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))
+    val plan = LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))
     SparkPlans
       .toFrame(session, plan)
       .writeStream
@@ -70,7 +165,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
   }
 }
 
-private[tailrace] object WindowsResolution {
+private object WindowsResolution {
 
   /** The number of a row's window, by which Spark sorts rows into files. No file has this column. */
   private val Start = "__tailrace_window"

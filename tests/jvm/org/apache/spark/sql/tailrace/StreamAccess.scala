@@ -1,14 +1,40 @@
 package org.apache.spark.sql.tailrace
 
+import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
-import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
+import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery}
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
+import org.apache.spark.util.Clock
 
 /** What the stream harness needs of Spark that Spark keeps to itself. */
 object StreamAccess {
 
   private def execution(query: StreamingQuery): MicroBatchExecution =
     query.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]
+
+  /** Starts a query whose batches are made at the times of the test's clock. */
+  def start(frame: DataFrame, checkpoint: String, clockMs: () => Long)(
+      each: (Dataset[Row], Long) => Unit
+  ): StreamingQuery = {
+    val rows = frame.asInstanceOf[ClassicDataset[Row]]
+    val clock = new Clock {
+      override def getTimeMillis(): Long = clockMs()
+      override def nanoTime(): Long = System.nanoTime()
+      override def waitTillTime(targetTime: Long): Long = throw new UnsupportedOperationException
+    }
+    rows.sparkSession.sessionState.streamingQueryManager.startQuery(
+      userSpecifiedName = None,
+      userSpecifiedCheckpointLocation = Some(checkpoint),
+      df = rows,
+      extraOptions = Map.empty,
+      sink = new ForeachBatchSink[Row](each, ExpressionEncoder(frame.schema)),
+      outputMode = OutputMode.Append,
+      triggerClock = clock
+    )
+  }
 
   /** Runs `body` while no batch is being planned: what it adds to several sources is one batch. */
   def betweenBatches(query: StreamingQuery)(body: => Unit): Unit = execution(query).withProgressLocked(body)

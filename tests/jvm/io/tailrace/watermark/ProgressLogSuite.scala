@@ -166,7 +166,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
 
   test("format 3 has the bytes of its description") {
     val file = ProgressFile(6, 5, SparkWatermark.Never, share, Some("e3b0c44298fc1c14"), 7)
-    val bytes = ProgressFile.encode("w/7", file, hosts, Iterator(0), 1)
+    val bytes = ProgressFile.encode("w/7", file, hosts, Array(0))
     val expected = "54524850" + "00000003" + "00000003" + "772f37" + start +
       "e3b0c44298fc1c14" + "0000000000000007" + entry
     assert(HexFormat.of.formatHex(bytes.dropRight(4)) == expected)

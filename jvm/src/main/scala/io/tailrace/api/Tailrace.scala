@@ -141,13 +141,8 @@ object Tailrace {
     val watermarked = planned(frame) { same =>
       StampColumns.check(SparkPlans.analyzed(frame), stamp, partition, same)
       val prepared = StampColumns.add(frame.toDF(), stamp, partition)
-      new WatermarkResolution(WatermarkOptions.stamped, SparkPlans.analyzed(prepared), same).resolveStamps(
-        eventTime,
-        StampColumns.Partition,
-        StampColumns.Low,
-        StampColumns.Share,
-        options
-      )
+      new WatermarkResolution(WatermarkOptions.stamped, SparkPlans.analyzed(prepared), same)
+        .resolveStamps(eventTime, options)
     }
     watermarked.drop(StampColumns.all: _*)
   }

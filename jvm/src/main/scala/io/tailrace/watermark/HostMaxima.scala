@@ -107,9 +107,8 @@ private[watermark] final class HostMaxima {
     out.writeLong(share)
     out.writeInt(used)
     known.foreach { cell =>
-      val name = cells(cell + Name)
-      HostEntries
-        .write(out, names, (name >>> 32).toInt, name.toInt, cells(cell + Time), cells(cell + Future))
+      val (name, time, future) = (cells(cell + Name), cells(cell + Time), cells(cell + Future))
+      HostEntries.write(out, names, (name >>> 32).toInt, name.toInt, time, future)
     }
     bytes.toByteArray
   }
@@ -170,22 +169,22 @@ private[watermark] object SeenByTask {
 
   /** Sums up a batch.
     *
-    * @param parts for each node of the source, what its tasks have seen. A DataFrame that is used twice in a
-    *              query has two nodes, and the same rows pass both: the greater counts are taken
+    * @param parts the observations of the tasks of each node of the source. A DataFrame that is used twice in
+    *              a query has two nodes, and the same rows pass both: the greater counts are taken
     */
   def inBatch(parts: Iterable[Iterable[SeenByTask]]): SeenByTask =
     parts
-      .filter(_.nonEmpty)
-      .map(ofNode)
-      .reduceOption { (all, node) =>
-        all.table.raiseAll(node.table)
-        SeenByTask(Math.max(all.late, node.late), Math.min(all.share, node.share), all.table)
-      }
+      .flatMap(_.reduceOption(ofNode(_, _)))
+      .reduceOption(ofSource(_, _))
       .getOrElse(SeenByTask(0, WatermarkStamp.WholeShare, new HostTable))
 
-  private def ofNode(parts: Iterable[SeenByTask]): SeenByTask = {
-    val table = parts.head.table
-    parts.tail.foreach(part => table.addAll(part.table))
-    SeenByTask(parts.map(_.late).sum, parts.map(_.share).min, table)
+  private def ofNode(all: SeenByTask, task: SeenByTask): SeenByTask = {
+    all.table.addAll(task.table)
+    all.copy(late = all.late + task.late, share = Math.min(all.share, task.share))
+  }
+
+  private def ofSource(all: SeenByTask, node: SeenByTask): SeenByTask = {
+    all.table.raiseAll(node.table)
+    all.copy(late = Math.max(all.late, node.late), share = Math.min(all.share, node.share))
   }
 }

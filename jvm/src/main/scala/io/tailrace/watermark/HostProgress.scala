@@ -2,15 +2,17 @@ package io.tailrace.watermark
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project, UnaryNode}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.{QueryStart, StreamingBatch}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.common.ProgressName
+import io.tailrace.common.{Arguments, Mark, Policy, ProgressName}
 import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, ReportExec, SparkWatermark}
-import io.tailrace.plan.{Obstacle, TailraceNode, WriteCheck}
+import io.tailrace.plan.{Columns, Obstacle, OwnColumns, TailraceNode, WriteCheck}
 
 /** One logical node of `tailrace.accurate_watermark`. The other one is Spark's watermark node with the same
   * `nodeId`, somewhere above: the optimizer may move filters and projections between them.
@@ -31,8 +33,7 @@ case class HostProgress(
     mark: Option[Attribute],
     child: LogicalPlan
 ) extends UnaryNode
-    with TailraceNode
-    with OfSource {
+    with TailraceNode {
   override def operator: String = "tailrace.accurate_watermark"
   override def dropsRows: Boolean = false
   override def keepsTasks: Boolean = true
@@ -40,9 +41,7 @@ case class HostProgress(
   override def writeChecks: Seq[WriteCheck] = Seq(HostProgress.NamesCheck)
 
   override def output: Seq[Attribute] = child.output ++ mark
-
   override def producedAttributes: AttributeSet = AttributeSet(mark)
-
   override protected def withNewChildInternal(newChild: LogicalPlan): HostProgress = copy(child = newChild)
 }
 
@@ -66,16 +65,70 @@ object HostProgress {
   }
 }
 
+/** Finds the columns that the arguments name, and checks what can be checked before a query runs.
+  *
+  * @param sameName the session's rule for names
+  */
+private[tailrace] final class WatermarkResolution(
+    arguments: Arguments,
+    child: LogicalPlan,
+    sameName: (String, String) => Boolean
+) {
+  private val columns = new Columns(arguments, child.output, sameName)
+
+  def resolve(eventTime: String, host: String, options: WatermarkOptions): LogicalPlan = {
+    val settings = options.settings(arguments)
+    val time = timeColumn(eventTime)
+    watermark(settings, columns.find("host", host, StringType), time, time, None)
+  }
+
+  /** The watermark of stamped records, which have the [[StampColumns]]. */
+  def resolveStamps(eventTime: String, options: WatermarkOptions): LogicalPlan = {
+    val settings = options.settings(arguments).copy(isStamped = true)
+    val time = timeColumn(eventTime)
+    val Seq(partition, low, share) = StampColumns.all.map(columns.find("stamp", _))
+    watermark(settings, partition, low, time, Some(share))
+  }
+
+  /** A batch DataFrame comes back as it is, as from Spark's `withWatermark`.
+    *
+    * @param read how far the host's log has been read
+    */
+  private def watermark(
+      settings: ProgressSettings,
+      host: Attribute,
+      read: Attribute,
+      time: Attribute,
+      share: Option[Attribute]
+  ): LogicalPlan = {
+    val marks = settings.futureLimitMicros.nonEmpty && settings.onFuture == Policy.Mark
+    if (marks) columns.checkAdded(Mark.Column, Columns.rename(Mark.Column))
+    if (child.isStreaming) {
+      val mark = Option.when(marks)(Mark.attribute())
+      val progress = HostProgress(UUID.randomUUID, host, read, time, share, settings, mark, child)
+      val delay = new CalendarInterval(0, 0, settings.delayMs * 1000)
+      EventTimeWatermark(progress.nodeId, time, delay, OwnColumns.renewable(progress))
+    } else if (marks) Project(child.output :+ Alias(Mark.None, Mark.Column)(), child)
+    else child
+  }
+
+  private def timeColumn(name: String): Attribute = {
+    val found = columns.find("event_time", name)
+    found.dataType match {
+      case TimestampType => found
+      // Spark supports no watermarks on them.
+      case TimestampNTZType if !child.isStreaming => found
+      case _ => throw columns.wrongType("event_time", found, TimestampType.sql)
+    }
+  }
+}
+
 /** Keeps no state: a stream under AQE plans the same nodes again and again. */
 final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case EventTimeWatermark(id, eventTime, delay, child) =>
-      child
-        .collectFirst { case p: HostProgress if p.nodeId == id => p }
-        .map { p =>
-          DriverWatermarkExec(session, id, eventTime, delay, planLater(child), LowWatermark(p.settings))
-        }
-        .toSeq
+      val own = child.collectFirst { case p: HostProgress if p.nodeId == id => LowWatermark(p.settings) }
+      own.map(DriverWatermarkExec(session, id, eventTime, delay, planLater(child), _)).toSeq
     case p: HostProgress =>
       val columns = Seq(p.host, p.time, p.eventTime) ++ p.share
       val exec = HostProgressExec(p.settings.name, columns, planLater(p.child))(p.settings, p.mark)
@@ -111,17 +164,5 @@ private[watermark] object LowWatermark {
     case own: DriverWatermarkExec =>
       Some(own.watermark).collect { case LowWatermark(settings) => settings }
     case _ => None
-  }
-}
-
-/** A logical node of a source. */
-trait OfSource extends LogicalPlan {
-  def settings: ProgressSettings
-}
-
-object OfSource {
-  private[tailrace] def is(name: String)(plan: LogicalPlan): Boolean = plan match {
-    case source: OfSource => source.settings.name == name
-    case _ => false
   }
 }

@@ -1,5 +1,6 @@
 package io.tailrace.watermark
 
+import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -10,9 +11,10 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
 
-import io.tailrace.common.Mark
-import io.tailrace.driver.{SparkWatermark, TellsDriver}
+import io.tailrace.common.{Mark, MarkedRows, Policy, UnsafeRows}
+import io.tailrace.driver.{PartitionAccumulator, PartitionValue, SparkWatermark, TellsDriver}
 
 /** Notes for each host how far its log has been read. All rows pass.
   *
@@ -24,7 +26,8 @@ import io.tailrace.driver.{SparkWatermark, TellsDriver}
   * It is part of Spark's generated code: the operators on both sides stay in one loop, and no row has to be
   * built for it.
   *
-  * @param name of the source
+  * @param name    of the source
+  * @param columns the columns of [[ProgressColumns]]
   */
 final case class HostProgressExec(name: String, columns: Seq[NamedExpression], child: SparkPlan)(
     // Transient: Spark sends plan nodes to executors, and a roster may be long.
@@ -33,11 +36,6 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
 ) extends UnaryExecNode
     with CodegenSupport
     with TellsDriver {
-  private def host: NamedExpression = columns.head
-  private def time: NamedExpression = columns(1)
-  private def eventTime: NamedExpression = columns(2)
-  private def share: Option[NamedExpression] = columns.lift(3)
-
   override def output: Seq[Attribute] = child.output ++ mark
   override def producedAttributes: AttributeSet = AttributeSet(mark)
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -55,24 +53,30 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
 
   override def hasTold: Boolean = source.hasRead(StreamingBatch.current(session).batchId)
 
+  /** @param tasks the number of the node's tasks in the batch */
+  private def noteTasks(tasks: Int): Unit =
+    source.noteTasks(StreamingBatch.current(session).batchId, tasks)
+
   private def begin(): HostProgressTasks = {
     val batch = StreamingBatch.current(session)
     new HostProgressTasks(
-      FutureRule(settings, batch.clockMs),
+      FutureRule(Policy.believedThrough(settings.futureLimitMicros, batch.clockMs), settings.onFuture),
       source.lateThrough(batch.batchId),
       source.collect(batch.batchId),
       metrics
     )
   }
 
+  private def ordinals: ProgressColumns = {
+    val at = columns.map(column => child.output.indexWhere(_.exprId == column.exprId))
+    ProgressColumns(at.head, at(1), at(2), at.lift(3))
+  }
+
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     noteTasks(rows.getNumPartitions)
-    val in = ProgressColumns(at(host), at(time), at(eventTime), share.map(at))
-    rows.mapPartitionsWithIndex(new HostProgressPartition(begin(), in, child.output, mark.isDefined))
+    rows.mapPartitionsWithIndex(new HostProgressPartition(begin(), ordinals, child.output, mark.isDefined))
   }
-
-  private def at(column: NamedExpression): Int = child.output.indexWhere(_.exprId == column.exprId)
 
   // Called when the generated code is about to run.
   override def inputRDDs(): Seq[RDD[InternalRow]] = {
@@ -81,39 +85,27 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
     inputs
   }
 
-  private def noteTasks(tasks: Int): Unit = {
-    val batch = StreamingBatch.current(session)
-    source.noteTasks(batch.batchId, tasks)
-  }
-
   override protected def doProduce(ctx: CodegenContext): String =
     child.asInstanceOf[CodegenSupport].produce(ctx, this)
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val tasks = ctx.addReferenceObj("hostProgress", begin())
-    val task =
-      ctx.addMutableState(
-        classOf[HostProgressTask].getName,
-        "progress",
-        v => s"$v = $tasks.open(partitionIndex);"
-      )
-    def value(column: NamedExpression): ExprCode = input(at(column))
-    def or(column: NamedExpression, none: String): String =
-      s"(${value(column).isNull} ? $none : ${value(column).value})"
+    def open(variable: String) = s"$variable = $tasks.open(partitionIndex);"
+    val task = ctx.addMutableState(classOf[HostProgressTask].getName, "progress", open)
+    val in = ordinals
+    def or(column: Int, none: String): String = s"(${input(column).isNull} ? $none : ${input(column).value})"
+    val (host, time, eventTime) = (or(in.host, "null"), input(in.time), input(in.eventTime))
     val isFuture = ctx.freshName("isFuture")
-    val noted = share match {
-      case Some(s) =>
-        val arguments = s"${or(host, "null")}, ${or(time, s"${SparkWatermark.Never}L")}, " +
-          or(s, s"${WatermarkStamp.WholeShare}L")
-        s"boolean $isFuture = $task.stamp($arguments);"
-      case None =>
-        s"boolean $isFuture = !${value(time).isNull} && " +
-          s"$task.read(${or(host, "null")}, ${value(time).value});"
+    val noted = in.share match {
+      case Some(share) =>
+        val (low, whole) = (or(in.time, s"${SparkWatermark.Never}L"), s"${WatermarkStamp.WholeShare}L")
+        s"$task.stamp($host, $low, ${or(share, whole)})"
+      case None => s"!${time.isNull} && $task.read($host, ${time.value})"
     }
     val (declared, marked) = mark.fold(("", Option.empty[ExprCode]))(_ => markCode(ctx, isFuture))
     s"""
-       |$task.pass(${value(eventTime).isNull}, ${value(eventTime).value});
-       |$noted
+       |$task.pass(${eventTime.isNull}, ${eventTime.value});
+       |boolean $isFuture = $noted;
        |$declared
        |${consume(ctx, input ++ marked)}
      """.stripMargin
@@ -131,4 +123,150 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
   override protected def otherCopyArgs: Seq[AnyRef] = Seq(settings, mark)
   override protected def withNewChildInternal(newChild: SparkPlan): HostProgressExec =
     copy(child = newChild)(settings, mark)
+}
+
+/** The ordinals of the columns that are read.
+  *
+  * @param host      the log's host, or the partition of a stamped topic
+  * @param time      the event time, or the low watermark of a stamp: how far the log has been read
+  * @param eventTime decides which rows are late
+  * @param share     the completeness of a stamp, in its units
+  */
+private[watermark] final case class ProgressColumns(host: Int, time: Int, eventTime: Int, share: Option[Int])
+
+/** The rule for rows ahead of the clock.
+  *
+  * @param limit the latest event time that counts, in microseconds
+  */
+private[watermark] final case class FutureRule(limit: Long, action: Policy)
+
+/** Opens the tasks of a batch.
+  *
+  * @param lateThrough rows of this time or before are late, in microseconds
+  * @param progress    sends the observations of tasks to the driver
+  */
+private[watermark] final class HostProgressTasks(
+    future: FutureRule,
+    lateThrough: Long,
+    progress: PartitionAccumulator[TaskProgress],
+    metrics: Map[String, SQLMetric]
+) extends Serializable {
+
+  /** Begins a task. It reports however it ends: a limit stops a task early, but has taken the rows before.
+    *
+    * @param partition of the node
+    */
+  def open(partition: Int): HostProgressTask = {
+    val task = new HostProgressTask(future, lateThrough)
+    TaskContext.get().addTaskCompletionListener[Unit] { _ =>
+      // Even without rows: the driver must know that the task has run.
+      progress.add(partition -> TaskProgress(task.passed, task.maxima.toBytes))
+      metrics("numOutputRows") += task.passed
+      metrics("lateRows") += task.maxima.late
+      metrics("futureRows") += task.maxima.future
+    }
+    task
+  }
+}
+
+/** The observations of a task, as they are sent to the driver. Of two runs over a partition, the one with
+  * fewer rows has stopped earlier.
+  *
+  * @param bytes of a [[HostMaxima]]
+  */
+private[watermark] final case class TaskProgress(rows: Long, bytes: Array[Byte])
+    extends PartitionValue[TaskProgress] {
+  override def max(other: TaskProgress): TaskProgress = if (other.rows > rows) other else this
+}
+
+/** One task. Generated code or [[HostProgressPartition]] calls it for each row. */
+private[watermark] final class HostProgressTask(future: FutureRule, lateThrough: Long) {
+  val maxima = new HostMaxima
+
+  /** The number of rows. */
+  var passed = 0L
+
+  private val furthest = future.limit
+
+  /** Must be called first for each row. */
+  def pass(withoutTime: Boolean, eventTime: Long): Unit = {
+    passed += 1
+    if (eventTime <= lateThrough && !withoutTime) maxima.late += 1
+  }
+
+  /** Notes a row of a host.
+    *
+    * @param host may be null
+    * @param time how far the host's log has been read, in microseconds
+    * @return whether the row is ahead of the clock
+    */
+  def read(host: UTF8String, time: Long): Boolean =
+    if (time > furthest) readFuture(host, time)
+    else {
+      if (host != null) maxima.see(host, time)
+      false
+    }
+
+  private def readFuture(host: UTF8String, time: Long): Boolean = {
+    if (host != null) {
+      future.action match {
+        case Policy.Clamp => maxima.see(host, future.limit)
+        case Policy.Fail => throw WatermarkErrors.future(host.toString, time, future.limit)
+        // The row comes out marked and doesn't move its host.
+        case _ =>
+      }
+      maxima.seeFuture(host)
+    }
+    true
+  }
+
+  /** Notes a row with a stamp. The watermark waits for partitions without a stamp.
+    *
+    * @param partition may be null
+    * @param low       of its stamp, [[SparkWatermark.Never]] without one
+    * @param share     of its stamp, the whole without one
+    * @return whether the stamp is ahead of the clock
+    */
+  def stamp(partition: UTF8String, low: Long, share: Long): Boolean = {
+    if (partition != null && share < maxima.share) maxima.share = share
+    read(partition, low)
+  }
+}
+
+/** One task without generated code. It extends a function type, so that Spark doesn't search it for closures.
+  *
+  * @param marks whether the column `_mark` says which rows are ahead of the clock
+  */
+private[watermark] final class HostProgressPartition(
+    tasks: HostProgressTasks,
+    in: ProgressColumns,
+    columns: Seq[Attribute],
+    marks: Boolean
+) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val task = tasks.open(partition)
+    val mark = marker()
+    rows.map(row => mark(row, note(row, task)))
+  }
+
+  private def note(row: InternalRow, task: HostProgressTask): Boolean = {
+    val host = if (row.isNullAt(in.host)) null else row.getUTF8String(in.host)
+    def or(column: Int, none: Long): Long = if (row.isNullAt(column)) none else row.getLong(column)
+    task.pass(row.isNullAt(in.eventTime), or(in.eventTime, 0L))
+    in.share match {
+      case Some(share) =>
+        task.stamp(host, or(in.time, SparkWatermark.Never), or(share, WatermarkStamp.WholeShare))
+      case None => !row.isNullAt(in.time) && task.read(host, row.getLong(in.time))
+    }
+  }
+
+  private def marker(): (InternalRow, Boolean) => InternalRow =
+    if (!marks) (row, _) => row
+    else {
+      val toUnsafe = new UnsafeRows(columns)
+      val marked = new MarkedRows(columns)
+      (row, isFuture) => if (isFuture) marked(toUnsafe(row), Mark.Future) else marked.ordinary(toUnsafe(row))
+    }
 }

@@ -11,7 +11,7 @@ import io.tailrace.driver.SparkWatermark
 /** For each host, the greatest event time read from its log, in microseconds, and how many of its rows were
   * ahead of the clock. Times only grow, so tables may be merged in any order and any number of times.
   *
-  * This is a hash table over plain arrays, because there may be a million hosts. It is not thread-safe.
+  * This is a hash table over plain arrays, because there may be a million hosts. It isn't thread-safe.
   */
 final class HostTable {
   import HostTable._
@@ -45,7 +45,15 @@ final class HostTable {
   /** @return the host's number. A new host gets a new one */
   def add(name: String): Int = {
     val found = find(name)
-    if (found >= 0) found else append(name)
+    if (found >= 0) found
+    else {
+      if (used == names.length) grow()
+      names(used) = name
+      times(used) = SparkWatermark.Never
+      link(used)
+      used += 1
+      used - 1
+    }
   }
 
   /** @return whether the time is later than before */
@@ -57,29 +65,26 @@ final class HostTable {
 
   def addFuture(host: Int, rows: Long): Unit = futures(host) += rows
 
-  /** Takes the count of a table of the same rows. */
-  def raiseFuture(host: Int, rows: Long): Unit = futures(host) = Math.max(futures(host), rows)
-
-  /** Merges a table of the same rows. */
-  def raiseAll(from: HostTable): Unit = fold(from)((host, rows) => raiseFuture(host, rows))
-
-  /** Merges a table of other rows. */
-  def addAll(from: HostTable): Unit = fold(from)((host, rows) => addFuture(host, rows))
-
-  private def fold(from: HostTable)(future: (Int, Long) => Unit): Unit = (0 until from.size).foreach { i =>
-    val host = add(from.name(i))
-    raise(host, from.time(i)): Unit
-    future(host, from.future(i))
+  /** Merges an entry of a table of the same rows.
+    *
+    * @return the host's number
+    */
+  def raise(name: String, time: Long, future: Long): Int = {
+    val host = add(name)
+    raise(host, time): Unit
+    futures(host) = Math.max(futures(host), future)
+    host
   }
 
-  private def append(name: String): Int = {
-    if (used == names.length) grow()
-    val host = used
-    names(host) = name
-    times(host) = SparkWatermark.Never
-    used += 1
-    link(host)
-    host
+  /** Merges a table of the same rows. */
+  def raiseAll(from: HostTable): Unit =
+    (0 until from.size).foreach(i => raise(from.name(i), from.time(i), from.future(i)))
+
+  /** Merges a table of other rows. */
+  def addAll(from: HostTable): Unit = (0 until from.size).foreach { i =>
+    val host = add(from.name(i))
+    raise(host, from.time(i)): Unit
+    addFuture(host, from.future(i))
   }
 
   private def link(host: Int): Unit = {
@@ -119,15 +124,15 @@ object HostTable {
   */
 private[watermark] object HostEntries {
 
-  def write(out: DataOutputStream, table: HostTable, hosts: Iterator[Int], count: Int): Unit = {
-    out.writeInt(count)
+  def write(out: DataOutputStream, table: HostTable, hosts: Array[Int]): Unit = {
+    out.writeInt(hosts.length)
     hosts.foreach { host =>
       val name = table.name(host).getBytes(UTF_8)
       write(out, name, 0, name.length, table.time(host), table.future(host))
     }
   }
 
-  /** Writes one entry. */
+  /** Writes one entry. Its name is `length` bytes of `name` from `at`. */
   def write(
       out: DataOutputStream,
       name: Array[Byte],
@@ -144,9 +149,5 @@ private[watermark] object HostEntries {
 
   /** @throws java.nio.BufferUnderflowException if the bytes end too soon, or lengths make no sense */
   def read(in: ByteBuffer, into: HostTable): Unit =
-    (0 until in.getInt()).foreach { _ =>
-      val host = into.add(CheckedBytes.readText(in))
-      into.raise(host, in.getLong())
-      into.raiseFuture(host, in.getLong())
-    }
+    (0 until in.getInt()).foreach(_ => into.raise(CheckedBytes.readText(in), in.getLong(), in.getLong()))
 }

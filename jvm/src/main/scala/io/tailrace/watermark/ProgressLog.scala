@@ -30,8 +30,8 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     *
     * @param into the hosts are added to this table
     * @return none if the source is new in the query, or begins anew
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED,
-    *                                                   TAILRACE_WATERMARK_PROGRESS_MISSING if a file is missing
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT or ..._FORMAT_UNSUPPORTED;
+    *   TAILRACE_WATERMARK_PROGRESS_MISSING if a file is missing
     */
   def load(batch: Long, into: HostTable): Option[ProgressFile] = {
     val (earlier, abandoned) = batches.list().partition(_.number < batch)
@@ -48,7 +48,8 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
           val place = if (earlier.isEmpty) directory.toString else missing
           if (!beginsAnew) throw WatermarkErrors.progressMissing(place, batch)
           logWarning(
-            s"TAILRACE_WATERMARK_BEGINS: the progress of hosts before batch $batch is missing at $place: it counts from here"
+            s"TAILRACE_WATERMARK_BEGINS: the progress of hosts before batch $batch is missing at $place: " +
+              "it counts from here"
           )
           None
       }
@@ -75,8 +76,7 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     from(last).map(_ -> hosts)
   }
 
-  /** Writes the progress after `batch`. Deletes files that are not needed to go on from batch `retainFrom` or
-    * later.
+  /** Writes the progress after `batch`. Deletes files that no start from batch `retainFrom` or later needs.
     *
     * @param moved    numbers of the hosts that have moved in the batch
     * @param previous the last batch that has a file
@@ -91,12 +91,10 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
   ): Unit = {
     // A delta of most hosts is as long as a snapshot, and is read in addition to one.
     val isDelta = previous.isDefined && sinceSnapshot < DeltasPerSnapshot && moved.length * 2 <= table.size
-    val (from, hosts) =
-      if (isDelta) previous.get -> moved else -1L -> Array.range(0, table.size)
+    val (suffix, from, hosts) =
+      if (isDelta) (Delta, previous.get, moved) else (Snapshot, -1L, Array.range(0, table.size))
     val file = state.copy(previous = from)
-    batches.write(batch, if (isDelta) Delta else Snapshot) {
-      ProgressFile.encode(batches.place(batch.toString), file, table, hosts.iterator, hosts.length)
-    }
+    batches.write(batch, suffix)(ProgressFile.encode(batches.place(batch.toString), file, table, hosts))
     sinceSnapshot = if (isDelta) sinceSnapshot + 1 else 0
     if (!isDelta) purge(retainFrom)
   }
@@ -150,13 +148,7 @@ object ProgressFile {
   /** @param place of the file: source and batch
     * @param hosts numbers of the hosts to write
     */
-  def encode(
-      place: String,
-      file: ProgressFile,
-      table: HostTable,
-      hosts: Iterator[Int],
-      count: Int
-  ): Array[Byte] =
+  def encode(place: String, file: ProgressFile, table: HostTable, hosts: Array[Int]): Array[Byte] =
     Layout.encode(place) { out =>
       out.writeLong(file.previous)
       out.writeLong(file.low)
@@ -164,7 +156,7 @@ object ProgressFile {
       out.writeLong(file.upstream.units)
       out.writeLong(java.lang.Long.parseUnsignedLong(file.roster.getOrElse("0"), 16))
       out.writeLong(file.forgottenFuture)
-      HostEntries.write(out, table, hosts, count)
+      HostEntries.write(out, table, hosts)
     }
 
   /** @param name  of the file, for errors

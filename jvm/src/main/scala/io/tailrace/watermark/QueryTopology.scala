@@ -7,9 +7,10 @@ import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch, Streaming
 
 import io.tailrace.driver.{HeldWork, ReportingSink, SparkWatermark}
 
-/** The progress of one operator of a query, as a watermark server is told.
+/** The progress of one operator of a query, for a watermark server.
   *
-  * @param lowWatermarks output low watermarks by state partition, in microseconds; empty: those of its input
+  * @param lowWatermarks output low watermarks by state partition, in microseconds; [[SparkWatermark.Never]]
+  *                      for none. Empty: those of its input
   * @param keyGroups     the number of state partitions now. An earlier checkpoint may have had more
   */
 final case class OperatorReport(
@@ -20,16 +21,17 @@ final case class OperatorReport(
     keyGroups: Int
 )
 
-/** The operators of a query that a watermark server is told of: those with state, recursions, and the sink.
+/** The operators of a query that are reported to a watermark server: those with state, recursions, and the
+  * sink.
   *
   * {{{
-  *   clicks ──┐                                  the join holds (A, 12:00) until 12:30 is passed:
-  *            ├─> clicks/tailraceLabelJoin-0 ─> clicks/sink      it is at 12:00, however far the sources are
-  *   views ───┘
+  *   clicks ──┐                                                the join holds (A, 12:00) until 12:30 is
+  *            ├─> clicks/tailraceLabelJoin-0 ─> clicks/sink     passed: it is at 12:00, however far the
+  *   views ───┘                                                 sources are
   * }}}
   *
   * One source reports them: the first one by name of those with the same application. Its name is the prefix
-  * of theirs.
+  * of their names.
   *
   * @param plan    the executed plan
   * @param current the query's watermark in the batch, in milliseconds. The sink has all rows that it has
@@ -42,20 +44,17 @@ private[watermark] final class QueryTopology(
     sinkToo: Boolean,
     server: ServerSettings
 ) {
-  private val sources = QueryTopology.sources(plan, server)
-  private val prefix = sources.min
+  import QueryTopology.{reportedBy, sources}
+
+  private val prefix = sources(plan, server).min
 
   /** Empty if another source reports them. */
   def reports: Seq[OperatorReport] =
     if (server.operator != prefix) Nil
-    else {
-      StreamingPlan.nodes(plan).filter(keepsRows).distinct.flatMap(operator) ++ sink
-    }
+    else StreamingPlan.nodes(plan).filter(keepsRows).distinct.flatMap(operator) ++ sink
 
   private def sink: Option[OperatorReport] =
-    Option.when(sinkToo)(
-      OperatorReport(WireName.encode(s"$prefix/sink"), "sink", upstreams(plan), Map.empty, 0)
-    )
+    Option.when(sinkToo)(OperatorReport(encoded("sink"), "sink", upstreams(plan), Map.empty, 0))
 
   private def keepsRows(node: SparkPlan): Boolean =
     node.isInstanceOf[StateStoreWriter] || node.isInstanceOf[HeldWork]
@@ -63,8 +62,7 @@ private[watermark] final class QueryTopology(
   private def operator(operator: SparkPlan): Option[OperatorReport] = {
     val above = upstreams(StreamingPlan.inputs(operator))
     Option.when(above.nonEmpty) {
-      val input =
-        micros(StreamingPlan.inputs(operator).flatMap(OutputWatermark.of(_, current)).minOption)
+      val input = micros(StreamingPlan.inputs(operator).flatMap(OutputWatermark.of(_, current)).minOption)
       val held = operator match {
         case own: HeldWork => own.oldestWaiting
         case _ => None
@@ -80,50 +78,44 @@ private[watermark] final class QueryTopology(
         case writer: StateStoreWriter if held.isDefined => writer.stateInfo.fold(lows.size)(_.numPartitions)
         case _ => lows.size
       }
-      OperatorReport(name(operator), "operator", above, lows.view.mapValues(Math.max(0L, _)).toMap, groups)
+      OperatorReport(name(operator), "operator", above, lows, groups)
     }
   }
 
   private def name(operator: SparkPlan): String = operator match {
-    case own: HeldWork => WireName.encode(s"$prefix/${own.workName}")
+    case own: HeldWork => encoded(own.workName)
     case writer: StateStoreWriter =>
-      WireName.encode(s"$prefix/${writer.shortName}-${writer.stateInfo.fold(0L)(_.operatorId)}")
+      encoded(s"${writer.shortName}-${writer.stateInfo.fold(0L)(_.operatorId)}")
     case other => throw new IllegalArgumentException(s"${other.nodeName} keeps no rows")
   }
 
+  private def encoded(name: String): String = WireName.encode(s"$prefix/$name")
+
   private def upstreams(plans: Seq[SparkPlan]): Seq[String] = plans.flatMap(upstreams(_)).distinct
 
-  /** The nearest operators below that the server is told of. */
-  private def upstreams(plan: SparkPlan): Seq[String] = plan match {
-    case node if keepsRows(node) && QueryTopology.sources(node, server).nonEmpty => Seq(name(node))
-    case other =>
-      val source = LowWatermark.of(other)
-      source.fold(upstreams(StreamingPlan.inputs(other)))(QueryTopology.reportedBy(_, server).toSeq)
-  }
+  /** The nearest operators below that are reported. */
+  private def upstreams(plan: SparkPlan): Seq[String] =
+    if (keepsRows(plan) && sources(plan, server).nonEmpty) Seq(name(plan))
+    else
+      LowWatermark.of(plan) match {
+        case Some(source) => reportedBy(source, server).toSeq
+        case None => upstreams(StreamingPlan.inputs(plan))
+      }
 
-  /** 0 if there is no watermark. */
   private def micros(watermarkMs: Option[Long]): Long =
-    watermarkMs.fold(0L)(ms => Math.max(0L, SparkWatermark.after(ms)))
+    watermarkMs.fold(SparkWatermark.Never)(SparkWatermark.after)
 }
 
 object QueryTopology {
 
   /** The reports of the batch that ends in this thread. */
-  def of(
-      session: SparkSession,
-      batch: StreamingBatch,
-      server: ServerSettings
-  ): Seq[OperatorReport] = {
+  def of(session: SparkSession, batch: StreamingBatch, server: ServerSettings): Seq[OperatorReport] = {
     val running = StreamingBatch.running(session)
-    new QueryTopology(
-      running.plan,
-      batch.watermarkMs,
-      running.sink match {
-        case sink: ReportingSink => !sink.reports
-        case _ => true
-      },
-      server
-    ).reports
+    val sinkToo = running.sink match {
+      case sink: ReportingSink => !sink.reports
+      case _ => true
+    }
+    new QueryTopology(running.plan, batch.watermarkMs, sinkToo, server).reports
   }
 
   /** The operators whose rows come out of a plan: the upstreams of a sink that reports itself. */

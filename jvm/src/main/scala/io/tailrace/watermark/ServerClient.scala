@@ -12,7 +12,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 
 /** Reports to a watermark server how far a source's hosts have been read, and gets the source's low
-  * watermark. The server knows more: other queries report hosts too.
+  * watermark. Other queries report hosts of the source too.
   *
   * A batch sends one request with the hosts that have moved since the last answer. Times are maxima, so a
   * report may arrive twice or late. While the server is away, its last answer counts, and moved hosts are
@@ -24,8 +24,8 @@ import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
   *   2nd request   10,000 hosts, the roster               now it decides
   * }}}
   *
-  * The roster is sent with the last hosts, even if it is empty: a low watermark that was made of some hosts
-  * would not go back for the others.
+  * The roster is sent with the last hosts, even if it is empty: with it, the server decides. A low watermark
+  * that was made of some hosts only would not go back for the others.
   *
   * @param reads no two active queries may read the same
   */
@@ -36,6 +36,7 @@ private[watermark] final class ServerClient(
     reads: () => QueryReads
 ) extends Logging {
   import ServerClient._
+  import ServerConnection.{nearest, time}
   private val connection = new ServerConnection(server)
 
   private val pending = new BitSet
@@ -47,17 +48,15 @@ private[watermark] final class ServerClient(
   /** Whether the server knows this run of the query and all hosts that it began with. */
   def isKnown: Boolean = acknowledged
 
-  // The least low watermark of the application's sinks in the last answer.
   private var globalLow: Option[Long] = None
 
-  // Hosts that the server doesn't wait for.
+  /** The least low watermark of the application's sinks, in microseconds; none if it isn't known. */
+  def global: Option[Long] = globalLow
+
   private var idle = Set.empty[String]
 
-  /** The number of idle hosts in the last answer. */
+  /** The number of hosts that the server doesn't wait for. */
   def idleHosts: Int = idle.size
-
-  /** The low watermark of all sinks of the application, in microseconds; none if it isn't known. */
-  def global: Option[Long] = globalLow
 
   /** @param moved     numbers of hosts in the table
     * @param input     the low watermark of the stamps that the source reads, in microseconds; none if it
@@ -77,18 +76,17 @@ private[watermark] final class ServerClient(
     // An earlier run may have ended before it reported.
     if (everything) pending.set(0, table.size)
     everything = false
-    connection
-      .attempt(
-        s"The watermark '${settings.name}' stays where it is; the query goes on, and tells the server of " +
-          s"${pending.cardinality} hosts when it is back"
-      ) {
-        // The server can't wait for hosts that it doesn't know: its answer counts when it has all of them.
-        var word = exchange(table, input, operators, hasUnread)
-        while (!pending.isEmpty && !everything) word = exchange(table, input, operators, hasUnread)
-        acknowledged ||= pending.isEmpty
-        word
-      }
-      .flatten
+    def send() = exchange(table)(body(table, _, _, input, operators, hasUnread))
+    def meanwhile = s"The watermark '${settings.name}' stays where it is; the query goes on, and tells the " +
+      s"server of ${pending.cardinality} hosts when it is back"
+    val answer = connection.attempt(meanwhile) {
+      // The server can't wait for hosts that it doesn't know: its answer counts when it has all of them.
+      var low = send()
+      while (!pending.isEmpty && !everything) low = send()
+      acknowledged ||= pending.isEmpty
+      low
+    }
+    answer.flatten
   }
 
   /** Follows a table that was rebuilt.
@@ -101,18 +99,13 @@ private[watermark] final class ServerClient(
     before.map(numbers(_)).filter(_ >= 0).foreach(pending.set)
   }
 
-  private def exchange(
-      table: HostTable,
-      input: Option[Long],
-      operators: Seq[OperatorReport],
-      hasUnread: Boolean
-  ): Option[Long] = {
+  /** @param body makes the request, of hosts and whether it has the roster */
+  private def exchange(table: HostTable)(body: (Array[Int], Boolean) => ObjectNode): Option[Long] = {
     val sending = next(table)
     val isLast = sending.length == pending.cardinality
     // If the server restarts now, it may have lost the hosts that it has received.
     everything = rosterNeeded
-    val answer =
-      reporter.report(connection, body(table, sending, rosterNeeded && isLast, input, operators, hasUnread))
+    val answer = reporter.report(connection, body(sending, rosterNeeded && isLast))
     sending.foreach(pending.clear)
     if (rosterNeeded && !isLast) everything = false // it asks for hosts that follow
     else {
@@ -121,11 +114,9 @@ private[watermark] final class ServerClient(
       everything = rosterNeeded
     }
     learnIdle(answer.path("idle_hosts").path(server.operator))
-    globalLow = micros(answer.path("global_low_watermark"))
-    micros(answer.path("operators").path(server.operator).path("output_low_watermark"))
+    globalLow = time(answer.path("global_low_watermark"))
+    time(answer.path("operators").path(server.operator).path("output_low_watermark"))
   }
-
-  private def micros(time: JsonNode): Option[Long] = Option.when(time.isIntegralNumber)(time.asLong)
 
   private def learnIdle(hosts: JsonNode): Unit = {
     val now = hosts.elements.asScala.map(host => WireName.decode(host.asText)).toSet
@@ -133,7 +124,7 @@ private[watermark] final class ServerClient(
     if (silent.nonEmpty) {
       logWarning(
         s"TAILRACE_WATERMARK_HOST_IDLE: the watermark server ${server.url} has heard nothing of " +
-          s"${silent.toSeq.sorted.take(MostNamed).mkString(", ")} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
+          s"${SourceWatermark.named(silent.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
           s"the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     }
@@ -145,11 +136,7 @@ private[watermark] final class ServerClient(
     pending.stream
       .limit(MostHosts.toLong)
       .takeWhile { host =>
-        bytes += BytesPerHost + table
-          .name(host)
-          .length
-          .toLong
-          .min(WireName.Longest.toLong) * BytesPerCharacter
+        bytes += BytesPerHost + Math.min(table.name(host).length, WireName.Longest) * BytesPerCharacter
         bytes <= MostBytes
       }
       .toArray
@@ -171,36 +158,30 @@ private[watermark] final class ServerClient(
     if (hasUnread) operator.put("unread", true)
     // Each time: a server that has lost this query must check it for conflicts.
     val names = reads()
-    put(operator.putArray("reads"), names.source)
+    put(operator.putArray("reads"), names.source.take(MostReads))
     settings.idleAfterMs.foreach(ms => operator.put("idle_after", ms * 1000))
-    if (withRoster) {
-      val roster = operator.putArray("roster")
-      settings.roster.foreach(_.foreach(host => roster.add(WireName.encode(host))))
-    }
+    if (withRoster) put(operator.putArray("roster"), settings.roster.getOrElse(Nil))
     val progress = operator.putObject("progress")
     sending.foreach { host =>
-      val time = table.time(host)
+      val read = table.time(host)
       // A time before 1970 is sent as 0: the server must know the host to wait for it.
-      if (time != SparkWatermark.Never)
-        progress.put(WireName.encode(table.name(host)), ServerConnection.nearest(time))
+      if (read != SparkWatermark.Never) progress.put(WireName.encode(table.name(host)), nearest(read))
     }
-    input.filter(_ != SparkWatermark.Never).foreach { low =>
-      operator.put("input_low_watermark", ServerConnection.nearest(low))
-    }
+    input.filter(_ != SparkWatermark.Never).foreach(low => operator.put("input_low_watermark", nearest(low)))
     operators.foreach { report =>
       val one = all.addObject().put("operator", report.name).put("kind", report.kind)
       val upstreams = one.putArray("upstreams")
       report.upstreams.foreach(upstreams.add)
       val lows = one.putObject("low_watermarks")
-      report.lowWatermarks.foreach { case (group, low) => lows.put(group, ServerConnection.nearest(low)) }
+      report.lowWatermarks.foreach { case (group, low) => lows.put(group, nearest(low)) }
       if (report.lowWatermarks.nonEmpty) one.put("key_groups", report.keyGroups)
-      put(one.putArray("reads"), names.query)
+      put(one.putArray("reads"), names.query.take(MostReads))
     }
     root
   }
 
   private def put(array: ArrayNode, names: Seq[String]): Unit =
-    names.take(MostReads).foreach(name => array.add(WireName.encode(name)))
+    names.foreach(name => array.add(WireName.encode(name)))
 }
 
 /** The names of a query's inputs.
@@ -222,7 +203,4 @@ private[watermark] object ServerClient {
   private val MostBytes = 6000000L
   private val BytesPerHost = 30L
   private val BytesPerCharacter = 3L
-
-  /** The most hosts that a warning names. */
-  private val MostNamed = 20
 }

@@ -4,7 +4,9 @@ import java.io.IOException
 import java.net.URI
 import java.net.http.{HttpClient, HttpRequest, HttpResponse}
 import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
 import java.time.Duration
+import java.util.HexFormat
 import java.util.concurrent.{ExecutionException, TimeUnit, TimeoutException}
 
 import org.apache.spark.internal.Logging
@@ -20,18 +22,19 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 private[watermark] final class ServerConnection(server: ServerSettings) extends Logging {
   import ServerConnection._
 
-  // A sink uses two threads. A race between them costs one attempt.
+  // A sink has two threads. A race between them costs one attempt.
   @volatile private var failures = 0
   @volatile private var nextAttempt = 0L
 
-  // The last refusal. It is logged once, however often the request is repeated.
+  // The last refusal: repeated, it isn't logged again.
   @volatile private var refusal = ""
 
+  private val reporter = s"'${server.operator}' of '${server.app}'"
   private val application = s"${server.url.stripSuffix("/")}/v1/apps/${encoded(server.app)}"
 
   /** Runs requests, unless it is too early for another attempt.
     *
-    * @param meanwhile the consequence of a failure, for its warning
+    * @param meanwhile the consequence of a failure, for the warning
     * @return none while the server is away
     */
   def attempt[T](meanwhile: => String)(requests: => T): Option[T] =
@@ -59,15 +62,15 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
       if (kind != refusal) {
         refusal = kind
         logWarning(
-          s"TAILRACE_WATERMARK_REPORT_REFUSED: ${server.url} refuses the report of '${server.operator}' of " +
-            s"'${server.app}', and is asked again without another warning: ${refused.getMessage}. $meanwhile"
+          s"TAILRACE_WATERMARK_REPORT_REFUSED: ${server.url} refuses the report of $reporter, and is asked " +
+            s"again without another warning: ${refused.getMessage}. $meanwhile"
         )
       }
     case _ =>
       refusal = ""
       logWarning(
-        s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of '${server.operator}' of " +
-          s"'${server.app}': $failure. $meanwhile"
+        s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of $reporter: $failure. " +
+          meanwhile
       )
   }
 
@@ -98,8 +101,8 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     json.readTree(response.body)
   }
 
-  /** The request contradicts what the server knows. Two codes end the query, because another query or run
-    * reports the same. Other refusals are repeated: somebody may raise a limit or remove something.
+  /** Two codes end the query, because another query or run reports the same. After other refusals the server
+    * is asked again: somebody may raise a limit or remove something.
     */
   private def refuse(body: String): Unit = {
     val problem = json.readTree(body)
@@ -114,7 +117,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     }
   }
 
-  /** The timeout covers the whole answer. The HTTP client's own covers only its headers. */
+  /** The timeout here covers the whole answer. The HTTP client's own covers only the headers. */
   private def exchange(request: HttpRequest.Builder): HttpResponse[String] = {
     val answer = http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
     try answer.get(Timeout.toMillis, TimeUnit.MILLISECONDS)
@@ -129,9 +132,7 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
   }
 }
 
-/** The server refuses a report that contradicts what it knows or exceeds a limit. The message is the
-  * server's.
-  */
+/** The server refuses a report that contradicts its state or exceeds a limit. The message is the server's. */
 private[watermark] final class RefusedReportException(detail: String) extends IOException(detail)
 
 private[watermark] object ServerConnection {
@@ -139,14 +140,17 @@ private[watermark] object ServerConnection {
   /** The longest wait for an answer. */
   val Timeout: Duration = Duration.ofSeconds(2)
 
-  /** The greatest integer that every JSON parser reads exactly. As a time it is in 2255. */
-  val LatestTime: Long = (1L << 53) - 1
+  // The greatest integer that every JSON parser reads exactly. As a time it is in 2255.
+  private val LatestTime = (1L << 53) - 1
 
-  /** Whether the protocol can express a time, in microseconds. */
-  def isTime(micros: Long): Boolean = micros >= 0 && micros <= LatestTime
-
-  /** The nearest time that the protocol can express. */
+  /** The nearest time that the protocol can express, in microseconds. */
   def nearest(micros: Long): Long = Math.max(0L, Math.min(micros, LatestTime))
+
+  /** Whether the protocol can express a time. */
+  def isTime(micros: Long): Boolean = micros == nearest(micros)
+
+  /** A time in an answer; none if it is null or missing. */
+  def time(node: JsonNode): Option[Long] = Option.when(node.isIntegralNumber)(node.asLong)
 
   private val FirstPause = Duration.ofMillis(500).toNanos
   private val LongestPause = Duration.ofSeconds(30).toNanos
@@ -160,4 +164,58 @@ private[watermark] object ServerConnection {
 
   /** Encodes a part of a path or a parameter. */
   def encoded(text: String): String = java.net.URLEncoder.encode(text, UTF_8).replace("+", "%20")
+}
+
+/** Encodes names in reports to a watermark server. The server accepts 1 to 200 characters without control
+  * characters, and refuses a whole report for one bad name: the name of one host would block all hosts.
+  *
+  * {{{
+  *   ""       %          "a\nb"    a%0Ab
+  *   "50%"    50%25      201 h's   183 of them, ~, 16 digits of the SHA-256 of the 201
+  * }}}
+  */
+private[tailrace] object WireName {
+
+  /** The most code points of a name. The server counts code points too. */
+  val Longest = 200
+
+  private val Empty = "%"
+  private val Kept = 183
+
+  /** Whether the server accepts the text as it is. */
+  def isName(text: String): Boolean = {
+    val points = text.codePoints.toArray
+    points.nonEmpty && points.length <= Longest &&
+    !points.exists(p => Character.isISOControl(p) || Character.getType(p) == Character.SURROGATE)
+  }
+
+  /** Encodes any text. Different texts have different names. */
+  def encode(text: String): String =
+    if (text.isEmpty) Empty
+    else {
+      val plain = if (text.chars.anyMatch(c => isEscaped(c))) escape(text) else text
+      if (plain.length <= Longest || plain.codePointCount(0, plain.length) <= Longest) plain
+      else plain.substring(0, plain.offsetByCodePoints(0, Kept)) + "~" + digest(text)
+    }
+
+  /** Decodes a name. The end of a long text is not in its name. */
+  def decode(name: String): String =
+    if (name == Empty) ""
+    else if (!name.contains('%')) name
+    else
+      try java.net.URLDecoder.decode(name.replace("+", "%2B"), UTF_8)
+      // A long name may have been cut within an escape.
+      catch { case _: IllegalArgumentException => name }
+
+  /** The first 16 hexadecimal digits of a text's SHA-256. */
+  def digest(text: String): String =
+    HexFormat.of.formatHex(MessageDigest.getInstance("SHA-256").digest(text.getBytes(UTF_8)), 0, 8)
+
+  private def isEscaped(char: Int): Boolean = char == '%' || Character.isISOControl(char)
+
+  private def escape(text: String): String =
+    text.flatMap { c =>
+      if (isEscaped(c.toInt)) c.toString.getBytes(UTF_8).map(b => f"%%${b & 0xff}%02X").mkString
+      else c.toString
+    }
 }

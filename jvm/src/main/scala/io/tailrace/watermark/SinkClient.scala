@@ -19,7 +19,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   */
 final case class SinkWord(input: Option[Long], output: Option[Long], applications: Option[Long])
 
-/** The report of a closed window, as a server is told.
+/** The report of a closed window, for a server.
   *
   * @param missing hosts and how far their logs have been read
   */
@@ -38,7 +38,7 @@ final case class ToldWindow(
   * @param folder   that the sink writes
   */
 final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter], folder: String) {
-  import ServerConnection.isTime
+  import ServerConnection.{isTime, nearest, time}
   import SinkClient._
 
   private val connection = new ServerConnection(server)
@@ -49,38 +49,27 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
     * @return none while the server is away
     */
   def report(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): Option[SinkWord] =
-    reporter().flatMap(by => attempt(exchange(by, low, upstreams, windows)))
+    reporter().flatMap { by =>
+      attempt {
+        val answer = by.report(connection, body(by, low, upstreams, windows))
+        val own = answer.path("operators").path(server.operator)
+        // 0 stands for none.
+        def known(node: JsonNode) = time(node).filter(_ > 0)
+        SinkWord(
+          known(own.path("input_low_watermark")),
+          known(own.path("output_low_watermark")),
+          known(answer.path("global_low_watermark"))
+        )
+      }
+    }
 
-  private def exchange(
-      by: Reporter,
-      low: Long,
-      upstreams: Seq[String],
-      windows: Seq[ToldWindow]
-  ): SinkWord = {
-    val answer = by.report(connection, body(by, low, upstreams, windows))
-    val own = answer.path("operators").path(server.operator)
-    def time(node: JsonNode) =
-      // 0 stands for none.
-      Option.when(node.isIntegralNumber && node.asLong > 0)(node.asLong)
-    SinkWord(
-      time(own.path("input_low_watermark")),
-      time(own.path("output_low_watermark")),
-      time(answer.path("global_low_watermark"))
-    )
-  }
-
-  private def body(
-      by: Reporter,
-      low: Long,
-      upstreams: Seq[String],
-      windows: Seq[ToldWindow]
-  ): ObjectNode = {
+  private def body(by: Reporter, low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): ObjectNode = {
     val root = by.newBody()
     val operator = root.putArray("operators").addObject().put("operator", server.operator).put("kind", "sink")
     val above = operator.putArray("upstreams")
-    upstreams.foreach(name => above.add(name))
+    upstreams.foreach(above.add)
     operator.putArray("reads").add(WireName.encode(s"folder:$folder"))
-    operator.put("key_groups", 1).putObject("low_watermarks").put("0", ServerConnection.nearest(low))
+    operator.put("key_groups", 1).putObject("low_watermarks").put("0", nearest(low))
     val told = root.putArray("windows")
     windows.filter(w => isTime(w.start) && isTime(w.end)).foreach { w =>
       val one = told.addObject().put("operator", server.operator).put("start", w.start).put("end", w.end)
@@ -110,13 +99,11 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
   private def behind(operator: String, through: Long, offset: Int): Seq[(String, Long)] = {
     val name = ServerConnection.encoded(operator)
     val page = connection.read(s"/hosts?operator=$name&limit=$PageLength&offset=$offset")
-    val hosts = page.path("hosts").elements.asScala.toSeq
-    val before = hosts.filter(h => h.path("progress").isNull || h.path("progress").asLong < through)
-    val counting = before.filterNot(h => NotCounting(h.path("state").asText)).map { h =>
-      val progress = h.path("progress")
-      WireName.decode(h.path("host").asText) -> (if (progress.isNull) SparkWatermark.Never
-                                                 else progress.asLong)
-    }
+    def progress(host: JsonNode) = time(host.path("progress")).getOrElse(SparkWatermark.Never)
+    val before = page.path("hosts").elements.asScala.filter(progress(_) < through).toSeq
+    val counting = before
+      .filterNot(h => NotCounting(h.path("state").asText))
+      .map(h => WireName.decode(h.path("host").asText) -> progress(h))
     // The server sorts them: the slowest come first.
     val isLast = before.size < PageLength || offset + PageLength > LastOffset
     if (isLast) counting else counting ++ behind(operator, through, offset + PageLength)
@@ -137,9 +124,9 @@ object SinkClient {
   private val NotCounting = Set("excluded", "idle", "not in roster")
 }
 
-/** A source of a query as its sink sees it after a batch. Its hosts can be asked for between batches too.
+/** A source of a query after a batch, for the query's sink. The sink asks for hosts between batches too.
   *
-  * @param low          all rows before this time have been read, except those of hosts that lag; in
+  * @param low          all rows before this time have been read, except those of hosts that lag, in
   *                     microseconds
   * @param completeness the share of hosts that the source waits for, times that of its stamps
   */
@@ -163,22 +150,18 @@ final class QuerySource private (
 
 object QuerySource {
 
-  /** The sources of watermark nodes. To be called in the query's thread when its tasks have ended: this ends
-    * the batch for the sources, as Spark does later, which gets the same result.
+  /** The sources of watermark nodes. Must be called in the query's thread when its tasks have ended, because
+    * it ends the batch for the sources. Spark ends the batch again later, and gets the same result.
     */
   def of(session: SparkSession, nodes: Seq[EventTimeWatermarkExec]): Seq[QuerySource] = {
     val batch = StreamingBatch.current(session)
-    val own = nodes.flatMap(node => LowWatermark.of(node).map(settings => settings -> node))
-    own.distinctBy { case (settings, _) => settings.name }.map { case (settings, node) =>
-      node.eventTimeStats.value
+    val own = nodes.flatMap(node => LowWatermark.of(node).map(_ -> node))
+    own.distinctBy(_._1.name).map { case (settings, node) =>
+      node.eventTimeStats.value // ends the batch
       val watermark = SourceWatermark.of(session, settings)
-      val low = watermark.low
-      new QuerySource(
-        settings,
-        watermark,
-        if (low == SparkWatermark.Never) low else low - settings.delayMs * 1000,
-        watermark.completeness(batch.batchId)
-      )
+      val read = watermark.low
+      val low = if (read == SparkWatermark.Never) read else read - settings.delayMs * 1000
+      new QuerySource(settings, watermark, low, watermark.completeness(batch.batchId))
     }
   }
 

@@ -1,6 +1,6 @@
 package io.tailrace.watermark
 
-import java.util.Arrays
+import java.util.{Arrays, BitSet, PriorityQueue}
 
 import io.tailrace.driver.{Heard, Silence, SparkWatermark}
 
@@ -42,19 +42,20 @@ final class SourceProgress(
   /** [[SparkWatermark.Never]] until enough hosts have been seen. */
   def low: Long = lowWatermark
 
-  /** Takes the low watermark of an earlier run or of a watermark server, if it is later. */
+  /** Takes a low watermark if it is later: that of the hosts, of an earlier run or of a watermark server. */
   def restore(low: Long): Unit = lowWatermark = Math.max(lowWatermark, low)
 
-  private def counts(host: Int): Boolean = host < rostered && !idle(host)
+  /** The hosts of the roster, or all. */
+  private def listed: Range = 0 until Math.min(table.size, rostered)
 
-  /** Adds what the tasks of a batch have seen.
+  /** Adds the observations of a batch's tasks.
     *
     * @param moving whether the low watermark moves. It doesn't if a server decides on it
     */
   def advance(seen: HostTable, input: BatchInput, moving: Boolean = true): Advance = {
     track()
-    val moved = new java.util.BitSet
-    val heard = new java.util.BitSet
+    val moved = new BitSet
+    val heard = new BitSet
     (0 until seen.size).foreach { i =>
       val host = table.add(seen.name(i))
       track()
@@ -63,7 +64,7 @@ final class SourceProgress(
       heard.set(host)
     }
     val (silent, back) = judgeSilence(heard, input)
-    if (moving) follow()
+    if (moving) restore(computed)
     Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name))
   }
 
@@ -78,13 +79,13 @@ final class SourceProgress(
     }
   }
 
-  private def judgeSilence(heard: java.util.BitSet, input: BatchInput): (Seq[Int], Seq[Int]) = silence match {
+  private def judgeSilence(heard: BitSet, input: BatchInput): (Seq[Int], Seq[Int]) = silence match {
     case None => (Nil, Nil)
     case Some(rule) =>
       val passed = rule.advance(input.askedMs, input.hasNew)
       // Unread rows may be of any host.
       val unheard = if (input.hasUnread) Heard.Unknown else Heard.No
-      val changed = (0 until Math.min(table.size, rostered)).filter { host =>
+      val changed = listed.filter { host =>
         marks(host) = rule.mark(marks(host), passed, if (heard.get(host)) Heard.Yes else unheard)
         val silent = rule.isTooLong(marks(host))
         val changes = silent != idle(host)
@@ -94,8 +95,6 @@ final class SourceProgress(
       changed.partition(idle(_))
   }
 
-  private def follow(): Unit = lowWatermark = Math.max(lowWatermark, computed)
-
   /** The low watermark of the hosts' times alone, which may be before [[low]]. */
   def computed: Long = {
     val times = countedTimes
@@ -103,10 +102,10 @@ final class SourceProgress(
   }
 
   private def countedTimes: Array[Long] = {
-    val times = new Array[Long](Math.min(table.size, rostered))
+    val times = new Array[Long](listed.size)
     var count = 0
-    times.indices.foreach { host =>
-      if (counts(host)) {
+    listed.foreach { host =>
+      if (!idle(host)) {
         times(count) = table.time(host)
         count += 1
       }
@@ -118,8 +117,8 @@ final class SourceProgress(
   def futureOfForgotten: Long = forgottenFuture
   def restoreFuture(rows: Long): Unit = forgottenFuture = Math.max(forgottenFuture, rows)
 
-  /** Forgets hosts that no roster has, that the watermark doesn't wait for and that are a week behind it.
-    * Otherwise hosts with names of pods would fill the table. A host that comes back counts as a new one.
+  /** Forgets hosts that are not in the roster, that the watermark doesn't wait for and that are a week behind
+    * it. Otherwise hosts with names of pods would fill the table. A host that comes back counts as a new one.
     *
     * This rebuilds the table, so it waits until an eighth of the hosts can go.
     *
@@ -134,7 +133,7 @@ final class SourceProgress(
     }
     Option.when(gone.nonEmpty && gone.size >= table.size / 8) {
       forgottenFuture += gone.map(table.future).sum
-      val isGone = new java.util.BitSet
+      val isGone = new BitSet
       gone.foreach(isGone.set)
       val (old, oldMarks, oldIdle) = (hosts, marks, idle)
       hosts = new HostTable
@@ -143,7 +142,7 @@ final class SourceProgress(
       Array.tabulate(old.size) { host =>
         if (isGone.get(host)) -1
         else {
-          val number = copy(old, host)
+          val number = hosts.raise(old.name(host), old.time(host), old.future(host))
           marks(number) = oldMarks(host)
           idle(number) = oldIdle(host)
           number
@@ -152,24 +151,18 @@ final class SourceProgress(
     }
   }
 
-  private def copy(from: HostTable, host: Int): Int = {
-    val number = hosts.add(from.name(host))
-    hosts.raise(number, from.time(host)): Unit
-    hosts.raiseFuture(number, from.future(host))
-    number
-  }
+  private def named(hosts: Seq[Int]): Seq[(String, Long)] =
+    hosts.map(host => table.name(host) -> table.time(host))
 
   /** The number of hosts, with silent ones, and those that are before a time, with their times. */
-  def behind(through: Long): (Int, Seq[(String, Long)]) = {
-    val all = 0 until Math.min(table.size, rostered)
-    (all.size, all.filter(table.time(_) < through).map(host => table.name(host) -> table.time(host)))
-  }
+  def behind(through: Long): (Int, Seq[(String, Long)]) =
+    (listed.size, named(listed.filter(table.time(_) < through)))
 
   /** @param slowest how many of the hosts furthest behind are named */
   def report(slowest: Int): ProgressReport = {
     track()
-    val all = (0 until Math.min(table.size, rostered)).filter(counts)
-    val behind = new java.util.PriorityQueue[Int](Ordering.by((h: Int) => table.time(h)).reverse)
+    val all = listed.filterNot(idle(_))
+    val behind = new PriorityQueue[Int](Ordering.by((h: Int) => table.time(h)).reverse)
     all.foreach { host =>
       behind.add(host)
       if (behind.size > slowest) behind.poll()
@@ -177,14 +170,9 @@ final class SourceProgress(
     ProgressReport(
       expected = all.size,
       passed = if (low == SparkWatermark.Never) 0 else all.count(table.time(_) >= low),
-      idle = Math.min(table.size, rostered) - all.size,
+      idle = listed.size - all.size,
       future = forgottenFuture + (0 until table.size).map(table.future).sum,
-      slowest = Iterator
-        .continually(behind.poll().asInstanceOf[Integer])
-        .takeWhile(_ != null)
-        .toSeq
-        .reverse
-        .map(host => table.name(host) -> table.time(host))
+      slowest = named(Seq.fill(behind.size)(behind.poll()).reverse)
     )
   }
 }
@@ -203,7 +191,7 @@ object SourceProgress {
   */
 final case class BatchInput(askedMs: Long, hasNew: Boolean, hasUnread: Boolean)
 
-/** The changes that a batch makes.
+/** The changes of a batch.
   *
   * @param moved  numbers of the hosts whose entry has changed
   * @param silent names of the hosts that have stopped counting

@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs, StreamingBatch}
@@ -17,7 +18,7 @@ import io.tailrace.driver.{BatchSequence, DriverClock, PartitionAccumulator, Run
 /** The low watermark of one source in one run of a query, on the driver.
   *
   * {{{
-  *   collect(7) ── tasks of batch 7 ──> end(7): add what they have seen, ask the server, write 7.delta ── commit log 7
+  *   collect(7) ── tasks of batch 7 ──> end(7): add hosts, ask the server, write 7.delta ── commit log 7
   * }}}
   *
   * Spark may ask for the end of a batch several times and gets the same answer.
@@ -46,7 +47,6 @@ private[watermark] final class SourceWatermark(
   private var lastWritten: Option[Long] = None
   private var lowBefore = SparkWatermark.Never
   private var upstream = Completeness.Whole
-
   private var lateRows = 0L
 
   /** The first batch of a run begins with the progress in the checkpoint. */
@@ -71,7 +71,8 @@ private[watermark] final class SourceWatermark(
 
   private def noteRoster(before: String): Unit = logWarning(
     s"TAILRACE_WATERMARK_ROSTER_CHANGED: the watermark '${settings.name}' has another roster than before, " +
-      s"${settings.roster.fold("none")(r => s"of ${r.size} hosts")}: version ${settings.rosterVersion}, and it was $before"
+      s"${settings.roster.fold("none")(r => s"of ${r.size} hosts")}: version ${settings.rosterVersion}, " +
+      s"and it was $before"
   )
 
   /** Makes an accumulator for the tasks of a batch. A DataFrame that is used twice in a query gets two for
@@ -83,13 +84,12 @@ private[watermark] final class SourceWatermark(
     accumulator
   }
 
-  /** Notes the number of tasks of a batch. */
   def noteTasks(next: Long, tasks: Int): Unit = synchronized {
     if (tasks == 0) batches.at(next).hasNoTasks = true
   }
 
-  /** Whether tasks of a batch have run, or it has none. Some may not have run: a sink may take only the first
-    * rows.
+  /** Whether a task of a batch has run, or the batch has none. A sink that takes only the first rows doesn't
+    * run all tasks.
     */
   def hasRead(finished: Long): Boolean = synchronized {
     batches.of(finished).exists(batch => batch.hasNoTasks || batch.collected.exists(!_.isZero))
@@ -109,17 +109,12 @@ private[watermark] final class SourceWatermark(
     * @param operators the query's other operators, for the server
     * @return the low watermark in microseconds. [[SparkWatermark.Never]] while too few hosts have been seen
     */
-  def end(finished: Long, operators: ServerSettings => Seq[OperatorReport]): Long =
-    synchronized {
-      batches.end(finished)(fold(finished, _, operators))
-      progress.low
-    }
+  def end(finished: Long, operators: ServerSettings => Seq[OperatorReport]): Long = synchronized {
+    batches.end(finished)(fold(finished, _, operators))
+    progress.low
+  }
 
-  private def fold(
-      finished: Long,
-      batch: Batch,
-      operators: ServerSettings => Seq[OperatorReport]
-  ): Unit = {
+  private def fold(finished: Long, batch: Batch, operators: ServerSettings => Seq[OperatorReport]): Unit = {
     val seen = SeenByTask.inBatch(batch.collected.map(_.value.values.map(p => HostMaxima.fromBytes(p.bytes))))
     lateRows = seen.late
     upstream = upstream.min(Completeness.ofUnits(seen.share))
@@ -128,21 +123,14 @@ private[watermark] final class SourceWatermark(
     val advance = progress.advance(seen.table, read, moving = server.isEmpty)
     server.zip(settings.server).foreach { case (client, at) =>
       val input = Option.when(settings.isStamped)(progress.computed)
-      client
-        .report(progress.table, advance.moved, input, operators(at), read.hasUnread)
-        .foreach(progress.restore)
+      val low = client.report(progress.table, advance.moved, input, operators(at), read.hasUnread)
+      low.foreach(progress.restore)
     }
     warn(advance)
     val forgotten = progress.forget(all = server.isDefined)
     forgotten.foreach(numbers => server.foreach(_.renumber(numbers)))
-    val file = ProgressFile(
-      -1,
-      progress.low,
-      before,
-      upstream,
-      Some(settings.rosterVersion),
-      progress.futureOfForgotten
-    )
+    val (roster, future) = (Some(settings.rosterVersion), progress.futureOfForgotten)
+    val file = ProgressFile(-1, progress.low, before, upstream, roster, future)
     // A delta can't remove a host.
     val adding = if (forgotten.isDefined) None else lastWritten
     log.write(finished, adding, file, progress.table, advance.moved, finished - retain)
@@ -181,38 +169,25 @@ private[watermark] final class SourceWatermark(
   def behind(through: Long): (Int, Seq[(String, Long)]) = synchronized(progress.behind(through))
 
   private def warn(advance: Advance): Unit = {
-    if (advance.silent.nonEmpty) {
+    if (advance.silent.nonEmpty)
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${named(advance.silent)} for ${settings.idleAfterMs.get} ms: the " +
-          s"watermark '${settings.name}' doesn't wait for them until they are back"
+        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${named(advance.silent)} for ${settings.idleAfterMs.get} " +
+          s"ms: the watermark '${settings.name}' doesn't wait for them until they are back"
       )
-    }
-    if (advance.back.nonEmpty) {
+    if (advance.back.nonEmpty)
       logInfo(s"Rows of ${named(advance.back)} again: the watermark '${settings.name}' waits for them")
-    }
   }
-
-  private def named(hosts: Seq[String]): String =
-    hosts.take(MostNamed).mkString(", ") +
-      (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
 
   /** The row for the query's progress, after the end of a batch. */
   def metrics: Row = synchronized {
     val report = progress.report(Slowest)
-    new GenericRowWithSchema(
-      Array(
-        report.expected.toLong,
-        report.passed.toLong,
-        server.fold(report.idle)(_.idleHosts).toLong,
-        timestamp(progress.low),
-        lateRows,
-        report.future,
-        report.slowest.map { case (host, time) =>
-          new GenericRowWithSchema(Array(host, timestamp(time)), HostSchema)
-        }
-      ),
-      MetricsSchema
-    )
+    val slowest = report.slowest.map { case (host, time) =>
+      new GenericRowWithSchema(Array(host, timestamp(time)), HostSchema)
+    }
+    val (hosts, passed) = (report.expected.toLong, report.passed.toLong)
+    val idle = server.fold(report.idle)(_.idleHosts).toLong
+    val low = timestamp(progress.low)
+    new GenericRowWithSchema(Array(hosts, passed, idle, low, lateRows, report.future, slowest), MetricsSchema)
   }
 
   private def timestamp(micros: Long): Timestamp =
@@ -224,36 +199,28 @@ private[watermark] object SourceWatermark {
 
   /** The source with the settings' name, in the run that this thread plans or executes. */
   def of(session: SparkSession, settings: ProgressSettings): SourceWatermark =
-    sources.of(session, settings.name)(open(session, settings, StreamingBatch.current(session)))
+    sources.of(session, settings.name)(open(session, settings))
 
-  private def open(
-      session: SparkSession,
-      settings: ProgressSettings,
-      batch: StreamingBatch
-  ): SourceWatermark = {
+  private def open(session: SparkSession, settings: ProgressSettings): SourceWatermark = {
+    val batch = StreamingBatch.current(session)
     val directory = new Path(new Path(batch.checkpointRoot, "tailrace-watermark"), settings.name)
+    def isOwn(node: LogicalPlan) =
+      PartialFunction.cond(node) { case own: HostProgress => own.settings.name == settings.name }
+    def inputs = StreamInputs.below(session, isOwn)
     val beginsAnew = TailraceConf.WatermarkBeginAnew.read(SparkPlans.activeSetting)
     new SourceWatermark(
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
       () => PartitionAccumulator.registered(session.sparkContext),
-      askedMs =>
-        BatchInput(
-          askedMs,
-          StreamInputs.all(session).hasNew,
-          below(session, settings).hasUnread
-        ),
+      askedMs => BatchInput(askedMs, StreamInputs.all(session).hasNew, inputs.hasUnread),
       session.sessionState.conf.minBatchesToRetain,
       settings.server.map { server =>
         val reporter = Reporter.of(session, batch.queryId, batch.runId, server)
-        def all = StreamInputs.below(session, _.isInstanceOf[OfSource]).names
-        new ServerClient(server, settings, reporter, () => QueryReads(below(session, settings).names, all))
+        def all = StreamInputs.below(session, _.isInstanceOf[HostProgress]).names
+        new ServerClient(server, settings, reporter, () => QueryReads(inputs.names, all))
       }
     )
   }
-
-  private def below(session: SparkSession, settings: ProgressSettings): StreamInputs =
-    StreamInputs.below(session, OfSource.is(settings.name))
 
   /** The state of the current batch. */
   private final class Batch {
@@ -267,6 +234,10 @@ private[watermark] object SourceWatermark {
 
   /** The most hosts that a warning names. */
   private val MostNamed = 20
+
+  def named(hosts: Seq[String]): String =
+    hosts.take(MostNamed).mkString(", ") +
+      (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
 
   private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)
   private val MetricsSchema = new StructType()

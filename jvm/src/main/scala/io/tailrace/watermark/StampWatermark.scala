@@ -9,10 +9,12 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.functions.{call_function, col, concat, lit, replace}
 import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
 
-import io.tailrace.common.UnsafeRows
+import io.tailrace.common.{JoinedNames, UnsafeRows}
 import io.tailrace.driver.SparkWatermark
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, SqlFunction, TailraceNode}
 
@@ -25,14 +27,11 @@ case class StampWatermark(stamp: Attribute, child: LogicalPlan) extends UnaryNod
   override def keepsBatches: Boolean = false
   override def dropsRows: Boolean = false
 
-  override def refusedInRecursion: Option[Obstacle] = Some(
-    Obstacle("stamp_watermark", "a row that goes round would keep an old stamp")
-  )
+  override def refusedInRecursion: Option[Obstacle] =
+    Some(Obstacle("stamp_watermark", "a row that goes round would keep an old stamp"))
 
   override def output: Seq[Attribute] = child.output :+ stamp
-
   override def producedAttributes: AttributeSet = AttributeSet(stamp)
-
   override protected def withNewChildInternal(newChild: LogicalPlan): StampWatermark = copy(child = newChild)
 }
 
@@ -49,8 +48,8 @@ object StampWatermarkStrategy extends SparkStrategy {
 /** Adds a low watermark to each row, the same to all rows of a micro-batch.
   *
   * No row of this batch or of a later one is before it, unless its host lags. Operators with state release
-  * rows with a delay of one batch: that is taken into account. With a watermark server it isn't after the
-  * sinks of any query of the application.
+  * rows with a delay of one batch, and the low watermark allows for it. With a watermark server it isn't
+  * after the low watermark of any sink of the application.
   *
   * @param sources   the accurate watermarks below
   * @param streaming rows of a batch DataFrame get null
@@ -78,18 +77,17 @@ final case class StampWatermarkExec(
       .fold(SparkWatermark.Never)(SparkWatermark.after)
     val watermarks = sources.map(SourceWatermark.of(session, _))
     val completeness = watermarks.map(_.completeness(batch.batchId))
-    // Other queries may write to the same topic: the data isn't complete before they have written theirs.
+    // Other queries may write to the same topic: it isn't complete before they have written their rows.
     val global = watermarks.flatMap(_.globalLow(batch.batchId))
     WatermarkStamp.encode((low +: global).min, completeness.foldLeft(Completeness.Whole)(_ andThen _).units)
   }
 
-  override protected def withNewChildInternal(newChild: SparkPlan): StampWatermarkExec =
-    copy(child = newChild)
+  override protected def withNewChildInternal(child: SparkPlan): StampWatermarkExec = copy(child = child)
 }
 
 /** One task. It extends a function type, so that Spark doesn't search it for closures.
   *
-  * @param stamp may be null
+  * @param stamp null for no stamp
   */
 private[watermark] final class StampPartition(columns: Seq[Attribute], stamp: Array[Byte])
     extends (Iterator[InternalRow] => Iterator[InternalRow])
@@ -121,6 +119,46 @@ private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (Str
   }
 }
 
+/** The columns made of a record's stamp, which exist only while the watermark is noted. */
+private[tailrace] object StampColumns {
+  private val Partition = "__tailrace_partition"
+  private val Low = "__tailrace_low"
+  private val Share = "__tailrace_share"
+  val all: Seq[String] = Seq(Partition, Low, Share)
+
+  def check(
+      plan: LogicalPlan,
+      stamp: String,
+      partition: Seq[String],
+      sameName: (String, String) => Boolean
+  ): Unit = {
+    if (partition.isEmpty) throw WatermarkOptions.stamped.invalid("partition", "empty", "one column or more")
+    val columns = new Columns(WatermarkOptions.stamped, plan.output, sameName)
+    partition.foreach(columns.find("partition", _))
+    columns.find("stamp", stamp, BinaryType): Unit
+  }
+
+  /** The values joined by "-". In all values but the first, "-" is written %2D and "%" is written %25, so
+    * that no two partitions share a name. Null if a value is null.
+    */
+  private def name(values: Seq[Column]): Column = {
+    val others = values.tail.map { value =>
+      JoinedNames.Escapes.foldLeft(value) { case (text, (from, to)) => replace(text, lit(from), lit(to)) }
+    }
+    concat(values.head +: others.flatMap(Seq(lit(JoinedNames.Separator), _)): _*)
+  }
+
+  def add(frame: DataFrame, stamp: String, partition: Seq[String]): DataFrame = {
+    def quoted(name: String) = col(s"`${name.replace("`", "``")}`")
+    val parsed = call_function("parse_watermark_stamp", quoted(stamp))
+    val units = lit(WatermarkStamp.WholeShare).cast("decimal(19,0)")
+    frame
+      .withColumn(Partition, name(partition.map(quoted(_).cast("string"))))
+      .withColumn(Low, parsed.getField("low_watermark"))
+      .withColumn(Share, (parsed.getField("completeness") * units).cast("bigint"))
+  }
+}
+
 /** `parse_watermark_stamp(binary)`: a struct of `low_watermark`, which may be null, and `completeness`. The
   * result is null if the bytes aren't a [[WatermarkStamp]].
   */
@@ -133,27 +171,23 @@ case class ParseWatermarkStamp(stamp: Expression)
   override def prettyName: String = "parse_watermark_stamp"
 
   override lazy val replacement: Expression =
-    StaticInvoke(StampExpressions.getClass, ParseWatermarkStamp.Schema, "parse", children, inputTypes)
+    StaticInvoke(ParseWatermarkStamp.getClass, ParseWatermarkStamp.Schema, "parse", children, inputTypes)
 
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression = copy(c(0))
 }
 
 object ParseWatermarkStamp {
-  val Schema: StructType = new StructType()
+  private val Schema = new StructType()
     .add("low_watermark", TimestampType)
     .add("completeness", DecimalType(19, 18), nullable = false)
-}
 
-/** Called by generated code. */
-object StampExpressions {
+  /** Called by generated code. */
   def parse(stamp: Array[Byte]): InternalRow =
     if (!WatermarkStamp.isValid(stamp)) null
     else {
       val low = WatermarkStamp.low(stamp)
-      InternalRow(
-        if (low == SparkWatermark.Never) null else low,
-        Decimal(WatermarkStamp.share(stamp), 19, 18)
-      )
+      val share = Decimal(WatermarkStamp.share(stamp), 19, 18)
+      InternalRow(if (low == SparkWatermark.Never) null else low, share)
     }
 }
 

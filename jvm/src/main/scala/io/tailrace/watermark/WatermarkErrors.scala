@@ -10,12 +10,7 @@ object WatermarkErrors {
     * @param batch     the batch that needs it
     */
   def progressMissing(directory: String, batch: Long): TailraceStateException =
-    stateError(
-      "TAILRACE_WATERMARK_PROGRESS_MISSING",
-      null,
-      "directory" -> directory,
-      "batch" -> batch
-    )
+    stateError("TAILRACE_WATERMARK_PROGRESS_MISSING", null, "directory" -> directory, "batch" -> batch)
 
   /** @param detail the text of the server: who the other reporter is, and what both read */
   def reporterConflict(server: String, app: String, detail: String): TailraceStateException =

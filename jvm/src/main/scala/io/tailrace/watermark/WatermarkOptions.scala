@@ -1,21 +1,21 @@
 package io.tailrace.watermark
 
+import java.net.{URI, URISyntaxException}
 import java.nio.charset.StandardCharsets.UTF_8
 
 import io.tailrace.common.{Arguments, Policy}
 
-/** The arguments of [[io.tailrace.api.Tailrace.accurateWatermark]] and `stampedWatermark` besides the
+/** The arguments of [[io.tailrace.api.Tailrace.accurateWatermark]] and `stampedWatermark`, without the
   * columns. Names and defaults are those of Python.
   *
   * @param completeness the share of hosts that must have passed a time: "99.9%" or "0.999"
   * @param hosts        the roster: the hosts that count, seen or not; none: the hosts that have been seen
-  * @param idleAfter    a duration; a host that is silent for longer, while others go on and nothing is
-  *                     unread, doesn't count until it is back
+  * @param idleAfter    a duration; a host that is silent for longer, while other hosts have rows and no row
+  *                     is unread, doesn't count until it has rows again
   * @param futureLimit  how far ahead of the batch's clock an event time may be; a duration
-  * @param onFuture     "clamp", "mark" or "fail": what is done with rows further ahead
+  * @param onFuture     "clamp", "mark" or "fail": what happens to rows further ahead
   * @param delay        how far the watermark stays behind; a duration
-  * @param server       a watermark server, "http://host:port", which decides; none: the query decides by its
-  *                     own progress
+  * @param server       a watermark server, "http://host:port", which decides; none: the query decides alone
   * @param app          the application at the server
   * @param operator     the source's name in it
   * @param token        the server's bearer token
@@ -40,9 +40,8 @@ final case class WatermarkOptions(
     * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
     */
   private[tailrace] def settings(arguments: Arguments): ProgressSettings = {
-    val share = Completeness
-      .parse(completeness)
-      .getOrElse(throw arguments.invalid("completeness", completeness, shares))
+    def badShare = arguments.invalid("completeness", completeness, shares)
+    val share = Completeness.parse(completeness).getOrElse(throw badShare)
     if (hosts.exists(_.isEmpty)) throw arguments.invalid("hosts", "empty", "one name or more, or left out")
     if (server.isDefined) hosts.map(_.distinct).foreach(checkRoster(arguments, _))
     val future = arguments.choice("on_future", onFuture, Policy.onFuture)
@@ -60,7 +59,7 @@ final case class WatermarkOptions(
     )
   }
 
-  /** The text for a number that only lacks its percent sign says how to write it. */
+  /** The allowed values, for the error. A number that only lacks its percent sign is the example. */
   private def shares: String = {
     val meant = s"${completeness.trim}%"
     val example = if (Completeness.parse(meant).isDefined) meant else "99.9%"
@@ -70,10 +69,9 @@ final case class WatermarkOptions(
   /** A server would refuse each report with a longer roster. */
   private def checkRoster(arguments: Arguments, names: Seq[String]): Unit = {
     val bytes = names.map(name => WireName.encode(name).getBytes(UTF_8).length + 3L).sum
-    if (names.size > MostHostsAtServer || bytes > MostRosterBytes) {
-      val allowed = s"at most $MostHostsAtServer names in $MostRosterBytes bytes with a server"
+    val allowed = s"at most $MostHostsAtServer names in $MostRosterBytes bytes with a server"
+    if (names.size > MostHostsAtServer || bytes > MostRosterBytes)
       throw arguments.invalid("hosts", s"${names.size} names in $bytes bytes", allowed)
-    }
   }
 }
 
@@ -90,11 +88,11 @@ object WatermarkOptions {
 /** The settings of one source.
   *
   * @param name        of the source's directory in the checkpoint, and of its numbers in the query's progress
-  * @param delayMs     by which Spark's watermark stays behind the low watermark
+  * @param delayMs     how far Spark's watermark stays behind the low watermark
   * @param roster      the hosts that count; none: those that have been seen
-  * @param idleAfterMs a host that is silent for so long doesn't count; none: it does for ever
-  * @param futureLimitMicros how far ahead of the batch's clock an event time may be; none: as far as it is
-  * @param server      the watermark server that is told, and whose word counts; none: the query alone
+  * @param idleAfterMs a host that is silent for so long doesn't count; none: each host counts for ever
+  * @param futureLimitMicros how far ahead of the batch's clock an event time may be; none: without a limit
+  * @param server      the watermark server that decides; none: the query decides alone
   * @param isStamped   whether the hosts are partitions of a topic, and their times stamps
   */
 final case class ProgressSettings(
@@ -112,4 +110,79 @@ final case class ProgressSettings(
   /** A digest of the roster. It is the same for the same hosts in another order. */
   lazy val rosterVersion: String =
     WireName.digest(roster.getOrElse(Nil).map(WireName.encode).sorted.mkString("\n"))
+}
+
+/** The options of a call that name a watermark server. */
+private[tailrace] final case class ServerOptions(
+    arguments: Arguments,
+    server: Option[String],
+    app: Option[String],
+    operator: String,
+    token: Option[String]
+) {
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  def settings: Option[ServerSettings] = {
+    // A user who sets one of these expects that the query reports.
+    if (server.isEmpty)
+      Seq("app" -> app, "token" -> token).foreach { case (argument, value) =>
+        if (value.isDefined) throw arguments.needs(argument, "set", ServerOptions.Needed)
+      }
+    server.map(settingsAt)
+  }
+
+  private def settingsAt(url: String): ServerSettings = {
+    checkAddress(url)
+    def needed = "app, a name that all queries of the application give"
+    val application = app.getOrElse(throw arguments.needs("server", url, needed))
+    // It is a part of the URL path. Servers take an encoded slash there for a slash.
+    if (!WireName.isName(application) || application.contains('/'))
+      throw arguments.invalid("app", application, "1 to 200 characters, no / among them")
+    ServerOptions.checkName(arguments, "operator", operator)
+    // Checked here, because the HTTP client's error would show it.
+    if (token.exists(t => !t.matches("[!-~]([ -~]*[!-~])?")))
+      throw arguments.invalid("token", "not shown here", "printable ASCII without spaces around it")
+    ServerSettings(url, application, operator, token)
+  }
+
+  private def checkAddress(url: String): Unit = {
+    val parsed =
+      try new URI(url)
+      catch { case _: URISyntaxException => new URI("") }
+    val shown = if (url.exists("@?#".contains(_))) "not shown here" else url
+    val isAddress = Seq("http", "https").contains(parsed.getScheme) && parsed.getHost != null &&
+      parsed.getUserInfo == null && Seq("", "/").contains(parsed.getRawPath) && parsed.getRawQuery == null &&
+      parsed.getRawFragment == null && (parsed.getPort == -1 || parsed.getPort > 0 && parsed.getPort < 65536)
+    if (!isAddress) throw arguments.invalid("server", shown, "http://host:port")
+  }
+}
+
+private[tailrace] object ServerOptions {
+
+  /** The argument that `app`, `token` and `upstreams` need. */
+  val Needed = "server, for instance server='http://host:port'"
+
+  /** A server would refuse each report with another name. */
+  def checkName(arguments: Arguments, argument: String, name: String): Unit =
+    if (!WireName.isName(name)) {
+      val allowed = s"1 to ${WireName.Longest} characters without control characters"
+      throw arguments.invalid(argument, name, allowed)
+    }
+}
+
+/** The address of a watermark server, and the reporter's name there.
+  *
+  * @param url      "http://host:port"
+  * @param app      the application whose sources, operators and sinks share a global low watermark
+  * @param operator this source's name in it
+  * @param token    the server's bearer token, if it wants one
+  */
+final case class ServerSettings(url: String, app: String, operator: String, token: Option[String]) {
+
+  /** Whether the other reporter reports to the same application. */
+  def isBeside(other: ServerSettings): Boolean =
+    url.stripSuffix("/") == other.url.stripSuffix("/") && app == other.app
+
+  // Spark shows plans in its pages. The token must not be there.
+  override def toString: String = s"ServerSettings($url,$app,$operator)"
 }

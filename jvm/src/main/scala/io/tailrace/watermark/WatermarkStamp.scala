@@ -6,7 +6,7 @@ import java.nio.ByteBuffer
   * written later have that event time or a later one, unless their host lags.
   *
   * {{{
-  *   version(1) = 1   low watermark(8): microseconds, Long.MinValue for none   completeness(8): in units of 10^-18
+  *   version(1) = 1   low watermark(8): microseconds, Long.MinValue for none   completeness(8): 10^-18
   * }}}
   *
   * 17 bytes, big-endian. Another layout would have another version.

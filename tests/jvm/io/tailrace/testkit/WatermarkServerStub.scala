@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.sun.net.httpserver.{HttpExchange, HttpServer}
 
-/** A watermark server of which the test decides what it says, and whether it is there. */
+/** A watermark server whose answers the test decides. The test also stops and starts it. */
 final class WatermarkServerStub extends AutoCloseable {
   private val json = new ObjectMapper
   private val received = new CopyOnWriteArrayList[JsonNode]
@@ -19,7 +19,7 @@ final class WatermarkServerStub extends AutoCloseable {
 
   @volatile var status = 200
 
-  /** A request is answered when this is open. */
+  /** Requests are answered when this latch is open. */
   @volatile var answers = new CountDownLatch(0)
   @volatile var needRoster = false
 
@@ -28,33 +28,33 @@ final class WatermarkServerStub extends AutoCloseable {
   @volatile private var hasRoster = false
   def forgetRoster(): Unit = hasRoster = false
 
-  /** One report fails, after so many that don't. */
+  /** One report fails after `reports` that succeed. */
   def failAfter(reports: Int): Unit = untilFailure.set(reports)
   private val untilFailure = new AtomicInteger(-1)
   @volatile var token: String = _
 
-  /** Says that another query reports, by this code. */
+  /** Refuses each report with this code. */
   @volatile var conflict: Option[String] = None
   @volatile var warnings: Seq[String] = Nil
 
-  /** How many it has said that to. */
+  /** The number of refused requests. */
   def refused: Int = refusals.get
   private val refusals = new AtomicInteger
 
   /** Sends the headers and half of an answer, and never the rest. */
   @volatile var stopsHalfway = false
 
-  /** Of the source that asks, in microseconds. */
+  /** The low watermark of the source that reports, in microseconds. */
   @volatile var low: Option[Long] = None
 
   @volatile var idleHosts: Seq[String] = Nil
 
-  /** Of the application. */
+  /** The low watermark of the application, in microseconds. */
   @volatile var globalLow: Option[Long] = None
 
   def url: String = s"http://127.0.0.1:$port"
 
-  /** Starts, or comes back where it was. */
+  /** Starts the server. After `close`, it has the same port again. */
   def start(): WatermarkServerStub = {
     server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 0)
     server.setExecutor(Executors.newCachedThreadPool { (task: Runnable) =>
@@ -112,7 +112,7 @@ final class WatermarkServerStub extends AutoCloseable {
 
   def reports: Seq[JsonNode] = received.asScala.toSeq
 
-  /** What came without operators: heartbeats, and that a run has ended. */
+  /** The requests without operators: heartbeats, and the ends of runs. */
   def others: Seq[JsonNode] = said.asScala.toSeq
 
   /** The hosts of a report, and their times. */

@@ -15,7 +15,7 @@ import io.tailrace.testkit.{Logged, LoggedStream}
 /** The watermark of hosts as Spark's operators see it. */
 final class AccurateWatermarkSuite extends HostsWatermarkSuite {
 
-  test("a window closes when all hosts have passed it, whoever is fast") {
+  test("a window closes when all hosts have passed it, also if one host is far ahead") {
     withDirectory { directory =>
       val stream = counting(directory, whole)
       assert(stream.add(logged("a" -> 1, "a" -> 100, "b" -> 2)) == Nil)
@@ -35,7 +35,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
   }
 
   test(
-    "a host of the roster that was never seen is waited for; without a roster those count that were seen"
+    "the watermark waits for each host of the roster; without a roster, for each host that was seen"
   ) {
     withDirectory { directory =>
       val stream = counting(directory, whole)
@@ -66,7 +66,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("delay keeps Spark's watermark behind") {
+  test("Spark's watermark stays behind by the delay") {
     withDirectory { directory =>
       val stream = counting(directory, whole.copy(delay = "5 seconds"))
       assert(stream.add(logged("a" -> 1, "b" -> 12)) == Nil)
@@ -75,12 +75,12 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a restart goes on from the table, the watermark and what was closed") {
+  test("a restart goes on from the table of hosts, the watermark and the closed windows") {
     withDirectory { directory =>
       val stream = counting(directory, whole.copy(hosts = None))
       stream.add(logged("a" -> 1, "b" -> 1))
       assert(stream.add(logged("a" -> 100)) == Nil)
-      // Without the table it would be a alone who counts, and b's rows would be late.
+      // Without the table only host a would count, and b's rows would be late.
       stream.restart()
       assert(stream.add(logged("a" -> 200)) == Nil)
       assert(stream.watermark == 0.999)
@@ -90,7 +90,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a batch that failed is made again from the table that it began with") {
+  test("a batch that failed runs again with the table that it began with") {
     withDirectory { directory =>
       val stream = counting(directory, whole.copy(hosts = None))
       stream.add(logged("a" -> 1, "b" -> 1))
@@ -130,7 +130,7 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("two sources: the one that lags decides, also one without rows yet, over restarts") {
+  test("of two sources the one that lags decides, also if it has no rows yet, and after restarts") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
         val both = in.zip(Seq("one", "two")).map { case (logs, name) =>

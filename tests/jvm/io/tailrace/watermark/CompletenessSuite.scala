@@ -18,7 +18,7 @@ final class CompletenessSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
     assert(allowed("99.9%", 999) == 0)
     assert(allowed("100%", 1000000) == 0)
     assert(allowed("0.5", 2) == 1 && allowed("50 %", 3) == 1)
-    // In binary fractions it would be 999 of a million: 1 - 0.999 is a little less than 0.001 there.
+    // In binary fractions it would be 999: there, 1 - 0.999 is a little less than 0.001.
     assert(allowed("0.999", 1000000) == 1000)
   }
 

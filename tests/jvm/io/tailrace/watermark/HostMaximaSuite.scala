@@ -9,10 +9,10 @@ import io.tailrace.driver.SparkWatermark
 
 final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
-  // Shrunk names would be others than these, and shrunk times mean something else.
+  // A shrunk name is another host, and a shrunk time has another meaning.
   private implicit def noShrink[T]: Shrink[T] = Shrink.shrinkAny
 
-  /** Names of all lengths, that differ in their first, their last or their middle characters, or in length alone. */
+  /** Names of all lengths. They differ in the first, the middle or the last characters, or only in length. */
   private val name: Gen[String] = for {
     letter <- Gen.oneOf("a", "b", "ö")
     number <- Gen.choose(0, 12)
@@ -30,7 +30,7 @@ final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val maxima = new HostMaxima
       rows.foreach { case (host, time) =>
         val bytes = UTF8String.fromString(host)
-        // Spark's rows: the same memory has another name soon.
+        // Spark uses the memory of a row again for the next row.
         if (time == 9) maxima.seeFuture(bytes) else maxima.see(bytes, time)
         java.util.Arrays.fill(bytes.getBaseObject.asInstanceOf[Array[Byte]], 0.toByte)
       }

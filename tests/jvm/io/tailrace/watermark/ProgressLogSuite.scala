@@ -41,14 +41,14 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
   private def refused(condition: String)(body: => Any): Unit =
     assert(intercept[TailraceStateException](body).getCondition == condition)
 
-  test("a source begins with nothing in the first batch, later only if the user says so") {
+  test("a source begins without hosts in the first batch, later only if the user says so") {
     assert(loaded(0) == (None, Map.empty))
     refused("TAILRACE_WATERMARK_PROGRESS_MISSING")(loaded(7))
     assert(log(beginsAnew = true).load(7, new HostTable).isEmpty)
   }
 
   test(
-    "a source of which a file is gone begins anew if the user says so, and goes on from what it writes then"
+    "a source without one of its files begins anew if the user says so, and goes on from its new files"
   ) {
     log.write(0, None, state(1), table("a" -> 1), Array(0), 0)
     refused("TAILRACE_WATERMARK_PROGRESS_MISSING")(loaded(2))
@@ -97,7 +97,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
           .distinct
           .toArray
         if (random.nextInt(8) == 0) {
-          // A new run reads what it begins with, and forgets all else.
+          // A new run has nothing but the files.
           writer = log
           val again = new HostTable
           writer.load(batch, again)
@@ -126,7 +126,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     assert(loaded(100)._2.size == 10)
   }
 
-  test("a batch that runs again ignores what its first attempt has written") {
+  test("a batch that runs again ignores the file of its first attempt") {
     val writer = log
     writer.write(0, None, state(1), table("a" -> 1, "b" -> 1, "c" -> 1), Array(0, 1, 2), 0)
     writer.write(1, Some(0), state(5), table("a" -> 5, "b" -> 1, "c" -> 1), Array(0), 0)
@@ -175,7 +175,7 @@ final class ProgressLogSuite extends AnyFunSuite with TempDirectory {
     assert(contentOf(into) == contentOf(hosts))
   }
 
-  test("formats 1, which knows no place, and 2, which knows no roster, are read") {
+  test("format 1, without a place, and format 2, without a roster, are read") {
     val known = ProgressFile(6, 5, SparkWatermark.Never, share, None, 0)
     Seq(
       "54524850" + "00000001" + start + entry + "538a9547",

@@ -15,12 +15,12 @@ import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStu
 
 import com.fasterxml.jackson.databind.JsonNode
 
-/** Outside of the suite, which can't be sent to a task. */
+/** A function of tasks. The suite itself can't be sent to a task. */
 private object QueryTopologySuite {
   def micros(second: Double): Long = at(second).getTime * 1000
 }
 
-/** What a watermark server hears of a query beyond its sources. */
+/** The operators of a query that are reported to a watermark server. */
 final class QueryTopologySuite extends SparkSuite {
   import QueryTopologySuite._
 
@@ -42,7 +42,7 @@ final class QueryTopologySuite extends SparkSuite {
   private def logs(in: DataFrame, options: WatermarkOptions): DataFrame =
     Tailrace.accurateWatermark(in, "at", "host", options)
 
-  /** Of the last report that tells of it. */
+  /** An operator in the last report that contains it. */
   private def operator(server: WatermarkServerStub, name: String): JsonNode =
     server.reports
       .flatMap(_.get("operators").elements.asScala)
@@ -55,7 +55,7 @@ final class QueryTopologySuite extends SparkSuite {
   private def upstreams(operator: JsonNode): Set[String] =
     operator.get("upstreams").elements.asScala.map(_.asText).toSet
 
-  test("the join holds its oldest left row back, an aggregation and the sink what Spark's propagation says") {
+  test("a join is at its oldest left row, an aggregation and the sink where Spark's propagation is") {
     withServer { (server, directory) =>
       val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
         val clicks = logs(in.head, source(server, "clicks"))
@@ -73,11 +73,11 @@ final class QueryTopologySuite extends SparkSuite {
       }).start()
       val join = "clicks/tailraceLabelJoin-1"
       val aggregation = "clicks/stateStoreSave-0"
-      // Of one key, and so near that the state knows the older one's time alone.
+      // Two rows of one key. They are so near that the state has only the older one's time.
       val early = Seq(Logged("a", at(1), 7), Logged("a", at(1.5), 7))
       val both = Seq(early ++ logged("b" -> 20, "a" -> 20), logged("a" -> 20, "b" -> 20))
       assert(stream.add(both: _*) == Nil)
-      // No low watermark yet: what holds nothing can't say how far it is.
+      // No low watermark yet: an operator without rows has no time of its own.
       assert(lows(operator(server, join)).forall(_ == 0))
       server.low = Some(micros(3))
       stream.add(logged("a" -> 21), logged("a" -> 21))
@@ -97,17 +97,17 @@ final class QueryTopologySuite extends SparkSuite {
       stream.add(logged("a" -> 23), logged("a" -> 23))
       assert(lows(operator(server, join)).head == micros(8.999) + 1)
       assert(upstreams(operator(server, aggregation)) == Set(join))
-      // A window's rows wait in it until the join can't bring more.
+      // A window's rows wait in the aggregation until the join has no more rows for it.
       assert(lows(operator(server, aggregation)).forall(_ <= micros(4)))
       val sink = operator(server, "clicks/sink")
       assert(sink.get("kind").asText == "sink" && upstreams(sink) == Set(aggregation) && lows(sink).isEmpty)
       val tellers =
         server.reports.filter(_.get("operators").size > 1).map(_.at("/operators/0/operator").asText)
-      assert(tellers.toSet == Set("clicks"), "one of the sources tells of the query")
+      assert(tellers.toSet == Set("clicks"), "one of the sources reports the query")
     }
   }
 
-  test("a recursion holds its oldest row in flight back") {
+  test("a recursion is at its oldest row in flight") {
     withServer { (server, directory) =>
       val stream = new LoggedStream(spark, directory)({ in =>
         val options = RecursionOptions(mode = "feedback")
@@ -116,7 +116,7 @@ final class QueryTopologySuite extends SparkSuite {
         }
       }).start()
       server.low = Some(micros(20))
-      // Of the first row come three more, a batch each; of the others nothing.
+      // The first row gives three more rows, one in each batch. The other rows give none.
       stream.add(Seq(Logged("a", at(5), 0), Logged("a", at(20), 9), Logged("b", at(20), 9)))
       assert(stream.all.map(_.getLong(2)) == Seq(1, 2, 3))
       val name = "logs/tailraceRecursion-recursion"
@@ -133,7 +133,7 @@ final class QueryTopologySuite extends SparkSuite {
     }
   }
 
-  test("a source of stamps tells how far they are, and a sink without state reads from it") {
+  test("a source of stamps reports their low watermark, and a sink without state has it upstream") {
     withServer { (server, directory) =>
       val stamp = udf((id: Long) => WatermarkStamp.encode(micros(id.toDouble), WatermarkStamp.WholeShare))
       val stream = new LoggedStream(spark, directory)({ in =>
@@ -149,7 +149,7 @@ final class QueryTopologySuite extends SparkSuite {
     }
   }
 
-  test("a stamp is no further than the sinks of all queries, also of the first batch after a start") {
+  test("a stamp isn't after any sink of the application, also in the first batch after a start") {
     withServer { (server, directory) =>
       val stream = new LoggedStream(spark, directory)({ in =>
         Tailrace

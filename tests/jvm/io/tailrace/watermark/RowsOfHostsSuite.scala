@@ -7,10 +7,10 @@ import org.apache.spark.sql.tailrace.StreamAccess
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream}
 
-/** What single rows, and hosts without rows, do to the watermark of hosts. */
+/** Single rows, and hosts without rows, and their effect on the watermark of hosts. */
 final class RowsOfHostsSuite extends HostsWatermarkSuite {
 
-  test("rows ahead of the clock are clamped, marked, or an error") {
+  test("a row ahead of the clock is clamped, is marked, or ends the query") {
     def future(action: String) = whole.copy(futureLimit = Some("1 hour"), onFuture = action)
     val year3000 = logged("a" -> 1, "b" -> 2, "a" -> 3e10)
     withDirectory { directory =>
@@ -97,7 +97,7 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("null hosts and null times pass and don't count") {
+  test("rows with a null host or a null time pass, and don't count") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)(in => watermark(whole)(in.head).select("id")).start()
       assert(stream.add(Seq(Logged(null, at(5), 1), Logged("a", null, 2), Logged(null, null, 3))).size == 3)

@@ -78,7 +78,7 @@ final class ServerClientSuite extends AnyFunSuite {
       told.report(hosts, Array())
       told.report(hosts, Array())
       assert(server.reports.last.at("/operators/0").has("roster"))
-      assert(server.progress(server.reports.last) == Map("a" -> 30L, "b" -> 20L), "it has lost the hosts too")
+      assert(server.progress(server.reports.last) == Map("a" -> 30L, "b" -> 20L), "it has no hosts either")
       val versions = server.reports.map(_.at("/operators/0/roster_version").asText)
       // The first digits of `printf 'a\nb\nc' | sha256sum`.
       assert(versions.distinct == Seq("ea7fb08b7a2dc461"))
@@ -108,7 +108,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("a server that is slow, or refuses, is away") {
+  test("a server that is slow or refuses a report counts as away") {
     withServer { server =>
       server.answers = new CountDownLatch(1)
       val started = System.nanoTime()
@@ -125,7 +125,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("a server that stops in the middle of its answer is away, too") {
+  test("a server that stops in the middle of its answer counts as away") {
     withServer { server =>
       server.stopsHalfway = true
       val started = System.nanoTime()
@@ -138,7 +138,7 @@ final class ServerClientSuite extends AnyFunSuite {
   }
 
   test(
-    "names of hosts that no server takes are encoded; times before 1970 and after 2255 are at those ends"
+    "names that no server takes are encoded; times before 1970 and after 2255 become the nearest such time"
   ) {
     withServer { server =>
       val long = "h" * 201
@@ -153,7 +153,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("an operator that another query reports is an error with a condition, not a server that is away") {
+  test("an operator that another query reports is an error with a condition") {
     withServer { server =>
       Seq("TAILRACE_WATERMARK_REPORTER_CONFLICT", "TAILRACE_WATERMARK_RUN_REPLACED").foreach { code =>
         server.conflict = Some(code)
@@ -165,7 +165,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("a limit that a report exceeds is named once, however often the server is asked again") {
+  test("a limit that a report exceeds is logged once, however often the server is asked again") {
     withServer { server =>
       server.conflict = Some("")
       val told = client(server)
@@ -180,7 +180,7 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(
         warnings.head.contains("'clicks' of 'my app'") && warnings.head.contains(": it is the other's. ")
       )
-      // Taken, and refused again later: that is news.
+      // A refusal after a success is logged again.
       server.conflict = None
       server.low = Some(1)
       eventually(patient, often)(assert(told.report(table("a" -> 1), Array()).contains(1)))
@@ -192,7 +192,7 @@ final class ServerClientSuite extends AnyFunSuite {
     }
   }
 
-  test("a server that has heard of some of the hosts doesn't decide yet") {
+  test("a server that has received only some of the hosts doesn't decide yet") {
     withServer { server =>
       server.low = Some(5)
       val many = new HostTable
@@ -200,7 +200,7 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(client(server).report(many, Array()).contains(5))
       val sizes = server.reports.map(server.progress(_).size)
       assert(sizes == Seq(50000, 50000, 20000))
-      // It decides when it has the roster: not before it has all hosts.
+      // It decides when it has the roster, so the roster comes with the last hosts.
       assert(server.reports.map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
       assert(server.reports.map(_.at("/operators/0/roster_version").asText).distinct.size == 1)
       val long = new HostTable
@@ -212,7 +212,7 @@ final class ServerClientSuite extends AnyFunSuite {
   }
 
   test(
-    "a server that has lost its store is told of all hosts before it gets the roster, while it asks for it"
+    "a server that has lost its store gets all hosts before the roster, as long as it asks for the roster"
   ) {
     withServer { server =>
       val many = new HostTable
@@ -224,7 +224,7 @@ final class ServerClientSuite extends AnyFunSuite {
       assert(server.reports.map(server.progress(_).size) == Seq(50000, 10000))
       assert(server.reports.map(_.at("/operators/0").has("roster")) == Seq(false, true))
       assert(told.isKnown)
-      // Lost while it was told: it is told of all when it is back.
+      // It loses them in between: it gets all hosts when it is back.
       val again = client(server, roster = Some(Seq("h0", "h59999")))
       server.forgetRoster()
       server.failAfter(1)
@@ -232,7 +232,7 @@ final class ServerClientSuite extends AnyFunSuite {
       eventually(patient, often)(assert(again.report(many, Array()).contains(5)))
       assert(server.reports.drop(2).map(server.progress(_).size) == Seq(50000, 50000, 10000))
       assert(server.reports.drop(2).map(_.at("/operators/0").has("roster")) == Seq(false, false, true))
-      // Lost: the next request meets it, and the one after that tells all.
+      // It loses them later: the next request finds out, and the one after that has all hosts.
       server.forgetRoster()
       told.report(many, Array(3)): Unit
       told.report(many, Array()): Unit
@@ -242,7 +242,7 @@ final class ServerClientSuite extends AnyFunSuite {
   }
 
   test(
-    "a reporter that says nothing else says that it lives, and when its query ends, that; each new warning once"
+    "a reporter without reports sends heartbeats, and reports the end of its query"
   ) {
     withServer { server =>
       val settings = ServerSettings(server.url, "my app", "clicks", None)

@@ -39,7 +39,7 @@ final class ServerWatermarkSuite extends HostsWatermarkSuite {
   }
 
   test(
-    "a query whose sources another one reports ends by name, before a row is out; so does one that is replaced"
+    "a query ends before its first row if another one reports its sources, and also if it is replaced"
   ) {
     withDirectory { directory =>
       val server = new WatermarkServerStub().start()

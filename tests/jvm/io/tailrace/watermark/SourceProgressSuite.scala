@@ -40,7 +40,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
   private val steps: Gen[List[(String, Long)]] =
     Gen.listOf(for { h <- Gen.choose(0, 30); t <- Gen.choose(-50L, 1000L) } yield h.toString -> t)
 
-  test("it is the (allowed + 1)-th smallest of the hosts, and never goes back") {
+  test("the low watermark is the (allowed + 1)-th smallest time of the hosts, and never goes back") {
     forAll(
       steps,
       Gen.oneOf("100%", "99.9%", "90%", "50%", "1%"),
@@ -75,7 +75,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     }
   }
 
-  test("a silent host stops counting, by name, and counts again when it is back") {
+  test("a silent host stops counting, is named, and counts again when it has rows") {
     val progress = source(roster = Some(Seq("a", "b")), idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10), read(0))
     (1 to 7).foreach(i => assert(progress.advance(seen("a" -> 10), read(i * 10L)).silent == Nil))
@@ -91,18 +91,18 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(progress.low == 35)
   }
 
-  test("while no host has rows none is silent, however long it lasts and whatever the clock does") {
+  test("while no host has rows, no host is silent, whatever the clock does") {
     val progress = source(idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10, "b" -> 5), read(0))
     (1 to 100).foreach { i =>
       assert(progress.advance(seen(), read(i * 1000L, hasNew = false)).silent == Nil)
     }
-    // The night is over, and a is the first to speak.
+    // The night is over, and host a has the first rows.
     assert(progress.advance(seen("a" -> 20), read(200000)).silent == Nil)
     assert(progress.low == 5)
   }
 
-  test("while rows are unread no host is silent that they may belong to") {
+  test("while rows are unread, no host is silent: they may be its rows") {
     val progress = source(idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10, "b" -> 5), read(0))
     (1 to 50).foreach { i =>
@@ -114,7 +114,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(silent == Seq("b"))
   }
 
-  test("rows of another source let the clock of silence go on") {
+  test("the clock of silence runs while another source has rows") {
     val progress = source(roster = Some(Seq("a")), idleAfterMs = Some(80))
     val silent = (0 to 10).flatMap(i => progress.advance(seen(), read(i * 10L)).silent)
     assert(silent == Seq("a"))
@@ -125,7 +125,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
   private def names(of: HostTable): Set[String] = (0 until of.size).map(of.name).toSet
 
   test(
-    "hosts that are gone are forgotten: silent, in no roster, and a week behind; their rows ahead of the clock are not"
+    "silent hosts a week behind, in no roster, are forgotten; their rows ahead of the clock still count"
   ) {
     val progress = source(idleAfterMs = Some(80))
     val pods = seen((1 to 20).map(i => s"pod-$i" -> (if (i > 15) week else 5L)) :+ ("a" -> week): _*)
@@ -139,7 +139,7 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(numbers.count(_ < 0) == 15 && progress.table.name(numbers(20)) == "a")
     assert(progress.report(1).idle == 5 && progress.report(1).future == 3 && progress.futureOfForgotten == 3)
     assert(progress.forget(all = false).isEmpty)
-    // As a new one: it counts, and the watermark stays.
+    // A host that comes back is a new one: it counts, and the watermark stays.
     progress.advance(seen("pod-1" -> 7, "a" -> (week + 20)), read(110))
     assert(progress.report(1).slowest == Seq("pod-1" -> 7) && progress.low == week + 10)
   }

@@ -12,7 +12,7 @@ import io.tailrace.testkit.{Logged, LoggedStream}
 /** `stamp_watermark` and `stamped_watermark` in streaming queries. */
 final class StampWatermarkSuite extends HostsWatermarkSuite {
 
-  test("a stamp is behind all rows that come out under it or later, and as far as it can be") {
+  test("a stamp is before all rows that have it or come later, and no earlier than it must be") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)({ in =>
         val counts = watermark(whole.copy(completeness = "99.9%"))(in.head)
@@ -79,7 +79,7 @@ final class StampWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a stamp ahead of the clock is clamped, marked, or an error; two partitions never have one name") {
+  test("a stamp ahead of the clock is clamped, is marked, or ends the query; partitions have own names") {
     def stream(directory: File, action: String): LoggedStream = {
       val stamp = udf { (id: Long) =>
         WatermarkStamp.encode((LoggedStream.Noon + id) * 1000000, WatermarkStamp.WholeShare)

@@ -7,7 +7,7 @@ import io.tailrace.api.Tailrace
 import io.tailrace.testkit.LoggedStream
 import io.tailrace.testkit.LoggedStream.logged
 
-/** What is wrong with the arguments of `accurate_watermark` is refused by name. */
+/** Wrong arguments of `accurate_watermark` are refused, and the error names the argument. */
 final class WatermarkArgumentsSuite extends HostsWatermarkSuite {
 
   test("a batch DataFrame comes back unchanged") {

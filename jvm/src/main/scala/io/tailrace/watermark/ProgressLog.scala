@@ -17,8 +17,7 @@ import io.tailrace.common.Errors
   * The driver writes a batch's file when its tasks have ended, before Spark's commit log has the batch. A
   * batch that runs again begins with the file of the batch before it and replaces its own.
   *
-  * @param beginsAnew whether a source begins with an empty table if its files are missing. Otherwise that is
-  *                   an error
+  * @param beginsAnew whether a source begins with an empty table if its files are missing; else it fails
   */
 final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._

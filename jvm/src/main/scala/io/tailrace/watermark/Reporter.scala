@@ -15,8 +15,8 @@ import io.tailrace.driver.{DriverClock, RunState}
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-/** Reports to a server on behalf of one run of a query. While a reporter lives, nobody else may report its
-  * operators. So it sends a heartbeat when there is nothing to report, and says when the query ends.
+/** Reports to a server for one run of a query. While the server hears of a run, nobody else may report its
+  * operators. So it sends a heartbeat when there is nothing to report, and reports the query's end.
   *
   * {{{
   *   reports of sources and the sink ── 10 s without one: a heartbeat ── ... ── the query ends: leaving
@@ -86,13 +86,13 @@ final class Reporter private[tailrace] (
       connection.attempt("The query goes on")(report(connection, withoutOperators)): Unit
       true
     } catch {
-      // The query's next report is refused too, and ends the query.
+      // The server refuses the query's next report too, which ends the query.
       case e: TailraceStateException =>
         logWarning(s"${server.url} refuses the query $client", e)
         false
     }
 
-  /** Sent once: a server that is away notices by itself that the heartbeats end. */
+  /** Sent once: a server that is away finds out, because the heartbeats end. */
   private[watermark] def leave(): Unit = if (Reporter.forget(this)) {
     try report(connection, withoutOperators.put("leaving", true)): Unit
     catch {
@@ -125,7 +125,7 @@ object Reporter {
 
   private val living = mutable.HashSet.empty[Reporter]
 
-  // A driver that stops with its query has no other moment to report it.
+  // A driver that stops while its query runs reports the end here.
   private lazy val atShutdown: Unit = Runtime.getRuntime.addShutdownHook(new Thread(() => {
     val left = living.synchronized(living.toSeq)
     left.foreach(_.leave())

@@ -144,8 +144,7 @@ private[watermark] final class SourceWatermark(
   def globalLow(next: Long): Option[Long] = synchronized {
     batches.at(next): Unit
     server.map { client =>
-      // A run gets an answer only when it reports. The answer about the source itself is used at the
-      // end of a batch.
+      // Only a report gets an answer. The source's own low watermark in it is used at the end of a batch.
       if (client.global.isEmpty) client.report(progress.table, Array.empty, hasUnread = true): Unit
       client.global.getOrElse(SparkWatermark.Never)
     }

@@ -21,13 +21,12 @@ final case class OperatorReport(
     keyGroups: Int
 )
 
-/** The operators of a query that are reported to a watermark server: those with state, recursions, and the
-  * sink.
+/** The operators of a query in its reports to a watermark server: those with state, recursions, and the sink.
   *
   * {{{
-  *   clicks ──┐                                                the join holds (A, 12:00) until 12:30 is
-  *            ├─> clicks/tailraceLabelJoin-0 ─> clicks/sink     passed: it is at 12:00, however far the
-  *   views ───┘                                                 sources are
+  *   clicks ──┐                                               the join holds (A, 12:00) until 12:30 is
+  *            ├─> clicks/tailraceLabelJoin-0 ─> clicks/sink   passed: it is at 12:00, however far the
+  *   views ───┘                                               sources are
   * }}}
   *
   * One source reports them: the first one by name of those with the same application. Its name is the prefix

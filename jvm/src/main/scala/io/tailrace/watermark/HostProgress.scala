@@ -86,8 +86,9 @@ private[tailrace] final class WatermarkResolution(
   def resolveStamps(eventTime: String, options: WatermarkOptions): LogicalPlan = {
     val settings = options.settings(arguments).copy(isStamped = true)
     val time = timeColumn(eventTime)
-    val Seq(partition, low, share) = StampColumns.all.map(columns.find("stamp", _))
-    watermark(settings, partition, low, time, Some(share))
+    def column(name: String) = columns.find("stamp", name)
+    val (partition, low) = (column(StampColumns.Partition), column(StampColumns.Low))
+    watermark(settings, partition, low, time, Some(column(StampColumns.Share)))
   }
 
   /** A batch DataFrame comes back as it is, as from Spark's `withWatermark`.

@@ -121,9 +121,9 @@ private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (Str
 
 /** The columns made of a record's stamp, which exist only while the watermark is noted. */
 private[tailrace] object StampColumns {
-  private val Partition = "__tailrace_partition"
-  private val Low = "__tailrace_low"
-  private val Share = "__tailrace_share"
+  private[watermark] val Partition = "__tailrace_partition"
+  private[watermark] val Low = "__tailrace_low"
+  private[watermark] val Share = "__tailrace_share"
   val all: Seq[String] = Seq(Partition, Low, Share)
 
   def check(

@@ -14,7 +14,7 @@ class DurationsSuite extends SparkSuite {
     ).foreach { case (text, micros) => assert(Durations.read(text).contains(micros), text) }
   }
 
-  test("what isn't a duration, has no fixed length or is too long is refused") {
+  test("a text that isn't a duration, has no fixed length or is too long is refused") {
     Seq("", "soon", "5", "5 parsecs", "1 month", "2 years", "300000000000 days", null).foreach(refused(_))
   }
 

@@ -121,17 +121,15 @@ final class ErrorsSuite extends AnyFunSuite {
 
   // Those that only a running query meets.
   private val stateConditions =
-    all.keySet.filter(
-      _.startsWith("TAILRACE_STATE_")
-    ) + "TAILRACE_WATERMARK_FUTURE" + "TAILRACE_WATERMARK_PROGRESS_MISSING" + "TAILRACE_SYNC_FUTURE" + "TAILRACE_SYNC_NAME_CHANGED" + "TAILRACE_SYNC_STALLED" ++
+    all.keySet.filter(_.startsWith("TAILRACE_STATE_")) ++
+      Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
+      Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED").map("TAILRACE_WATERMARK_" + _) ++
       Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "LATE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS")
-        .map(
-          "TAILRACE_RECURSION_" + _
-        )
+        .map("TAILRACE_RECURSION_" + _)
 
   private def thrown(condition: String): SparkThrowable = all(condition) match {
     case e: SparkThrowable => e
@@ -181,7 +179,7 @@ final class ErrorsSuite extends AnyFunSuite {
     }
   }
 
-  test("what is refused before a query starts is an analysis error, damage to state is not") {
+  test("a refusal before a query starts is an analysis error, damage to state isn't") {
     all.foreach { case (condition, error) =>
       assert(error.isInstanceOf[TailraceStateException] == stateConditions(condition), condition)
       val beforeAll = !stateConditions(condition) && !error.isInstanceOf[RowMemoryExhausted]

@@ -46,7 +46,7 @@ final class OrderedBytesSuite extends AnyFunSuite with ScalaCheckPropertyChecks 
     finally source.close()
   }
 
-  test("golden vectors") {
+  test("each type has the golden bytes") {
     assert(vectors.map(_._1).toSet == writers.keySet)
     vectors.foreach { case (kind, value, bytes) =>
       assert(hex.formatHex(encode(writers(kind)(_, value))) == bytes, s"$kind $value")

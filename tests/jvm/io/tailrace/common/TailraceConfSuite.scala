@@ -25,20 +25,20 @@ final class TailraceConfSuite extends AnyFunSuite {
     keys.foreach { case (key, expected) => assert(key == expected) }
   }
 
-  test("what isn't set has its default") {
+  test("a setting that isn't set has its default") {
     assert(TailraceConf.CompactionRuns.read(_ => None) == 32)
     assert(TailraceConf.StateDurability.read(_ => None) == Durability.Full)
     TailraceConf.check(_ => None)
   }
 
-  test("what is set is read, with spaces and in any case") {
+  test("a setting is read with spaces around it and in any case") {
     assert(TailraceConf.CompactionRuns.read(set("spark.tailrace.state.compactionRuns", " 8 ")) == 8)
     assert(
       TailraceConf.StateDurability.read(set("spark.tailrace.state.durability", "NONE")) == Durability.None
     )
   }
 
-  test("a value that makes no sense is refused by key") {
+  test("a value that isn't allowed is refused, and the error names the key") {
     refused("spark.tailrace.state.compactionRuns", "1")
     refused("spark.tailrace.state.compactionRuns", "many")
     refused("spark.tailrace.state.batchBufferBytes", "64m")

@@ -19,7 +19,7 @@ final class RunStateSuite extends SparkSuite {
 
   private val soon = timeout(Span(20, Seconds))
 
-  /** What an operator of one run keeps. */
+  /** The state that an operator of one run keeps. */
   private final class Counter {
     var batches = 0
   }

@@ -20,7 +20,7 @@ final class SilenceSuite extends AnyFunSuite {
     def restart(): Unit = silence = new Silence(limitMs, silence.clockMs)
   }
 
-  test("the example of the class holds") {
+  test("the example in the scaladoc is right") {
     val two = new Two(80 * second)
     val hours = 8 * 3600 * second
     val seen = Seq(
@@ -49,9 +49,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.silentMs == 0 && !two.isTooLong)
   }
 
-  test(
-    "a night without any rows is no silence: a part that begins a little later in the morning isn't silent for too long"
-  ) {
+  test("a night without any rows is no silence, also of a part that begins a little later in the morning") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 20).foreach(i => two.batch(i * second))

@@ -9,7 +9,7 @@ final class SparkWatermarkSuite extends AnyFunSuite {
     assert(Seq(1000L, 1001L, 2000L, -1L).map(SparkWatermark.before) == Seq(0L, 1L, 1L, -1L))
   }
 
-  test("0 is no watermark of Spark's") {
+  test("Spark's watermark 0 is no watermark") {
     assert(Seq(0L, -5L).forall(SparkWatermark.after(_) == SparkWatermark.Never))
   }
 }

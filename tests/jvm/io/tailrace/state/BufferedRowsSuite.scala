@@ -54,7 +54,7 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     }
   }
 
-  test("neither marks come, nor the rows that they mark as gone") {
+  test("marks and the rows that they mark as gone don't come") {
     forAll(TestRow.rows(times), TestRow.rows(times), Gen.choose(1, 4)) { (left, right, share) =>
       whenever(left.nonEmpty && right.nonEmpty) {
         val gone = right.filter(_.seq % share == 0)
@@ -78,7 +78,7 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     assertThrows[NoSuchElementException](new BufferedRows(Nil, 0).next())
   }
 
-  test("it can be closed before its end") {
+  test("an iterator can be closed before its end") {
     val rows = new BufferedRows(
       newRun(1, StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("a", 1, 1), TestRow.of("b", 2, 2))),
       Long.MinValue

@@ -64,7 +64,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     next.close()
   }
 
-  test("after a change from full to none, the written versions are read") {
+  test("versions that were written with full are read with none") {
     val o = owner("full")
     val rows = (0L until 2L).map(step(o, _))
     o.close()
@@ -73,7 +73,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     next.close()
   }
 
-  test("full after none: refused, with the setting that it was lost under") {
+  test("a start with full after none is refused, and the error names the setting") {
     val o = owner("none")
     step(o, 0)
     o.close()
@@ -84,7 +84,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     next.close()
   }
 
-  test("full is the default") {
+  test("the default durability is full") {
     val o = new OwnStore(storeId, storeConf(), hadoopConf())
     step(o, 0)
     assert(checkpointFiles.exists(_.endsWith(".manifest")))

@@ -61,7 +61,7 @@ final class KeyDecoderSuite extends AnyFunSuite {
       BoundReference(i, dataType, nullable = true)
     })
 
-  test("what was encoded comes back, alone and among other columns") {
+  test("a value that was encoded comes back, alone and among other columns") {
     (1 to 2000).foreach { seed =>
       val random = new Random(seed)
       val chosen = Array.fill(1 + random.nextInt(3))(types(random.nextInt(types.size)))

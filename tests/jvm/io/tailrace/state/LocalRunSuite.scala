@@ -27,7 +27,7 @@ final class LocalRunSuite extends AnyFunSuite with RunFixture {
       case e => throw e
     }
 
-  test("its file goes with its last user, not before") {
+  test("a local run's file is deleted when its last user releases it, not before") {
     val live = section
     val run = copyOf(live, "copy.run")
     run.acquire()
@@ -40,7 +40,7 @@ final class LocalRunSuite extends AnyFunSuite with RunFixture {
     assert(!run.file.exists)
   }
 
-  test("it can't be read or acquired once it is gone") {
+  test("a local run that was deleted can't be read or acquired") {
     val live = section
     val run = copyOf(live, "copy.run")
     run.acquire()
@@ -49,7 +49,7 @@ final class LocalRunSuite extends AnyFunSuite with RunFixture {
     assertThrows[IllegalArgumentException](new LiveSection(run, live.section).cursor())
   }
 
-  test("it can't be read before it is acquired") {
+  test("a local run can't be read before it is acquired") {
     val live = section
     assertThrows[IllegalArgumentException](new LiveSection(copyOf(live, "copy.run"), live.section).cursor())
   }

@@ -71,16 +71,16 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     f"$body${crc.getValue}%08x%n".getBytes(UTF_8)
   }
 
-  test("what is encoded is decoded") {
+  test("a manifest that is encoded is decoded") {
     forAll(manifests)(m => assert(Manifest.decode(Manifest.encode(m, place), place, file) == m))
   }
 
-  test("golden bytes, both ways") {
+  test("a manifest has the golden bytes, both ways") {
     assert(new String(Manifest.encode(golden, place), UTF_8) == new String(goldenBytes, UTF_8))
     assert(Manifest.decode(goldenBytes, place, file) == golden)
   }
 
-  test("of a synced join: the golden bytes, with one field more") {
+  test("a manifest of a synced join has the golden bytes, with one more field") {
     val synced = golden.copy(
       runs = Seq(Run("7-b.run", 5, 6, Seq(Section("held-right", 0, 3, 10, 20, 300, 1)))),
       rightExpiredThrough = 9
@@ -121,14 +121,14 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assertCorrupt(goldenBytes ++ goldenBytes)
   }
 
-  test("other files are refused") {
+  test("a file that isn't a manifest is refused") {
     assertCorrupt(Array.emptyByteArray)
     assertCorrupt("{}".getBytes(UTF_8))
     assertCorrupt(withChecksum("v1\n{}\n"))
     assertCorrupt(withChecksum("tailrace-state one\n{}\n"))
   }
 
-  test("right checksum, wrong content: refused") {
+  test("a manifest with the right checksum and the wrong content is refused") {
     assertCorrupt(withChecksum(s"tailrace-state 2 $place\n{}\n"))
     assertCorrupt(withChecksum(s"tailrace-state 2 $place\nnot json\n"))
   }

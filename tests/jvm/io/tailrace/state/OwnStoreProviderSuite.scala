@@ -53,7 +53,7 @@ final class OwnStoreProviderSuite extends AnyFunSuite with StoreFixture {
     assertThrows[IllegalStateException](provider.getStore(0))
   }
 
-  test("operators name the provider in a copy of the session's settings") {
+  test("operators name the provider, and the session's settings stay as they are") {
     val session = new SQLConf
     val sparks = session.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
     session.setConf(SQLConf.MIN_BATCHES_TO_RETAIN, 7)

@@ -147,7 +147,7 @@ final class RowBufferSuite extends AnyFunSuite with RowFixture with ScalaCheckPr
     }
   }
 
-  test("after clear it is empty, keeps at most one block, and can be filled again") {
+  test("a buffer is empty after clear, keeps at most one block, and can be filled again") {
     forAll(Gen.listOfN(3, anyRows)) { batches =>
       val buffer = newBuffer()
       batches.foreach { rows =>

@@ -90,9 +90,7 @@ final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     assert(walk(page, starters(2)) == rows.takeRight(1))
   }
 
-  test(
-    "key and value lengths that point beyond the page, or are negative, in the first, a middle and the last row"
-  ) {
+  test("lengths of key and value beyond the page, or negative, are refused in each row") {
     for (start <- starts; field <- Seq(16, 20)) {
       Seq(page.length, 1 << 20, Int.MaxValue, Int.MaxValue - 7, -1, -8, Int.MinValue).foreach { length =>
         assertCorrupt(withInt(start + field, length))

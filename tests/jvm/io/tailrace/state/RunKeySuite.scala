@@ -123,7 +123,7 @@ final class RunKeySuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     test(s"${kind.name}: a key bound is before the entries of its key and after all of lesser keys") {
       forAll(entries(kind), keys) { (e, key) =>
         val buffer = ByteBuffer.allocate(256)
-        RunKey.writeKeyBound(buffer, e.kind, e.bucket, key.toArray ++ Array[Byte](9), key.length)
+        RunKey.writeKeyBound(buffer, e.kind, e.bucket, key.toArray)
         val atOrAfter = java.util.Arrays.compareUnsigned(e.key.toArray, key.toArray) >= 0
         assert((java.util.Arrays.compareUnsigned(read(buffer), bytesOf(e)) < 0) == atOrAfter)
       }

@@ -28,9 +28,7 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
   def path(entry: Entry): Path = new Path(directory, s"${entry.number}${entry.suffix}")
   def path(number: Long, suffix: String = suffixes.head): Path = path(Entry(number, suffix))
 
-  /** The place that is written into a file: `<directory's name>/<names>`. It stays when the checkpoint is
-    * moved.
-    */
+  /** The place that a file contains: `<directory's name>/<names>`. It stays when the checkpoint is moved. */
   def place(names: String*): String = (directory.getName +: names).mkString("/")
 
   def write(number: Long, suffix: String = suffixes.head)(bytes: Array[Byte]): Unit =

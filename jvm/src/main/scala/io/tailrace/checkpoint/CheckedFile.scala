@@ -48,10 +48,9 @@ class FileFormats(kind: String, oldest: Int, newest: Int) {
     if (!fits) throw Errors.stateFileCorrupt(file, "its checksum doesn't fit its content")
 }
 
-/** A kind of binary file, big-endian: magic(4) format(4) place(4 + n) body CRC-32C of all before(4).
-  *
-  * The place is the file's path below the checkpoint. Without it a copy of another batch's file would be
-  * taken for this one.
+/** A kind of binary file, big-endian: magic(4) format(4) place(4 + n) body CRC-32C of all before(4). The
+  * place is the file's path below the checkpoint. Without it a copy of another batch's file would be taken
+  * for this one.
   *
   * @param newest      the format that is written
   * @param placedSince the first format that has a place
@@ -95,9 +94,7 @@ final class CheckedBytes(magic: Int, kind: String, oldest: Int, newest: Int, pla
     writeText(out, place)
   }
 
-  /** Reads the beginning of a file that may not fit in memory. The caller calls [[checkEnd]]. @return the
-    * format
-    */
+  /** Reads the beginning of such a file. The caller calls [[checkEnd]]. @return the format */
   def readHead(in: DataInputStream, file: String, place: String): Int = {
     val format = checkedFormat(in.readInt(), in.readInt(), file)
     if (format >= placedSince) checkPlace(readText(in), place, file)
@@ -130,9 +127,7 @@ object CheckedBytes {
     new String(bytes, UTF_8)
   }
 
-  /** Reads how many bytes, or entries of at least one byte, follow. A damaged number must not allocate all
-    * memory.
-    */
+  /** Reads the number of bytes, or entries, that follow. A damaged number must not allocate all memory. */
   def readCount(in: ByteBuffer): Int = {
     val count = in.getInt()
     if (count < 0 || count > in.remaining) throw new BufferUnderflowException

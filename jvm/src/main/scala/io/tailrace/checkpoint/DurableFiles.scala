@@ -5,20 +5,14 @@ import java.io.{FileNotFoundException, IOException, InputStream, OutputStream}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{
-  ChecksumException,
-  FSDataInputStream,
-  FileAlreadyExistsException,
-  FileStatus,
-  Path
-}
+import org.apache.hadoop.fs._
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
 import io.tailrace.common.Errors
 
 /** Reads and writes the files of a checkpoint. A file appears whole and synced, or not at all. Errors name
-  * the file. They distinguish a missing file, a damaged file and a file system that fails.
+  * the file, and tell a missing file, a damaged file and a failing file system apart.
   */
 final class DurableFiles(open: => CheckpointFileManager) {
   private lazy val manager = open
@@ -84,7 +78,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
   /** Reads a file that must exist.
     *
     * @param neededBy what can't go on without the file, for errors: "batch 7"
-    * @throws io.tailrace.common.TailraceStateException if the file is missing or damaged, or the file system fails
+    * @throws io.tailrace.common.TailraceStateException if the file can't be read
     */
   def read(path: Path, neededBy: => String): Array[Byte] =
     content(path).fold(e => throw Errors.stateFileMissing(path.toString, neededBy, e), identity)
@@ -115,8 +109,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
   private def naming[T](path: Path)(body: => T): T =
     try body
     catch {
-      case e: ChecksumException =>
-        throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
+      case e: ChecksumException => throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
       case e: IOException => throw Errors.stateFileUnavailable(path.toString, "read", e)
     }
 }

@@ -15,8 +15,7 @@ import org.apache.spark.sql.internal.SQLConf
   * (`readlink`, `chmod`) where Hadoop's native library is missing, and writes a checksum file beside each.
   * Tailrace's files contain their checksums (`adr/004`).
   *
-  * A file appears by one rename. When its stream is closed, the file and its directory are synced to the
-  * disk.
+  * A file appears by one rename. When its stream is closed, file and directory are synced to the disk.
   */
 final class LocalFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
   private val files = FileSystem.getLocal(conf).getRawFileSystem
@@ -80,9 +79,7 @@ final class LocalFileManager(root: Path, conf: Configuration) extends Checkpoint
 
 object LocalFileManager {
 
-  /** The manager for the files of a checkpoint: Spark's, unless the checkpoint is on a local disk and no
-    * setting names a manager.
-    */
+  /** A checkpoint's manager: Spark's, unless the checkpoint is on a local disk and no setting names one. */
   def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
     val said = Seq(TailraceFileManager.Key, "fs.file.impl")
     val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
@@ -98,12 +95,8 @@ object LocalFileManager {
   }
 
   /** Writes a temporary file and renames it when it is closed. */
-  private final class Replacing(
-      manager: LocalFileManager,
-      temporary: Path,
-      path: Path,
-      overwrite: Boolean
-  ) extends CancellableFSDataOutputStream(manager.create(temporary)) {
+  private final class Replacing(manager: LocalFileManager, temporary: Path, path: Path, overwrite: Boolean)
+      extends CancellableFSDataOutputStream(manager.create(temporary)) {
     private var ended = false
 
     override def close(): Unit = synchronized {
@@ -126,9 +119,9 @@ object LocalFileManager {
   }
 }
 
-/** A value for `spark.sql.streaming.checkpointFileManagerClass`. With it Spark's own logs (offsets, commits,
-  * sources) are written by [[LocalFileManager]] too where the checkpoint is on a local disk, and by Spark's
-  * manager elsewhere. Spark calls this constructor.
+/** A value for `spark.sql.streaming.checkpointFileManagerClass`. With it [[LocalFileManager]] writes Spark's
+  * own logs (offsets, commits, sources) too where the checkpoint is on a local disk. Spark calls this
+  * constructor.
   */
 final class TailraceFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
   private val files = {

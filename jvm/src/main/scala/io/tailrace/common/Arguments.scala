@@ -1,6 +1,11 @@
 package io.tailrace.common
 
-/** Reads the arguments of one call. A value that isn't allowed is refused in the name of the call.
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.catalyst.util.{DateTimeConstants, IntervalUtils}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Reads the arguments of one call. Each error names the call.
   *
   * @param call as users write it: "tailrace.join"
   */
@@ -22,11 +27,8 @@ private[tailrace] final class Arguments(val call: String) {
   def duration(argument: String, text: String, least: Long = 0): Long =
     Durations.read(text).filter(_ >= least).getOrElse {
       val bound = if (least == 0) "of zero or more" else s"of ${Durations.text(least)} or more"
-      throw invalid(
-        argument,
-        text,
-        s"a duration $bound, such as 30 minutes; months and years have no fixed length"
-      )
+      val allowed = s"a duration $bound, such as 30 minutes; months and years have no fixed length"
+      throw invalid(argument, text, allowed)
     }
 
   /** A duration of one millisecond or more, in milliseconds. */
@@ -36,11 +38,12 @@ private[tailrace] final class Arguments(val call: String) {
     if (value >= least && value <= most) value
     else throw invalid(argument, value, Arguments.between(least, most))
 
-  /** A number that Python passes as text. */
+  /** A number that Python passes as text. A number below `-most` is read as `-most`: callers convert it to an
+    * Int, which must not overflow, and then refuse it by their own range.
+    */
   def parsed(argument: String, text: String, most: Long): Long =
     text.toLongOption
       .filter(_ <= most)
-      // Callers take an Int: a number far below zero must not come round as another one. They refuse it by their own range.
       .map(Math.max(_, -most))
       .getOrElse(throw invalid(argument, text, Arguments.between(Long.MinValue, most)))
 
@@ -59,4 +62,33 @@ private[tailrace] object Arguments {
     if (least == Long.MinValue) s"a whole number of at most $most"
     else if (most == Long.MaxValue) s"a whole number of $least or more"
     else s"a whole number from $least to $most"
+}
+
+/** Durations as Spark reads them: "30 minutes", "1 hour 500 milliseconds", "interval 2 days". */
+private[tailrace] object Durations {
+
+  /** @return microseconds; none if it isn't a duration of a fixed length */
+  def read(text: String): Option[Long] =
+    try {
+      val interval = IntervalUtils.stringToInterval(UTF8String.fromString(text))
+      val days = Math.multiplyExact(interval.days.toLong, DateTimeConstants.MICROS_PER_DAY)
+      if (interval.months != 0) None else Some(Math.addExact(days, interval.microseconds))
+    } catch { case NonFatal(_) => None }
+
+  private val Units = Seq(
+    "d" -> 86400L * 1000 * 1000,
+    "h" -> 3600L * 1000 * 1000,
+    "min" -> 60L * 1000 * 1000,
+    "s" -> 1000L * 1000,
+    "ms" -> 1000L,
+    "us" -> 1L
+  )
+
+  /** Microseconds as people write them: 1 h 30 min. */
+  def text(micros: Long): String = {
+    val (_, parts) = Units.foldLeft((micros, Vector.empty[String])) { case ((rest, parts), (unit, length)) =>
+      (rest % length, if (rest < length) parts else parts :+ s"${rest / length} $unit")
+    }
+    if (parts.isEmpty) "0 s" else parts.mkString(" ")
+  }
 }

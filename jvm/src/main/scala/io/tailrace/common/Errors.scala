@@ -3,10 +3,43 @@ package io.tailrace.common
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 
-import org.apache.spark.ErrorClassesJsonReader
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.{ErrorClassesJsonReader, SparkException}
 
-/** The errors that several packages share, and what makes errors. Each method makes one condition. The texts are in
-  * `error/tailrace-error-conditions.json`: what is wrong, then what to do. Tests check the condition and its parameters.
+/** A request that Tailrace refuses before anything runs: a wrong argument, a session that lacks a part, a
+  * checkpoint of other settings. PySpark maps it like Spark's own analysis errors.
+  */
+final class TailraceAnalysisException(condition: String, parameters: Map[String, String])
+    extends AnalysisException(
+      message = Errors.message(condition, parameters),
+      line = None,
+      startPosition = None,
+      cause = None,
+      errorClass = Some(condition),
+      messageParameters = parameters,
+      context = Array.empty,
+      sqlState = Some(Errors.sqlState(condition))
+    )
+
+/** An error of a running query. It fails the task or the micro-batch. */
+sealed abstract class TailraceRunException(
+    condition: String,
+    parameters: Map[String, String],
+    cause: Throwable
+) extends SparkException(Errors.message(condition, parameters), cause, Some(condition), parameters) {
+  override def getSqlState: String = Errors.sqlState(condition)
+}
+
+/** State that can't be read or written, or a row that ends the query. */
+final class TailraceStateException(condition: String, parameters: Map[String, String], cause: Throwable)
+    extends TailraceRunException(condition, parameters, cause)
+
+/** Spark has no more memory for the rows of a task. Code that can go on with less memory catches it. */
+final class RowMemoryExhausted(condition: String, parameters: Map[String, String])
+    extends TailraceRunException(condition, parameters, null)
+
+/** The errors that several packages share. Each method makes one condition. The texts are in
+  * `error/tailrace-error-conditions.json`. Tests check the condition and its parameters.
   */
 object Errors {
   private lazy val conditions = new ErrorClassesJsonReader(
@@ -28,7 +61,19 @@ object Errors {
   ): TailraceStateException =
     new TailraceStateException(condition, texts(parameters), cause)
 
-  private def texts(parameters: Seq[(String, Any)]): Map[String, String] =
+  private def onArgument(condition: String, call: String, argument: String, more: (String, Any)*) =
+    refuse(condition, Seq("call" -> call, "argument" -> argument) ++ more: _*)
+
+  private def onColumn(
+      condition: String,
+      call: String,
+      argument: String,
+      column: String,
+      frame: String,
+      more: (String, Any)*
+  ) = onArgument(condition, call, argument, Seq("column" -> column, "frame" -> frame) ++ more: _*)
+
+  private[common] def texts(parameters: Seq[(String, Any)]): Map[String, String] =
     parameters.map { case (name, value) => name -> String.valueOf(value) }.toMap
 
   private[tailrace] def instant(micros: Long): String = Instant.EPOCH.plus(micros, ChronoUnit.MICROS).toString
@@ -41,23 +86,11 @@ object Errors {
       value: String,
       allowed: String
   ): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_OPTION_INVALID",
-      "call" -> call,
-      "argument" -> argument,
-      "value" -> value,
-      "allowed" -> allowed
-    )
+    onArgument("TAILRACE_OPTION_INVALID", call, argument, "value" -> value, "allowed" -> allowed)
 
   /** @param needed the argument that has to be set, too */
   def optionNeeds(call: String, argument: String, value: String, needed: String): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_OPTION_NEEDS",
-      "call" -> call,
-      "argument" -> argument,
-      "value" -> value,
-      "needed" -> needed
-    )
+    onArgument("TAILRACE_OPTION_NEEDS", call, argument, "value" -> value, "needed" -> needed)
 
   def columnNotFound(
       call: String,
@@ -66,14 +99,7 @@ object Errors {
       frame: String,
       columns: Seq[String]
   ): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_COLUMN_NOT_FOUND",
-      "call" -> call,
-      "argument" -> argument,
-      "column" -> column,
-      "frame" -> frame,
-      "columns" -> columns.mkString(", ")
-    )
+    onColumn("TAILRACE_COLUMN_NOT_FOUND", call, argument, column, frame, "columns" -> columns.mkString(", "))
 
   def columnAmbiguous(
       call: String,
@@ -81,13 +107,7 @@ object Errors {
       column: String,
       frame: String
   ): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_COLUMN_AMBIGUOUS",
-      "call" -> call,
-      "argument" -> argument,
-      "column" -> column,
-      "frame" -> frame
-    )
+    onColumn("TAILRACE_COLUMN_AMBIGUOUS", call, argument, column, frame)
 
   /** @param parent the column whose field `column` names */
   def columnNested(
@@ -96,19 +116,13 @@ object Errors {
       column: String,
       frame: String,
       parent: String
-  ): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_COLUMN_NESTED",
-      "call" -> call,
-      "argument" -> argument,
-      "column" -> column,
-      "frame" -> frame,
-      "parent" -> parent,
-      "name" -> column.replace('.', '_')
-    )
+  ): TailraceAnalysisException = {
+    val name = column.replace('.', '_')
+    onColumn("TAILRACE_COLUMN_NESTED", call, argument, column, frame, "parent" -> parent, "name" -> name)
+  }
 
   def columnExpression(call: String, argument: String, expression: String): TailraceAnalysisException =
-    refuse("TAILRACE_COLUMN_EXPRESSION", "call" -> call, "argument" -> argument, "expression" -> expression)
+    onArgument("TAILRACE_COLUMN_EXPRESSION", call, argument, "expression" -> expression)
 
   def columnType(
       call: String,
@@ -117,16 +131,10 @@ object Errors {
       frame: String,
       dataType: String,
       expected: String
-  ): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_COLUMN_TYPE",
-      "call" -> call,
-      "argument" -> argument,
-      "column" -> column,
-      "frame" -> frame,
-      "type" -> dataType,
-      "expected" -> expected
-    )
+  ): TailraceAnalysisException = {
+    val found = "type" -> dataType
+    onColumn("TAILRACE_COLUMN_TYPE", call, argument, column, frame, found, "expected" -> expected)
+  }
 
   def columnExists(call: String, column: String, frame: String, cure: String): TailraceAnalysisException =
     refuse("TAILRACE_COLUMN_EXISTS", "call" -> call, "column" -> column, "frame" -> frame, "cure" -> cure)
@@ -212,7 +220,7 @@ object Errors {
     stateError("TAILRACE_STATE_OPERATION_UNSUPPORTED", null, "operation" -> operation)
 }
 
-/** The errors of modes that a streaming query can't be run in. */
+/** The errors of output modes and triggers that an operator doesn't run in. */
 object ModeErrors {
 
   /** @param operator as a user calls it: "tailrace.join" */
@@ -236,10 +244,7 @@ object MemoryErrors {
     * @param used   the bytes that it has
     */
   def exhausted(needed: Long, used: Long): RowMemoryExhausted =
-    new RowMemoryExhausted(
-      "TAILRACE_MEMORY_EXHAUSTED",
-      Map("needed" -> needed.toString, "used" -> used.toString)
-    )
+    new RowMemoryExhausted("TAILRACE_MEMORY_EXHAUSTED", Errors.texts(Seq("needed" -> needed, "used" -> used)))
 
   /** @param labels the rows of the group that fitted
     * @param bytes  the size of these rows

@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference,
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Why a row comes out that isn't an ordinary one: the value of its column `_mark`. Ordinary rows have null there.
+/** The reason why a row isn't an ordinary one, in its column `_mark`. The column is null in ordinary rows.
   *
-  * This is the list of all reasons. Python's `tailrace.Reason` and the table in the README repeat it; a test compares them.
+  * This list is complete. A test compares it with Python's `tailrace.Reason` and the table in the README.
   */
 sealed abstract class Mark(val reason: String) {
 
@@ -52,8 +52,9 @@ object Mark {
   def attribute(): Attribute = AttributeReference(Column, StringType)()
 }
 
-/** Makes the column of one row. It is not in [[Mark]]'s companion: there each mark's constructor would initialize the companion,
-  * which initializes each mark, and two tasks that begin with different ones would wait for each other for ever.
+/** Makes the column of one row. [[Mark]]'s companion must not have this: each mark's constructor would
+  * initialize the companion, and the companion each mark. Two tasks that begin with different marks would
+  * wait for each other for ever.
   */
 private object MarkRow {
   def apply(reason: Option[String]): UnsafeRow = {

@@ -1,7 +1,7 @@
 package io.tailrace.common
 
-/** Names made of several values, joined by `-`. Different values give different names: `-` and `%` are escaped in all values
-  * but the first.
+/** Names made of several values, joined by `-`. Different values give different names: `-` and `%` are
+  * escaped in all values but the first.
   */
 object JoinedNames {
   val Separator = "-"
@@ -15,12 +15,12 @@ object JoinedNames {
   }
 }
 
-/** The name of an operator's numbers in a query's progress, `observedMetrics`: `tailrace.<what>`, and `tailrace.<what>.<name>`
-  * if the user has given the operator a name of its own. So two operators of one query never share a name there.
+/** The name of an operator's metrics in `observedMetrics` of a query's progress: `tailrace.<what>`, and
+  * `tailrace.<what>.<name>` if the user has named the operator. So two operators of a query have two names.
   */
 object ProgressName {
 
-  /** @param default the name of an operator that the user has given none */
+  /** @param default the name of an operator that the user has not named */
   def apply(what: String, name: String, default: String): String =
     if (name == default) s"tailrace.$what" else s"tailrace.$what.$name"
 }

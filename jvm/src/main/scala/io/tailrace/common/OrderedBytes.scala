@@ -1,10 +1,11 @@
 package io.tailrace.common
 
+import java.io.ByteArrayOutputStream
 import java.util.Arrays
 
-/** Order-preserving encoding of primitive values: comparing two encodings byte by byte, unsigned, gives the order of the
-  * values. Every encoding is self-delimiting (none is a proper prefix of another of the same type), so encodings can be
-  * written one after the other and a composite key still compares column by column. Layout: `jvm/docs/formats.md`.
+/** Order-preserving encoding of primitive values: two encodings compare byte by byte, unsigned, as the values
+  * do. Each encoding is self-delimiting: none is a proper prefix of another of its type. So the encoding of a
+  * composite key is those of its columns in a row. Layout: `jvm/docs/formats.md`.
   *
   * The buffer is reused from row to row: `reset`, then `put...`, then read `bytes` up to `length`.
   */
@@ -42,7 +43,7 @@ final class OrderedBytes(initialCapacity: Int = 64) {
 
   def putBoolean(value: Boolean): Unit = putByte(if (value) 1 else 0)
 
-  // Two's complement orders negative numbers after positive ones when compared unsigned: flipping the sign bit corrects that.
+  // Compared unsigned, negative numbers would come after positive ones: the sign bit is flipped.
   def putInt8(value: Byte): Unit = putByte(value ^ 0x80)
   def putInt16(value: Short): Unit = putBigEndian((value ^ 0x8000).toLong, 2)
   def putInt32(value: Int): Unit = putBigEndian((value ^ Int.MinValue).toLong, 4)
@@ -71,7 +72,7 @@ final class OrderedBytes(initialCapacity: Int = 64) {
     position += 16
   }
 
-  /** Bytes of any length: a zero becomes 00 FF, and 00 00 ends the value, so that "a" sorts before "a\u0000". */
+  /** Bytes of any length. A zero becomes 00 FF, and 00 00 ends the value: so "a" sorts before "a\u0000". */
   def putBytes(value: Array[Byte]): Unit = putBytes(value, 0, value.length)
 
   /** The `count` bytes of `value` from `from` on. */
@@ -91,5 +92,67 @@ final class OrderedBytes(initialCapacity: Int = 64) {
     buffer(position) = 0
     buffer(position + 1) = 0
     position += 2
+  }
+}
+
+/** Reads what [[OrderedBytes]] has written, value by value. */
+final class OrderedBytesReader {
+  private var buffer = new Array[Byte](0)
+  private var position = 0
+
+  /** Begins with the first byte of `bytes`, which must not change until all is read. */
+  def begin(bytes: Array[Byte]): Unit = {
+    buffer = bytes
+    position = 0
+  }
+
+  def getByte(): Int = {
+    position += 1
+    buffer(position - 1) & 0xff
+  }
+
+  private def getBigEndian(width: Int): Long = {
+    var value = 0L
+    var i = 0
+    while (i < width) {
+      value = (value << 8) | getByte()
+      i += 1
+    }
+    value
+  }
+
+  def getInt8(): Byte = (getByte() ^ 0x80).toByte
+  def getInt16(): Short = (getBigEndian(2) ^ 0x8000).toShort
+  def getInt32(): Int = getBigEndian(4).toInt ^ Int.MinValue
+  def getInt64(): Long = getBigEndian(8) ^ Long.MinValue
+
+  def getFloat(): Float = {
+    val bits = getBigEndian(4).toInt
+    java.lang.Float.intBitsToFloat(if (bits < 0) bits ^ Int.MinValue else ~bits)
+  }
+
+  def getDouble(): Double = {
+    val bits = getBigEndian(8)
+    java.lang.Double.longBitsToDouble(if (bits < 0) bits ^ Long.MinValue else ~bits)
+  }
+
+  /** A two's complement number of 16 bytes, big-endian. */
+  def getInt128(): Array[Byte] = {
+    val unscaled = Arrays.copyOfRange(buffer, position, position + 16)
+    unscaled(0) = (unscaled(0) ^ 0x80).toByte
+    position += 16
+    unscaled
+  }
+
+  def getBytes(): Array[Byte] = {
+    val out = new ByteArrayOutputStream
+    var ended = false
+    while (!ended) {
+      val b = getByte()
+      // A zero is 00 FF, and 00 00 is the end.
+      if (b == 0 && getByte() == 0) ended = true
+      else out.write(b)
+    }
+    out.toByteArray
   }
 }

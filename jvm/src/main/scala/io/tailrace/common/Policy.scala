@@ -5,9 +5,7 @@ trait Choice {
   def name: String
 }
 
-/** The values of all options `on_<event>`, by which a user decides about rows that aren't ordinary ones. Each option
-  * allows some of them.
-  */
+/** The values of all options `on_<event>`, which decide about rows that aren't ordinary ones. */
 sealed abstract class Policy(val name: String) extends Choice
 
 object Policy {

@@ -1,26 +1,26 @@
 package io.tailrace.common
 
-/** All settings `spark.tailrace.*`. They are read from the session when a query is planned, and go to the executors with the
-  * operator. A setting may be changed between two runs of a query, unless its comment says otherwise.
+/** All settings `spark.tailrace.*`. They are read from the session when a query is planned. A setting may be
+  * changed between two runs of a query, unless its comment says otherwise.
   */
 object TailraceConf {
 
-  /** The bytes of rows that a task holds for one side of a join before it writes them as a sorted run, and the bytes of
-    * expiring rows that it works on at a time. A larger value gives fewer runs to merge, a smaller one needs less memory.
+  /** The bytes of rows that a task holds for one side of a join before it writes them as a sorted run, and of
+    * expiring rows that it works on at a time. More bytes give fewer runs to merge.
     */
   val BatchBufferBytes: NumberEntry =
     new NumberEntry("spark.tailrace.state.batchBufferBytes", 64L << 20, least = 1, most = 1L << 40)
 
-  /** The number of time buckets in the time that a row stays. A bucket is dropped as a whole when its last row has expired. */
+  /** The number of time buckets in the time that a row stays. A bucket whose rows have expired is dropped. */
   val BucketsPerWindow: NumberEntry =
     new NumberEntry("spark.tailrace.state.bucketsPerWindow", 4, least = 1, most = 1000)
 
-  /** The bytes of the RocksDB block cache that all stores of an executor share. It takes effect when the executor starts. */
+  /** The bytes of the RocksDB block cache that an executor's stores share. An executor reads it once. */
   val BlockCacheBytes: NumberEntry =
     new NumberEntry("spark.tailrace.state.blockCacheBytes", 128L << 20, least = 0, most = 1L << 40)
 
-  /** The number of runs of about the same size that are merged into one in the background. A smaller value gives fewer files
-    * to merge at expiry, a larger one writes rows again less often.
+  /** The number of runs of about the same size that are merged into one in the background. A smaller value
+    * gives fewer files to merge at expiry, a larger one writes rows again less often.
     */
   val CompactionRuns: NumberEntry =
     new NumberEntry("spark.tailrace.state.compactionRuns", 32, least = 2, most = 1000)
@@ -39,23 +39,23 @@ object TailraceConf {
   val JoinStrategy: ChoiceEntry[String] =
     new ChoiceEntry("spark.tailrace.join.strategy", "auto", Seq("auto", "lazy", "eager").map(w => w -> w))
 
-  /** The largest table in bytes that a recursion's op broadcasts for a join. Then rows go round within their tasks, without an
-    * exchange and a job for each hop. Spark's own limit counts if it is greater, or -1.
+  /** The bytes of the largest table that a recursion's op broadcasts for a join: then hops need no exchange
+    * and no job of their own. Spark's own limit counts if it is greater, or -1.
     */
   val RecursionBroadcastBytes: NumberEntry =
     new NumberEntry("spark.tailrace.recursion.broadcastBytes", 128L << 20, least = 0, most = 8L << 30)
 
-  /** Whether a replay filter starts without marks if those of earlier batches are missing. Replays of earlier records pass
-    * then. It is for one start of a query, by a user who knows why they are missing.
+  /** Whether a replay filter starts without marks if those of earlier batches are missing. Replays of earlier
+    * records pass then. It is for one start of a query, by a user who knows why the marks are missing.
     */
   val ReplayBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.beginAnew", false, Seq("true" -> true, "false" -> false))
 
-  /** Whether a query is refused, or only logged, if the metadata that it writes would make originals look like replays. */
+  /** Whether a query is refused, or warned of, if its metadata would make originals look like replays. */
   val ReplayProducerCheck: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.producerCheck", true, Seq("refuse" -> true, "warn" -> false))
 
-  /** Whether an accurate watermark starts with an empty table of hosts if its files are missing in the checkpoint of a query
+  /** Whether an accurate watermark starts without hosts if its files are missing in the checkpoint of a query
     * that has run. It is for one start of a query, by a user who knows why they are missing.
     */
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =
@@ -65,7 +65,7 @@ object TailraceConf {
     Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
       RecursionBroadcastBytes :+ ReplayBeginAnew :+ ReplayProducerCheck :+ WatermarkBeginAnew
 
-  /** @throws org.apache.spark.sql.AnalysisException TAILRACE_CONF_INVALID if a setting has a value that isn't allowed */
+  /** @throws TailraceAnalysisException TAILRACE_CONF_INVALID for a value that isn't allowed */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))
 }
 

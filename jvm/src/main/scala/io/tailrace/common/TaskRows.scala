@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, U
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.StructType
 
-/** Rows that come out of steps. Each step gives one row or none. */
+/** An iterator that is made of steps. Each step gives one row or none. */
 abstract class StepwiseRows[R >: Null <: AnyRef] extends Iterator[R] {
   private var waiting: R = _
   private var ended = false
@@ -31,7 +31,7 @@ abstract class StepwiseRows[R >: Null <: AnyRef] extends Iterator[R] {
   }
 }
 
-/** Converts rows to Spark's binary format, which most have already. For one task; a result is valid until the next row. */
+/** Converts rows to Spark's binary format, which most have already. A result is valid until the next row. */
 final class UnsafeRows(columns: Seq[Attribute]) extends (InternalRow => UnsafeRow) {
   private lazy val projection = UnsafeProjection.create(columns, columns)
 
@@ -41,7 +41,7 @@ final class UnsafeRows(columns: Seq[Attribute]) extends (InternalRow => UnsafeRo
   }
 }
 
-/** Appends the column `_mark` to rows. For one task; a result is valid until the next row. */
+/** Appends the column `_mark` to rows. A result is valid until the next row. */
 final class MarkedRows(schema: StructType) {
   def this(columns: Seq[Attribute]) = this(DataTypeUtils.fromAttributes(columns))
 

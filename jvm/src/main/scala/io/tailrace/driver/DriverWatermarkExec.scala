@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
 import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingRun}
 import org.apache.spark.unsafe.types.CalendarInterval
 
-/** A watermark that the driver finds out at the end of a micro-batch, when its tasks have run. */
+/** A watermark that the driver computes at the end of a micro-batch, when its tasks have run. */
 trait DriverWatermark {
 
   /** The name of its node in `explain`. */
@@ -20,36 +20,33 @@ trait DriverWatermark {
   /** Whether it depends on the query's other watermarks. */
   def followsOthers: Boolean
 
-  /** The watermark after a micro-batch, in milliseconds; none if there is none yet. Spark asks on the driver
-    * before it commits the micro-batch, maybe several times.
+  /** The watermark after a micro-batch, in milliseconds, if there is one. Spark asks on the driver before it
+    * commits the micro-batch, maybe several times.
     */
   def after(batch: StreamingBatch, session: SparkSession): Option[Long]
 }
 
 /** The watermark node of a [[DriverWatermark]]. Rows pass through it.
   *
-  * It extends Spark's own watermark node: Spark's tracker asks `eventTimeStats` of such nodes at the end of a
-  * micro-batch. From there the watermark takes Spark's own way: the checkpoint, the policy of several
-  * watermarks, the propagation to each operator (`adr/008`).
+  * It extends Spark's own watermark node, because Spark's tracker asks `eventTimeStats` of such nodes at the
+  * end of a micro-batch. From there the watermark takes Spark's own way: the checkpoint, the policy of
+  * several watermarks, the propagation to each operator (`adr/008`).
   *
-  * @param eventTimeStats set before the parent's constructor runs, which registers it; so each copy needs its
-  *                       own
+  * @param eventTimeStats the parent's constructor registers it, so each copy needs its own
   */
 final class DriverWatermarkExec(
     nodeId: UUID,
     eventTime: Attribute,
     delay: CalendarInterval,
     child: SparkPlan
-)(
-    val watermark: DriverWatermark,
-    override val eventTimeStats: EventTimeStatsAccum
-) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
+)(val watermark: DriverWatermark, override val eventTimeStats: EventTimeStatsAccum)
+    extends EventTimeWatermarkExec(nodeId, eventTime, delay, child)
     with PassesRows {
   override def nodeName: String = watermark.nodeName
   override protected def doExecute(): RDD[InternalRow] = child.execute()
 
-  /** The parent keeps an accumulator of its own that was never registered, and can't be sent to executors.
-    * They ask this node for its columns only: operators find the event time among them.
+  /** The parent has an accumulator of its own, which isn't registered and so can't be sent to executors. They
+    * ask this node for its columns only: operators find the event time among them.
     */
   protected def writeReplace(): AnyRef = ColumnsOfWatermark(output)
 
@@ -85,18 +82,14 @@ object DriverWatermarkExec {
     )
 }
 
-/** Takes the place of the event times that Spark collects: one event time, which is as far as the watermark
-  * may go.
-  */
+/** One event time instead of those that Spark collects: the watermark may go as far as this one. */
 private final class DriverWatermarkStats(session: SparkSession, watermark: DriverWatermark)
     extends EventTimeStatsAccum {
   private lazy val batch: StreamingBatch = StreamingBatch.current(session)
 
   override def value: EventTimeStats = {
     SkippedBatch.runIfSkipped(session)
-    watermark
-      .after(batch, session)
-      .fold(EventTimeStats.zero)(ms => EventTimeStats(ms, ms, ms.toDouble, 1))
+    watermark.after(batch, session).fold(EventTimeStats.zero)(ms => EventTimeStats(ms, ms, ms.toDouble, 1))
   }
 
   override def isZero: Boolean = currentStats == EventTimeStats.zero
@@ -115,21 +108,17 @@ final class InputWatermarks {
 
   /** The watermark of each input after a batch; none: the input has no watermark yet.
     *
-    * @param seen the watermark by the rows of the last batch, of each node; none: no row has come
+    * @param seen for each node, the watermark by the rows of the last batch; none: no row has come
     */
   def after(seen: Map[UUID, Option[Long]]): Seq[Option[Long]] = {
-    seen.foreach { case (node, ms) =>
-      inputs += node -> (inputs.getOrElse(node, None) ++ ms).maxOption
-    }
+    seen.foreach { case (node, ms) => inputs += node -> (inputs.getOrElse(node, None) ++ ms).maxOption }
     inputs.values.toSeq
   }
 }
 
 object InputWatermarks {
 
-  /** The watermarks by the rows of the batch that has just run in this thread, without nodes that follow
-    * other watermarks.
-    */
+  /** The watermarks by the rows of this thread's last batch, without nodes that follow other watermarks. */
   def of(session: SparkSession): Map[UUID, Option[Long]] =
     StreamingRun
       .current(session)

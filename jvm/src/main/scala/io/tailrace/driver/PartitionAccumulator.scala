@@ -7,17 +7,15 @@ import org.apache.spark.util.AccumulatorV2
 /** A result of a task over its partition of a batch. */
 trait PartitionValue[T] {
 
-  /** The result of the one of two tasks over the same partition that has seen more rows of it. Either if they
-    * are equal.
-    */
+  /** Of two tasks' results over one partition, the one that has seen more rows. */
   def max(other: T): T
 }
 
 /** Brings the results of tasks to the driver, one for each partition.
   *
-  * A function of foreachBatch may read a batch several times. Spark runs a slow task twice, and runs tasks
-  * again whose shuffle files are lost. An accumulator that adds up would count a row each time. This one has
-  * the partition as a key, and keeps the result of the task that has seen the most. An action that takes only
+  * A function of foreachBatch may read a batch several times. Spark runs a slow task twice, and tasks whose
+  * shuffle files are lost. An accumulator that adds up would count a row each time. This one has the
+  * partition as a key, and keeps the result of the task that has seen the most. An action that takes only
   * some rows, such as `limit`, gives at most what an action over all rows gives.
   *
   * {{{
@@ -26,8 +24,8 @@ trait PartitionValue[T] {
   *   rows.write     partition 0: 4 rows, 1: 3 rows  ┘
   * }}}
   *
-  * The key is the index of the operator's own partition, as `mapPartitionsWithIndex` and generated code
-  * (`partitionIndex`) have it. Above a union or a coalesce the task's partition is another one.
+  * The key is the index of the operator's own partition (`partitionIndex` in generated code). Above a union
+  * or a coalesce the task's partition is another one.
   */
 final class PartitionAccumulator[T <: PartitionValue[T]] extends AccumulatorV2[(Int, T), Map[Int, T]] {
   // Immutable, because a heartbeat reads it in another thread.
@@ -69,15 +67,15 @@ trait TellsDriver extends SparkPlan {
   def hasTold: Boolean
 }
 
-/** An operator that keeps rows from batch to batch, and knows which rows have not come out yet. */
+/** An operator that keeps rows from batch to batch, and knows which have not come out yet. */
 trait HeldWork {
 
   /** Its name in the query. */
   def workName: String
 
-  /** The event time of the oldest row that waits in each state partition, in microseconds; none in a
-    * partition where no row waits. None at all if the operator can't say it: then Spark's propagation of
-    * watermarks says how far it is. Asked on the driver, after the tasks of a batch.
+  /** The event time of the oldest row that waits in each state partition, in microseconds, if a row waits
+    * there. None at all if the operator can't say: then it is as far as Spark's propagation of watermarks
+    * says. Asked on the driver, after the tasks of a batch.
     */
   def oldestWaiting: Option[Map[Int, Option[Long]]]
 }

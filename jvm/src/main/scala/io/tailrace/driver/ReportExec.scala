@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.execution.{CodegenSupport, CollectMetricsExec, SparkPlan, UnaryExecNode}
 
-/** Puts a row into the query's progress, under a name in `observedMetrics`. Spark asks its own operator of
-  * `Dataset.observe` for such rows when a batch has ended, so this is one. The rows of the batch pass
+/** Puts a row into the query's progress, under a name in `observedMetrics`. Spark asks the operator of
+  * `Dataset.observe` for such rows when a batch has ended, so this extends it. The batch's rows pass
   * unchanged.
   *
   * @param name        in `observedMetrics`
@@ -41,8 +41,8 @@ object ReportExec {
     new ReportExec(name, Nil, child)(report)
 }
 
-/** An operator that does nothing with rows. Generated code doesn't end at it: the operators on its two sides
-  * stay in one loop.
+/** An operator that does nothing with rows. In generated code, the operators on its two sides stay in one
+  * loop.
   */
 trait PassesRows extends UnaryExecNode with CodegenSupport {
   override def supportCodegen: Boolean = child match {

@@ -14,11 +14,11 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, StreamingRun}
 import org.apache.spark.util.SerializableConfiguration
 
-/** State that the driver keeps for an operator from one micro-batch to the next. Spark makes a new plan for
-  * each batch, so a plan can't keep it.
+/** State that the driver keeps for an operator from one micro-batch to the next. A plan can't keep it,
+  * because Spark makes a new plan for each batch.
   *
   * State belongs to one run, which is one start of a query: a query that starts again reads its checkpoint.
-  * It is dropped when the run ends, so a driver that runs thousands of short queries doesn't grow.
+  * It is dropped when the run ends. Otherwise a driver that runs thousands of short queries would grow.
   *
   * @param close is called with state that is dropped
   */
@@ -58,33 +58,28 @@ private[tailrace] object RunState {
     private var opened: Option[T] = None
 
     def state(open: => T): T = synchronized {
-      opened.getOrElse {
-        val state = open
-        opened = Some(state)
-        state
-      }
+      if (opened.isEmpty) opened = Some(open)
+      opened.get
     }
 
     def close(close: T => Unit): Unit = synchronized(opened.foreach(close))
   }
 
   private val all = new CopyOnWriteArrayList[RunState[_]]
-  private val watched =
-    Collections.synchronizedSet(
-      Collections.newSetFromMap(new java.util.WeakHashMap[SparkContext, java.lang.Boolean])
-    )
+  private val watched = Collections.synchronizedSet(
+    Collections.newSetFromMap(new java.util.WeakHashMap[SparkContext, java.lang.Boolean])
+  )
 
   /** The number of states, of all operators and runs. */
   private[tailrace] def kept: Int = all.asScala.map(_.size).sum
 
   private def dropFromAll(hasEnded: (String, SparkSession) => Boolean): Unit = all.forEach(_.drop(hasEnded))
 
-  /** Spark drops events when its queue is full, and a thread may ask for state just after its run has ended. */
+  /** The event of an end may be lost in a full queue, or come before a thread asks for the run's state. */
   private def dropEnded(): Unit = {
     val running = mutable.Map.empty[SparkSession, String => Boolean]
-    dropFromAll((runId, session) =>
-      !running.getOrElseUpdate(session, StreamingBatch.activeRuns(session))(runId)
-    )
+    def runsOf(session: SparkSession) = running.getOrElseUpdate(session, StreamingBatch.activeRuns(session))
+    dropFromAll((runId, session) => !runsOf(session)(runId))
   }
 
   private def watch(context: SparkContext): Unit =
@@ -100,10 +95,49 @@ private[tailrace] object RunState {
 
   private val hadoopConfs = new RunState[Broadcast[SerializableConfiguration]]
 
-  /** The Hadoop configuration of the run that this thread plans or executes, with the settings of its
-    * session. They are fixed when the query starts, so the configuration is broadcast once a run, not once a
-    * batch.
+  /** The Hadoop configuration of the run that this thread plans or executes, with its session's settings.
+    * They are fixed when the query starts, so one broadcast a run is enough.
     */
   def hadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
     hadoopConfs.of(session, "hadoopConf")(SparkPlans.broadcastHadoopConf(session))
+}
+
+/** Keeps the driver's state of an operator for each micro-batch of a run, one batch after the other.
+  *
+  * {{{
+  *   at(7): begin ── tasks of batch 7 ── end(7): fold ── commit log 7 ── at(8): begin ── ...
+  * }}}
+  *
+  * A batch begins once, though Spark plans an operator twice where a DataFrame is used twice. It is folded
+  * once, though Spark may ask for its end several times. Not for several threads.
+  *
+  * @param begin makes the state of a batch, out of its number and the state of the batch before, if any
+  */
+private[tailrace] final class BatchSequence[B](begin: (Long, Option[B]) => B) {
+  private var number = -1L
+  private var gathered = Option.empty[B]
+  private var folded = -1L
+
+  /** The state of a batch. The batch begins if it isn't the current one. */
+  def at(batch: Long): B = of(batch).getOrElse {
+    val begun = begin(batch, gathered)
+    gathered = Some(begun)
+    number = batch
+    begun
+  }
+
+  /** The state of a batch if it is the current one. */
+  def of(batch: Long): Option[B] = gathered.filter(_ => batch == number)
+
+  /** The state of the last batch that has begun. */
+  def last: Option[B] = gathered
+
+  /** Folds a batch whose tasks have ended, once. A fold that fails runs again. */
+  def end(batch: Long)(fold: B => Unit): Unit = {
+    val ending = at(batch)
+    if (folded != batch) {
+      fold(ending)
+      folded = batch
+    }
+  }
 }

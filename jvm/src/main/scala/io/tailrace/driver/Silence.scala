@@ -9,17 +9,17 @@ import java.util.function.LongSupplier
   * clock's time when it last gave a row.
   *
   * {{{
-  *   batch           1     2     3            4     5            limit 80 s, so a batch counts 10 s at the most
+  *   batch           1     2     3            4     5            limit 80 s: a batch counts 10 s at most
   *   asked for at    0 s   5 s   12 s  night  8 h   8 h 4 s
   *   rows of         a b   a     nobody       a     a b
   *   clock           0     5     5            15    19           b's silence: 0, 5, 5, 15, 0
   * }}}
   *
   * What one batch adds to the clock is bounded. So a part is silent for too long only after the others have
-  * given rows in [[Silence.Batches]] batches without it. This keeps pauses out: a time in which no part gave
-  * rows, the process was stopped or a source didn't answer is one long step between two batches. Time while
-  * the query was down is no step, because the first batch of a run only starts the first step. A dead part is
-  * found all the same, however seldom the others give rows.
+  * given rows in [[Silence.Batches]] batches without it. A pause doesn't count much: a time in which no part
+  * gave rows, the process was stopped or a source didn't answer is one long step between two batches. Time
+  * while the query was down is no step, because the first batch of a run only starts the first one. A dead
+  * part is found however seldom the others give rows.
   *
   * Not for several threads.
   *
@@ -92,9 +92,7 @@ object Heard {
   case object Unknown extends Heard
 }
 
-/** The driver's monotonic clock, for durations. A test sets a clock that it moves itself, so that it need not
-  * wait.
-  */
+/** The driver's monotonic clock, for durations. A test sets a clock that it moves itself. */
 object DriverClock {
   private val system: LongSupplier = () => System.nanoTime
   @volatile private var source = system

@@ -8,16 +8,16 @@ import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan}
 
 /** A micro-batch whose tasks have not run, because its sink has the batch already.
   *
-  * What tasks have seen is written into the checkpoint when the batch ends. The sink may have committed the
-  * batch before that. If the process is killed in between, the batch runs again, and the sink asks for none
-  * of its rows. Spark's file sink does so, Delta Lake's sink, and each function of `foreachBatch` that
-  * compares batch numbers. Without the tasks the driver would know nothing of the batch, and would forget the
-  * partitions and hosts whose first rows are in it.
+  * The results of tasks are written into the checkpoint when the batch ends, maybe after the sink has
+  * committed it. If the process is killed in between, the batch runs again, and the sink asks for none of its
+  * rows: so do Spark's file sink, Delta Lake's sink, and each function of `foreachBatch` that compares batch
+  * numbers. Without the tasks the driver would forget the partitions and hosts whose first rows are in the
+  * batch.
   *
   * {{{
   *   12:00:00   batch 7: tasks ── sink has it ── killed before 7.progress and commit log 7
-  *   12:01:00   batch 7: sink has it already ── we run the tasks, without the sink ── 7.progress ── commit log 7
-  *   12:01:10   batch 8: a sink that doesn't ask for its rows loses them. Spark refuses that, by the version of the state
+  *   12:01:00   batch 7: sink has it already ── we run the tasks ── 7.progress ── commit log 7
+  *   12:01:10   batch 8: a sink that doesn't ask for its rows loses them. Spark refuses that
   * }}}
   *
   * Only the first batch of a run can be a batch that runs again.
@@ -29,8 +29,7 @@ private[tailrace] object SkippedBatch extends Logging {
 
   private val starts = new RunState[AtomicBoolean]
 
-  /** Must be called in the query's thread, when the sink is done with a batch, and before the results of
-    * tasks are used.
+  /** Call it in the query's thread when the sink is done with a batch, before the results of tasks are used.
     */
   def runIfSkipped(session: SparkSession): Unit = {
     val batch = StreamingBatch.current(session)
@@ -41,8 +40,9 @@ private[tailrace] object SkippedBatch extends Logging {
         StreamingPlan.nodes(running.plan).collect { case node: TellsDriver if !node.hasTold => node }
       if (running.sinkMaySkip && silent.nonEmpty) {
         logWarning(
-          s"TAILRACE_BATCH_SKIPPED: the sink has not asked for all rows of batch ${batch.batchId}, the first batch of " +
-            s"this run: it has them from an earlier run. Tailrace runs the tasks without the sink, for ${silent.map(_.nodeName).distinct.mkString(", ")}"
+          s"TAILRACE_BATCH_SKIPPED: the sink has not asked for all rows of batch ${batch.batchId}, the " +
+            "first batch of this run: it has them from an earlier run. Tailrace runs the tasks without the " +
+            s"sink, for ${silent.map(_.nodeName).distinct.mkString(", ")}"
         )
         session.sparkContext.setLocalProperty(Property, batch.batchId.toString)
         try StreamingBatch.runThrough(session)

@@ -17,7 +17,6 @@ private[tailrace] object SparkWatermark {
   /** The last whole millisecond before a time in microseconds. */
   def before(low: Long): Long = Math.floorDiv(low - 1, 1000L)
 
-  /** The first microsecond after Spark's watermark; [[Never]] for 0, which means that there is no watermark.
-    */
+  /** The first microsecond after Spark's watermark; [[Never]] for 0, which is no watermark. */
   def after(ms: Long): Long = if (ms <= 0) Never else ms * 1000 + 1
 }

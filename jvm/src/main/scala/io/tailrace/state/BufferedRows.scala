@@ -12,16 +12,14 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.StepwiseRows
 
-/** The rows that Spark's state reader sees: each row in the state once, with its store, event time and
-  * sequence number. It sees no marks, and no rows that are marked as gone.
-  */
+/** The rows that Spark's state reader sees: each row of the state once, without marks and marked rows. */
 private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrough: Long)
     extends StepwiseRows[UnsafeRowPair]
     with AutoCloseable {
   private val pending = sections.iterator.filter(_.section.kind.hasRows)
   private var cursor: Option[RunCursor] = None
   private var kind: StoreKind = _
-  private var gone = GoneRows.none
+  private var gone = new GoneRows(Array.empty)
   // Sections come run by run, so each kind comes many times.
   private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
   private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
@@ -61,9 +59,8 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
 
 object BufferedRows {
 
-  /** `key` is the encoding of [[KeyEncoder]]; `event_time` is the row's time column. The provider recognizes
-    * Tailrace's stores by this schema. A store name can't be used for that: Spark's state reader takes an
-    * operator with a named store for one of Spark's joins.
+  /** `key` is the encoding of [[KeyEncoder]]. The provider recognizes Tailrace's stores by this schema, and
+    * not by a name: Spark's state reader takes an operator with a named store for one of Spark's joins.
     */
   val KeySchema: StructType = new StructType()
     .add("tailrace_store", StringType, nullable = false)
@@ -79,12 +76,11 @@ object BufferedRows {
 }
 
 /** The rows of a store that are marked as gone, by sequence number. Their sections still have them. */
-final class GoneRows private (sorted: Array[Long]) {
+final class GoneRows private[state] (sorted: Array[Long]) {
   def contains(seq: Long): Boolean = Arrays.binarySearch(sorted, seq) >= 0
 }
 
 object GoneRows {
-  private[state] val none = new GoneRows(Array.empty)
 
   /** @param sections all of a version
     * @param kind     the store
@@ -93,12 +89,10 @@ object GoneRows {
     val marks = sections.filter(_.section.kind.marks.contains(kind))
     val seqs = new Array[Long](Math.toIntExact(marks.map(_.section.rows).sum))
     var count = 0
-    marks.foreach { live =>
-      live.foreachRow { cursor =>
-        seqs(count) = cursor.seq
-        count += 1
-      }
-    }
+    marks.foreach(_.foreachRow { cursor =>
+      seqs(count) = cursor.seq
+      count += 1
+    })
     Arrays.sort(seqs)
     new GoneRows(seqs)
   }

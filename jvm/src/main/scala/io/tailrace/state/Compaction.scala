@@ -15,23 +15,22 @@ import org.apache.spark.sql.tailrace.SparkState
   *             right 12:00 | 12:07                                           right 12:00 | 12:07
   * }}}
   *
-  * A run is compacted only with neighbours of its own level: so a row is written once a level, and there are
-  * at most `fanIn` - 1 runs a level.
+  * A run is compacted only with neighbours of its own level. So a row is written once a level, and a level
+  * has at most `fanIn` - 1 runs.
   */
 object Compaction {
 
-  /** The runs to merge next, oldest first: the first `fanIn` neighbours of one level; empty if there are
-    * none. Runs with a store that isn't compacted are never due: their operator rewrites them itself.
+  /** The runs to merge next: the first `fanIn` neighbours of one level, oldest first, or none. An operator
+    * whose store isn't compacted rewrites its runs itself.
     */
-  def due(runs: Seq[Run], fanIn: Int): Seq[Run] = if (!runs.forall(_.sections.forall(_.kind.compacts))) Nil
-  else {
-    val starts = runs.indices.filter(i => i == 0 || runs(i).level != runs(i - 1).level)
-    val stretches = starts.zip(starts.drop(1) :+ runs.size).map { case (from, to) => runs.slice(from, to) }
-    stretches.find(_.size >= fanIn).fold(Seq.empty[Run])(_.take(fanIn))
-  }
+  def due(runs: Seq[Run], fanIn: Int): Seq[Run] =
+    if (!runs.forall(_.sections.forall(_.kind.compacts))) Nil
+    else {
+      val neighbours = runs.sliding(fanIn).filter(_.size == fanIn)
+      neighbours.find(group => group.forall(_.level == group.head.level)).getOrElse(Nil)
+    }
 
-  /** Writes the rows of `sections` that have not expired into one run. Sections of one store and bucket
-    * become one.
+  /** Writes the rows that have not expired into one run. Sections of one store and bucket become one.
     *
     * @param expiredThrough rows of a left-time-sorted store up to this time (microseconds) are left out
     * @return the sections of the new run; none if all rows have expired: then the file isn't needed
@@ -80,9 +79,8 @@ private[state] final class Compacted(
 
   def replaces(local: LocalRun): Boolean = inputRuns(local.name)
 
-  /** Whether a version can use it. All inputs that the version doesn't have must be dead: otherwise rows of a
-    * batch that the version doesn't contain would come into it. And the rows that were left out must have
-    * expired in the version too.
+  /** Whether a version can use it. Inputs that the version doesn't have must be dead: otherwise rows of a
+    * batch that isn't in the version would come into it. Rows that were left out must have expired too.
     */
   def fits(state: LoadedState): Boolean = {
     val present = state.sections.iterator.map(sectionId).toSet
@@ -91,8 +89,8 @@ private[state] final class Compacted(
     inputs.exists(s => present(sectionId(s)))
   }
 
-  /** The sections of a version that it fits, with its own sections instead of the inputs. Rows that have
-    * expired since the inputs were read are counted as expired in its own.
+  /** The sections of a version that it fits, with its own ones instead of the inputs. Rows that have expired
+    * since the inputs were read count as expired in its own.
     */
   def replaceIn(sections: Seq[LiveSection]): Seq[LiveSection] = {
     val (replaced, kept) = sections.partition(s => replaces(s.local))
@@ -135,7 +133,7 @@ private[state] final class Compactor(
   /** Begins a compaction if one is due. The runs of `state` are in use until it has ended. */
   def submit(state: LoadedState): Unit = synchronized {
     val due = if (busy || closed || ready.nonEmpty) Nil else Compaction.due(state.manifest.runs, fanIn)
-    // Whatever made the last one fail may last: not again with each batch.
+    // What made the last one fail may last: don't try again with each batch.
     if (due.nonEmpty && state.manifest.version >= failedAt + fanIn) {
       val names = due.iterator.map(_.name).toSet
       val inputs = state.sections.filter(s => names(s.local.name))
@@ -158,18 +156,16 @@ private[state] final class Compactor(
         if (closed) outcome.foreach(_.local.release()) else ready = outcome
       }
     } catch {
-      // The state is as it was. The inputs stay in use, and a read error of theirs will be the query's when
-      // it meets it.
+      // The state is as it was. A read error of the inputs will be the query's when it meets it.
       case NonFatal(e) =>
-        logWarning(
-          s"Compaction of ${inputs.map(_.local.name).distinct.size} runs failed; they stay as they are",
-          e
-        )
+        logWarning(s"Compaction of ${runsOf(inputs)} runs failed; they stay as they are", e)
         synchronized { failedAt = state.manifest.version }
     } finally {
       state.release()
       synchronized { busy = false }
     }
+
+  private def runsOf(sections: Seq[LiveSection]): Int = sections.map(_.local.name).distinct.size
 
   /** The new run, complete and in the checkpoint; held once. */
   private def write(state: LoadedState, inputs: Seq[LiveSection], level: Int): Option[Compacted] = {
@@ -185,7 +181,7 @@ private[state] final class Compactor(
         None
       } else {
         val run = stateLog.upload(local.file, local.name).copy(sections = sections, level = level)
-        logInfo(s"Compacted ${inputs.map(_.local.name).distinct.size} runs into ${run.name}, level $level")
+        logInfo(s"Compacted ${runsOf(inputs)} runs into ${run.name}, level $level")
         Some(new Compacted(inputs, state.manifest.expiredThrough, run, local))
       }
     } catch {
@@ -198,7 +194,7 @@ private[state] final class Compactor(
   /** The new run, if a batch that begins with `state` can use it; held for the caller too. */
   def adopt(state: LoadedState): Option[Compacted] = synchronized {
     // A purge may already have taken the file for an orphan, if versions have passed it by.
-    ready.filter(c => tooOld(c, state)).foreach(_ => dropReady())
+    if (ready.exists(tooOld(_, state))) dropReady()
     val fitting = ready.filter(_.fits(state))
     fitting.foreach(_.local.acquire())
     fitting
@@ -207,8 +203,7 @@ private[state] final class Compactor(
   private def tooOld(compacted: Compacted, state: LoadedState): Boolean =
     CheckpointFiles.runVersion(compacted.run.name).forall(_ < state.manifest.version + 2 - versionsToRetain)
 
-  /** A version is committed: drops a new run that is part of the version, or that no later version can use.
-    */
+  /** Drops a new run that is part of the committed version, or that no later version can use. */
   def committed(state: LoadedState): Unit = synchronized {
     if (ready.exists(c => state.runs.exists(_ eq c.local) || !c.fits(state))) dropReady()
   }

@@ -14,8 +14,7 @@ import io.tailrace.common.{OrderedBytes, OrderedBytesReader}
 /** Turns the key columns of a row into bytes that compare as the columns do.
   *
   * Values in structs and arrays have a marker (0: null, 1: a value), because there null equals null, as in
-  * Spark. The key columns themselves need none: a row with a null in one of them matches nothing and is never
-  * encoded.
+  * Spark. Key columns have none: a row with a null in one of them matches nothing, and is never encoded.
   *
   * @param ordinals of the key columns in the rows given to [[encode]]
   */
@@ -25,9 +24,7 @@ final class KeyEncoder(ordinals: Array[Int], types: Array[DataType]) {
 
   def bytes: Array[Byte] = out.bytes
 
-  /** @return the number of bytes now in [[bytes]], or 0 when a key column is null (an encoding is never
-    * empty)
-    */
+  /** @return the number of bytes now in [[bytes]]; 0 if a key column is null, because no encoding is empty */
   def encode(row: SpecializedGetters): Int = {
     out.reset()
     var i = 0
@@ -43,7 +40,7 @@ final class KeyEncoder(ordinals: Array[Int], types: Array[DataType]) {
 object KeyEncoder {
   private type Writer = (SpecializedGetters, Int, OrderedBytes) => Unit
 
-  /** The reason why a column of this type can't be a key. */
+  /** The reason why a column of a type can't be a key. */
   sealed trait Refusal
   case object NotOrderable extends Refusal
   case object Collated extends Refusal
@@ -120,9 +117,7 @@ object KeyEncoder {
   }
 }
 
-/** Turns a key back into the columns that [[KeyEncoder]] encoded. Minus zero comes back as zero, and each NaN
-  * as the canonical one.
-  */
+/** Turns a key back into columns. Minus zero comes back as zero, and each NaN as the canonical one. */
 final class KeyDecoder(types: Array[DataType]) {
   private val readers = types.map(KeyDecoder.reader)
   private val in = new OrderedBytesReader
@@ -158,10 +153,9 @@ object KeyDecoder {
       in => new GenericInternalRow(parts.map(_(in)))
     case ArrayType(element, _) =>
       val part = nullable(reader(element))
-      in =>
-        new GenericArrayData(
-          Iterator.continually(in.getByte()).takeWhile(_ != 0).map(_ => part(in)).toArray[Any]
-        )
+      def elements(in: OrderedBytesReader) =
+        Iterator.continually(in.getByte()).takeWhile(_ != 0).map(_ => part(in))
+      in => new GenericArrayData(elements(in).toArray[Any])
     case other => throw new IllegalArgumentException(s"no order-preserving encoding for ${other.sql}")
   }
 }

@@ -5,11 +5,11 @@ import java.nio.file.Files
 
 import org.rocksdb._
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, TailraceConf}
 
-/** The local copy of a run, open for reading. Several stores and versions may use it at a time (a killed task
-  * and its successor), so it counts its users, and the last one deletes the file. To close RocksDB's reader
-  * under a cursor would end the JVM, not the task.
+/** The local copy of a run, open for reading. Several stores and versions may use it at a time, for instance
+  * a killed task and its successor. So it counts its users, and the last one deletes the file. To close
+  * RocksDB's reader under a cursor would end the JVM.
   */
 final class LocalRun(val name: String, val file: File) {
 
@@ -32,12 +32,8 @@ final class LocalRun(val name: String, val file: File) {
 
   private[state] def iterator(): SstFileReaderIterator = synchronized {
     require(users > 0, s"$name is not in use")
-    try {
-      if (reader == null) reader = openReader()
-      reader.newIterator(SstOptions.read)
-    } catch {
-      case e: RocksDBException => throw Errors.stateFileCorrupt(file.getPath, "RocksDB can't open it", e)
-    }
+    if (reader == null) reader = openReader()
+    reader.newIterator(SstOptions.read)
   }
 
   private[tailrace] def path: String = file.getPath
@@ -45,11 +41,11 @@ final class LocalRun(val name: String, val file: File) {
   /** A reader that couldn't be opened must not be used: RocksDB would end the JVM. */
   private def openReader(): SstFileReader = {
     val opened = new SstFileReader(SstOptions.options)
-    try opened.open(file.getPath)
+    try opened.open(path)
     catch {
       case e: RocksDBException =>
         opened.close()
-        throw e
+        throw Errors.stateFileCorrupt(path, "RocksDB can't open it", e)
     }
     opened
   }
@@ -83,28 +79,26 @@ final class LiveSection(val local: LocalRun, val section: Section) {
 object SstOptions {
   RocksDB.loadLibrary()
 
-  @volatile private var cacheBytes = io.tailrace.common.TailraceConf.BlockCacheBytes.default
+  @volatile private var cacheBytes = TailraceConf.BlockCacheBytes.default
 
   /** Sets the size of the block cache. It has no effect after the first run was opened. */
   def configureCache(bytes: Long): Unit = cacheBytes = bytes
 
   private lazy val cache = new LRUCache(cacheBytes)
 
-  private def tableFormat: BlockBasedTableConfig =
-    new BlockBasedTableConfig().setBlockCache(cache).setBlockSize(16L << 10).setFormatVersion(5)
-
-  /** There is no bloom filter, on purpose: merges read whole ranges, and in an experiment a prefix filter
-    * made a range scan lose rows without an error. Spark's RocksDB provider uses LZ4 too.
+  /** There is no bloom filter: merges read whole ranges, and in an experiment a prefix filter made a range
+    * scan lose rows without an error.
     */
-  lazy val options: Options =
+  lazy val options: Options = {
+    val table = new BlockBasedTableConfig().setBlockCache(cache).setBlockSize(16L << 10).setFormatVersion(5)
     new Options()
-      .setTableFormatConfig(tableFormat)
+      .setTableFormatConfig(table)
       .setCompressionType(CompressionType.LZ4_COMPRESSION)
       .setCreateIfMissing(true)
+  }
 
   lazy val environment: EnvOptions = new EnvOptions()
 
   /** Checksums of blocks are verified on each read. */
-  lazy val read: ReadOptions =
-    new ReadOptions().setTotalOrderSeek(true).setVerifyChecksums(true)
+  lazy val read: ReadOptions = new ReadOptions().setTotalOrderSeek(true).setVerifyChecksums(true)
 }

@@ -12,8 +12,7 @@ import com.fasterxml.jackson.core.JsonFactory
 
 /** The part of a run that belongs to one store and one time bucket. Times are microseconds since the epoch.
   *
-  * @param expiredRows rows that no longer count, because their result has come out. A time-sorted store has
-  *                    some, and a key-sorted one whose rows leave one by one
+  * @param expiredRows rows that no longer count, because their result has come out
   * @param bytes       keys and values before compression
   */
 final case class Section(
@@ -33,16 +32,14 @@ final case class Section(
 
 /** One immutable file of the state, and its sections that are alive.
   *
-  * @param level 0 for a batch's run; for a run that a [[Compaction]] has made, one more than its inputs'
-  *              level
+  * @param level 0 for a batch's run; one more than its inputs' for a run that a [[Compaction]] has made
   */
 final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Section], level: Int = 0)
 
 /** One version of a partition's state: everything that is needed to load it.
   *
   * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
-  * @param rightExpiredThrough see [[TailraceStateStore.operatorTime]]; by the name that the synced join has
-  *                            for it, the only operator that keeps one
+  * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it
   */
 final case class Manifest(
     version: Long,
@@ -55,7 +52,7 @@ final case class Manifest(
 
 object Manifest {
 
-  /** The layout of manifest and runs that this release writes, and the newest that it reads. */
+  /** The layout of manifest and runs that this release writes. */
   val Format = 2
 
   /** The oldest layout that it reads. Format 1, an entry for each row, was never released. */
@@ -66,16 +63,10 @@ object Manifest {
 
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
-  /** Three lines: magic, format and place; the manifest as JSON; the CRC-32C of the two lines above.
-    *
-    * @param place the partition that it describes: manifests of the same version are easily confused, and one
-    *              without runs would be accepted in any partition
-    */
+  /** @param place the partition. Without it, a manifest without runs would be accepted in any partition */
   def encode(manifest: Manifest, place: String): Array[Byte] = text.encode(json(manifest), place)
 
-  /** Writes JSON by hand, because each batch writes a manifest: reflection over case classes costs more than
-    * the rest of a small commit.
-    */
+  /** Reflection over case classes would cost more than the rest of a small commit. */
   private def json(manifest: Manifest): String = {
     val written = new StringWriter
     val out = new JsonFactory().createGenerator(written)
@@ -117,9 +108,7 @@ object Manifest {
     text.decode(bytes, file, place)(Serialization.read[Manifest](_))
 }
 
-/** One committed version with local copies of its runs. It is immutable, except that it counts its users in
-  * the runs.
-  */
+/** One committed version with local copies of its runs, which count its users. */
 final class LoadedState(
     val manifest: Manifest,
     val runs: Seq[LocalRun],

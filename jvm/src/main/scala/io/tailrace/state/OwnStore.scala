@@ -8,18 +8,75 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.streaming.state.{StateStoreConf, StateStoreId}
-import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.tailrace.{SparkRocksDBProvider, SparkState}
+import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.{Durability, TailraceConf}
 
-/** The state of one partition of a Tailrace operator on one executor. It loads versions, hands out stores,
-  * and keeps the newest version's runs as local files, so that the next batch reads nothing from the
-  * checkpoint.
+/** The state store provider of Tailrace's operators. They name it in the settings that they hand to Spark's
+  * registry of stores. The session's provider is for Spark's operators (`adr/012`).
   *
-  * Several stores may be open at a time (a killed task may still run when its successor starts). Each works
-  * on its own base version and writes files of its own. The last manifest of a version wins as a whole.
-  * Either is right, because both come from the same input.
+  * {{{
+  *   StoredJoinExec     ── conf(session's) ──> StateStore.get ──> OwnStoreProvider ──> OwnStore
+  *   Spark's operators  ── session's conf ───> StateStore.get ──> HDFS's or RocksDB's provider
+  * }}}
+  */
+final class OwnStoreProvider extends StateStoreProvider {
+  private var store: Option[OwnStore] = None
+  private var storeId: StateStoreId = _
+
+  override def init(
+      stateStoreId: StateStoreId,
+      keySchema: StructType,
+      valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec,
+      useColumnFamilies: Boolean,
+      storeConfs: StateStoreConf,
+      hadoopConf: Configuration,
+      useMultipleValuesPerKey: Boolean,
+      stateSchemaProvider: Option[StateSchemaProvider]
+  ): Unit = {
+    require(BufferedRows.isKeySchema(keySchema), s"$stateStoreId is not a store of Tailrace's: $keySchema")
+    storeId = stateStoreId
+    SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(key => Option(hadoopConf.get(key))))
+    store = Some(new OwnStore(stateStoreId, storeConfs, hadoopConf))
+  }
+
+  override def stateStoreId: StateStoreId = storeId
+
+  override def getStore(
+      version: Long,
+      stateStoreCkptId: Option[String],
+      forceSnapshotOnCommit: Boolean,
+      loadEmpty: Boolean
+  ): TailraceStateStore =
+    store
+      .getOrElse(throw new IllegalStateException("the provider was not initialised"))
+      .store(version, stateStoreCkptId, loadEmpty)
+
+  override def doMaintenance(): Unit = store.foreach(_.maintain())
+
+  override def close(): Unit = store.foreach(_.close())
+}
+
+object OwnStoreProvider {
+
+  /** The session's settings, with Tailrace's provider. Each batch needs them, and to clone a session's conf
+    * costs more than this.
+    */
+  def conf(session: SQLConf): StateStoreConf = new StateStoreConf(session) {
+    override val providerClass: String = classOf[OwnStoreProvider].getName
+  }
+}
+
+/** The state of one partition of an operator on one executor. It loads versions and hands out stores. The
+  * newest version's runs stay as local files, so that the next batch reads nothing from the checkpoint.
+  *
+  * Several stores may be open at a time: a killed task may still run when its successor starts. Each works on
+  * its own base version, and writes its own files. The last manifest of a version wins as a whole. Either is
+  * right, because both come from the same input.
   */
 private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, hadoopConf: Configuration)
     extends Logging {
@@ -39,9 +96,8 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     }
   }
 
-  /** Without ids, a zombie's manifest replaces the one that counts, and names runs of the version before,
-    * which the other task may have compacted. These runs must not be purged as long as the zombie's version
-    * is needed.
+  /** Without ids, a zombie's manifest may replace the one that counts. It names runs of the version before,
+    * which the other task may have compacted: these must not be purged while the zombie's version is needed.
     */
   private val versionsToRetain =
     if (conf.enableStateStoreCheckpointIds) conf.minVersionsToRetain
@@ -54,9 +110,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     name => new LocalRun(name, localFile(name))
   )
 
-  /** Begins to copy a run into the checkpoint, while the task goes on. The run is released when the copy has
-    * ended, even if the task has ended before.
-    */
+  /** Begins to copy a run into the checkpoint. The copy holds the run, because the task may end before it. */
   def upload(run: LocalRun): Future[Run] = {
     run.acquire()
     try
@@ -93,8 +147,8 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
         lost = version
         logWarning(
           s"TAILRACE_STATE_LOST: $id begins empty at version $version, because " +
-            s"${TailraceConf.StateDurability.key} is ${Durability.None.name} and no other copy of it exists: " +
-            "rows that waited in it will not come out"
+            s"${TailraceConf.StateDurability.key} is ${Durability.None.name} and no other copy of it " +
+            "exists: rows that waited in it will not come out"
         )
         install(OwnStore.emptyAt(version, checkpointId))
       } else install(load(version, checkpointId))
@@ -124,7 +178,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   private def download(run: Run, version: Long): LocalRun = {
     val file = localFile(run.name)
-    // Another attempt may still use a file of this name, with the same content. It must not be overwritten.
+    // Another attempt may still use a file of this name: it must not be overwritten.
     val target = if (file.exists) localFile(s"${UUID.randomUUID}.run") else file
     try stateLog.download(run, target, version)
     catch {
@@ -158,9 +212,8 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     newest = next
   }
 
-  /** Purges old versions, and compacts. The newest version may be of a batch that Spark hasn't committed. If
-    * that fails, the version before it is needed, so the newest one isn't counted among those that Spark
-    * retains.
+  /** Purges old versions, and compacts. The newest version may be of a batch that fails before Spark commits
+    * it: then the version before is needed. So the newest one doesn't count among those that Spark retains.
     */
   def maintain(): Unit = {
     stateLog.purge(versionsToRetain + 1)
@@ -179,11 +232,14 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
 private[state] object OwnStore {
 
-  /** A thread for each upload: they mostly wait for disks and networks, and end when there is nothing to
-    * copy.
-    */
+  /** A thread for each upload, because uploads mostly wait for disks and networks. */
   private lazy val uploads: ExecutorService = SparkState.threads("tailrace-upload")
 
   def emptyAt(version: Long, checkpointId: Option[String] = None): LoadedState =
     new LoadedState(Manifest.empty.copy(version = version), Nil, checkpointId)
 }
+
+/** Spark's RocksDB provider under the name that checkpoints from before version 0.1 have in their offset log.
+  * Spark's operators kept their state in it. Without the class, Spark's state reader could not open them.
+  */
+final class TailraceStateStoreProvider extends SparkRocksDBProvider

@@ -10,10 +10,9 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 
 import io.tailrace.common.RowMemoryExhausted
 
-/** Rows of one batch, in the bytes of [[RowLayout]], with an index of plain arrays, over which the radix
-  * sorts of [[RowSort]] run without touching a row.
-  *
-  * Rows are numbered from 0 in the order of `append`. Keys may be empty: such rows match nothing.
+/** Rows of one batch, in the bytes of [[RowLayout]], with an index of plain arrays, which [[RowSort]] sorts
+  * without touching a row. Rows are numbered from 0 in the order of `append`. A row with an empty key matches
+  * nothing.
   *
   * @param makeRoom called when Spark has no more memory for a row. It may write out and clear these rows and
   *                 others. If it returns true, it has given memory back, and the row is tried once more
@@ -54,9 +53,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
   def valueOffset(row: Int): Long = RowLayout.valueAt(base(row), at(row))
   def valueLength(row: Int): Int = RowLayout.valueLength(base(row), at(row))
 
-  /** Whether rows with equal [[keyPrefix]] have equal keys, so that no key must be read: all keys have the
-    * same length, and the prefix holds all of it.
-    */
+  /** Whether rows with equal [[keyPrefix]] have equal keys: all keys have one length, and fit into it. */
   def prefixesAreKeys: Boolean = longestKey <= 8 && shortestKey >= longestKey
 
   /** Whether some rows have an empty key. */
@@ -82,13 +79,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     val to = reserve(RowLayout.length(keyLength, valueLength))
     val base = bases(blocks.size - 1)
     RowLayout.writeHeader(base, to, time, seq, keyLength, valueLength)
-    Platform.copyMemory(
-      key,
-      Platform.BYTE_ARRAY_OFFSET.toLong,
-      base,
-      RowLayout.keyAt(to),
-      keyLength.toLong
-    )
+    Platform.copyMemory(key, Platform.BYTE_ARRAY_OFFSET.toLong, base, RowLayout.keyAt(to), keyLength.toLong)
     Platform.copyMemory(valueBase, valueOffset, base, RowLayout.valueAt(base, to), valueLength.toLong)
     index(time, RowLayout.keyPrefix(base, to), keyLength, to)
   }
@@ -102,9 +93,8 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     index(RowLayout.time(base, to), RowLayout.keyPrefix(base, to), RowLayout.keyLength(base, to), to)
   }
 
-  /** Appends a copy of a row, if there is memory for it, or if it is the first one, which must have room.
-    *
-    * @return whether it was appended
+  /** Appends a copy of a row if there is memory for it. The first row must have room. @return whether it was
+    * appended
     */
   def appendIfRoom(from: AnyRef, fromAt: Long): Boolean =
     try {
@@ -117,27 +107,16 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     val keyLength = RowLayout.keyLength(from, fromAt)
     val to = reserve(RowLayout.length(keyLength, 0))
     val base = bases(blocks.size - 1)
-    val time = RowLayout.time(from, fromAt)
-    RowLayout.writeHeader(base, to, time, RowLayout.seq(from, fromAt), keyLength, 0)
-    Platform.copyMemory(from, RowLayout.keyAt(fromAt), base, RowLayout.keyAt(to), keyLength.toLong)
-    index(time, RowLayout.keyPrefix(base, to), keyLength, to)
+    RowLayout.copyKey(from, fromAt, base, to)
+    index(RowLayout.time(base, to), RowLayout.keyPrefix(base, to), keyLength, to)
   }
 
   /** Appends a copy of a row without its key. @return its number */
   def appendWithoutKey(from: AnyRef, fromAt: Long): Int = {
-    val valueLength = RowLayout.valueLength(from, fromAt)
-    val to = reserve(RowLayout.length(0, valueLength))
-    val base = bases(blocks.size - 1)
     val time = RowLayout.time(from, fromAt)
-    RowLayout.writeHeader(base, to, time, RowLayout.seq(from, fromAt), 0, valueLength)
-    Platform.copyMemory(
-      from,
-      RowLayout.valueAt(from, fromAt),
-      base,
-      RowLayout.valueAt(base, to),
-      valueLength.toLong
-    )
-    index(time, 0L, 0, to)
+    val seq = RowLayout.seq(from, fromAt)
+    val valueAt = RowLayout.valueAt(from, fromAt)
+    append(Array.emptyByteArray, 0, time, seq, from, valueAt, RowLayout.valueLength(from, fromAt))
   }
 
   private def reserve(length: Long): Long = {
@@ -164,7 +143,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     if (prefixesAreKeys) java.lang.Long.compareUnsigned(prefixes(a), prefixes(b))
     else RowLayout.compareKeys(prefixes(a), base(a), at(a), prefixes(b), base(b), at(b))
 
-  /** Byte order of two values: it decides if two matches have the same time. */
+  /** Byte order of two values. It decides between matches of the same time. */
   def compareValues(a: Int, b: Int): Int = RowLayout.compareValues(base(a), at(a), base(b), at(b))
 
   /** Gives a row another sequence number. */
@@ -207,17 +186,21 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
     rowBytes = 0
   }
 
-  /** Removes the first `rows` rows, and gives back blocks that have no other rows. The rest is numbered from
-    * 0.
-    */
+  private def bytesOf(from: Int, until: Int): Long = {
+    var sum = 0L
+    var row = from
+    while (row < until) {
+      sum += RowLayout.length(base(row), at(row))
+      row += 1
+    }
+    sum
+  }
+
+  /** Removes the first rows, and gives back blocks that have no other rows. The rest is numbered from 0. */
   def dropFirst(rows: Int): Unit =
     if (rows == count) clear()
     else if (rows > 0) {
-      var row = 0
-      while (row < rows) {
-        rowBytes -= RowLayout.length(base(row), at(row))
-        row += 1
-      }
+      rowBytes -= bytesOf(0, rows)
       val dead = blockOf(rows)
       count -= rows
       System.arraycopy(times, rows, times, 0, count)
@@ -229,7 +212,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
         blocks.remove(0, dead)
         System.arraycopy(bases, dead, bases, 0, blocks.size)
         Arrays.fill(bases, blocks.size, bases.length, null)
-        row = 0
+        var row = 0
         while (row < count) {
           blockOf(row) -= dead
           row += 1
@@ -241,11 +224,7 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
   def truncate(rows: Int): Unit =
     if (rows == 0) clear()
     else if (rows < count) {
-      var row = rows
-      while (row < count) {
-        rowBytes -= RowLayout.length(base(row), at(row))
-        row += 1
-      }
+      rowBytes -= bytesOf(rows, count)
       count = rows
       while (blocks.size > blockOf(rows - 1) + 1) dropLastBlock()
       val last = blocks.last
@@ -292,7 +271,6 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
 
 object RowBuffer {
 
-  /** Three longs and an int for each row; three ints more while it is sorted, two longs while it is merged.
-    */
+  /** Three longs and an int for each row, three ints to sort it, and two longs to merge it. */
   private val IndexBytesPerRow = 3 * 8 + 4 + 3 * 4 + 2 * 8
 }

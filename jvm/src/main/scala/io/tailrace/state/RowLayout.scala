@@ -4,8 +4,8 @@ import java.nio.ByteOrder
 
 import org.apache.spark.unsafe.Platform
 
-/** The bytes of a row. They are the same in memory ([[RowBuffer]]) and in the pages of a run, so that one
-  * copy moves a row from one to the other (format 2, `jvm/docs/formats.md`):
+/** The bytes of a row. They are the same in memory ([[RowBuffer]]) and in the pages of a run, so one copy
+  * moves a row (format 2, `jvm/docs/formats.md`):
   *
   * {{{
   *   time(8) seq(8) keyLength(4) valueLength(4) key, padded with zeros to 8 bytes; value, padded to 8 bytes
@@ -27,10 +27,9 @@ object RowLayout {
   private val KeyLengthAt = 16
   private val ValueLengthAt = 20
 
-  def padded(length: Int): Int = (length + 7) & ~7
+  def padded(length: Int): Long = (length + 7L) & ~7L
 
-  def length(keyLength: Int, valueLength: Int): Long =
-    HeaderLength.toLong + ((keyLength.toLong + 7) & ~7L) + ((valueLength.toLong + 7) & ~7L)
+  def length(keyLength: Int, valueLength: Int): Long = HeaderLength + padded(keyLength) + padded(valueLength)
 
   def time(base: AnyRef, at: Long): Long = Platform.getLong(base, at)
   def seq(base: AnyRef, at: Long): Long = Platform.getLong(base, at + SeqAt)
@@ -60,12 +59,10 @@ object RowLayout {
 
   def writeSeq(base: AnyRef, at: Long, seq: Long): Unit = Platform.putLong(base, at + SeqAt, seq)
 
-  /** Writes a copy of a row without its value. @return its length */
-  def copyKey(base: AnyRef, at: Long, to: AnyRef, toAt: Long): Long = {
-    val bytes = length(keyLength(base, at), 0)
-    Platform.copyMemory(base, at, to, toAt, bytes)
+  /** Writes a copy of a row without its value. */
+  def copyKey(base: AnyRef, at: Long, to: AnyRef, toAt: Long): Unit = {
+    Platform.copyMemory(base, at, to, toAt, length(keyLength(base, at), 0))
     Platform.putInt(to, toAt + ValueLengthAt, 0)
-    bytes
   }
 
   /** The first eight bytes of the key as an unsigned big-endian number, padded with zeros. */
@@ -78,8 +75,8 @@ object RowLayout {
     if (byPrefix != 0) byPrefix else compareKeysBeyondPrefix(a, aAt, b, bAt)
   }
 
-  /** Byte order of the keys of two rows whose prefixes are equal. With its padding an empty key looks like
-    * one of zeros: then the length decides.
+  /** Byte order of keys with equal prefixes. An empty key looks like one of zeros: then the length
+    * decides.
     */
   def compareKeysBeyondPrefix(a: AnyRef, aAt: Long, b: AnyRef, bAt: Long): Int = {
     val aLength = keyLength(a, aAt)
@@ -92,19 +89,12 @@ object RowLayout {
   def compareValues(a: AnyRef, aAt: Long, b: AnyRef, bAt: Long): Int =
     compareBytes(a, valueAt(a, aAt), valueLength(a, aAt), b, valueAt(b, bAt), valueLength(b, bAt))
 
-  private def compareBytes(
-      a: AnyRef,
-      aOffset: Long,
-      aLength: Int,
-      b: AnyRef,
-      bOffset: Long,
-      bLength: Int
-  ): Int = {
+  private def compareBytes(a: AnyRef, aAt: Long, aLength: Int, b: AnyRef, bAt: Long, bLength: Int): Int = {
     val shared = Math.min(aLength, bLength)
     var i = 0
-    while (i + 8 <= shared && Platform.getLong(a, aOffset + i) == Platform.getLong(b, bOffset + i)) i += 8
+    while (i + 8 <= shared && Platform.getLong(a, aAt + i) == Platform.getLong(b, bAt + i)) i += 8
     while (i < shared) {
-      val difference = (Platform.getByte(a, aOffset + i) & 0xff) - (Platform.getByte(b, bOffset + i) & 0xff)
+      val difference = (Platform.getByte(a, aAt + i) & 0xff) - (Platform.getByte(b, bAt + i) & 0xff)
       if (difference != 0) return difference
       i += 1
     }

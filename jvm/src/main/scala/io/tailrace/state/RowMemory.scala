@@ -8,11 +8,10 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 
 import io.tailrace.common.MemoryErrors
 
-/** Blocks of memory for rows, taken from Spark's execution memory, which all tasks of an executor share. So
-  * Spark counts, bounds and divides the memory of a batch. If Spark gives no more, the owner of a
-  * [[RowBuffer]] writes its rows out early and goes on. An empty buffer gets room for one row even if Spark
-  * gives none, up to a small sum: otherwise no task could go on. Only data that must be in memory as a whole
-  * (one large row, the group of one left row) can make a task fail, with an error that says so.
+/** Blocks of memory for rows, out of Spark's execution memory, which the tasks of an executor share. If Spark
+  * gives no more, the owner of a [[RowBuffer]] writes its rows out early and goes on. An empty buffer gets
+  * room for one row even if Spark gives none, up to a small sum. So only data that must be in memory as a
+  * whole (one large row, the group of one left row) can make a task fail, with an error that says so.
   */
 final class RowMemory(manager: TaskMemoryManager)
     extends MemoryConsumer(manager, RowMemory.BlockBytes, MemoryMode.ON_HEAP) {
@@ -26,7 +25,7 @@ final class RowMemory(manager: TaskMemoryManager)
   /** Rows can't be given up in the middle of a merge. */
   override def spill(size: Long, trigger: MemoryConsumer): Long = 0L
 
-  /** How much of `most` Spark would give now. It may be less a moment later. */
+  /** The bytes, up to `most`, that Spark would give now. It may be less a moment later. */
   def available(most: Long): Long = {
     val granted = acquireMemory(most)
     freeMemory(granted)
@@ -40,8 +39,8 @@ final class RowMemory(manager: TaskMemoryManager)
   private[state] def block(bytes: Long, always: Boolean = false): MemoryBlock = {
     val size = Math.max((bytes + 7) & ~7L, RowMemory.BlockBytes)
     reserve(size, always)
-    if (size == RowMemory.BlockBytes) RowMemory.takeBlock()
-    else MemoryBlock.fromLongArray(new Array[Long](Math.toIntExact(size / 8)))
+    val unused = if (size == RowMemory.BlockBytes) RowMemory.spare.poll() else null
+    if (unused != null) unused else MemoryBlock.fromLongArray(new Array[Long](Math.toIntExact(size / 8)))
   }
 
   private[state] def release(block: MemoryBlock): Unit = {
@@ -51,8 +50,7 @@ final class RowMemory(manager: TaskMemoryManager)
 
   /** Counts `bytes` of the heap as the task's.
     *
-    * @param always whether to take a small sum even if Spark doesn't give it, because the task can't go on
-    *               without
+    * @param always whether to take a small sum that Spark doesn't give: the task can't go on without it
     */
   def reserve(bytes: Long, always: Boolean = false): Unit = {
     val granted = acquireMemory(bytes)
@@ -74,36 +72,32 @@ final class RowMemory(manager: TaskMemoryManager)
 
 object RowMemory {
 
-  /** 256 KiB, far below half a region of the G1 collector for any heap. Larger arrays are humongous: each
-    * takes a region, and they start a marking of the whole heap every few batches. With Spark's own default
-    * of up to 64 MiB, the buffers of a task would take half a gigabyte.
+  /** 256 KiB, below half a region of the G1 collector for any heap. Larger arrays take a region each, and
+    * make the collector mark the whole heap every few batches. With Spark's default of up to 64 MiB, the
+    * buffers of a task would take half a gigabyte.
     */
   val BlockBytes: Long = 256L << 10
 
-  /** The most that a task takes although Spark doesn't give it, so that each of its buffers can hold a row.
-    */
+  /** The most that a task takes although Spark doesn't give it: each of its buffers can hold a row. */
   private val MostOwed = 16L << 20
 
   /** Blocks that no task uses, up to 64 MiB and a sixteenth of the executor's heap. New blocks would be
-    * zeroed, and copied by the collector, in each batch.
+    * zeroed in each batch, and copied by the collector.
     */
   private val spare = {
     val bytes = Math.min(64L << 20, Runtime.getRuntime.maxMemory / 16)
     new ArrayBlockingQueue[MemoryBlock](Math.max(1, (bytes / BlockBytes).toInt))
   }
-
-  private def takeBlock(): MemoryBlock =
-    Option(spare.poll()).getOrElse(MemoryBlock.fromLongArray(new Array[Long]((BlockBytes / 8).toInt)))
 }
 
-/** Limits one of a task's buffers, so that memory is left for the others: to `most` bytes, and to half of the
-  * memory that there is. Spark is asked only when a buffer becomes large, because the question may cost other
-  * consumers their memory.
+/** Limits one of a task's buffers to `most` bytes and to half of the memory that there is, so that memory is
+  * left for the others. It asks Spark only when the buffer is large: to ask may cost others their memory.
   */
 final class MemoryShare(memory: RowMemory, most: Long) {
   private val unasked = Math.min(most, MemoryShare.Unasked)
-  private var limit = unasked
-  private var asked = most == unasked
+  private var limit = 0L
+  private var asked = false
+  reset()
 
   /** The buffer is empty again. */
   def reset(): Unit = {

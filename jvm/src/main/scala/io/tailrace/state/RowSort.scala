@@ -1,16 +1,16 @@
 package io.tailrace.state
 
 /** Stable sorts of the rows of a [[RowBuffer]]; the results are arrays of row numbers. They are radix sorts
-  * on longs, 11 bits a pass. A pass in which all rows agree is left out, and there is no pass if the rows are
-  * in order already.
+  * on longs, 11 bits a pass, without the passes in which all rows agree. Rows in order already need no pass.
   */
 object RowSort {
 
-  /** By time, rows of equal time in the order they came in. */
+  /** By time. */
   def byTime(rows: RowBuffer): Array[Int] = radix(rows.timesOf, unsigned = false, identity(rows.size))
 
   /** By time, then by sequence number. */
-  def byTimeAndSeq(rows: RowBuffer): Array[Int] = radix(rows.timesOf, unsigned = false, bySeq(rows))
+  def byTimeAndSeq(rows: RowBuffer): Array[Int] =
+    radix(rows.timesOf, unsigned = false, bySeq(rows, identity(rows.size)))
 
   /** By key, then by time. */
   def byKey(rows: RowBuffer): Array[Int] = thenByKey(rows, byTime(rows))
@@ -18,8 +18,8 @@ object RowSort {
   /** By key, then by time, then by sequence number. */
   def byKeyTimeAndSeq(rows: RowBuffer): Array[Int] = thenByKey(rows, byTimeAndSeq(rows))
 
-  private def bySeq(rows: RowBuffer): Array[Int] =
-    radix(ofEach(rows, i => rows.seq(i)), unsigned = false, identity(rows.size))
+  private def bySeq(rows: RowBuffer, start: Array[Int]): Array[Int] =
+    radix(ofEach(rows, i => rows.seq(i)), unsigned = false, start)
 
   private def thenByKey(rows: RowBuffer, start: Array[Int]): Array[Int] = {
     val order = radix(rows.prefixesOf, unsigned = true, start)
@@ -28,10 +28,8 @@ object RowSort {
   }
 
   /** By time, then by sequence number, then by key. */
-  def byTimeSeqAndKey(rows: RowBuffer): Array[Int] = {
-    val seqs = ofEach(rows, i => rows.seq(i))
-    radix(rows.timesOf, unsigned = false, radix(seqs, unsigned = false, byKey(rows)))
-  }
+  def byTimeSeqAndKey(rows: RowBuffer): Array[Int] =
+    radix(rows.timesOf, unsigned = false, bySeq(rows, byKey(rows)))
 
   /** By time bucket, then by key, then by time. `bucketWidth` is in the unit of the rows' times. */
   def byBucketAndKey(rows: RowBuffer, bucketWidth: Long): Array[Int] =
@@ -118,9 +116,9 @@ object RowSort {
     from
   }
 
-  /** The radix sort saw eight bytes of the keys, padded with zeros: sorts each stretch of equal prefixes by
-    * the whole key where that can make a difference. Keys of different length among short ones are an empty
-    * one (a null in a key column) and one of zeros ("", false, the least number), which must not stand mixed.
+  /** Sorts each stretch of equal prefixes by the whole key where that can make a difference: the radix sort
+    * saw eight bytes of the keys, padded with zeros. Short keys of different length are an empty one (a null
+    * in a key column) and one of zeros ("", false, the least number), which must not stand mixed.
     */
   private def settleLongKeys(rows: RowBuffer, order: Array[Int]): Unit = {
     // On a tie the order by time below survives.
@@ -143,9 +141,7 @@ object RowSort {
   }
 }
 
-/** Sorts numbers of rows: a merge sort, stable, of at most n log n comparisons, and n - 1 of what is sorted
-  * already.
-  */
+/** Sorts numbers of rows: a stable merge sort. Rows that are sorted already take n - 1 comparisons. */
 private[tailrace] abstract class IndexSort {
 
   protected def compare(a: Int, b: Int): Int

@@ -1,6 +1,9 @@
 package io.tailrace.state
 
 import java.nio.ByteBuffer
+import java.util.{Arrays, Comparator, PriorityQueue}
+
+import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.unsafe.Platform
 import org.rocksdb.RocksDBException
@@ -8,8 +11,7 @@ import org.rocksdb.RocksDBException
 import io.tailrace.common.Errors
 
 /** Reads one section of a run in its order: a page at a time from RocksDB, row by row within the page. It has
-  * no position at first: call `first` or a seek. `isValid` is false at the end of the section; a read error
-  * is thrown, and is never taken for the end.
+  * no position before `first` or a seek. At its end `isValid` is false; a read error is thrown.
   */
 final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
   import RunCursor._
@@ -25,7 +27,6 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
   private var rowBase: Array[Byte] = page.bytes
   private var rowAt = Start
   private var lastAt = Start
-  private var pageEnd = Start
   private var rowTime = 0L
   private var rowPrefix = 0L
 
@@ -45,8 +46,8 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     loadPage()
   }
 
-  /** Goes to the first row that has not expired. In a time-sorted section, the rows up to a time have
-    * expired, and stand first; in a key-sorted one, no row has.
+  /** Goes to the first row that has not expired: in a time-sorted section, expired rows stand first. In a
+    * key-sorted section none has expired.
     */
   def firstAfter(expiredThrough: Long): Unit =
     if (kind.timeSorted && expiredThrough >= section.minTime) seekTime(expiredThrough + 1) else first()
@@ -67,21 +68,13 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     if (bound.capacity < RunKey.FixedLength + length) {
       bound = ByteBuffer.allocateDirect(2 * (RunKey.FixedLength + length))
     }
-    val key = new Array[Byte](length)
-    Platform.copyMemory(
-      probe,
-      RowLayout.keyAt(probeAt),
-      key,
-      Platform.BYTE_ARRAY_OFFSET.toLong,
-      length.toLong
-    )
-    RunKey.writeKeyBound(bound, kind, section.bucket, key, length)
+    RunKey.writeKeyBound(bound, kind, section.bucket, RowLayout.keyBytes(probe, probeAt))
     seekToPage()
     while (valid && compareKey(probe, probeAt) < 0) next()
   }
 
-  /** Goes forward to the first row with this key or a greater one, in a key-sorted section. Steps if that row
-    * is near, and seeks if it is far. A page whose last row is before the key isn't read.
+  /** Does the same, forward only. It steps if that row is near, and seeks if it is far. It doesn't read a
+    * page whose last row is before the key.
     */
   def advanceTo(probe: AnyRef, probeAt: Long): Unit = {
     var pagesLeftOut = 0
@@ -119,15 +112,12 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     }
 
   /** A copy of the row's key. */
-  def keyBytes: Array[Byte] = copy(RowLayout.keyAt(rowAt), RowLayout.keyLength(rowBase, rowAt))
+  def keyBytes: Array[Byte] = RowLayout.keyBytes(rowBase, rowAt)
 
   /** A copy of the row's value. */
-  def valueBytes: Array[Byte] =
-    copy(RowLayout.valueAt(rowBase, rowAt), RowLayout.valueLength(rowBase, rowAt))
-
-  private def copy(from: Long, length: Int): Array[Byte] = {
-    val start = (from - Platform.BYTE_ARRAY_OFFSET).toInt
-    java.util.Arrays.copyOfRange(rowBase, start, start + length)
+  def valueBytes: Array[Byte] = {
+    val start = (RowLayout.valueAt(rowBase, rowAt) - Platform.BYTE_ARRAY_OFFSET).toInt
+    Arrays.copyOfRange(rowBase, start, start + RowLayout.valueLength(rowBase, rowAt))
   }
 
   private def nextPage(): Unit = {
@@ -135,9 +125,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     loadPage()
   }
 
-  /** Goes to the last page that begins before the bound, because the row may be in it, or else to the
-    * section's first.
-    */
+  /** Goes to the last page that begins before the bound, because the row may be in it; else to the first. */
   private def seekToPage(): Unit = {
     entries.seekForPrev(bound)
     if (entries.isValid && entryIsInSection()) loadPage() else first()
@@ -151,19 +139,15 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
   }
 
   private def loadPage(): Unit = {
-    valid = entries.isValid
+    valid = entries.isValid && entryIsInSection()
     if (valid) {
-      valid = entryIsInSection()
-      if (valid) {
-        val length = page.fromNative(buffer => entries.value(buffer))
-        rowBase = page.bytes
-        rowAt = Start + PageBuffer.HeaderLength
-        pageEnd = Start + length
-        lastAt = Start + Platform.getInt(rowBase, Start + PageBuffer.LastRowAt)
-        requireFits(lastAt, pageEnd)
-        loadRow()
-      }
-    } else
+      val pageEnd = Start + page.fromNative(buffer => entries.value(buffer))
+      rowBase = page.bytes
+      rowAt = Start + PageBuffer.HeaderLength
+      lastAt = Start + Platform.getInt(rowBase, Start + PageBuffer.LastRowAt)
+      requireFits(lastAt, pageEnd)
+      loadRow()
+    } else if (!entries.isValid)
       try entries.status()
       catch {
         case e: RocksDBException => throw Errors.stateFileCorrupt(local.path, "a block can't be read", e)
@@ -176,7 +160,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     rowPrefix = RowLayout.keyPrefix(rowBase, rowAt)
   }
 
-  /** Checks the lengths of a row: with lengths beyond the page, the JVM would read any memory, or crash. */
+  /** Checks the lengths of a row: beyond the page, the JVM would read any memory, or crash. */
   private def requireFits(at: Long, end: Long): Unit = {
     val fits = at >= Start + PageBuffer.HeaderLength && at + RowLayout.HeaderLength <= end && {
       val keyLength = RowLayout.keyLength(rowBase, at)
@@ -196,4 +180,71 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
 
 object RunCursor {
   private val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
+}
+
+/** The rows of several sections in one order. In each section it begins at the [[RunCursor.firstAfter]] of
+  * `from`, and ends at the first row after `through`.
+  *
+  * {{{
+  *   run 3   12:00:01  12:00:05 ─┐
+  *   run 5   12:00:02            ├──>  12:00:01  12:00:02  12:00:03  12:00:05
+  *   run 8   12:00:03            ┘
+  * }}}
+  *
+  * @param order the rows of each section are in it
+  */
+private[tailrace] final class MergedSections(
+    sections: Seq[LiveSection],
+    order: Comparator[RunCursor],
+    from: Long,
+    through: Long = Long.MaxValue
+) extends AutoCloseable {
+  import MergedSections.Source
+
+  private val sources = new ArrayBuffer[Source](sections.size)
+  private val later = new PriorityQueue[Source]((a: Source, b: Source) => order.compare(a.cursor, b.cursor))
+  private var first: Source = _
+
+  try {
+    sections.foreach { live =>
+      val source = new Source(live, live.cursor())
+      sources += source
+      source.cursor.firstAfter(from)
+      if (isDue(source)) later.add(source)
+    }
+    first = later.poll()
+  } catch {
+    case e: Throwable =>
+      close()
+      throw e
+  }
+
+  private def isDue(source: Source): Boolean = source.cursor.isValid && source.cursor.time <= through
+
+  def isEmpty: Boolean = first == null
+
+  /** At the first row that is left, until [[drop]]. Not for an empty merge. */
+  def head: RunCursor = first.cursor
+
+  /** Goes on to the next row. This one's section is tried first: batches hardly overlap in time. */
+  def drop(): Unit = {
+    first.dropped += 1
+    first.cursor.next()
+    if (!isDue(first)) first = later.poll()
+    else if (!later.isEmpty && order.compare(first.cursor, later.peek().cursor) > 0) {
+      later.add(first)
+      first = later.poll()
+    }
+  }
+
+  /** How many rows have been dropped of each section. */
+  def dropped: Map[LiveSection, Long] = sources.iterator.map(s => s.live -> s.dropped).toMap
+
+  override def close(): Unit = sources.foreach(_.cursor.close())
+}
+
+private object MergedSections {
+  private final class Source(val live: LiveSection, val cursor: RunCursor) {
+    var dropped = 0L
+  }
 }

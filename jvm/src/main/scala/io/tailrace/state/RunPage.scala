@@ -11,19 +11,17 @@ import java.util.concurrent.ArrayBlockingQueue
   * }}}
   *
   * Longs are big-endian with the sign bit flipped, so that bytes compare as numbers do; `key` is an encoding
-  * of [[KeyEncoder]]. `seq` is unique in a partition for all time, so pages that begin with the same key and
-  * time have different keys. With an id that is unique only in its batch, one page would silently replace
-  * another. (In a store with the order time, seq, key, several rows have one `seq`; there the row's key is
-  * unique.)
+  * of [[KeyEncoder]]. `seq` is unique in a partition for all time. Were it unique only in its batch, a page
+  * could silently replace another of the same key and time. In a store with the order time, seq, key, several
+  * rows have one `seq`, and there the row's key is unique.
   */
 object RunKey {
 
   /** Length of store and bucket. */
   val PrefixLength = 9
-  private val TimeAndSeqLength = 16
 
-  /** Length of the page's key without the row's key. */
-  val FixedLength: Int = PrefixLength + TimeAndSeqLength
+  /** Length of the page's key without the row's key: prefix, time and seq. */
+  val FixedLength: Int = PrefixLength + 16
 
   private def flip(value: Long): Long = value ^ Long.MinValue
 
@@ -50,33 +48,24 @@ object RunKey {
     into.put(kind.id).putLong(flip(bucket)).flip()
   }
 
-  /** Writes a bound between the pages that begin before `time` and those that begin at `time` or later, of a
-    * time-sorted store.
-    */
+  /** Writes a bound of a time-sorted store: the pages behind it begin at `time` or later. */
   def writeTimeBound(into: ByteBuffer, kind: StoreKind, bucket: Long, time: Long): Unit = {
     into.clear()
     into.put(kind.id).putLong(flip(bucket)).putLong(flip(time)).flip()
   }
 
-  /** Writes the same bound for a key, of a key-sorted store. */
-  def writeKeyBound(
-      into: ByteBuffer,
-      kind: StoreKind,
-      bucket: Long,
-      key: Array[Byte],
-      keyLength: Int
-  ): Unit = {
+  /** Writes the same bound of a key-sorted store. */
+  def writeKeyBound(into: ByteBuffer, kind: StoreKind, bucket: Long, key: Array[Byte]): Unit = {
     into.clear()
-    into.put(kind.id).putLong(flip(bucket)).put(key, 0, keyLength).flip()
+    into.put(kind.id).putLong(flip(bucket)).put(key).flip()
   }
 
   def isIn(entry: ByteBuffer, kind: StoreKind, bucket: Long): Boolean =
     entry.get(0) == kind.id && entry.getLong(1) == flip(bucket)
 }
 
-/** Memory for one page of a run: outside the heap, where RocksDB reads and writes it in one call, and on the
-  * heap, where rows are read. The next cursor or writer of the executor uses a buffer again, because to make
-  * one costs more than to read a small section.
+/** Memory for one page of a run: outside the heap for RocksDB, and on the heap, where rows are read. Cursors
+  * and writers use buffers again, because to make one costs more than to read a small section.
   *
   * A page (format 2, `jvm/docs/formats.md`):
   *
@@ -126,9 +115,7 @@ object PageBuffer {
   val RowsAt = 0
   val LastRowAt = 4
 
-  /** Bytes of a page, unless its only row is larger. A block of the SST file has the same size, so that a
-    * page is a block.
-    */
+  /** Bytes of a page, unless its only row is larger. A block of the SST file has this size too. */
   val Capacity: Int = 16 << 10
 
   /** Buffers that are used again. Larger ones, and more of them, are left to the garbage collector. */

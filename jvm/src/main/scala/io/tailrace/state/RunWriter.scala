@@ -9,8 +9,8 @@ import org.apache.spark.unsafe.Platform
 import org.rocksdb.SstFileWriter
 
 /** Writes one run: sections in the order of [[StoreKind.id]] and bucket, the rows of each in pages, in the
-  * order of its kind. A batch writes one file for all stores, because on an object store each file costs a
-  * round trip.
+  * order of its kind. A batch has one file for all stores, because each file costs an object store's round
+  * trip.
   *
   * {{{
   *   begin(left-time-sorted, bucket 7)  append(row) append(row) ...  end()
@@ -47,12 +47,9 @@ final class RunWriter(file: File) extends AutoCloseable {
   def sections: Seq[Section] = written.toSeq
 
   def begin(store: StoreKind, bucketOfRows: Long): Unit = {
-    require(
-      written.lastOption.forall(s =>
-        s.kind.id < store.id || (s.kind.id == store.id && s.bucket < bucketOfRows)
-      ),
-      s"${store.name} $bucketOfRows after ${written.lastOption}"
-    )
+    val last = written.lastOption
+    val follows = last.forall(s => s.kind.id < store.id || (s.kind.id == store.id && s.bucket < bucketOfRows))
+    require(follows, s"${store.name} $bucketOfRows after $last")
     kind = store
     bucket = bucketOfRows
     rows = 0
@@ -107,15 +104,8 @@ final class RunWriter(file: File) extends AutoCloseable {
       pageKey = ByteBuffer.allocateDirect(RunKey.FixedLength + keyLength * 2)
     }
     System.arraycopy(base, PageBuffer.HeaderLength + RowLayout.HeaderLength, key, 0, keyLength)
-    RunKey.write(
-      pageKey,
-      kind,
-      bucket,
-      key,
-      keyLength,
-      RowLayout.time(base, first),
-      RowLayout.seq(base, first)
-    )
+    val time = RowLayout.time(base, first)
+    RunKey.write(pageKey, kind, bucket, key, keyLength, time, RowLayout.seq(base, first))
     Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.RowsAt, pageRows)
     Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.LastRowAt, lastRow)
     writer.put(pageKey, page.toNative(used))

@@ -42,15 +42,12 @@ object SortedRows {
 
   /** All rows of a buffer.
     *
-    * @param leastBucketWidth a batch that spans a long time (a backfill) gets wider buckets, so that the
-    *                         number of sections stays bounded. A bucket has a meaning in its run only: rows
-    *                         expire by the times of a section
-    * @param rowsPerBucket    few rows that span a long time get wider buckets too, so that a bucket has that
-    *                         many on average
+    * @param leastBucketWidth a batch that spans a long time gets wider buckets, so that its sections are not
+    *                         too many. A bucket has a meaning in its run only
+    * @param rowsPerBucket    few rows get wider buckets too, so that a bucket has so many rows on average
     */
   def all(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long, rowsPerBucket: Int = 1): SortedRows = {
-    val width =
-      if (rows.isEmpty) leastBucketWidth else bucketWidthFor(rows, null, leastBucketWidth, rowsPerBucket)
+    val width = if (rows.isEmpty) leastBucketWidth else widthFor(rows, null, leastBucketWidth, rowsPerBucket)
     new SortedRows(kind, rows, kind.order.sort(rows, width), width)
   }
 
@@ -70,9 +67,7 @@ object SortedRows {
     new SortedRows(kind, rows, Arrays.copyOf(order, count), sorted.bucketWidth)
   }
 
-  /** The rows that have a key, without their values. They are written straight from the buffer: for copies,
-    * there may be no memory.
-    */
+  /** The rows that have a key, without their values. Copies are not made: there may be no memory for them. */
   def keys(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long): SortedRows = {
     val byKey = RowSort.byKey(rows)
     // Empty keys come before all others.
@@ -93,18 +88,13 @@ object SortedRows {
     require(!kind.timeSorted, s"${kind.name} isn't sorted by key")
     if (byKey.length == 0) new SortedRows(kind, rows, byKey, leastBucketWidth)
     else {
-      val width = bucketWidthFor(rows, byKey, leastBucketWidth, rowsPerBucket)
+      val width = widthFor(rows, byKey, leastBucketWidth, rowsPerBucket)
       new SortedRows(kind, rows, RowSort.thenByBucket(rows, byKey, width), width)
     }
   }
 
   /** @param chosen null: all rows */
-  private def bucketWidthFor(
-      rows: RowBuffer,
-      chosen: Array[Int],
-      leastBucketWidth: Long,
-      rowsPerBucket: Int
-  ): Long = {
+  private def widthFor(rows: RowBuffer, chosen: Array[Int], least: Long, rowsPerBucket: Int): Long = {
     var earliest = Long.MaxValue
     var latest = Long.MinValue
     val count = if (chosen == null) rows.size else chosen.length
@@ -118,6 +108,6 @@ object SortedRows {
     // A span of n widths touches n + 1 buckets, and times lie on both sides of zero.
     val most = (if (rowsPerBucket <= 1) MostBuckets - 1
                 else Math.max(1, Math.min(MostBuckets - 1, count / rowsPerBucket))).toLong
-    Math.max(leastBucketWidth, Math.floorDiv(latest, most) - Math.floorDiv(earliest, most) + 1)
+    Math.max(least, Math.floorDiv(latest, most) - Math.floorDiv(earliest, most) + 1)
   }
 }

@@ -3,6 +3,8 @@ package io.tailrace.state
 import java.io._
 import java.util.zip.CRC32C
 
+import scala.util.matching.Regex
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
@@ -33,8 +35,8 @@ trait StateLog {
   def purge(versionsToRetain: Int): Unit
 }
 
-/** The log of `spark.tailrace.state.durability = none`. It writes nothing, so a commit waits for no disk and
-  * no network. Versions that a start with `full` has written can still be read.
+/** The log of `spark.tailrace.state.durability = none`. It writes nothing, so a commit waits for nothing.
+  * Versions that a start with `full` has written can still be read.
   */
 final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   override val durable = false
@@ -55,15 +57,15 @@ final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   *   <version>-<unique>.run          a run written by the batch that made <version>
   * }}}
   *
-  * A run is complete and synced before the manifest that names it appears; each appears by one atomic create.
-  * So a crash can only leave runs that no manifest names. Only this class knows the names of files.
+  * Each file appears complete and synced, by one atomic create, a manifest after its runs. So a crash can
+  * only leave runs that no manifest names. Only this class knows the names of files.
   */
 final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog with Logging {
   import CheckpointFiles._
 
   private val files = DurableFiles.in(directory, hadoopConf)
 
-  // Operator and partition: they stay the same when a checkpoint is moved.
+  // Operator and partition, which stay when a checkpoint is moved.
   private val place = {
     // A path made of a URI may end in a slash, and then has no name.
     val partition = new Path(directory.toString)
@@ -79,7 +81,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     val in = new FileInputStream(local)
     try
       files.write(new Path(directory, name)) { out =>
-        val (length, crc) = copy(in, out, new Array[Byte](BufferBytes))
+        val (length, crc) = copy(in, out)
         Run(name, length, crc, Nil)
       }
     finally in.close()
@@ -94,9 +96,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override def readManifest(version: Long, id: Option[String]): Manifest = {
     val path = manifestPath(version, id)
     val manifest = decode(path, version)
-    if (manifest.version != version) {
+    if (manifest.version != version)
       throw Errors.stateFileCorrupt(path.toString, s"it describes version ${manifest.version}, not $version")
-    }
     manifest
   }
 
@@ -107,18 +108,17 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     val path = new Path(directory, run.name)
     val (length, crc) = files.stream(path, neededBy(version)) { in =>
       val out = new FileOutputStream(local)
-      try copy(in, out, new Array[Byte](BufferBytes))
+      try copy(in, out)
       finally out.close()
     }
-    if (length != run.length) {
+    if (length != run.length)
       throw Errors.stateFileCorrupt(path.toString, s"it has $length bytes instead of ${run.length}")
-    }
     if (crc != run.crc32c)
       throw Errors.stateFileCorrupt(path.toString, "its checksum doesn't fit its content")
   }
 
   /** Deletes temporary files of dead writers too. A run is kept if a retained manifest names it, or if it is
-    * as new as the oldest of them: its manifest may not be written yet.
+    * as new as the oldest of these: its manifest may not be written yet.
     */
   override def purge(versionsToRetain: Int): Unit = {
     val names = list()
@@ -155,27 +155,26 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
 }
 
 object CheckpointFiles {
-  private val BufferBytes = 1 << 16
   private val ManifestName = """(\d+)(?:_.+)?\.manifest""".r
   private val RunName = """(\d+)-.+\.run""".r
 
-  // Spark's file managers write into such files before they rename them. Only a writer that died leaves one
-  // behind.
+  // Spark's file managers write such files, and rename them. A writer that died leaves one behind.
   private val TemporaryName = """\.(\d+)[-_.].+\.tmp""".r
 
   def runName(version: Long): String = s"$version-${java.util.UUID.randomUUID}.run"
 
-  private def manifestVersion(name: String): Option[Long] =
-    ManifestName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+  private def manifestVersion(name: String): Option[Long] = versionIn(name, ManifestName)
 
   /** The version that was being made when the run was written. */
-  private[state] def runVersion(name: String): Option[Long] =
-    RunName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+  private[state] def runVersion(name: String): Option[Long] = versionIn(name, RunName)
 
-  private def temporaryVersion(name: String): Option[Long] =
-    TemporaryName.findFirstMatchIn(name).filter(_.matched == name).map(_.group(1).toLong)
+  private def temporaryVersion(name: String): Option[Long] = versionIn(name, TemporaryName)
 
-  private def copy(in: InputStream, out: OutputStream, buffer: Array[Byte]): (Long, Long) = {
+  private def versionIn(name: String, pattern: Regex): Option[Long] =
+    pattern.unapplySeq(name).map(_.head.toLong)
+
+  private def copy(in: InputStream, out: OutputStream): (Long, Long) = {
+    val buffer = new Array[Byte](1 << 16)
     val crc = new CRC32C
     var length = 0L
     var n = in.read(buffer)

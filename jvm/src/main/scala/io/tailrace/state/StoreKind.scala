@@ -2,10 +2,9 @@ package io.tailrace.state
 
 import java.util.Comparator
 
-/** A store of an operator's state. The engine goes by the properties of a kind only; what its rows mean is
-  * known to the join that keeps them. All kinds are here because ids and names are part of the format on
-  * disk, and because a checkpoint is read without its operator, too: by Spark's state reader and by `tailrace
-  * inspect`.
+/** A store of an operator's state. The engine goes by the properties of a kind only; the join that keeps the
+  * rows knows what they mean. All kinds are here because ids and names are part of the format on disk, which
+  * Spark's state reader and `tailrace inspect` read without the operator.
   *
   * @param id       the first byte of each of its pages' keys in a run; never reused
   * @param name     in manifests, metrics, errors and the state reader; never changed
@@ -13,8 +12,8 @@ import java.util.Comparator
   * @param compacts whether background compaction may merge its sections
   * @param marks    the store whose rows it marks as gone, by their sequence numbers; none: it holds rows
   */
-// No default arguments: they are the companion's, which lists the kinds. Whichever kind is asked for first
-// would have it made while that kind isn't there yet.
+// No default arguments: they would initialize the companion, which lists the kinds, while the first kind that
+// is asked for isn't there yet.
 sealed abstract class StoreKind(
     val id: Byte,
     val name: String,
@@ -42,15 +41,15 @@ object StoreKind {
   def named(name: String): Option[StoreKind] = byName.get(name)
 }
 
-/** The order of a store's rows in a section: by time first, to find what is oldest, or by key first, to find
-  * what matches.
+/** The order of a store's rows in a section: by time first, to find the oldest, or by key first, to find
+  * matches.
   */
 sealed abstract class RowOrder(val byTime: Boolean) extends Comparator[RunCursor] {
 
   /** Sorts a batch's rows by time bucket, and by this order within a bucket. @return row numbers */
   private[state] def sort(rows: RowBuffer, bucketWidth: Long): Array[Int]
 
-  /** Compares the rows of two sections. */
+  /** Compares the rows at two cursors. */
   final override def compare(a: RunCursor, b: RunCursor): Int =
     if (byTime) {
       val byTimeAndSeq = a.compareTimeAndSeq(b.time, b.seq)

@@ -11,12 +11,10 @@ import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.Errors
 
-/** One version of a partition's state, becoming the next one. An operator works on it a batch at a time: it
-  * adds the batch's rows as runs, reads sections, says which rows have expired, and commits. No change is
-  * visible before `commit`. After `abort`, only runs are left that no manifest names, which maintenance
-  * removes.
-  *
-  * Spark's own put and get are refused by name: this engine exists to avoid work a row at a time.
+/** One version of a partition's state, becoming the next one. In a batch, an operator adds rows as runs,
+  * reads sections, says which rows have expired, and commits. No change is visible before `commit`. `abort`
+  * leaves only runs that no manifest names, which maintenance removes. Spark's put and get are refused by
+  * name: they would work a row at a time.
   *
   * @param compacted    a run that replaces several of the base's; held by this store
   * @param lostVersions versions whose rows are missing in the base, because they were never written; 0 unless
@@ -38,8 +36,7 @@ final class TailraceStateStore private[state] (
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
   private var checkpointId: Option[String] = None
-  private var dropped =
-    StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
+  private var dropped = StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
   private var nextSeq = (version + 1) << TailraceStateStore.SeqBitsInBatch
 
   base.acquire()
@@ -61,8 +58,8 @@ final class TailraceStateStore private[state] (
 
   def sectionsOf(kind: StoreKind): Seq[LiveSection] = sections.filter(_.section.store == kind.name)
 
-  /** Writes the rows of one or more stores, in ascending order of their id, as one sorted run. The run is
-    * copied into the checkpoint while the operator goes on.
+  /** Writes the rows of stores, in ascending order of their id, as one run. The run is copied into the
+    * checkpoint while the operator goes on.
     *
     * @param bucketWidth in microseconds; it may change from run to run
     */
@@ -119,8 +116,7 @@ final class TailraceStateStore private[state] (
     }
   }
 
-  /** Drops each section of `kind` whose newest row is not after `through`. @return the number of rows dropped
-    */
+  /** Drops each section of `kind` whose last row isn't after `through`. @return the number of rows dropped */
   def dropThrough(kind: StoreKind, through: Long): Long = {
     requireUpdating()
     dropped = dropped.updated(kind, Math.max(dropped(kind), through))
@@ -129,9 +125,7 @@ final class TailraceStateStore private[state] (
     dead.map(_.section.liveRows).sum
   }
 
-  /** Sets how many rows of each section of `kind` don't count any more. A section without a row that counts
-    * is dropped.
-    */
+  /** Sets how many rows of each section of `kind` no longer count. Drops a section where all don't. */
   def settle(kind: StoreKind, dead: LiveSection => Long): Unit = {
     requireUpdating()
     sections = sections.flatMap { live =>
@@ -157,9 +151,7 @@ final class TailraceStateStore private[state] (
     ownTime = time
   }
 
-  /** Takes the value that the operator has kept with the base version. Only one caller gets it, and may
-    * change it.
-    */
+  /** Takes the value that the operator has kept with the base version. Only one caller gets it. */
   def takeKept(): Option[AnyRef] = base.takeKept()
 
   /** Keeps a value in memory with the version that `commit` makes, as long as that version. */
@@ -177,13 +169,8 @@ final class TailraceStateStore private[state] (
     // Also runs without a living section: their upload must end before the batch does.
     val uploaded = newRuns.toSeq.map(run => run.local -> run.uploaded())
     val runs = (kept ++ uploaded).filter { case (local, _) => alive.contains(local) }
-    val manifest =
-      Manifest(
-        version + 1,
-        expired,
-        runs.map { case (local, run) => run.copy(sections = alive(local)) },
-        ownTime
-      )
+    val named = runs.map { case (local, run) => run.copy(sections = alive(local)) }
+    val manifest = Manifest(version + 1, expired, named, ownTime)
     val id = owner.newCheckpointId()
     owner.stateLog.writeManifest(manifest, id)
     state = TailraceStateStore.Committed
@@ -215,10 +202,8 @@ final class TailraceStateStore private[state] (
   /** Bytes of a store's rows before compression. */
   def bytesOf(kind: StoreKind): Long = sectionsOf(kind).map(_.section.bytes).sum
 
-  override def metrics: StateStoreMetrics = {
-    val rows = sections.map(_.section.liveRows).sum
-    StateStoreMetrics(rows, stateBytes, Map.empty)
-  }
+  override def metrics: StateStoreMetrics =
+    StateStoreMetrics(sections.map(_.section.liveRows).sum, stateBytes, Map.empty)
 
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
     StateStoreCheckpointInfo(id.partitionId, version + 1, checkpointId, baseCheckpointId)
@@ -238,9 +223,8 @@ final class TailraceStateStore private[state] (
 
   override def get(key: UnsafeRow, family: String): UnsafeRow = refuse("get")
   override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = refuse("valuesIterator")
-  override def prefixScan(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] = refuse(
-    "prefixScan"
-  )
+  override def prefixScan(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
+    refuse("prefixScan")
   override def prefixScanWithMultiValues(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
     refuse("prefixScanWithMultiValues")
   override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =
@@ -269,7 +253,7 @@ final class ScratchRun(val sections: Seq[LiveSection]) extends AutoCloseable {
 /** A run of this batch that is being copied into the checkpoint. */
 private final class NewRun(val local: LocalRun, upload: Future[Run]) {
 
-  /** Waits for the end of the upload. @throws java.io.IOException or what else it failed with */
+  /** Waits for the end of the upload, and throws the error that it ended with. */
   def uploaded(): Run =
     try upload.get()
     catch { case e: ExecutionException => throw e.getCause }

@@ -29,8 +29,11 @@ private[sync] final class FoundRows(
 
   def clear(): Unit = if (found > 0) {
     first.clear()
-    rest.clear()
-    closeParts()
+    // Most left rows find one right row, and there are no others.
+    if (found > 1) {
+      rest.clear()
+      closeParts()
+    }
     position = -1
     found = 0
   }

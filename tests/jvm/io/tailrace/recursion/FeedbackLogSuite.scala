@@ -23,19 +23,19 @@ final class FeedbackLogSuite extends AnyFunSuite with TempDirectory {
   private def fed: Seq[String] =
     log.files(7, FeedbackAttempt(0, id)).map(file => new Path(file._1).getName)
 
-  test("of a task that runs twice the last run counts, with rows or without") {
+  test("the last attempt of a task counts, with rows or without") {
     feed(0)
     log.writeEmpty(7, name(1))
-    assert(fed == Seq(name(0).toString) && log.fedBack(7).hasRows)
+    assert(fed == Seq(name(0).toString) && log.fedBack(7).files.nonEmpty)
     log.writeEmpty(7, name(0))
-    assert(fed.isEmpty && !log.fedBack(7).hasRows)
+    assert(fed.isEmpty && log.fedBack(7).files.isEmpty)
     feed(0)
     feed(1)
-    assert(fed == Seq(name(0), name(1)).map(_.toString) && log.fedBack(7).hasRows)
-    assert(log.complete(7).map(_.size).contains(2))
+    assert(fed == Seq(name(0), name(1)).map(_.toString) && log.fedBack(7).files.nonEmpty)
+    assert(log.complete(7).map(_.files.size).contains(2))
   }
 
-  test("a task of which there are rows and that there are none is an error that names it") {
+  test("a task with both a file of rows and a file without is an error that names it") {
     feed(0)
     val rows = log.file(7, name(0))
     val files = rows.getFileSystem(new Configuration)

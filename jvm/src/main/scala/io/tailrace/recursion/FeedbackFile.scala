@@ -6,7 +6,8 @@ import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.common.Errors
 
-/** Rows that a task has fed back: format 2, big-endian, see `jvm/docs/formats.md`. Format 1 has no place.
+/** The rows that one task has fed back: format 2, big-endian, see `jvm/docs/formats.md`. Format 1 has no
+  * place.
   *
   * {{{
   *   "TRFB"(4) format(4) place(4 + n) columns(4 + n)
@@ -14,22 +15,19 @@ import io.tailrace.common.Errors
   *   -1(4) rows(8) CRC-32C of all before(4)
   * }}}
   *
-  * The bytes of a row are Spark's for an unsafe row of these columns.
+  * The bytes of a row are those of Spark's unsafe row with these columns.
   */
 object FeedbackFile {
-  private val Layout = new CheckedBytes(
-    0x54524642,
-    "a file of rows that were fed back",
-    oldest = 1,
-    newest = 2,
-    placedSince = 2
-  )
+  private val Layout =
+    new CheckedBytes(0x54524642, "a file of rows that were fed back", oldest = 1, newest = 2, placedSince = 2)
   private val End = -1
 
-  /** Writes row after row. The file has bytes only if there was a row.
+  // The largest row that Spark can hold.
+  private val MostBytes = Int.MaxValue - 16
+
+  /** Writes row after row. Without rows the file is not opened.
     *
-    * @param open  the file, when it is needed
-    * @param place of the file, by [[FeedbackLog.place]]: else one of another batch would be believed here
+    * @param place the file's [[FeedbackLog.place]]: a reader refuses the file of another batch
     */
   final class Writer(open: () => OutputStream, place: String, columns: String) {
     private val crc = new CRC32C
@@ -52,7 +50,6 @@ object FeedbackFile {
       written += 1
     }
 
-    /** Writes what is behind the last row. */
     def end(): Unit = if (out != null) {
       out.writeInt(End)
       out.writeLong(written)
@@ -62,11 +59,11 @@ object FeedbackFile {
     }
   }
 
-  /** Reads row after row. Damage is found at the end at the latest, and fails the task.
+  /** Reads row after row. Damage is found at the file's end at the latest, and fails the task.
     *
-    * @param name    of the file, for errors
+    * @param name    the file, for errors
     * @param place   where it is read
-    * @param columns that the rows must have
+    * @param columns those that the rows must have
     */
   final class Reader(in: InputStream, name: String, place: String, columns: String) extends Closeable {
     private val crc = new CRC32C
@@ -90,16 +87,14 @@ object FeedbackFile {
       try {
         if (!begun) begin()
         val size = data.readInt()
-        if (size == End) {
-          end()
-          End
-        } else {
+        if (size == End) end()
+        else {
           if (size < 0 || size > MostBytes) throw Errors.stateFileCorrupt(name, s"a length of $size")
           if (size > buffer.length) buffer = new Array[Byte](Math.max(size, buffer.length * 2))
           data.readFully(buffer, 0, size)
           read += 1
-          size
         }
+        size
       } catch { case e: EOFException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
 
     private def end(): Unit = {
@@ -112,7 +107,4 @@ object FeedbackFile {
 
     override def close(): Unit = data.close()
   }
-
-  // What Spark can hold in one row.
-  private val MostBytes = Int.MaxValue - 16
 }

@@ -7,38 +7,33 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.Errors
 
-/** The rows that go round, in the query's checkpoint, between the micro-batch that gave them and the next one:
+/** The rows that go round, in the query's checkpoint, until the next micro-batch reads them:
   *
   * {{{
   *   <checkpoint>/tailrace-recursion/<name>/<batch>/<run>-<id>-<task>-of-<tasks>.fed
   * }}}
   *
-  * A task writes its file before it ends, so before Spark can take the batch for done. The next batch reads them, and they
-  * are deleted when the one after that is done: the last batch may have to run again.
+  * A task writes its file before it ends, so before Spark can commit the batch. The files are deleted when
+  * the batch after the next one is done: until then the next batch may have to run again.
   */
 private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
-  import FeedbackLog._
-
-  private val batches = new BatchFiles(directory, hadoopConf, Batch)
+  private val batches = new BatchFiles(directory, hadoopConf, "")
 
   /** The number of the next run of a batch. */
   def nextRun(batch: Long): Int = FeedbackName.nextRun(listed(batch).map(_._1))
 
-  /** Says that a task, or a run without tasks, has fed nothing back. */
+  /** Notes that a task, or a run without tasks, has fed nothing back. */
   def writeEmpty(batch: Long, name: FeedbackName): Unit = {
     batches.files.write(file(batch, name.copy(content = FeedbackContent.NoRows)))(_ => ())
     batches.files.delete(file(batch, name))
   }
 
-  /** The newest run of a batch of which all tasks have written, and its files with rows; none: no run has got that far. */
-  def complete(batch: Long): Option[Seq[String]] =
-    FeedbackName.complete(listed(batch).map(_._1)).map(files(batch, _).map(_._1))
-
-  /** A task's file that comes into being while the task goes on. */
+  /** Begins a task's file, which exists only when it is closed. */
   def create(batch: Long, name: FeedbackName): CancellableFSDataOutputStream =
     batches.files.begin(file(batch, name), overwrite = true)
 
-  /** Has a task's file appear. A task that runs twice may have had no rows before: random functions give others. */
+  /** Ends a task's file. An earlier attempt of the task may have had no rows: random functions give others.
+    */
   def close(file: CancellableFSDataOutputStream, batch: Long, name: FeedbackName): Unit = {
     file.close()
     batches.files.delete(this.file(batch, name.copy(content = FeedbackContent.NoRows)))
@@ -46,45 +41,43 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
 
   def file(batch: Long, name: FeedbackName): Path = new Path(batches.path(batch), name.toString)
 
-  /** The files that a finished micro-batch has fed back.
+  /** The newest complete run of a batch; none if no run is complete. */
+  def complete(batch: Long): Option[FedBack] = {
+    val found = listed(batch)
+    FeedbackName.complete(found.map(_._1)).map(attempt => FedBack(attempt, withRows(batch, attempt, found)))
+  }
+
+  /** The newest complete run of a batch that has ended.
     *
     * @throws io.tailrace.common.TailraceStateException TAILRACE_RECURSION_FEEDBACK_INCOMPLETE
     */
-  def fedBack(batch: Long): FedBack = {
-    val found = listed(batch)
-    val attempt = FeedbackName
-      .complete(found.map(_._1))
-      .getOrElse(throw RecursionErrors.feedbackIncomplete(batches.path(batch).toString, batch))
-    FedBack(attempt, withRows(batch, attempt, found).nonEmpty)
-  }
+  def fedBack(batch: Long): FedBack = complete(batch).getOrElse(throw incomplete(batch))
 
-  /** The files of a run of a batch that have rows, and their lengths.
+  /** The files with rows of one run of a batch, and their lengths.
     *
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT if a task has rows and none: a run of it has
-    *                                                   died between its file and the other's end, and nobody knows which counts
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_FILE_CORRUPT if a task has a file with
+    *                                                   rows and one without: an attempt died between them
     */
   def files(batch: Long, attempt: FeedbackAttempt): Seq[(String, Long)] =
     withRows(batch, attempt, listed(batch))
 
-  private def withRows(
-      batch: Long,
-      attempt: FeedbackAttempt,
-      all: Seq[(FeedbackName, FileStatus)]
-  ): Seq[(String, Long)] = {
+  private def withRows(batch: Long, attempt: FeedbackAttempt, all: Seq[(FeedbackName, FileStatus)]) = {
     val found = all.filter(_._1.attempt == attempt)
-    found.groupBy(_._1.task).values.find(_.size > 1).foreach { several =>
+    val byTask = found.groupBy(_._1.task)
+    byTask.values.find(_.size > 1).foreach { several =>
       val names = several.map(_._2.getPath).sortBy(_.getName)
       throw Errors.stateFileCorrupt(names.head.toString, s"its task has written ${names.last.getName}, too")
     }
-    if (found.map(_._1.task).distinct.size < found.headOption.fold(1)(_._1.tasks)) {
-      throw RecursionErrors.feedbackIncomplete(batches.path(batch).toString, batch)
-    }
+    if (byTask.size < found.headOption.fold(1)(_._1.tasks)) throw incomplete(batch)
     found.sortBy(_._1.task).collect {
       case (name, status) if name.hasRows(status.getLen) => status.getPath.toString -> status.getLen
     }
   }
 
-  /** Deletes what batches before this one have fed back. */
+  private def incomplete(batch: Long) =
+    RecursionErrors.feedbackIncomplete(batches.path(batch).toString, batch)
+
+  /** Deletes the files of the batches before this one. */
   def deleteBefore(batch: Long): Unit = batches.delete(batches.list().filter(_.number < batch))
 
   private def listed(batch: Long): Seq[(FeedbackName, FileStatus)] =
@@ -94,9 +87,6 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
 }
 
 private[tailrace] object FeedbackLog {
-
-  /** The directory of a batch. */
-  private val Batch = ""
   private val Root = "tailrace-recursion"
 
   /** The place that a file contains. It stays the same when a checkpoint is moved. */
@@ -105,20 +95,18 @@ private[tailrace] object FeedbackLog {
     s"${batch.getParent.getName}/${batch.getName}/${file.getName}"
   }
 
-  def directory(checkpointRoot: String, name: String): Path =
-    new Path(new Path(checkpointRoot, Root), name)
+  def directory(checkpointRoot: String, name: String): Path = new Path(new Path(checkpointRoot, Root), name)
 
-  /** Refuses a query whose recursions are others than those that its checkpoint has rows of. Spark counts the sources only, and
-    * a recursion that finds nothing under its name would take the rows for lost.
+  /** Refuses a query whose recursions aren't those of its checkpoint. Spark only counts the sources, and a
+    * recursion under a new name would lose the rows that go round under the old one.
     *
-    * @param names of the query's recursions that go round by their log
+    * @param names the query's recursions that keep a log
     * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_RECURSION_CHECKPOINT
     */
   def check(checkpoint: Path, hadoopConf: Configuration, names: Seq[String]): Unit = {
     val files = DurableFiles.in(checkpoint, hadoopConf)
-    val commits = new BatchFiles(new Path(checkpoint, "commits"), files, Seq(""))
-    // Of a batch that hasn't been committed all, some or none may have written.
-    if (commits.list().nonEmpty) {
+    // Before the first commit any of the recursions may have a log.
+    if (new BatchFiles(new Path(checkpoint, "commits"), files, Seq("")).list().nonEmpty) {
       val found = files.names(new Path(checkpoint, Root))
       if (found.toSet != names.toSet) {
         val missing = names.diff(found).map(directory(checkpoint.toString, _).toString)
@@ -128,5 +116,5 @@ private[tailrace] object FeedbackLog {
   }
 }
 
-/** @param hasRows whether a row goes round */
-private[recursion] final case class FedBack(attempt: FeedbackAttempt, hasRows: Boolean)
+/** @param files the files with rows, and their lengths */
+private[recursion] final case class FedBack(attempt: FeedbackAttempt, files: Seq[(String, Long)])

@@ -8,14 +8,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
-import org.apache.spark.sql.connector.read.{
-  InputPartition,
-  PartitionReader,
-  PartitionReaderFactory,
-  Scan,
-  ScanBuilder
-}
 import org.apache.spark.sql.tailrace.StreamingRun
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -26,7 +20,31 @@ import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, ModeErrors}
 import io.tailrace.driver.RunState
 
-/** Reads what the last micro-batch has fed back, all of it, and deletes it when the batch after the one that has read it is done.
+/** The rows that go round, as a source of their own query. */
+final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
+  override def name(): String = HopReport.name(settings)
+  override def schema(): StructType = columns
+  override def capabilities(): JavaSet[TableCapability] = EnumSet.of(TableCapability.MICRO_BATCH_READ)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
+    new Scan {
+      override def readSchema(): StructType = columns
+      override def description(): String = s"feedback of the recursion '${settings.name}'"
+      override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.UNSUPPORTED
+
+      /** Called in the thread that starts the query. */
+      override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream = {
+        val session = SparkSession.active.asInstanceOf[SparkSession]
+        val run = StreamingRun.current(session)
+        val hadoopConf = RunState.hadoopConf(session)
+        val directory = FeedbackLog.directory(run.checkpointRoot, settings.name)
+        val log = new FeedbackLog(directory, hadoopConf.value.value)
+        new FeedbackStream(settings, columns, run, log, hadoopConf)
+      }
+    }
+}
+
+/** Reads all rows that the last micro-batch has fed back.
   *
   * {{{
   *   batch 7 gives rows, writes tailrace-recursion/<name>/7/
@@ -34,8 +52,8 @@ import io.tailrace.driver.RunState
   *   latestOffset -> null  there is nothing to do; 7/ stays for another run of 8, 6/ and before are deleted
   * }}}
   *
-  * Spark asks for the latest offset only when the batch before is committed; so, other than with files that somebody else
-  * writes, what belongs to that batch is complete then, or never.
+  * Spark asks for the latest offset only when the batch before is committed. So that batch's files are
+  * complete then, or never, unless somebody else writes files there.
   */
 private[recursion] final class FeedbackStream(
     settings: RecursionSettings,
@@ -45,38 +63,31 @@ private[recursion] final class FeedbackStream(
     hadoopConf: Broadcast[SerializableConfiguration]
 ) extends MicroBatchStream
     with SupportsTriggerAvailableNow {
+  private val rounds = new RoundsWatch(settings)
 
-  /** The trigger `availableNow` is for all that comes of the rows that are available: until the loop has drained. */
+  /** Nothing is fixed here: `availableNow` ends when no row goes round any more. */
   override def prepareForTriggerAvailableNow(): Unit = ()
 
-  /** Asked by Spark when it has chosen how to trigger batches, before the first one. */
+  /** Spark asks when it has chosen how to trigger batches, before the first one. */
   override def getDefaultReadLimit: ReadLimit = {
     if (run.tracksProgressAsynchronously) throw ModeErrors.asyncProgress("tailrace.recursively")
     run.triggerAtOnceIf(() => pending.isDefined)
     ReadLimit.allAvailable()
   }
 
-  /** The rows that the last micro-batch has fed back, if any. The log of the micro-batch before it stays for one more: the
-    * last micro-batch has read it, and reads it again if its commit is taken back. Older logs are not read any more.
+  /** The rows that the last micro-batch has fed back, if any. The files of the batch before it stay: the last
+    * batch reads them again if its commit is taken back.
     */
-  private def pending: Option[FeedbackOffset] =
-    run.lastCommittedBatch.flatMap { batch =>
-      val fedBack = log.fedBack(batch)
-      log.deleteBefore(batch - 1)
-      if (!fedBack.hasRows) {
-        rounds.rest()
-        None
-      } else {
-        rounds.of(batch)
-        Some(FeedbackOffset(batch, fedBack.attempt))
-      }
-    }
-
-  private val rounds = new RoundsWatch(settings)
+  private def pending: Option[FeedbackOffset] = run.lastCommittedBatch.flatMap { batch =>
+    val fedBack = log.fedBack(batch)
+    log.deleteBefore(batch - 1)
+    if (fedBack.files.isEmpty) rounds.rest() else rounds.of(batch)
+    Option.when(fedBack.files.nonEmpty)(FeedbackOffset(batch, fedBack.attempt))
+  }
 
   override def initialOffset(): Offset = FeedbackOffset.Start
 
-  /** Null if there is nothing: an offset would make Spark run an empty batch. */
+  /** Null if there are no rows: an offset would make Spark run an empty batch. */
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = pending.orNull
 
   override def latestOffset(): Offset =
@@ -91,27 +102,14 @@ private[recursion] final class FeedbackStream(
       case _ => Array.empty
     }
 
-  override def createReaderFactory(): PartitionReaderFactory =
-    new FeedbackReaderFactory(hadoopConf, columns.length, columns.json)
+  override def createReaderFactory(): PartitionReaderFactory = FeedbackReaderFactory(hadoopConf, columns)
 
   override def commit(end: Offset): Unit = ()
   override def stop(): Unit = ()
 }
 
-private[recursion] object FeedbackStream {
-
-  /** The feedback of the query that this thread starts. */
-  def of(settings: RecursionSettings, columns: StructType): FeedbackStream = {
-    val session = SparkSession.active.asInstanceOf[SparkSession]
-    val run = StreamingRun.current(session)
-    val hadoopConf = RunState.hadoopConf(session)
-    val directory = FeedbackLog.directory(run.checkpointRoot, settings.name)
-    new FeedbackStream(settings, columns, run, new FeedbackLog(directory, hadoopConf.value.value), hadoopConf)
-  }
-}
-
-/** @param batch   whose rows have been read; -1: none
-  * @param attempt which of its runs
+/** @param batch   the batch whose rows have been read; -1: none
+  * @param attempt the run of that batch
   */
 private[recursion] final case class FeedbackOffset(batch: Long, attempt: FeedbackAttempt) extends Offset {
   override def json(): String =
@@ -136,44 +134,24 @@ private[recursion] object FeedbackOffset {
   }
 }
 
-/** The rows that go round, as a source of the query that they are of. */
-final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
-  override def name(): String = HopReport.name(settings)
-  override def schema(): StructType = columns
-  override def capabilities(): JavaSet[TableCapability] = EnumSet.of(TableCapability.MICRO_BATCH_READ)
-
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
-    new Scan {
-      override def readSchema(): StructType = columns
-      override def description(): String = s"feedback of the recursion '${settings.name}'"
-      override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.UNSUPPORTED
-      override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream =
-        FeedbackStream.of(settings, columns)
-    }
-}
-
 private[recursion] final case class FeedbackPartition(files: Seq[String]) extends InputPartition
 
-private[recursion] final class FeedbackReaderFactory(
+private[recursion] final case class FeedbackReaderFactory(
     hadoopConf: Broadcast[SerializableConfiguration],
-    fields: Int,
-    columns: String
+    columns: StructType
 ) extends PartitionReaderFactory {
-  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
-    val files = partition.asInstanceOf[FeedbackPartition].files
-    new FeedbackReader(files, hadoopConf.value, fields, columns)
-  }
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new FeedbackReader(partition.asInstanceOf[FeedbackPartition].files, hadoopConf.value, columns)
 }
 
 /** Reads the rows of some files, one file after the other. */
 private[recursion] final class FeedbackReader(
     files: Seq[String],
     hadoopConf: SerializableConfiguration,
-    fields: Int,
-    columns: String
+    columns: StructType
 ) extends PartitionReader[InternalRow] {
   private val waiting = files.iterator
-  private val row = new UnsafeRow(fields)
+  private val row = new UnsafeRow(columns.length)
   private var reader: FeedbackFile.Reader = _
 
   override def next(): Boolean = {
@@ -196,7 +174,7 @@ private[recursion] final class FeedbackReader(
     val path = new Path(file)
     val neededBy = s"the micro-batch after batch ${path.getParent.getName}"
     val in = DurableFiles.in(path, hadoopConf.value).openStream(path, neededBy)
-    new FeedbackFile.Reader(in, file, FeedbackLog.place(path), columns)
+    new FeedbackFile.Reader(in, file, FeedbackLog.place(path), columns.json)
   }
 
   override def get(): InternalRow = row

@@ -1,20 +1,26 @@
 package io.tailrace.recursion
 
-import java.util.UUID
+import java.util.{Arrays, UUID}
 
+import org.apache.hadoop.fs.Path
+import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeRow}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 import org.apache.spark.sql.execution.streaming.operators.stateful.WatermarkSupport
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.StreamingBatch
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.driver.{DriverWatermarkExec, HeldWork, RunState, TellsDriver}
+import io.tailrace.common.StepwiseRows
+import io.tailrace.driver.{DriverWatermarkExec, HeldWork, RunState, SkippedBatch, TellsDriver}
 
-/** Lets the results of op pass, and writes them for the next micro-batch, which gives them to op again.
+/** Passes the results of op on, and writes them for the next micro-batch, which gives them to op again.
   *
   * {{{
   *   input ──────┐
@@ -23,8 +29,8 @@ import io.tailrace.driver.{DriverWatermarkExec, HeldWork, RunState, TellsDriver}
   *      └──────────────────────────── the next batch: FeedbackStream
   * }}}
   *
-  * @param times  ordinals of the columns that watermarks are on
-  * @param written what the rows are written as
+  * @param times   ordinals of the columns that watermarks are on
+  * @param written the schema of the rows in the files
   */
 final case class FeedbackTapExec(
     settings: RecursionSettings,
@@ -41,41 +47,32 @@ final case class FeedbackTapExec(
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
 
+  private def inFlight: RowsInFlight = RowsInFlight.of(session, settings.name)
+  private def batchId: Long = StreamingBatch.current(session).batchId
+
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     val batch = StreamingBatch.current(session)
     val hadoopConf = RunState.hadoopConf(session)
-    val directory = FeedbackLog.directory(batch.checkpointRoot, settings.name)
-    val log = new FeedbackLog(directory, hadoopConf.value.value)
-    val name = FeedbackName(
-      log.nextRun(batch.batchId),
-      UUID.randomUUID.toString.replace("-", ""),
-      0,
-      rows.getNumPartitions
-    )
-    // Nobody else would say that there is nothing.
-    if (name.tasks == 0) log.writeEmpty(batch.batchId, name)
-    val before = log.complete(batch.batchId)
-    val oldest = new OldestTime(name.tasks)
+    val directory = FeedbackLog.directory(batch.checkpointRoot, settings.name).toString
+    val id = UUID.randomUUID.toString.replace("-", "")
+    val oldest = new OldestTime(rows.getNumPartitions)
     sparkContext.register(oldest)
-    val run = FeedbackRun(
-      directory.toString,
-      hadoopConf,
-      batch.batchId,
-      name,
-      written.json,
-      RowsInFlight.of(session, settings.name).collect(batch.batchId, oldest),
-      before,
-      latest
-    )
-    val rules = new FixpointRules(settings, columns, addsDepth = false, conf.sessionLocalTimeZone, hopSink)
-    rows.mapPartitionsWithIndex(new FeedbackTask(run, rules, columns, times))
+    inFlight.collect(batch.batchId, oldest)
+    val log = new FeedbackLog(new Path(directory), hadoopConf.value.value)
+    val name = FeedbackName(log.nextRun(batch.batchId), id, 0, rows.getNumPartitions)
+    // No task would note that nothing is fed back.
+    if (name.tasks == 0) log.writeEmpty(batch.batchId, name)
+    val before = log.complete(batch.batchId).map(_.files.map(_._1))
+    val run = FeedbackRun(directory, hadoopConf, batch.batchId, name, written, oldest, before, lateMs)
+    val rules = new RecursionRules(settings, columns, addsDepth = false, conf.sessionLocalTimeZone, hopSink)
+    rows.mapPartitionsWithIndex(new FeedbackTask(run, rules, times))
   }
 
-  /** The watermark, in milliseconds, at which operators of op with state will take a row for late that this batch feeds back:
-    * the one that closes this batch. None if no operator would drop it.
+  /** The watermark, in milliseconds, at which op's operators with state would drop a row that this batch
+    * feeds back: the one that ends this batch. None if no operator would drop it.
     */
-  private def latest: Option[Long] = {
+  private def lateMs: Option[Long] = {
     def isOnTheWay(operator: SparkPlan): Boolean = operator.exists {
       case own: DriverWatermarkExec => own.watermark == RecursionWatermark(settings.name)
       case _ => false
@@ -87,18 +84,138 @@ final case class FeedbackTapExec(
     watermarks.flatten.filter(_ > 0).maxOption
   }
 
-  override def hasTold: Boolean =
-    RowsInFlight.of(session, settings.name).isComplete(StreamingBatch.current(session).batchId)
+  override def hasTold: Boolean = inFlight.isComplete(batchId)
 
   override def workName: String = s"tailraceRecursion-${settings.name}"
 
-  /** None where rows have no event time. */
-  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(times.nonEmpty) {
-    val batch = StreamingBatch.current(session).batchId
-    Map(0 -> RowsInFlight.of(session, settings.name).oldestOf(batch))
-  }
+  /** None if rows have no event time. */
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] =
+    Option.when(times.nonEmpty)(Map(0 -> inFlight.oldestOf(batchId)))
 
   override protected def stringArgs: Iterator[Any] = Iterator(s"name=${settings.name}", s"mode=${mode.name}")
 
   override protected def withNewChildInternal(newChild: SparkPlan): FeedbackTapExec = copy(child = newChild)
+}
+
+/** The values that the tasks of a micro-batch work with.
+  *
+  * @param name   the name of the first task's file
+  * @param before the files of a complete run of this batch in an earlier start of the query
+  * @param lateMs rows up to this time would be dropped when they come round
+  */
+private[recursion] final case class FeedbackRun(
+    directory: String,
+    hadoopConf: Broadcast[SerializableConfiguration],
+    batch: Long,
+    name: FeedbackName,
+    columns: StructType,
+    oldest: OldestTime,
+    before: Option[Seq[String]],
+    lateMs: Option[Long]
+)
+
+/** One task. It inherits from a function, so Spark doesn't search it for closures. */
+private[recursion] final class FeedbackTask(run: FeedbackRun, rules: RecursionRules, times: Seq[Int])
+    extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val eventTimes = new EventTimes(rules.columns.all, times)
+    run.before.filter(_ => isSkipped) match {
+      case Some(files) =>
+        readTimes(files.indices.filter(_ % run.name.tasks == index).map(files), eventTimes)
+        run.oldest.end(index)
+        rows
+      case None => new FedBackRows(run, run.name.copy(task = index), rules, eventTimes, rows)
+    }
+  }
+
+  /** Whether the sink has the rows of an earlier run of this batch. Then that run's rows go round: this run
+    * may give others, if op has random functions or the source has another order.
+    */
+  private def isSkipped: Boolean = TaskContext.get().getLocalProperty(SkippedBatch.Property) != null
+
+  private def readTimes(files: Seq[String], eventTimes: EventTimes): Unit = {
+    val reader = new FeedbackReader(files, run.hadoopConf.value, run.columns)
+    try
+      while (reader.next()) eventTimes.oldest(reader.get().asInstanceOf[UnsafeRow]).foreach(run.oldest.add(_))
+    finally reader.close()
+  }
+}
+
+/** The rows that come out of a task. Its file is complete when the last row has been taken. */
+private[recursion] final class FedBackRows(
+    run: FeedbackRun,
+    name: FeedbackName,
+    rules: RecursionRules,
+    times: EventTimes,
+    rows: Iterator[InternalRow]
+) extends StepwiseRows[InternalRow] {
+  private val judge = new RowJudge(rules.settings)
+  private val toUnsafe = rules.toUnsafe()
+  private val sample = rules.sample()
+  private val depthColumn = rules.columns.depth
+  private val log = new FeedbackLog(new Path(run.directory), run.hadoopConf.value.value)
+  private val late = run.lateMs.fold(Long.MinValue)(_ * 1000)
+  private val startedNanos = System.nanoTime
+
+  private var file: CancellableFSDataOutputStream = _
+  private val writer = {
+    val place = FeedbackLog.place(log.file(run.batch, name))
+    new FeedbackFile.Writer(() => open(), place, run.columns.json)
+  }
+  private var byDepth = new Array[Long](0)
+
+  // The task failed, or nobody wanted the rest of its rows.
+  TaskContext.get().addTaskCompletionListener[Unit] { _ => if (!hasEnded && file != null) file.cancel() }
+
+  private def open(): CancellableFSDataOutputStream = {
+    file = log.create(run.batch, name)
+    file
+  }
+
+  override protected def step(): InternalRow =
+    if (rows.hasNext) judged(toUnsafe(rows.next()))
+    else {
+      finish()
+      null
+    }
+
+  /** @return the row as it comes out; null if it doesn't */
+  private def judged(row: UnsafeRow): InternalRow = {
+    val depth = depthColumn.fold(1)(row.getInt)
+    val verdict = judge.judge(depth, rules.closesCycle(row))
+    if (verdict.isError) throw rules.error(verdict, depth, row, tooDeep(depth, row))
+    if (verdict.isFedBack) {
+      writer.add(row.getSizeInBytes)(row.writeToStream(_, null))
+      times.oldest(row).foreach { time =>
+        if (time <= late)
+          throw RecursionErrors.late(rules.settings.name, time, run.lateMs.get, sample.keys(row))
+        run.oldest.add(time)
+      }
+    }
+    if (!verdict.isReturned) null
+    else {
+      count(depth)
+      row
+    }
+  }
+
+  private def tooDeep(depth: Int, row: UnsafeRow): Throwable =
+    RecursionErrors.tooDeep(depth - 1, judge.returned + 1, Seq(sample.keys(row)))
+
+  private def count(depth: Int): Unit = {
+    if (byDepth.length < depth) byDepth = Arrays.copyOf(byDepth, depth)
+    byDepth(depth - 1) += 1
+  }
+
+  private def finish(): Unit = {
+    writer.end()
+    if (file == null) log.writeEmpty(run.batch, name) else log.close(file, run.batch, name)
+    run.oldest.end(name.task)
+    end()
+    val nanos = System.nanoTime - startedNanos
+    val hops = byDepth.toVector.map(rows => Hop(rows, if (rows > 0) nanos else 0))
+    rules.sink.report(name.task, HopCounts(hops, writer.rows, judge.stopped, judge.cycles))
+  }
 }

@@ -7,25 +7,25 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch}
-import org.apache.spark.{OneToOneDependency, Partition, SparkContext, TaskContext}
+import org.apache.spark.sql.execution.{ExternalAppendOnlyUnsafeRowArray, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkState, StreamingBatch}
+import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
-import io.tailrace.common.{TailraceConf, UnsafeRows}
+import io.tailrace.common.{StepwiseRows, TailraceConf, UnsafeRows}
 
-/** Applies op to its input, and to what comes of it, until nothing comes any more, within the micro-batch.
+/** Applies op to its input, and to op's results again until there are none, within the micro-batch.
   *
   * {{{
   *   op needs no exchange of its argument:  FixpointRDD, all hops in the task that has the row, one job
   *   op exchanges it (a join of two large tables, repartition):  ShuffledFixpoint, a job a hop
   * }}}
   *
-  * @param argument which leaves of `body` stand for op's argument
-  * @param body     op's plan; not a child, for it isn't run beside the input but on it
-  * @param columns  of the rows that go round
-  * @param results  the columns that come out; behind those of `columns` the hop, if it was asked for
-  * @param clock    the time of the query, a literal
-  * @param sizes    of op's tables
+  * @param argument  the id of the leaves of `body` that stand for op's argument
+  * @param body      op's plan; not a child, because Spark must not run it beside the input
+  * @param columns   the columns of the rows that go round
+  * @param results   the columns that come out: those of `columns`, then the hop, if the user wants it
+  * @param clock     the time of the query, a literal
+  * @param sizes     the sizes of op's tables
   * @param streaming whether it runs in micro-batches
   */
 final case class FixpointExec(
@@ -49,43 +49,27 @@ final case class FixpointExec(
     val rows = child.execute()
     val types = child.output
     val input = rows.mapPartitions(_.map(new UnsafeRows(types)): Iterator[InternalRow])
-    val batch = if (streaming) Some(StreamingBatch.current(session)) else None
-    val op = new RecursionBody(
-      session,
-      argument,
-      body,
-      clockMicros,
-      // As Spark does it for what is in the query's own plan: other values in each micro-batch.
-      batch.map(_ => ThreadLocalRandom.current.nextLong()),
-      TailraceConf.RecursionBroadcastBytes.read(SparkPlans.setting(session, _)),
-      sizes
-    )
-    val rules = new FixpointRules(
-      settings,
-      columns,
-      addsDepth = results.size > columns.all.size,
-      conf.sessionLocalTimeZone,
-      hopSink
-    )
+    val batch = Option.when(streaming)(StreamingBatch.current(session))
+    val now = clock.eval().asInstanceOf[Long]
+    // Other random values in each micro-batch, as Spark has it for the query's own plan.
+    val seed = batch.map(_ => ThreadLocalRandom.current.nextLong())
+    val broadcastBytes = TailraceConf.RecursionBroadcastBytes.read(SparkPlans.setting(session, _))
+    val op = new RecursionBody(session, new OpRules(argument), body, now, seed, broadcastBytes, sizes)
+    val addsDepth = results.size > columns.all.size
+    val rules = new RecursionRules(settings, columns, addsDepth, conf.sessionLocalTimeZone, hopSink)
     val planned = op.inTasks(new ArgumentRDD(sparkContext, input.getNumPartitions))
-    if (planned.isNarrow)
-      new FixpointRDD(input, planned.rows, op.reads, rules)
+    if (planned.isNarrow) new FixpointRDD(input, planned.rows, op.reads, rules)
     else {
       val most = Math.max(input.getNumPartitions, conf.numShufflePartitions)
       new ShuffledFixpoint(op, rules, new KeptHop(keep(batch), most)).run(input)
     }
   }
 
-  private def clockMicros: Long = clock.eval() match {
-    case micros: Long => micros
-    case other => throw new IllegalStateException(s"the time of a query is $other")
+  /** Without micro-batches Spark's cleaner frees the rows when nobody refers to them any more. */
+  private def keep(batch: Option[StreamingBatch]): RDD[InternalRow] => RDD[InternalRow] = batch match {
+    case Some(b) => KeptRows.of(session, settings.name).keep(b.batchId)
+    case None => _.persist(ShuffledFixpoint.Storage)
   }
-
-  /** In a batch frame, until nobody refers to them any more: Spark's cleaner sees to that. */
-  private def keep(batch: Option[StreamingBatch]): RDD[InternalRow] => RDD[InternalRow] =
-    batch.fold((rows: RDD[InternalRow]) => rows.persist(ShuffledFixpoint.Storage): RDD[InternalRow])(b =>
-      KeptRows.of(session, settings.name).keep(b.batchId)
-    )
 
   override protected def stringArgs: Iterator[Any] =
     Iterator(s"name=${settings.name}", s"mode=${mode.name}", results)
@@ -93,16 +77,16 @@ final case class FixpointExec(
   override protected def withNewChildInternal(newChild: SparkPlan): FixpointExec = copy(child = newChild)
 }
 
-/** The recursion of each task's own rows, with no job and no exchange for a hop: op's RDD is computed again for each
-  * generation, on the rows of the one before.
+/** The recursion of each task's own rows, without a job or an exchange for a hop. Op's RDD is computed again
+  * for each generation, on the rows of the generation before.
   *
-  * @param op on an [[ArgumentRDD]]; as many partitions as the input
+  * @param op an RDD on an [[ArgumentRDD]], with as many partitions as the input
   */
 private[recursion] final class FixpointRDD(
     private var input: RDD[InternalRow],
     private var op: RDD[InternalRow],
     reads: Int,
-    rules: FixpointRules
+    rules: RecursionRules
 ) extends RDD[InternalRow](
       input.sparkContext,
       Seq(new OneToOneDependency(input), new OneToOneDependency(op))
@@ -114,14 +98,9 @@ private[recursion] final class FixpointRDD(
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val partition = split.asInstanceOf[FixpointPartition]
     val body = op
-    new Generations(
-      split.index,
-      input.iterator(partition.input, context),
-      (hop, rows) => ArgumentRDD.during(hop, rows)(body.iterator(partition.op, context)),
-      reads,
-      rules,
-      context
-    )
+    def applied(hop: Int, rows: () => Iterator[InternalRow]) =
+      ArgumentRDD.during(hop, rows)(body.iterator(partition.op, context))
+    new Generations(split.index, input.iterator(partition.input, context), applied, reads, rules, context)
   }
 
   override def clearDependencies(): Unit = {
@@ -134,53 +113,120 @@ private[recursion] final class FixpointRDD(
 private[recursion] final case class FixpointPartition(index: Int, input: Partition, op: Partition)
     extends Partition
 
-/** The rows of the generation that the task is at. Op's plan is made on this once a micro-batch, and computed once a
-  * generation.
+/** One task's recursion: generation after generation, until one is empty. A row comes out as soon as op gives
+  * it, and is kept for the next generation, in memory or on disk.
+  *
+  * {{{
+  *   input ──> op ──> hop 1 ──> op ──> hop 2 ──> op ──> nothing
+  *                      └─> out          └─> out
+  * }}}
+  *
+  * @param index the task's partition in this operator
+  * @param op    computes the results of rows, for a hop
+  * @param reads how often op reads its argument
   */
-private[recursion] final class ArgumentRDD(context: SparkContext, partitions: Int)
-    extends RDD[InternalRow](context, Nil) {
-  override protected def getPartitions: Array[Partition] = Array.tabulate(partitions)(IndexedPartition)
+private[recursion] final class Generations(
+    index: Int,
+    input: Iterator[InternalRow],
+    op: (Int, () => Iterator[InternalRow]) => Iterator[InternalRow],
+    reads: Int,
+    rules: RecursionRules,
+    context: TaskContext
+) extends StepwiseRows[InternalRow] {
+  private val judge = new RowJudge(rules.settings)
+  private val toUnsafe = rules.toUnsafe()
+  private val withDepth = rules.withDepth()
+  private val sample = rules.sample()
+  private val watch = new RunawayWatch(rules.settings)
 
-  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] =
-    ArgumentRDD.current.rows()
+  private var depth = 0
+  private var current: ExternalAppendOnlyUnsafeRowArray = _
+  private var upcoming = Generations.rows()
+  private var argument = Iterator.empty[InternalRow]
+  private var results = Iterator.empty[InternalRow]
+
+  private var startedNanos = 0L
+  private var rowsBefore = 0L
+  private var fedBack = 0L
+  private var fedBackBefore = 0L
+  private var argumentRows = 0L
+  private var seen = 0L
+  private val hops = Vector.newBuilder[Hop]
+
+  begin()
+
+  private def begin(): Unit = {
+    // A loop that never ends ends here, when its query is stopped.
+    SparkState.endIfCancelled(context)
+    depth += 1
+    startedNanos = System.nanoTime
+    rowsBefore = judge.returned
+    argumentRows = fedBack - fedBackBefore
+    fedBackBefore = fedBack
+    results =
+      if (depth > 1) op(depth, () => current.generateIterator())
+      else if (reads == 1) {
+        argument = input
+        op(depth, () => input)
+      } else {
+        current = Generations.rows()
+        input.foreach(row => current.add(row.asInstanceOf[UnsafeRow]))
+        op(depth, () => current.generateIterator())
+      }
+  }
+
+  override protected def step(): InternalRow =
+    if (results.hasNext) judged(toUnsafe(results.next()))
+    else {
+      finish()
+      null
+    }
+
+  /** @return the row as it comes out; null if it doesn't */
+  private def judged(row: UnsafeRow): InternalRow = {
+    seen += 1
+    if ((seen & Generations.RowsPerCheck) == 0) {
+      SparkState.endIfCancelled(context)
+      watch.look(depth, seen, sample.keys(row))
+    }
+    val verdict = judge.judge(depth, rules.closesCycle(row))
+    if (verdict.isError) throw rules.error(verdict, depth, row, tooDeep())
+    if (verdict.isFedBack) {
+      upcoming.add(row)
+      fedBack += 1
+    }
+    if (verdict.isReturned) withDepth(row, depth) else null
+  }
+
+  private def tooDeep(): Throwable = {
+    val rows = current.generateIterator().take(RowSample.Rows).map(sample.keys).toSeq
+    RecursionErrors.tooDeep(rules.settings.maxDepth.get, argumentRows, rows)
+  }
+
+  private def finish(): Unit = {
+    // Op need not take all rows that it is given, but the operators before the recursion must see their end.
+    while (argument.hasNext) argument.next()
+    hops += Hop(judge.returned - rowsBefore, System.nanoTime - startedNanos)
+    if (current != null) current.clear()
+    val emptied = if (current == null) Generations.rows() else current
+    current = upcoming
+    upcoming = emptied
+    if (current.isEmpty) {
+      end()
+      rules.sink.report(index, HopCounts(hops.result(), fedBack, judge.stopped, judge.cycles))
+    } else begin()
+  }
 }
 
-private[recursion] final case class IndexedPartition(index: Int) extends Partition
+private object Generations {
 
-private[recursion] object ArgumentRDD {
-  private final case class Generation(hop: Int, rows: () => Iterator[InternalRow])
+  /** A power of two less one: after so many rows the task looks whether it has been cancelled. */
+  private val RowsPerCheck = 1023
 
-  // A task computes its partitions in its own thread, and others at the same time in theirs.
-  private val generation = new ThreadLocal[Generation]
+  // Up to so many rows, or bytes, are objects in memory; more are in pages that Spark can spill.
+  private val RowsInMemory = 4096
+  private val BytesInMemory = 4L << 20
 
-  /** Computes something with `rows` for the argument: they are asked for once for each time that op reads it.
-    *
-    * @param hop that op's results will be of
-    */
-  def during[T](hop: Int, rows: () => Iterator[InternalRow])(compute: => T): T = {
-    val outer = generation.get
-    generation.set(Generation(hop, rows))
-    try compute
-    finally generation.set(outer)
-  }
-
-  /** The hop that op is being computed for. */
-  def hop: Int = current.hop
-
-  private def current: Generation = {
-    val found = generation.get
-    require(found != null, "op's argument is read outside of the recursion")
-    found
-  }
-
-  /** Whether each partition of an RDD is computed of the argument's partition of the same number, and at once: then a task can
-    * give it its own rows. A cartesian product or a coalesce has partitions of several, and may have as many in the end.
-    */
-  def isComputedInPlace(rdd: RDD[_]): Boolean = rdd.isInstanceOf[ArgumentRDD] || rdd.dependencies.forall {
-    case same: OneToOneDependency[_] => isComputedInPlace(same.rdd)
-    case other => !reads(other.rdd)
-  }
-
-  private def reads(rdd: RDD[_]): Boolean =
-    rdd.isInstanceOf[ArgumentRDD] || rdd.dependencies.exists(dependency => reads(dependency.rdd))
+  private def rows(): ExternalAppendOnlyUnsafeRowArray =
+    new ExternalAppendOnlyUnsafeRowArray(RowsInMemory, BytesInMemory, Int.MaxValue, Long.MaxValue)
 }

@@ -6,26 +6,24 @@ import org.apache.spark.sql.catalyst.plans.logical._
 
 import io.tailrace.plan.{Obstacle, StreamJoin}
 
-/** Finds what in a recursion's op keeps rows, and gives them out when the watermark has passed them. Such a row comes round
-  * late, and an operator with state drops it. The watermark can't be held for rows that wait: what they wait for is often the
-  * watermark itself.
+/** Finds operators of op that keep rows and give them out when the watermark has passed them. Such a row
+  * comes round late, and an operator with state drops it. The watermark can't be held for rows that wait,
+  * because they often wait for the watermark itself.
   *
-  * An inner join is on time if its pairs have the later of their rows' times: a pair comes out with the later arrival, which
-  * isn't late. So each event time of the result has to be at least each side's:
+  * A pair of an inner join comes out when the later of its rows arrives. So it is on time if it has the later
+  * of the two times: each event time of the result has to be at least each side's:
   *
   * {{{
   *   greatest(at, linked) AS at                    of both
   *   linked AS at, joined on linked >= at          of both
   *   at                                            of one side only: refused
   * }}}
-  *
-  * @param argument of the op
   */
 final class HeldBack(rules: OpRules, argument: RecursionArgument) {
   import HeldBack._
 
   /** @param op resolved, with the argument's columns
-    * @return none if all that op gives is on time, as far as the plan tells
+    * @return none if all rows of op are on time, as far as the plan tells
     */
   def in(op: LogicalPlan): Option[Obstacle] =
     argument.output.indices
@@ -41,28 +39,22 @@ final class HeldBack(rules: OpRules, argument: RecursionArgument) {
         val inputs = below(plan, least)
         if (!joinsStreams(plan) || inputs.forall { case (side, of) => isOnTime(side, of) })
           inputs.flatMap { case (input, of) => find(input, of) }.headOption
-        else
-          Some(
-            Obstacle(
-              name(plan),
-              "its pairs go round with a time that may be older than one of their two rows"
-            )
-          )
+        else Some(Obstacle(name(plan), Older))
       }
 
   private def holds(plan: LogicalPlan): Option[Obstacle] = plan match {
-    case join: Join if joinsStreams(join) && join.joinType != Inner => Some(held(name(join)))
-    case join: StreamJoin if join.holdsRows => Some(held(name(join)))
-    case _: Aggregate => Some(held("an aggregation"))
-    case node if isByTime(node) => Some(held(s"${node.nodeName} with event time"))
+    case join: Join if joinsStreams(join) && join.joinType != Inner => Some(Obstacle(name(join), Passed))
+    case join: StreamJoin if join.holdsRows => Some(Obstacle(name(join), Passed))
+    case _: Aggregate => Some(Obstacle("an aggregation", Passed))
+    case node if isByTime(node) => Some(Obstacle(s"${node.nodeName} with event time", Passed))
     case _ => None
   }
-
-  private def held(name: String): Obstacle =
-    Obstacle(name, "it gives rows out when the watermark has passed their time")
 }
 
 private object HeldBack {
+  private val Older = "its pairs go round with a time that may be older than one of their two rows"
+  private val Passed = "it gives rows out when the watermark has passed their time"
+
   private def isTime(column: Attribute): Boolean = column.metadata.contains(EventTimeWatermark.delayKey)
 
   private def joinsStreams(plan: LogicalPlan): Boolean = plan match {
@@ -77,14 +69,18 @@ private object HeldBack {
     case other => other.nodeName
   }
 
-  /** Whether these columns have a time that isn't older than the row's, as it comes into `plan`'s parent. */
+  /** Whether one of these columns is an event time of each streaming input: then the value isn't older than
+    * the rows that it is made of.
+    */
   private def isOnTime(plan: LogicalPlan, least: Set[ExprId]): Boolean =
     plan.output.exists(a => isTime(a) && least(a.exprId)) || {
       val inputs = below(plan, least).filter(_._1.isStreaming)
       inputs.nonEmpty && inputs.forall { case (input, of) => isOnTime(input, of) }
     }
 
-  /** The inputs of a node, and which of their columns a value is at least that is at least some of the node's. */
+  /** The inputs of a node. With each, those of its columns that a value is at least, if it is at least the
+    * columns `least` of the node.
+    */
   private def below(plan: LogicalPlan, least: Set[ExprId]): Seq[(LogicalPlan, Set[ExprId])] = {
     def seen(children: Seq[LogicalPlan], columns: Set[ExprId]) =
       children.map(child => child -> columns.intersect(child.output.map(_.exprId).toSet))
@@ -94,7 +90,7 @@ private object HeldBack {
       case Filter(condition, child) => seen(Seq(child), closed(least, Some(condition)))
       case join: Join => seen(join.children, closed(least, join.condition))
       case join: StreamJoin =>
-        // The sides may have ids in common: of the right one only what is paired comes out.
+        // The sides may share column ids. Only the right columns that are paired come out.
         val right = join.rightTimes.collect { case (out, time) if least(out.exprId) => time.exprId }
         seen(Seq(join.left), least) ++ seen(Seq(join.right), right.toSet)
       case union: Union =>
@@ -104,17 +100,18 @@ private object HeldBack {
     }
   }
 
-  private def isByTime(node: LogicalPlan): Boolean = node match {
-    case groups: FlatMapGroupsWithState => isEventTime(groups.timeout)
-    case groups: FlatMapGroupsInPandasWithState => isEventTime(groups.timeout)
-    case groups: TransformWithState => isEventTime(groups.timeMode)
-    case groups: TransformWithStateInPySpark => isEventTime(groups.timeMode)
-    case _ => false
+  private def isByTime(node: LogicalPlan): Boolean = {
+    val mode = node match {
+      case groups: FlatMapGroupsWithState => Some(groups.timeout)
+      case groups: FlatMapGroupsInPandasWithState => Some(groups.timeout)
+      case groups: TransformWithState => Some(groups.timeMode)
+      case groups: TransformWithStateInPySpark => Some(groups.timeMode)
+      case _ => None
+    }
+    mode.exists(_.toString.contains("EventTime"))
   }
 
-  private def isEventTime(mode: Any): Boolean = mode.toString.contains("EventTime")
-
-  /** Columns that a value is at least, of those it is made of. */
+  /** The columns that a value is at least, of those in its expression. */
   private def atLeast(value: Expression): Seq[ExprId] = value match {
     case column: Attribute => Seq(column.exprId)
     case Alias(child, _) => atLeast(child)
@@ -122,7 +119,7 @@ private object HeldBack {
     case _ => Nil
   }
 
-  /** With the columns that those are at least, by a condition. */
+  /** These columns, and those that they are at least by a condition. */
   private def closed(least: Set[ExprId], condition: Option[Expression]): Set[ExprId] = {
     val conjuncts = condition.toSeq.flatMap(conjunctsOf)
     val more = least ++ conjuncts.collect {

@@ -16,12 +16,12 @@ final case class HopCounts(
     cycles: Long = 0
 ) extends PartitionValue[HopCounts] {
 
-  /** Only a task that has come to its end counts, so two runs over one partition differ in their times at most, unless op gives
+  /** Only a task that has ended counts. So two runs over one partition have the same rows, unless op gives
     * other rows each time.
     */
   override def max(other: HopCounts): HopCounts = if (other.rows > rows) other else this
 
-  /** Two tasks' together: they work at the same hop at about the same time, so the longer time counts. */
+  /** The counts of two tasks. They work at the same hop at about the same time, so the longer time counts. */
   def +(other: HopCounts): HopCounts = HopCounts(
     hops.zipAll(other.hops, Hop.None, Hop.None).map { case (a, b) =>
       Hop(a.rows + b.rows, Math.max(a.nanos, b.nanos))

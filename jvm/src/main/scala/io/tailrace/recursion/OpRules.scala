@@ -9,7 +9,7 @@ import io.tailrace.plan.{Obstacle, TailraceNode}
 
 /** Reads the plan of a recursion's op: whether it can work at all, and how its rows go round.
   *
-  * @param argument which leaves stand for op's argument
+  * @param argument the id of the leaves that stand for op's argument
   */
 final class OpRules(argument: Long) {
 
@@ -20,7 +20,7 @@ final class OpRules(argument: Long) {
 
   def usesArgument(plan: LogicalPlan): Boolean = plan.exists(isArgument)
 
-  /** Whether the argument is in a subquery, where nothing can go round. */
+  /** Whether the argument is in a subquery, where no row can go round. */
   def isInSubquery(plan: LogicalPlan): Boolean =
     plan.exists(
       _.expressions.exists(_.exists {
@@ -30,34 +30,26 @@ final class OpRules(argument: Long) {
     )
 
   /** The operators on the way from the argument to the result. */
-  def way(plan: LogicalPlan): Seq[LogicalPlan] = plan.collect {
-    case node if !isArgument(node) && usesArgument(node) => node
-  }
+  private def way(plan: LogicalPlan): Seq[LogicalPlan] =
+    plan.collect { case node if !isArgument(node) && usesArgument(node) => node }
 
-  /** The argument itself, whatever its columns are called now. */
+  /** Whether op gives the argument itself, maybe under other column names. */
   def isIdentity(plan: LogicalPlan): Boolean = plan match {
     case SubqueryAlias(_, child) => isIdentity(child)
     case view: View => isIdentity(view.child)
     case Project(list, child) =>
       isIdentity(child) && list.size == child.output.size && list.zip(child.output).forall {
-        case (named, column) =>
-          named.toAttribute.exprId == column.exprId || named.collectFirst { case a: Attribute => a }.exists {
-            a =>
-              named.children == Seq(a) && a.exprId == column.exprId
-          }
+        case (Alias(a: Attribute, _), column) => a.exprId == column.exprId
+        case (named, column) => named.exprId == column.exprId
       }
     case other => isArgument(other)
   }
 
-  /** Whether on some way from the argument to the result no row can get lost: then each gives another one, for ever. */
+  /** Whether some way from the argument to the result loses no row: then each row gives another one, for
+    * ever.
+    */
   def isEndless(plan: LogicalPlan): Boolean =
-    if (isArgument(plan)) true
-    else
-      plan match {
-        case Union(children, _, _) => children.filter(usesArgument).exists(isEndless)
-        case node if canDrop(node) => false
-        case node => node.children.filter(usesArgument).exists(isEndless)
-      }
+    isArgument(plan) || (!canDrop(plan) && plan.children.filter(usesArgument).exists(isEndless))
 
   private def canDrop(node: LogicalPlan): Boolean = node match {
     case Filter(Literal(true, BooleanType), _) => false
@@ -69,7 +61,7 @@ final class OpRules(argument: Long) {
         _: EventTimeWatermark | _: Window | _: MapElements | _: DeserializeToObject | _: SerializeFromObject |
         _: AppendColumns | _: CollectMetrics | _: Expand | _: Union =>
       false
-    // Limits, deduplication, sampling, aggregation, functions that give any number of rows, and what we don't know.
+    // Limits, deduplication, sampling, aggregation, functions that give any number of rows, and unknown nodes.
     case _ => true
   }
 
@@ -80,18 +72,17 @@ final class OpRules(argument: Long) {
     case _ => true
   }
 
-  /** Why op's result for some rows isn't the results for each of them, put together, so that it can't be worked out rows by
-    * rows in their tasks.
+  /** The reason why op's result for some rows isn't the results for each of them, put together. Then tasks
+    * can't work it out for their own rows alone.
     *
-    * @return none if it can
+    * @return none if they can
     */
   def needsState(plan: LogicalPlan): Option[Obstacle] =
-    streams(plan).headOption
+    plan
+      .collectLeaves()
+      .find(leaf => leaf.isStreaming && !isArgument(leaf))
       .map(leaf => Obstacle(leaf.nodeName, "op reads a stream besides its argument"))
       .orElse(way(plan).flatMap(obstacle).headOption)
-
-  private def streams(plan: LogicalPlan): Seq[LogicalPlan] =
-    plan.collectLeaves().filter(leaf => leaf.isStreaming && !isArgument(leaf))
 
   private def obstacle(node: LogicalPlan): Option[Obstacle] = node match {
     case _: Project | _: Filter | _: Generate | _: SubqueryAlias | _: View | _: ResolvedHint |
@@ -101,60 +92,47 @@ final class OpRules(argument: Long) {
     case sort: Sort if !sort.global => None
     case join: Join => joinObstacle(join)
     case union: Union =>
-      if (union.children.forall(usesArgument)) None
-      else
-        Some(
-          Obstacle("a union", "one of its sides gives the same rows at each hop, whatever the argument is")
-        )
+      val reason = "one of its sides gives the same rows at each hop, whatever the argument is"
+      Option.when(!union.children.forall(usesArgument))(Obstacle("a union", reason))
     case other => Some(Obstacle(other.nodeName, "it has to know rows of earlier hops"))
   }
 
   private def joinObstacle(join: Join): Option[Obstacle] = {
-    val sides = Seq(join.left, join.right).count(usesArgument)
     val keepsTable = join.joinType match {
       case _: InnerLike => false
       case LeftOuter | LeftSemi | LeftAnti | ExistenceJoin(_) => usesArgument(join.right)
       case RightOuter => usesArgument(join.left)
       case _ => true
     }
-    if (sides == 2) Some(Obstacle("a join", "it joins the argument with itself, over all hops"))
-    else if (keepsTable)
-      Some(
-        Obstacle(
-          s"a ${join.joinType.sql.toLowerCase} join",
-          "it gives rows of the other side that no row matches"
-        )
-      )
-    else None
+    if (usesArgument(join.left) && usesArgument(join.right))
+      Some(Obstacle("a join", "it joins the argument with itself, over all hops"))
+    else {
+      val name = s"a ${join.joinType.sql.toLowerCase} join"
+      Option.when(keepsTable)(Obstacle(name, "it gives rows of the other side that no row matches"))
+    }
   }
 
   /** The node that can't be on the way, however the rows go round. */
-  def refused(plan: LogicalPlan): Option[Obstacle] = way(plan).collectFirst {
-    case node: TailraceNode if node.refusedInRecursion.isDefined => node.refusedInRecursion.get
-    case _: EventTimeWatermark => Obstacle.Watermark
-    case _: CollectMetrics => Obstacle("observe", "its metrics would be of each hop")
+  def refused(plan: LogicalPlan): Option[Obstacle] = way(plan).flatMap {
+    case node: TailraceNode if node.refusedInRecursion.isDefined => node.refusedInRecursion
+    case _: EventTimeWatermark => Some(Obstacle.Watermark)
+    case _: CollectMetrics => Some(Obstacle("observe", "its metrics would be of each hop"))
     case sample: Sample if sample.withReplacement =>
-      Obstacle("a sample with replacement", "it would draw the same rows at each hop")
-    case node if numbersRows(node).isDefined => numbersRows(node).get
-  }
+      Some(Obstacle("a sample with replacement", "it would draw the same rows at each hop"))
+    case node => node.expressions.flatMap(_.collect(numbersRows)).headOption
+  }.headOption
 
-  /** A sample's seed is the same in each micro-batch, so in each hop of a recursion that takes a micro-batch a hop. */
+  /** A sample's seed is the same in each micro-batch, so in each hop of a recursion by feedback. */
   def refusedByMicroBatch(plan: LogicalPlan): Option[Obstacle] = way(plan).collectFirst { case _: Sample =>
     Obstacle("a sample", "it would draw the same rows at each hop; where(rand() < fraction) doesn't")
   }
 
-  private def numbersRows(node: LogicalPlan): Option[Obstacle] =
-    node.expressions
-      .flatMap(_.collect {
-        case _: MonotonicallyIncreasingID =>
-          Obstacle(
-            "monotonically_increasing_id()",
-            "it begins anew at each hop; uuid() doesn't repeat itself"
-          )
-        case file @ (_: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength) =>
-          Obstacle(s"${file.prettyName}()", "a row that comes round is of no file")
-      })
-      .headOption
+  private val numbersRows: PartialFunction[Expression, Obstacle] = {
+    case _: MonotonicallyIncreasingID =>
+      Obstacle("monotonically_increasing_id()", "it begins anew at each hop; uuid() doesn't repeat itself")
+    case file @ (_: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength) =>
+      Obstacle(s"${file.prettyName}()", "a row that comes round is of no file")
+  }
 
   def isNested(plan: LogicalPlan): Boolean = way(plan).exists(_.isInstanceOf[Recursion])
 }

@@ -16,7 +16,7 @@ import io.tailrace.plan.{TailraceNode, WriteCheck}
 /** `tailrace.recursively`, resolved. */
 sealed trait Recursion extends UnaryNode with TailraceNode {
   override def operator: String = "tailrace.recursively"
-  // The source of a recursion's log has some.
+  // The log's source checks by itself.
   override def keepsBatches: Boolean = false
   override def reorders: Option[String] = Some("a recursion")
   override def writeChecks: Seq[WriteCheck] = Seq(RecursionWriteCheck)
@@ -24,13 +24,11 @@ sealed trait Recursion extends UnaryNode with TailraceNode {
   def settings: RecursionSettings
 }
 
-/** `tailrace.recursively`, resolved, where all hops are made in the micro-batch that brought the row. See
-  * [[FixpointExec]].
+/** A recursion whose hops are all made in the micro-batch that brought the row. See [[FixpointExec]].
   *
-  * @param argument which leaves of `body` stand for op's argument
-  * @param body     op's plan. Not a child: the rules of the query's plan have no business in it
-  * @param clock    the query's time, for op: by the rules that make literals of it wherever it stands in the query's plan
-  * @param sizes    of op's tables, as far as they have been measured
+  * @param body  op's plan; not a child, because rules for the query's plan must not change it
+  * @param clock the query's time, for op. It stands here, so Spark's rules make a literal of it
+  * @param sizes the sizes of op's tables that have been measured
   */
 case class Fixpoint(
     argument: Long,
@@ -44,7 +42,7 @@ case class Fixpoint(
 ) extends Recursion
     with SupportsNonDeterministicExpression {
 
-  // A micro-batch's time is one, until it is made a literal.
+  // The clock is an expression without a fixed value until it is a literal.
   override def allowNonDeterministicExpression: Boolean = true
 
   override def output: Seq[Attribute] = results
@@ -57,8 +55,8 @@ case class Fixpoint(
   override protected def withNewChildInternal(newChild: LogicalPlan): Fixpoint = copy(child = newChild)
 }
 
-/** `tailrace.recursively`, resolved, where each hop takes a micro-batch: the place where op's results are written, to be read
-  * as rows of [[FeedbackRows]] in the next one. See [[FeedbackTapExec]].
+/** A recursion whose hops take a micro-batch each. Op's results are written here, and [[FeedbackRows]] reads
+  * them in the next micro-batch. See [[FeedbackTapExec]].
   */
 case class FeedbackTap(
     settings: RecursionSettings,
@@ -69,14 +67,14 @@ case class FeedbackTap(
 ) extends Recursion {
   override def output: Seq[Attribute] = child.output
 
-  // What goes round must not be pruned because nobody behind this needs it.
+  // Else Spark would prune columns that only op needs.
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): FeedbackTap = copy(child = newChild)
 }
 
-/** The rows that come round. A watermark node of Spark's stands above it, with the same `nodeId`, where they have an event
-  * time: it holds the watermark.
+/** The rows that come round. If they have an event time, Spark's watermark node stands above, with the same
+  * `nodeId`: it holds the watermark.
   */
 case class FeedbackRows(nodeId: UUID, recursion: String, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -85,32 +83,19 @@ case class FeedbackRows(nodeId: UUID, recursion: String, child: LogicalPlan) ext
   override protected def withNewChildInternal(newChild: LogicalPlan): FeedbackRows = copy(child = newChild)
 }
 
-/** Keeps no state: a stream under AQE plans the same nodes again and again. */
+/** Keeps no state, because a stream under AQE plans the same nodes again and again. */
 final class RecursionStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case f: Fixpoint =>
-      val exec = FixpointExec(
-        f.argument,
-        f.body,
-        f.settings,
-        f.columns,
-        f.results,
-        f.clock,
-        f.sizes,
-        f.isStreaming,
-        planLater(f.child)
-      )
-      exec.reporting :: Nil
-    case t: FeedbackTap =>
-      FeedbackTapExec(t.settings, t.columns, t.times, t.written, planLater(t.child)).reporting :: Nil
+    case Fixpoint(argument, body, settings, columns, results, child, clock, sizes) =>
+      val (streaming, input) = (plan.isStreaming, planLater(child))
+      FixpointExec(argument, body, settings, columns, results, clock, sizes, streaming, input).reporting :: Nil
+    case FeedbackTap(settings, columns, times, written, child) =>
+      FeedbackTapExec(settings, columns, times, written, planLater(child)).reporting :: Nil
     case EventTimeWatermark(id, eventTime, delay, child) =>
-      child
-        .collectFirst { case rows: FeedbackRows if rows.nodeId == id => rows }
-        .map { rows =>
-          val watermark = RecursionWatermark(rows.recursion)
-          DriverWatermarkExec(session, id, eventTime, delay, planLater(child), watermark)
-        }
-        .toSeq
+      child.collect { case rows: FeedbackRows if rows.nodeId == id =>
+        val watermark = RecursionWatermark(rows.recursion)
+        DriverWatermarkExec(session, id, eventTime, delay, planLater(child), watermark)
+      }
     case rows: FeedbackRows => planLater(rows.child) :: Nil
     case rows: ArgumentRows => ArgumentRowsExec(rows.output, rows.rows) :: Nil
     case union: NarrowUnion => NarrowUnionExec(union.output, union.children.map(planLater)) :: Nil
@@ -127,24 +112,17 @@ object RecursionStrategy extends (org.apache.spark.sql.SparkSession => SparkStra
 /** Refuses a recursion that can't work in the streaming query that is being started. */
 private[recursion] object RecursionWriteCheck extends WriteCheck {
   override def apply(start: QueryStart): Unit = {
-    val recursions = start.plan.collect { case r: Recursion => r }
-    // A frame that is used twice is one recursion.
-    val names = recursions.distinct.map(_.settings.name)
-    WriteCheck.unique("tailrace.recursively", names)
-    recursions.foreach { recursion =>
-      if (!start.appends && aggregates(recursion)) {
-        throw RecursionErrors.revisions(recursion.settings.name, start.outputMode.toLowerCase)
-      }
+    // A DataFrame that is used twice is one recursion.
+    val recursions = start.plan.collect { case r: Recursion => r }.distinct
+    WriteCheck.unique("tailrace.recursively", recursions.map(_.settings.name))
+    recursions.find(!start.appends && aggregates(_)).foreach { recursion =>
+      throw RecursionErrors.revisions(recursion.settings.name, start.outputMode.toLowerCase)
     }
-    recursions.foreach {
-      case tap: FeedbackTap if tap.times.nonEmpty && start.followsLatestWatermark =>
-        throw RecursionErrors.watermarkPolicy(tap.settings.name)
-      case _ =>
+    val taps = recursions.collect { case tap: FeedbackTap => tap }
+    taps.find(_.times.nonEmpty && start.followsLatestWatermark).foreach { tap =>
+      throw RecursionErrors.watermarkPolicy(tap.settings.name)
     }
-    start.checkpoint.foreach { location =>
-      val names = recursions.collect { case tap: FeedbackTap => tap.settings.name }.distinct
-      FeedbackLog.check(location, start.hadoopConf, names)
-    }
+    start.checkpoint.foreach(FeedbackLog.check(_, start.hadoopConf, taps.map(_.settings.name)))
   }
 
   private def aggregates(recursion: Recursion): Boolean = recursion.exists {

@@ -18,14 +18,13 @@ import org.apache.spark.sql.types.{DataType, DateType, TimeType}
 
 /** The plan of op, made ready for the rows of a generation.
   *
-  * @param argument which leaves stand for the rows
-  * @param clockMicros what op sees as the time: that of the query, and of the micro-batch, the same when it runs again
-  * @param batchSeed see [[OpAtHop]]
-  * @param broadcastBytes tables that op joins are broadcast up to this size: a row then finds its matches in its own task
+  * @param clockMicros    the time of the query or micro-batch, the same when a micro-batch runs again
+  * @param batchSeed      see [[OpAtHop]]
+  * @param broadcastBytes tables up to this size are broadcast: then a row finds its matches in its own task
   */
 private[recursion] final class RecursionBody(
     session: SparkSession,
-    argument: Long,
+    rules: OpRules,
     plan: LogicalPlan,
     clockMicros: Long,
     batchSeed: Option[Long],
@@ -34,12 +33,12 @@ private[recursion] final class RecursionBody(
 ) {
   private lazy val planning = SparkPlans.planningSession(session, broadcastBytes)
   private lazy val op = {
-    val small = new SmallTables(planning, argument, broadcastBytes, sizes)
-    new OpAtHop(argument, small.hinted(plan), clockMicros, batchSeed)
+    val small = new SmallTables(planning, rules, broadcastBytes, sizes)
+    new OpAtHop(rules, small.hinted(plan), clockMicros, batchSeed)
   }
 
   /** How often op reads its argument. */
-  val reads: Int = plan.collect { case a: RecursionArgument if a.id == argument => a }.size
+  val reads: Int = plan.collectLeaves().count(rules.isArgument)
 
   /** For tasks that make all hops of their rows. */
   def inTasks(rows: ArgumentRDD): PlannedBody = planned(op.inTasks, rows)
@@ -49,29 +48,29 @@ private[recursion] final class RecursionBody(
 
   private def planned(op: LogicalPlan, rows: RDD[InternalRow]): PlannedBody = {
     val ready = op.transformUp {
-      case a: RecursionArgument if a.id == argument => ArgumentRows(a.output, rows)
-      case union: Union if union.children.forall(_.exists(_.isInstanceOf[ArgumentRows])) => NarrowUnion(union)
+      case a: RecursionArgument if rules.isArgument(a) => ArgumentRows(a.output, rows)
+      case union: Union if union.children.forall(_.exists(_.isInstanceOf[ArgumentRows])) =>
+        NarrowUnion(union.output, union.children)
     }
     new PlannedBody(SparkPlans.executedPlan(planning, ready))
   }
 }
 
 private[recursion] final class PlannedBody(plan: SparkPlan) {
-
   lazy val rows: RDD[InternalRow] = plan.execute()
 
-  /** Whether a row's results can come into being in the row's own task. */
+  /** Whether a row's results can be computed in the row's own task. */
   def isNarrow: Boolean = !exchangesArgument && ArgumentRDD.isComputedInPlace(rows)
 
-  /** A broadcast of the argument isn't to be seen in RDDs, and a shuffle must not be prepared for nothing. */
+  /** Asked first: RDDs don't show a broadcast of the argument, and making them would prepare a shuffle. */
   private def exchangesArgument: Boolean = plan.exists {
     case exchange: Exchange => exchange.exists(_.isInstanceOf[ArgumentRowsExec])
     case _ => false
   }
 }
 
-/** Op's plan for a hop. Spark gives the expressions of a query's own plan the time and new seeds at each micro-batch; op's plan
-  * isn't among them, and is computed more often than once a micro-batch:
+/** Op's plan for a hop. Spark sets the time and new seeds in a query's own plan at each micro-batch. It
+  * doesn't see op's plan, which is computed several times in a micro-batch. So this does it:
   *
   * {{{
   *   the time          one, that of the query
@@ -80,35 +79,28 @@ private[recursion] final class PlannedBody(plan: SparkPlan) {
   *   samples           by a random function
   * }}}
   *
-  * @param argument     which leaves of `plan` stand for op's argument
-  * @param clockMicros  what op sees as the time
-  * @param batchSeed    what random functions of the micro-batch begin with; none for a batch frame, which gives the same
-  *                     values each time
+  * @param batchSeed the seed of the micro-batch; none for a batch DataFrame, which gives the same values each
+  *                  time
   */
 private[recursion] final class OpAtHop(
-    argument: Long,
+    rules: OpRules,
     plan: LogicalPlan,
     clockMicros: Long,
     batchSeed: Option[Long]
 ) {
   private val prepared: LogicalPlan = seededForBatch(replaced(samplesByChance(atTime(plan))))
 
-  /** For tasks that make all hops of their rows: the hop is known in the task only. */
+  /** For tasks that make all hops of their rows: only the task knows the hop. */
   def inTasks: LogicalPlan = onTheWay(SeededByHop(_))
 
-  /** For a job of its own. */
+  /** For a job that makes one hop. */
   def at(hop: Int): LogicalPlan = onTheWay(HopSeeds.mixed(_, hop.toLong))
 
   private def onTheWay(seeded: ExpressionWithRandomSeed => Expression): LogicalPlan = prepared.transformUp {
-    case node if readsArgument(node) =>
+    case node if rules.usesArgument(node) =>
       node.transformExpressionsUpWithPruning(_.containsPattern(EXPRESSION_WITH_RANDOM_SEED)) {
         case random: ExpressionWithRandomSeed => seeded(random)
       }
-  }
-
-  private def readsArgument(node: LogicalPlan): Boolean = node.exists {
-    case leaf: RecursionArgument => leaf.id == argument
-    case _ => false
   }
 
   private def atTime(plan: LogicalPlan): LogicalPlan = {
@@ -124,18 +116,19 @@ private[recursion] final class OpAtHop(
     }
   }
 
-  /** Spark's own operator has one seed for good. */
+  /** Spark's own operator always has the same seed. */
   private def samplesByChance(plan: LogicalPlan): LogicalPlan = plan.transformUp {
-    case sample: Sample if readsArgument(sample) && !sample.withReplacement =>
+    case sample: Sample if rules.usesArgument(sample) && !sample.withReplacement =>
       val chance = Alias(Rand(sample.seed.getOrElse(0L)), "chance")()
-      val drawn = Project(sample.child.output :+ chance, sample.child)
-      val (from, to) = (Literal(sample.lowerBound), Literal(sample.upperBound))
-      val kept =
-        And(GreaterThanOrEqual(chance.toAttribute, from), LessThan(chance.toAttribute, to))
-      Project(sample.child.output, Filter(kept, drawn))
+      val drawn = chance.toAttribute
+      val isInside = And(
+        GreaterThanOrEqual(drawn, Literal(sample.lowerBound)),
+        LessThan(drawn, Literal(sample.upperBound))
+      )
+      Project(sample.child.output, Filter(isInside, Project(sample.child.output :+ chance, sample.child)))
   }
 
-  /** Expressions that only stand for others, with the random ones in those. */
+  /** Puts the random expressions in place of those that only stand for them. */
   private def replaced(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressionsWithSubqueries {
     case random: RuntimeReplaceable if random.isInstanceOf[ExpressionWithRandomSeed] => random.replacement
   }
@@ -147,10 +140,10 @@ private[recursion] final class OpAtHop(
   }
 }
 
-/** A random expression of op's, computed in a task that makes all hops of its rows: at each hop it begins with another seed.
-  * Without this it would begin with the same one each time that op is computed, and give the same values.
+/** A random expression of op in a task that makes all hops of its rows. It begins with another seed at each
+  * hop. Else it would give the same values each time that op is computed.
   *
-  * @param child one that has a seed, which has been mixed with that of the micro-batch already
+  * @param child has a seed, mixed with that of the micro-batch already
   */
 private[recursion] final case class SeededByHop(child: Expression)
     extends UnaryExpression
@@ -180,14 +173,16 @@ private[recursion] final case class SeededByHop(child: Expression)
 
 private[recursion] object HopSeeds {
 
-  /** The same expression with a seed that is made of its own and another number: another number, other values. */
-  def mixed(random: ExpressionWithRandomSeed, number: Long): Expression =
-    random.withNewSeed(mix(seed(random), number))
-
-  private def seed(random: ExpressionWithRandomSeed): Long = random.seedExpression.eval() match {
-    case number: Number => number.longValue
-    // Spark takes rand(null) for rand(0).
-    case _ => 0L
+  /** The same expression with a seed made from its own and a number: for another number it gives other
+    * values.
+    */
+  def mixed(random: ExpressionWithRandomSeed, number: Long): Expression = {
+    val seed = random.seedExpression.eval() match {
+      case own: Number => own.longValue
+      // Spark takes rand(null) for rand(0).
+      case _ => 0L
+    }
+    random.withNewSeed(mix(seed, number))
   }
 
   /** The finalizer of SplitMix64: neighbours don't stay neighbours. */

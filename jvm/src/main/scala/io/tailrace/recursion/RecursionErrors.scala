@@ -3,7 +3,7 @@ package io.tailrace.recursion
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
-/** The errors of recursions. */
+/** The errors of recursions. A `sample` has some of the rows that go round, as text. */
 object RecursionErrors {
   def argumentOutside(): TailraceAnalysisException = refuse("TAILRACE_RECURSION_ARGUMENT_OUTSIDE")
 
@@ -20,14 +20,10 @@ object RecursionErrors {
       expected: Seq[String],
       missing: Seq[String]
   ): TailraceAnalysisException = {
-    def named(names: Seq[String]) = if (names.isEmpty) "none" else names.sorted.mkString("`", "`, `", "`")
-    refuse(
-      "TAILRACE_RECURSION_CHECKPOINT",
-      "location" -> location,
-      "found" -> named(found),
-      "expected" -> named(expected),
-      "missing" -> named(missing)
-    )
+    val lists = Seq("found" -> found, "expected" -> expected, "missing" -> missing).map { case (key, names) =>
+      key -> (if (names.isEmpty) "none" else names.sorted.mkString("`", "`, `", "`"))
+    }
+    refuse("TAILRACE_RECURSION_CHECKPOINT", ("location" -> location) +: lists: _*)
   }
 
   /** @param path the keys that the row has had, as text */
@@ -37,12 +33,7 @@ object RecursionErrors {
   def endless(name: String): TailraceAnalysisException = refuse("TAILRACE_RECURSION_ENDLESS", "name" -> name)
 
   def feedbackIncomplete(directory: String, batch: Long): TailraceStateException =
-    stateError(
-      "TAILRACE_RECURSION_FEEDBACK_INCOMPLETE",
-      null,
-      "directory" -> directory,
-      "batch" -> batch
-    )
+    stateError("TAILRACE_RECURSION_FEEDBACK_INCOMPLETE", null, "directory" -> directory, "batch" -> batch)
 
   def heldBack(name: String, operator: String, reason: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_HELD_BACK", "name" -> name, "operator" -> operator, "reason" -> reason)
@@ -52,7 +43,6 @@ object RecursionErrors {
 
   /** @param time        the time of the row, in microseconds
     * @param watermarkMs the watermark of the operator that would drop the row
-    * @param sample      the row, as text
     */
   def late(name: String, time: Long, watermarkMs: Long, sample: String): TailraceStateException =
     stateError(
@@ -75,48 +65,26 @@ object RecursionErrors {
   def revisions(name: String, mode: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_REVISIONS", "name" -> name, "mode" -> mode)
 
-  /** @param sample some of the rows that go round, as text */
   def runaway(name: String, hops: Int, sample: String): TailraceStateException =
-    stateError(
-      "TAILRACE_RECURSION_RUNAWAY",
-      null,
-      "name" -> name,
-      "hops" -> hops,
-      "sample" -> sample
-    )
+    stateError("TAILRACE_RECURSION_RUNAWAY", null, "name" -> name, "hops" -> hops, "sample" -> sample)
 
   def schema(name: String, differences: Seq[String]): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_SCHEMA", "name" -> name, "differences" -> differences.mkString("; "))
 
-  def schemaChanged(file: String, written: String, expected: String): TailraceStateException =
-    stateError(
-      "TAILRACE_RECURSION_SCHEMA_CHANGED",
-      null,
-      "file" -> file,
-      "written" -> written,
-      "expected" -> expected
-    )
+  def schemaChanged(file: String, written: String, expected: String): TailraceStateException = {
+    val condition = "TAILRACE_RECURSION_SCHEMA_CHANGED"
+    stateError(condition, null, "file" -> file, "written" -> written, "expected" -> expected)
+  }
 
-  /** @param rows   the number of rows of the last allowed depth
-    * @param sample some of them, as text
-    */
+  /** @param rows the number of rows of the last allowed depth */
   def tooDeep(depth: Int, rows: Long, sample: Seq[String]): TailraceStateException =
-    stateError(
-      "TAILRACE_RECURSION_TOO_DEEP",
-      null,
-      "depth" -> depth,
-      "rows" -> rows,
-      "sample" -> sample.mkString("; ")
-    )
+    limit("TAILRACE_RECURSION_TOO_DEEP", depth, rows, sample)
 
   def tooManyRows(rows: Long, depth: Int, sample: Seq[String]): TailraceStateException =
-    stateError(
-      "TAILRACE_RECURSION_TOO_MANY_ROWS",
-      null,
-      "rows" -> rows,
-      "depth" -> depth,
-      "sample" -> sample.mkString("; ")
-    )
+    limit("TAILRACE_RECURSION_TOO_MANY_ROWS", depth, rows, sample)
+
+  private def limit(condition: String, depth: Int, rows: Long, sample: Seq[String]) =
+    stateError(condition, null, "depth" -> depth, "rows" -> rows, "sample" -> sample.mkString("; "))
 
   def untracked(name: String, option: String, operator: String): TailraceAnalysisException =
     refuse("TAILRACE_RECURSION_UNTRACKED", "name" -> name, "option" -> option, "operator" -> operator)

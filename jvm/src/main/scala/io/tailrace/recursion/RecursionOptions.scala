@@ -1,16 +1,17 @@
 package io.tailrace.recursion
 
-import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.common.{Arguments, Choice, Policy}
 
-/** The arguments of [[io.tailrace.api.Tailrace.recursively]] besides the DataFrame and op. Names and defaults are those of
-  * Python.
+/** The arguments of [[io.tailrace.api.Tailrace.recursively]] besides the DataFrame and op. Names and defaults
+  * are those of Python.
   *
   * @param maxDepth    the last hop at which rows may come out; none: any hop, up to a guard against loops
   * @param maxRows     how many rows a task may give in a micro-batch
-  * @param onLimit     "fail" or "drop": what is done with rows beyond max_depth and max_rows
+  * @param onLimit     "fail" or "drop": the treatment of rows beyond max_depth and max_rows
   * @param depthColumn the name of a column that is added: the hop at which a row came out
-  * @param pathColumns the key of a row. A column `path` is added, the keys that the row has come by, and cycles are found
-  * @param onCycle     "fail", "drop" or "mark": what is done with a row that closes a cycle
+  * @param pathColumns the key of a row. A column `path` is added, the keys that led to the row, and cycles
+  *                    are found
+  * @param onCycle     "fail", "drop" or "mark": the treatment of a row that closes a cycle
   * @param mode        "auto", "fixpoint" or "feedback"
   * @param name        the name of the recursion in the checkpoint and in the query's progress
   */
@@ -24,7 +25,6 @@ final case class RecursionOptions(
     mode: String = "auto",
     name: String = RecursionOptions.Name
 ) {
-
   import RecursionOptions.arguments
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
@@ -50,4 +50,37 @@ final case class RecursionOptions(
 object RecursionOptions {
   private[recursion] val Name = "recursion"
   private[tailrace] val arguments = new Arguments("tailrace.recursively")
+}
+
+/** The checked options of a recursion. Rows that `onLimit` or `onCycle` stops come out, or are dropped, and
+  * don't go round again.
+  *
+  * @param maxDepth none: as many hops as it takes, up to [[RecursionSettings.Guard]]
+  */
+final case class RecursionSettings(
+    name: String,
+    maxDepth: Option[Int] = None,
+    maxRows: Option[Long] = None,
+    onLimit: Policy = Policy.Fail,
+    onCycle: Policy = Policy.Fail
+)
+
+object RecursionSettings {
+
+  /** A recursion without `max_depth` that makes more hops is taken for one that doesn't end. */
+  val Guard = 100000
+}
+
+/** The way in which rows go round. The plan of op decides. */
+sealed abstract class RecursionMode(val name: String) extends Choice
+
+object RecursionMode {
+
+  /** All hops in the micro-batch that brought the row. */
+  case object Fixpoint extends RecursionMode("fixpoint")
+
+  /** A hop a micro-batch, over a log in the checkpoint. */
+  case object Feedback extends RecursionMode("feedback")
+
+  val values: Seq[RecursionMode] = Seq(Fixpoint, Feedback)
 }

@@ -2,7 +2,8 @@ package io.tailrace.recursion
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
@@ -12,14 +13,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.CalendarInterval
 
 import io.tailrace.common.{Mark, Policy}
+import io.tailrace.plan.StreamJoin
 
-/** Makes the plan of a recursion out of that of its input and that of its op. The rows that go round have the user's columns,
-  * and behind them what the recursion itself wants to know: the hop, the keys that the row has come by, and whether the last
-  * of them is there twice. Op is rewritten to hand these on ([[Lineage]]).
+/** Makes the plan of a recursion from the plans of its input and its op. The rows that go round have the
+  * user's columns, and behind them the recursion's own: the hop, the keys that led to the row, and whether
+  * the last of them is there twice. [[Lineage]] rewrites op to hand these on.
   *
-  * @param op   resolved, on `argument`
-  * @param keys ordinals of the columns that a row is known by; none: paths are not kept
-  * @param depthColumn what the hop is to be called, if it is to come out
+  * @param op          resolved, on `argument`
+  * @param keys        ordinals of the columns that identify a row; none: paths are not kept
+  * @param depthColumn the name of the hop, if it comes out
   */
 private[recursion] final class RecursionResolution(
     input: LogicalPlan,
@@ -33,25 +35,19 @@ private[recursion] final class RecursionResolution(
   import RecursionResolution._
 
   private val width = input.output.size
+  private val hasPath = keys.nonEmpty
 
   def fixpoint(): LogicalPlan = {
-    // All rows of a generation are equally deep: nothing has to go round for that.
-    val round = new Round(hasDepth = false, hasPath = keys.nonEmpty)
+    // All rows of a generation are equally deep, so no column has to go round for it.
+    val round = new Round(hasDepth = false)
     val (body, columns) = round.body()
     val depth = depthColumn.map(name => AttributeReference(name, IntegerType, nullable = false)())
-    val results = body.output.map { a =>
-      AttributeReference(a.name, SparkPlans.nullable(a.dataType), nullable = true, a.metadata)()
-    } ++ depth
-    val fixpoint = Fixpoint(argument.id, body, settings, columns, results, round.seed)
-    Project(
-      shown(results.take(width), depth, columns.path.map(results), columns.cycle.map(results)),
-      fixpoint
-    )
+    val results = body.output.map(RecursionArgument.columnLike) ++ depth
+    shown(results, depth, columns, Fixpoint(argument.id, body, settings, columns, results, round.seed))
   }
 
   def feedback(): LogicalPlan = {
-    val round =
-      new Round(hasDepth = depthColumn.nonEmpty || settings.maxDepth.nonEmpty, hasPath = keys.nonEmpty)
+    val round = new Round(hasDepth = depthColumn.nonEmpty || settings.maxDepth.nonEmpty)
     val (body, columns) = round.body()
     val schema = StructType(round.seed.output.map(a => StructField(a.name, SparkPlans.nullable(a.dataType))))
     val times = (0 until width).filter(i => input.output(i).metadata.contains(EventTimeWatermark.delayKey))
@@ -66,63 +62,51 @@ private[recursion] final class RecursionResolution(
         )
     }
     val tap = FeedbackTap(settings, columns, times, schema, looped)
-    val out = tap.output
-    val depth = columns.depth.filter(_ => depthColumn.nonEmpty).map(out)
-    Project(shown(out.take(width), depth, columns.path.map(out), columns.cycle.map(out)), tap)
+    shown(tap.output, columns.depth.filter(_ => depthColumn.nonEmpty).map(tap.output), columns, tap)
   }
 
-  /** The source of the rows that come round, holding the watermark where they have an event time. */
+  /** The source of the rows that come round. It holds the watermark if they have an event time. */
   private def fedBack(schema: StructType, times: Seq[Int]): LogicalPlan = {
     val table = new FeedbackTable(settings, schema)
-    val relation = StreamingRelationV2(
-      None,
-      table.name(),
-      table,
-      CaseInsensitiveStringMap.empty(),
-      toAttributes(schema),
-      None,
-      None,
-      None
-    )
+    val (options, output) = (CaseInsensitiveStringMap.empty(), toAttributes(schema))
+    val relation = StreamingRelationV2(None, table.name(), table, options, output, None, None, None)
     val node = UUID.randomUUID
     val rows = FeedbackRows(node, settings.name, relation)
     times.headOption.fold(rows: LogicalPlan)(i =>
-      EventTimeWatermark(node, relation.output(i), new CalendarInterval(0, 0, 0), rows)
+      EventTimeWatermark(node, output(i), new CalendarInterval(0, 0, 0), rows)
     )
   }
 
+  /** The columns for the user. */
   private def shown(
-      columns: Seq[Attribute],
+      output: Seq[Attribute],
       depth: Option[Attribute],
-      path: Option[Attribute],
-      cycle: Option[Attribute]
-  ): Seq[NamedExpression] =
-    columns.map(a => Alias(a, a.name)()) ++
-      depth.map(a => Alias(a, depthColumn.get)()) ++
-      path.map(a => Alias(a, PathColumn)()) ++
-      cycle.filter(_ => settings.onCycle == Policy.Mark).map(mark)
+      columns: RoundColumns,
+      plan: LogicalPlan
+  ): LogicalPlan = {
+    val path = columns.path.map(output)
+    val cycle = columns.cycle.filter(_ => settings.onCycle == Policy.Mark).map(output)
+    val all = output.take(width).map(a => Alias(a, a.name)()) ++
+      depth.map(Alias(_, depthColumn.get)()) ++
+      path.map(Alias(_, PathColumn)()) ++
+      cycle.map(closed => Alias(If(closed, Literal(Mark.Cycle.reason), Mark.None), Mark.Column)())
+    Project(all, plan)
+  }
 
-  private def mark(closesCycle: Attribute): NamedExpression =
-    Alias(If(closesCycle, Literal(Mark.Cycle.reason), Mark.None), Mark.Column)()
-
-  /** The columns that go round, and how they come to be: at the start, and at each hop. */
-  private final class Round(hasDepth: Boolean, hasPath: Boolean) {
+  /** The columns that go round, and their values at the start and at each hop. */
+  private final class Round(hasDepth: Boolean) {
 
     /** The input as it first goes into op. */
     val seed: LogicalPlan = {
-      val own = input.output.map(a => Alias(a, a.name)())
-      Project(
-        own ++
-          (if (hasDepth) Some(Alias(Literal(0), Depth)()) else None) ++
-          (if (hasPath) Seq(Alias(CreateArray(Seq(key(input.output))), Path)(), closes(Literal(false)))
-           else Nil),
-        input
-      )
+      val depth = Option.when(hasDepth)(Alias(Literal(0), Depth)())
+      val path =
+        if (hasPath)
+          Seq(Alias(CreateArray(Seq(key(input.output))), Path)(), Alias(Literal(false), Cycle)())
+        else Nil
+      Project(input.output.map(a => Alias(a, a.name)()) ++ depth ++ path, input)
     }
 
-    private def closes(value: Expression): NamedExpression = Alias(value, Cycle)()
-
-    /** A null is a key as any other: `array_contains` knows nothing of it. */
+    /** A null is a key like any other, but `array_contains` doesn't find it. */
     private def isAmong(key: Expression, path: Attribute): Expression = {
       val nulls = CreateArray(Seq(Literal(null, key.dataType)))
       Or(
@@ -137,10 +121,9 @@ private[recursion] final class RecursionResolution(
       case several => CreateNamedStruct(several.flatMap(i => Seq(Literal(input.output(i).name), columns(i))))
     }
 
-    /** @return op with what goes round besides the user's columns, and where all of it is */
+    /** @return op with the recursion's own columns, and where all columns are */
     def body(): (LogicalPlan, RoundColumns) = {
-      val hidden =
-        seed.output.drop(width).map(a => AttributeReference(a.name, SparkPlans.nullable(a.dataType))())
+      val hidden = seed.output.drop(width).map(RecursionArgument.columnLike)
       val (carried, own) =
         if (hidden.isEmpty) (op, Nil)
         else
@@ -149,23 +132,17 @@ private[recursion] final class RecursionResolution(
             .fold(operator => throw RecursionErrors.untracked(settings.name, option, operator), identity)
       def ordinal(name: String): Option[Int] = Option(hidden.indexWhere(_.name == name)).filter(_ >= 0)
       val depth = ordinal(Depth).map(i => Alias(Add(own(i), Literal(1)), Depth)())
-      val path = ordinal(Path).map(own)
-      val paths = path.toSeq.flatMap { before =>
+      val paths = ordinal(Path).map(own).toSeq.flatMap { before =>
         val last = key(op.output)
         Seq(
           Alias(Concat(Seq(before, CreateArray(Seq(last)))), Path)(),
-          closes(isAmong(last, before))
+          Alias(isAmong(last, before), Cycle)()
         )
       }
       val plan = if (hidden.isEmpty) op else Project(op.output ++ depth ++ paths, carried)
-      val columns = RoundColumns(
-        plan.output,
-        if (keys.isEmpty) 0 until width else keys,
-        ordinal(Depth).map(width + _),
-        ordinal(Path).map(width + _),
-        ordinal(Cycle).map(width + _)
-      )
-      (plan, columns)
+      def place(name: String): Option[Int] = ordinal(name).map(width + _)
+      val known = if (hasPath) keys else 0 until width
+      (plan, RoundColumns(plan.output, known, place(Depth), place(Path), place(Cycle)))
     }
 
     private def option: String =
@@ -177,12 +154,75 @@ private[recursion] object RecursionResolution {
   private val Depth = "__tailrace_depth"
   private val Path = "__tailrace_path"
   private val Cycle = "__tailrace_cycle"
+  private val PathColumn = "path"
 
-  val PathColumn = "path"
+  /** The columns that come out besides the user's and the depth. */
+  def addedColumns(settings: RecursionSettings, hasPath: Boolean): Seq[String] =
+    Option.when(hasPath)(PathColumn).toSeq ++ Option.when(settings.onCycle == Policy.Mark)(Mark.Column)
+}
 
-  /** The names of the columns that come out besides the user's. */
-  def addedColumns(settings: RecursionSettings, hasPath: Boolean, depthColumn: Option[String]): Seq[String] =
-    depthColumn.toSeq ++
-      (if (hasPath) Seq(PathColumn) else Nil) ++
-      (if (settings.onCycle == Policy.Mark) Seq(Mark.Column) else Nil)
+/** Hands columns of op's argument through op, which doesn't know them. So each result has the depth and the
+  * path of the row that it comes from.
+  *
+  * {{{
+  *   Project [parent AS node]                     Project [parent AS node, path]
+  *     Join node                            ->      Join node
+  *       RecursionArgument [node]                     RecursionArgument [node, path]
+  *       Relation [node, parent]                      Relation [node, parent]
+  * }}}
+  *
+  * @param hidden the columns
+  */
+private[recursion] final class Lineage(rules: OpRules, hidden: Seq[AttributeReference]) {
+
+  /** The plan with the columns, and what they are there; or the operator that doesn't let them pass. */
+  private type Carried = Either[String, (LogicalPlan, Seq[Attribute])]
+
+  def carry(plan: LogicalPlan): Carried = plan match {
+    case leaf: RecursionArgument if rules.isArgument(leaf) =>
+      // A DataFrame that op uses twice is two leaves.
+      val own = hidden.map(_.newInstance())
+      Right((leaf.copy(output = leaf.output ++ own), own))
+    case Project(list, child) =>
+      carry(child).map { case (carried, own) => (Project(list ++ own, carried), own) }
+    // A temporary view; the optimizer would put its child in its place, too.
+    case view: View if view.output == view.child.output => carry(view.child)
+    case _: Filter | _: SubqueryAlias | _: ResolvedHint | _: RepartitionOperation | _: Sort | _: Sample |
+        _: Generate | _: Deduplicate | _: DeduplicateWithinWatermark =>
+      carryChild(plan, 0)
+    case join: Join => carryJoin(join)
+    case join: StreamJoin if rules.usesArgument(join.left) && !rules.usesArgument(join.right) =>
+      carryChild(join, 0)
+    case union: Union => carryUnion(union)
+    case other => Left(other.nodeName)
+  }
+
+  private def carryChild(node: LogicalPlan, child: Int): Carried = carry(node.children(child)).map {
+    case (carried, own) => (node.withNewChildren(node.children.updated(child, carried)), own)
+  }
+
+  private def carryJoin(join: Join): Carried = {
+    val (inLeft, inRight) = (rules.usesArgument(join.left), rules.usesArgument(join.right))
+    val passes = join.joinType match {
+      case _: InnerLike => inLeft != inRight
+      case LeftOuter | LeftSemi | LeftAnti => inLeft && !inRight
+      case RightOuter => inRight && !inLeft
+      case _ => false
+    }
+    if (passes) carryChild(join, if (inLeft) 0 else 1)
+    else Left(s"a ${join.joinType.sql.toLowerCase} join")
+  }
+
+  private def carryUnion(union: Union): Carried =
+    if (!union.children.forall(rules.usesArgument)) Left("a union with other rows")
+    else {
+      val (refused, branches) = union.children.partitionMap { child =>
+        carry(child).map { case (carried, own) => Project(child.output ++ own, carried) }
+      }
+      refused.headOption.toLeft {
+        // The columns of a union are those of its first branch, by name and number.
+        val both = union.copy(children = branches)
+        (both, both.output.takeRight(hidden.size))
+      }
+    }
 }

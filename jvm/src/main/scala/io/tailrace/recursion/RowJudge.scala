@@ -9,7 +9,7 @@ import io.tailrace.common.Policy
   *   max_depth = 3, on_limit = "drop":   hop 3 comes out, and ends  there is no hop 4
   * }}}
   *
-  * One judge for the rows that share a limit: those of a task in a micro-batch.
+  * One judge is for the rows that share a limit: those of a task in a micro-batch.
   */
 final class RowJudge(settings: RecursionSettings) {
   import Verdict._
@@ -26,7 +26,7 @@ final class RowJudge(settings: RecursionSettings) {
   /** Rows that have come out. */
   def returned: Long = returnedRows
 
-  /** Rows that came out without going round any more, or not at all, for a limit. */
+  /** Rows that a limit has kept from going round, or from coming out at all. */
   def stopped: Long = stoppedRows
 
   /** Rows that have closed a cycle. */
@@ -40,7 +40,7 @@ final class RowJudge(settings: RecursionSettings) {
     if (closesCycle && settings.onCycle != Policy.Mark) {
       if (settings.onCycle == Policy.Fail) Cycle else Dropped
     } else if (depth > deepest && isGuard) Runaway
-    // With "drop" it was on its way when the query was started again with a lower limit.
+    // With "drop" the row went round before the query was started again with a lower limit.
     else if (depth > deepest) if (stops) stop() else TooDeep
     else if (returnedRows >= most) if (stops) stop() else TooMany
     else {
@@ -59,21 +59,21 @@ final class RowJudge(settings: RecursionSettings) {
   }
 }
 
-/** @param isReturned  the row comes out
-  * @param isFedBack   and is an input of op again
+/** @param isReturned the row comes out
+  * @param isFedBack  and op gets it again
+  * @param isError    the query ends with an error
   */
-sealed abstract class Verdict(val isReturned: Boolean, val isFedBack: Boolean)
+sealed abstract class Verdict(val isReturned: Boolean, val isFedBack: Boolean, val isError: Boolean)
 
 object Verdict {
-  case object GoesRound extends Verdict(true, true)
-  case object Returned extends Verdict(true, false)
-  case object Dropped extends Verdict(false, false)
+  case object GoesRound extends Verdict(true, true, false)
+  case object Returned extends Verdict(true, false, false)
+  case object Dropped extends Verdict(false, false, false)
 
-  /** Errors: of the depth, of the number of rows, of a cycle, of a loop that seems not to end. */
-  case object TooDeep extends Verdict(false, false)
-  case object TooMany extends Verdict(false, false)
-  case object Cycle extends Verdict(false, false)
+  case object TooDeep extends Verdict(false, false, true)
+  case object TooMany extends Verdict(false, false, true)
+  case object Cycle extends Verdict(false, false, true)
 
-  /** Deeper than any recursion that has no limit of its own may go. */
-  case object Runaway extends Verdict(false, false)
+  /** Deeper than the guard against loops, where the user has set no limit. */
+  case object Runaway extends Verdict(false, false, true)
 }

@@ -12,30 +12,25 @@ import org.apache.spark.util.AccumulatorV2
 
 import io.tailrace.driver.{BatchSequence, DriverWatermark, InputWatermarks, RunState}
 
-/** The rows that a recursion has going round, in one run of a query, on the driver: the oldest of those that the micro-batch
-  * has fed back, and how far the query's other watermarks have come. Plans are made anew for each batch, so they can't keep
-  * it.
+/** Knows on the driver, for one run of a query, the oldest row that goes round, and the query's other
+  * watermarks. Spark plans each batch anew, so a plan can't keep them.
   */
 private[recursion] final class RowsInFlight {
   private val batches = new BatchSequence[ListBuffer[OldestTime]]((_, _) => ListBuffer.empty)
   private val inputs = new InputWatermarks
 
-  /** Takes the event times that tasks of the micro-batch feed back. A DataFrame that is used twice in a query has two of
-    * them in a micro-batch.
+  /** Takes the event times that a micro-batch feeds back. With a DataFrame that is used twice there are two.
     */
-  def collect(next: Long, made: OldestTime): OldestTime = synchronized {
-    batches.at(next) += made
-    made
-  }
+  def collect(batch: Long, times: OldestTime): Unit = synchronized { batches.at(batch) += times }
 
-  /** Whether all tasks of a batch have fed back what they had to. */
+  /** Whether all tasks of a batch have written their files. */
   def isComplete(finished: Long): Boolean = synchronized {
     batches.of(finished).exists(_.exists(_.isComplete))
   }
 
   /** The watermark after a batch, in milliseconds.
     *
-    * @param seen of each input of the query, what its watermark is after the batch, if rows of it have come
+    * @param seen the watermark of each input by the rows of the batch, if there were any
     */
   def watermark(finished: Long, seen: Map[UUID, Option[Long]]): Option[Long] = synchronized {
     HeldWatermark.after(inputs.after(seen), oldestOf(finished))
@@ -55,10 +50,10 @@ private[recursion] object RowsInFlight {
     all.of(session, recursion)(new RowsInFlight)
 }
 
-/** The least of the event times that tasks have seen, in microseconds, and which tasks have come to their end: a sink may run
+/** The least event time that tasks have seen, in microseconds, and the tasks that have ended: a sink may run
   * a batch's tasks several times.
   *
-  * @param tasks how many there are
+  * @param tasks the number of tasks
   */
 private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long, Option[Long]] {
   private var least = Long.MaxValue
@@ -66,7 +61,7 @@ private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long
 
   def isComplete: Boolean = ended.size == tasks
 
-  /** In a task: it has seen all. */
+  /** Called in a task that has seen all of its rows. */
   def end(task: Int): Unit = ended += task
 
   override def isZero: Boolean = least == Long.MaxValue && ended.isEmpty
@@ -91,8 +86,8 @@ private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long
   }
 }
 
-/** The watermark of the rows that come round: as far as the query's other watermarks are, but not beyond the rows in flight.
-  * Spark takes the least of all its watermarks.
+/** The watermark of the rows that come round: the least of the query's other watermarks, but before the rows
+  * in flight. Spark takes the least of all watermarks.
   */
 private[recursion] final case class RecursionWatermark(recursion: String) extends DriverWatermark {
   override def nodeName: String = "HeldWatermark"
@@ -106,15 +101,15 @@ private[recursion] final case class RecursionWatermark(recursion: String) extend
   * @param ordinals of those columns
   */
 private[recursion] final class EventTimes(columns: Seq[Attribute], ordinals: Seq[Int]) {
-  private val windows: Array[Int] = ordinals.toArray.map(i =>
+  private val places = ordinals.toArray
+  private val windows = places.map { i =>
     columns(i).dataType match {
       case window: StructType => window.length
       case _ => 0
     }
-  )
-  private val places = ordinals.toArray
+  }
 
-  /** In microseconds; of a window the end, which is what makes it late. */
+  /** The oldest of them, in microseconds. A window's time is its end: it is late when that is late. */
   def oldest(row: UnsafeRow): Option[Long] = {
     var least = Long.MaxValue
     var i = 0

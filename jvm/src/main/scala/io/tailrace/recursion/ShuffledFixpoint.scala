@@ -12,15 +12,11 @@ import org.apache.spark.{NarrowDependency, Partition, ShuffleDependency, SparkCo
 import io.tailrace.common.Policy
 import io.tailrace.driver.{BatchSequence, PartitionAccumulator, RunState}
 
-/** The recursion of an op that exchanges its argument: the driver runs a job for each hop, all within the micro-batch.
-  * The rows of a hop are kept by Spark's block manager, in memory and on disk, until the next micro-batch. Limits are
-  * looked at when a hop is complete, and `max_rows` is of all tasks together.
+/** The recursion of an op that exchanges its argument: the driver runs a job for each hop, all within the
+  * micro-batch. Spark's block manager keeps the rows of a hop, in memory and on disk, until the next
+  * micro-batch. Limits are checked when a hop is complete, and `max_rows` is for all tasks together.
   */
-private[recursion] final class ShuffledFixpoint(
-    op: RecursionBody,
-    rules: FixpointRules,
-    keep: KeptHop
-) {
+private[recursion] final class ShuffledFixpoint(op: RecursionBody, rules: RecursionRules, keep: KeptHop) {
   import ShuffledFixpoint._
 
   private val settings = rules.settings
@@ -28,22 +24,22 @@ private[recursion] final class ShuffledFixpoint(
 
   private var hops = Vector.empty[Hop]
   private var results = Vector.empty[RDD[InternalRow]]
+  private var returned = 0L
   private var fedBack = 0L
   private var stopped = 0L
   private var cycles = 0L
   private val watch = new RunawayWatch(settings)
 
   def run(input: RDD[InternalRow]): RDD[InternalRow] = {
-    // Even if op gives nothing, what is before the recursion is run, and once.
+    // Even if op gives no row, the operators before the recursion run, and once.
     var argument = keep(copies(input, rules))
-    var going = tally(argument, rules).iterator.map(_.rows).sum
+    var going = tally(argument, rules).map(_.rows).sum
     while (going > 0) {
       val started = System.nanoTime
       val all = keep(copies(op.at(hops.size + 1, argument), rules))
       val (goesRound, rows) = hop(all, argument)
       hops = hops.init :+ hops.last.copy(nanos = System.nanoTime - started)
-      val enough = KeptHop.partitionsFor(rows)
-      argument = if (goesRound.getNumPartitions > enough) goesRound.coalesce(enough) else goesRound
+      argument = KeptHop.bounded(goesRound, KeptHop.partitionsFor(rows))
       going = rows
     }
     rules.sink.report(PartitionAccumulator.Driver, HopCounts(hops, fedBack, stopped, cycles))
@@ -55,43 +51,42 @@ private[recursion] final class ShuffledFixpoint(
     val depth = hops.size + 1
     val tallies = tally(all, rules)
     check(tallies, depth, argument)
-    cycles += tallies.map(_.cycles).sum
+    val closing = tallies.map(_.cycles).sum
+    cycles += closing
     val leavesOut = settings.onCycle == Policy.Drop
     val rows = tallies.map(t => t.rows - (if (leavesOut) t.cycles else 0))
-    val room = settings.maxRows.getOrElse(Long.MaxValue) - hops.iterator.map(_.rows).sum
-    // So many of each partition: all, or as many as there is room for.
+    // From each partition come as many rows as there is room for.
+    val room = settings.maxRows.getOrElse(Long.MaxValue) - returned
     val shares = rows.scanLeft(room)((left, n) => left - Math.min(left, n)).zip(rows).map { case (left, n) =>
       Math.min(left, n)
     }
-    val returned = take(all, shares, leavesOut, rules)
     val kept = shares.sum
+    val taken = take(all, shares, leavesOut, rules)
+    returned += kept
     hops :+= Hop(kept, 0)
-    results :+= withDepth(returned, depth, rules)
-    val wantsRound = kept - (if (leavesOut) 0 else tallies.map(_.cycles).sum)
+    results :+= withDepth(taken, depth, rules)
+    val wantsRound = kept - (if (leavesOut) 0 else closing)
     val ends = kept < rows.sum || (stops && settings.maxDepth.contains(depth))
     stopped += rows.sum - kept + (if (ends) wantsRound else 0)
     if (!ends) fedBack += wantsRound
-    (goingRound(returned, rules), if (ends) 0 else wantsRound)
+    (goingRound(taken, rules), if (ends) 0 else wantsRound)
   }
 
   private def check(tallies: Array[Tally], depth: Int, argument: RDD[InternalRow]): Unit = {
-    if (settings.onCycle == Policy.Fail) {
+    if (settings.onCycle == Policy.Fail)
       tallies.flatMap(_.firstCycle).headOption.foreach(path => throw RecursionErrors.cycle(path))
-    }
-    val rows = tallies.iterator.map(_.rows).sum
+    val rows = tallies.map(_.rows).sum
+    def text = sampled(tallies).mkString("; ")
     if (rows > 0 && settings.maxDepth.exists(_ < depth)) {
       val before = tally(argument, rules)
       throw RecursionErrors.tooDeep(depth - 1, before.map(_.rows).sum, sampled(before))
     }
     if (rows > 0) {
-      val all = hops.iterator.map(_.rows).sum + rows
-      watch.look(depth, all, sampled(tallies).mkString("; "))
-      if (settings.maxDepth.isEmpty && depth > RecursionSettings.Guard) {
-        throw RecursionErrors.runaway(settings.name, depth - 1, sampled(tallies).mkString("; "))
-      }
+      watch.look(depth, returned + rows, text)
+      if (settings.maxDepth.isEmpty && depth > RecursionSettings.Guard)
+        throw RecursionErrors.runaway(settings.name, depth - 1, text)
     }
-    val most = settings.maxRows.getOrElse(Long.MaxValue)
-    if (!stops && hops.iterator.map(_.rows).sum + rows > most) {
+    settings.maxRows.filter(most => !stops && returned + rows > most).foreach { most =>
       throw RecursionErrors.tooManyRows(most, depth, sampled(tallies))
     }
   }
@@ -106,18 +101,18 @@ private[recursion] object ShuffledFixpoint {
   /** The counts of one partition of a hop. */
   private final case class Tally(rows: Long, cycles: Long, firstCycle: Option[String], sample: Seq[String])
 
-  // Functions of their own: they run on executors, and take nothing of the driver's along.
+  // These run on executors. They are outside of the class, so that Spark doesn't send it along.
 
-  private def copies(rows: RDD[InternalRow], rules: FixpointRules): RDD[InternalRow] =
+  private def copies(rows: RDD[InternalRow], rules: RecursionRules): RDD[InternalRow] =
     rows.mapPartitions { part =>
       val toUnsafe = rules.toUnsafe()
       part.map(row => toUnsafe(row).copy(): InternalRow)
     }
 
-  private def tally(rows: RDD[InternalRow], rules: FixpointRules): Array[Tally] =
+  private def tally(rows: RDD[InternalRow], rules: RecursionRules): Array[Tally] =
     rows.sparkContext.runJob(rows, (_: TaskContext, part: Iterator[InternalRow]) => tally(part, rules))
 
-  private def tally(part: Iterator[InternalRow], rules: FixpointRules): Tally = {
+  private def tally(part: Iterator[InternalRow], rules: RecursionRules): Tally = {
     val sample = rules.sample()
     part.foldLeft(Tally(0, 0, None, Nil)) { (tally, row) =>
       val unsafe = row.asInstanceOf[UnsafeRow]
@@ -134,12 +129,7 @@ private[recursion] object ShuffledFixpoint {
     }
   }
 
-  private def take(
-      rows: RDD[InternalRow],
-      shares: Array[Long],
-      leavesOut: Boolean,
-      rules: FixpointRules
-  ): RDD[InternalRow] =
+  private def take(rows: RDD[InternalRow], shares: Array[Long], leavesOut: Boolean, rules: RecursionRules) =
     rows.mapPartitionsWithIndex { (i, part) =>
       val wanted = if (leavesOut) part.filterNot(closes(rules)) else part
       var left = shares(i)
@@ -149,31 +139,31 @@ private[recursion] object ShuffledFixpoint {
       }
     }
 
-  private def goingRound(rows: RDD[InternalRow], rules: FixpointRules): RDD[InternalRow] =
+  private def goingRound(rows: RDD[InternalRow], rules: RecursionRules): RDD[InternalRow] =
     rows.mapPartitions(_.filterNot(closes(rules)))
 
-  private def closes(rules: FixpointRules): InternalRow => Boolean =
+  private def closes(rules: RecursionRules): InternalRow => Boolean =
     row => rules.closesCycle(row.asInstanceOf[UnsafeRow])
 
-  private def withDepth(rows: RDD[InternalRow], depth: Int, rules: FixpointRules): RDD[InternalRow] =
+  private def withDepth(rows: RDD[InternalRow], depth: Int, rules: RecursionRules): RDD[InternalRow] =
     rows.mapPartitions { part =>
       val join = rules.withDepth()
       part.map(row => join(row.asInstanceOf[UnsafeRow], depth))
     }
 }
 
-/** Bounds what a hop leaves to the next one: the partitions that a union or a product adds, and the RDDs that it has come of.
-  * All of them are sent to each task, and walked through by functions that call themselves.
+/** Bounds what a hop leaves to the next one: the partitions that a union or a product adds, and the chain of
+  * RDDs behind it. Spark sends the whole chain to each task, and walks through it recursively.
   *
-  * @param keep       has Spark keep what an RDD gives
-  * @param partitions that a hop may have
+  * @param keep       makes Spark keep the rows of an RDD
+  * @param partitions the most that a hop may have
   */
 private[recursion] final class KeptHop(keep: RDD[InternalRow] => RDD[InternalRow], partitions: Int) {
   import KeptHop._
 
   def apply(rows: RDD[InternalRow]): RDD[InternalRow] = {
-    val kept = keep(if (rows.getNumPartitions > partitions) rows.coalesce(partitions) else rows)
-    // Its blocks alone are what it is, after its first job: an executor that is lost fails the query, or the batch.
+    val kept = keep(bounded(rows, partitions))
+    // From now on it is its blocks alone: if an executor is lost, the query or the batch fails.
     if (lineage(kept) > LongestLineage) kept.localCheckpoint()
     kept
   }
@@ -181,15 +171,18 @@ private[recursion] final class KeptHop(keep: RDD[InternalRow] => RDD[InternalRow
 
 private[recursion] object KeptHop {
 
-  /** RDDs in a row. A task of several hundred doesn't fit on the stack of the thread that sends it. */
+  /** The longest chain of RDDs. Several hundred don't fit on the stack of the thread that sends a task. */
   private val LongestLineage = 64
 
-  /** Rows that are worth a partition of the next hop. */
+  /** So many rows are worth a partition of the next hop. */
   private val RowsPerPartition = 10000L
 
-  /** How many partitions are enough for so many rows. */
+  /** The number of partitions that is enough for so many rows. */
   def partitionsFor(rows: Long): Int =
     Math.max(1L, Math.min(Int.MaxValue.toLong, rows / RowsPerPartition)).toInt
+
+  def bounded(rows: RDD[InternalRow], partitions: Int): RDD[InternalRow] =
+    if (rows.getNumPartitions > partitions) rows.coalesce(partitions) else rows
 
   /** The longest way back to a shuffle or a source. */
   private def lineage(rdd: RDD[_]): Int = 1 + rdd.dependencies.iterator
@@ -201,8 +194,8 @@ private[recursion] object KeptHop {
     .getOrElse(0)
 }
 
-/** The rows of hops that Spark keeps for a micro-batch. Its operators can't tell when a batch is over, so the rows go when
-  * the next batch comes, or when the run ends.
+/** The rows of hops that Spark keeps for a micro-batch. An operator isn't told when a batch is over, so the
+  * rows are freed when the next batch comes, or when the run ends.
   */
 private[recursion] final class KeptRows {
   private type Rows = mutable.ListBuffer[RDD[InternalRow]]
@@ -212,7 +205,7 @@ private[recursion] final class KeptRows {
     new Rows
   })
 
-  /** Has Spark keep what an RDD gives, as long as the batch. */
+  /** Makes Spark keep the rows of an RDD, as long as the batch. */
   def keep(batch: Long)(rows: RDD[InternalRow]): RDD[InternalRow] = synchronized {
     val stored: RDD[InternalRow] = rows.persist(ShuffledFixpoint.Storage)
     batches.at(batch) += stored
@@ -233,8 +226,8 @@ private[recursion] object KeptRows {
   def of(session: SparkSession, recursion: String): KeptRows = runs.of(session, recursion)(new KeptRows)
 }
 
-/** The results of all hops: partition i has partition i of each of them. Spark's union would have partitions, and tasks, for
-  * each hop.
+/** The results of all hops. Partition i has partition i of each hop. Spark's union would have tasks for each
+  * hop.
   */
 private[recursion] final class HopsRDD(context: SparkContext, private var hops: Seq[RDD[InternalRow]])
     extends RDD[InternalRow](context, hops.map(new PartitionOfSameNumber(_))) {

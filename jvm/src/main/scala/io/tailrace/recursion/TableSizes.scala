@@ -13,21 +13,20 @@ import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.UnsafeRows
 
-/** How large tables of op turned out to be, over all micro-batches of a recursion: those that can't change, as what
-  * `createDataFrame` makes of rows in memory.
+/** The measured sizes of op's tables, over all micro-batches of a recursion. It keeps those of tables that
+  * can't change, such as rows in memory that `createDataFrame` has made a table of.
   */
 private[tailrace] final class TableSizes {
   private val known = new ConcurrentHashMap[LogicalPlan, java.lang.Long]
 
   def of(table: LogicalPlan)(measure: => Long): Long =
-    if (table.collectLeaves().forall(TableSizes.isFixed) && table.deterministic) {
+    if (!table.collectLeaves().forall(TableSizes.isFixed) || !table.deterministic) measure
+    else {
       val key = table.canonicalized
-      Option(known.get(key)).fold {
-        val bytes = measure
-        known.put(key, bytes)
-        bytes
-      }(_.longValue)
-    } else measure
+      val bytes = Option(known.get(key)).fold(measure)(_.longValue)
+      known.put(key, bytes)
+      bytes
+    }
 }
 
 private[recursion] object TableSizes {
@@ -36,33 +35,27 @@ private[recursion] object TableSizes {
     case _ => false
   }
 
-  /** The bytes of a table's rows. Each task stops when it has seen enough.
-    *
-    * @param enough bytes from which on it doesn't matter how many more there are
-    */
-  def measured(rows: RDD[InternalRow], columns: Seq[Attribute], enough: Long): Long =
-    rows.sparkContext
-      .runJob(
-        rows,
-        (_: TaskContext, part: Iterator[InternalRow]) => {
-          val toUnsafe = new UnsafeRows(columns)
-          var bytes = 0L
-          while (bytes <= enough && part.hasNext) bytes += toUnsafe(part.next()).getSizeInBytes
-          bytes
-        }
-      )
-      .sum
+  /** The bytes of a table's rows. Each task stops when it has counted more than `enough`. */
+  def measured(rows: RDD[InternalRow], columns: Seq[Attribute], enough: Long): Long = {
+    def bytesOf(part: Iterator[InternalRow]): Long = {
+      val toUnsafe = new UnsafeRows(columns)
+      var bytes = 0L
+      while (bytes <= enough && part.hasNext) bytes += toUnsafe(part.next()).getSizeInBytes
+      bytes
+    }
+    rows.sparkContext.runJob(rows, (_: TaskContext, part: Iterator[InternalRow]) => bytesOf(part)).sum
+  }
 }
 
-/** Has tables that op joins broadcast, of which Spark doesn't know that they are small: it has no size of what
-  * `createDataFrame` makes of rows, of many sources, and of what a function in Python gives, and multiplies the sizes of
-  * both sides of a join. Without that rows would go round by an exchange and a job a hop.
+/** Makes Spark broadcast small tables that op joins and whose size it doesn't know: those of
+  * `createDataFrame`, of many sources, of functions in Python, and of joins, whose sides' sizes it
+  * multiplies. Else each hop would need an exchange and a job.
   *
   * @param enough bytes up to which a table is small
   */
 private[recursion] final class SmallTables(
     planning: SparkSession,
-    argument: Long,
+    rules: OpRules,
     enough: Long,
     sizes: TableSizes
 ) {
@@ -72,11 +65,12 @@ private[recursion] final class SmallTables(
     // Below zero the user wants no broadcast.
     if (threshold < 0) plan
     else
-      plan.transformUp {
-        case join: Join if readsArgument(join.left) && !readsArgument(join.right) && !isHinted(join) =>
-          join.copy(right = broadcastIfSmall(join.right))
-        case join: Join if readsArgument(join.right) && !readsArgument(join.left) && !isHinted(join) =>
-          join.copy(left = broadcastIfSmall(join.left))
+      plan.transformUp { case join: Join if !isHinted(join) =>
+        (rules.usesArgument(join.left), rules.usesArgument(join.right)) match {
+          case (true, false) => join.copy(right = broadcastIfSmall(join.right))
+          case (false, true) => join.copy(left = broadcastIfSmall(join.left))
+          case _ => join
+        }
       }
 
   private def broadcastIfSmall(table: LogicalPlan): LogicalPlan =
@@ -88,9 +82,9 @@ private[recursion] final class SmallTables(
     TableSizes.measured(plan.execute(), plan.output, enough)
   }
 
-  /** Spark takes it for large, but not because a file or another source of it is known to be so. */
+  /** Whether Spark takes a table for large without a source in it that is known to be large. */
   private def isUnknown(table: LogicalPlan): Boolean =
-    // Mostly this is all that there is to know, and cheap.
+    // This is cheap, and mostly enough.
     table.stats.sizeInBytes > threshold && {
       val optimized = SparkPlans.optimized(planning, table)
       optimized.stats.sizeInBytes > threshold && optimized.collectLeaves().forall { leaf =>
@@ -105,9 +99,4 @@ private[recursion] final class SmallTables(
         case ResolvedHint(_, info) => info.strategy.isDefined
         case _ => false
       })
-
-  private def readsArgument(plan: LogicalPlan): Boolean = plan.exists {
-    case leaf: RecursionArgument => leaf.id == argument
-    case _ => false
-  }
 }

@@ -8,13 +8,13 @@ import org.apache.spark.sql.types.{IntegerType, StructType}
 
 import io.tailrace.common.UnsafeRows
 
-/** Where a row that goes round has what the recursion itself needs of it.
+/** The places of the columns that the recursion itself reads in a row that goes round.
   *
   * @param all   the user's columns, then the recursion's own
-  * @param keys  ordinals of the columns that tell rows apart, for errors
-  * @param depth ordinal of the hop, where the row has it
+  * @param keys  ordinals of the columns that identify a row, for errors
+  * @param depth ordinal of the hop, if the row has it
   * @param path  ordinal of the keys that the row has had so far
-  * @param cycle ordinal of the flag that the last of them is there twice
+  * @param cycle ordinal of the flag that the last of these keys is there twice
   */
 final case class RoundColumns(
     all: Seq[Attribute],
@@ -24,10 +24,13 @@ final case class RoundColumns(
     cycle: Option[Int] = None
 )
 
-/** The rules that all tasks of a recursion share. */
-private[recursion] final class FixpointRules(
+/** The rules that all tasks of a recursion share.
+  *
+  * @param addsDepth whether the hop is put behind a row's columns when it comes out
+  */
+private[recursion] final class RecursionRules(
     val settings: RecursionSettings,
-    columns: RoundColumns,
+    val columns: RoundColumns,
     addsDepth: Boolean,
     zone: String,
     val sink: HopSink
@@ -36,11 +39,10 @@ private[recursion] final class FixpointRules(
 
   def closesCycle(row: UnsafeRow): Boolean = cycle >= 0 && row.getBoolean(cycle)
 
-  def sample(): RowSample = new RowSample(columns.all, columns.keys, columns.path, zone)
+  def sample(): RowSample = new RowSample(columns, zone)
 
   def toUnsafe(): InternalRow => UnsafeRow = new UnsafeRows(columns.all)
 
-  /** Puts the hop behind a row's columns, if that was asked for. */
   def withDepth(): (UnsafeRow, Int) => InternalRow =
     if (!addsDepth) (row, _) => row
     else {
@@ -53,28 +55,33 @@ private[recursion] final class FixpointRules(
         joiner.join(row, depth)
       }
     }
+
+  /** The error of a verdict that is one.
+    *
+    * @param tooDeep names the rows of the hop before, which each way round knows by its own means
+    */
+  def error(verdict: Verdict, depth: Int, row: UnsafeRow, tooDeep: => Throwable): Throwable = verdict match {
+    case Verdict.TooDeep => tooDeep
+    case Verdict.TooMany =>
+      RecursionErrors.tooManyRows(settings.maxRows.get, depth, Seq(sample().keys(row)))
+    case Verdict.Cycle => RecursionErrors.cycle(sample().path(row))
+    case _ => RecursionErrors.runaway(settings.name, depth - 1, sample().keys(row))
+  }
 }
 
-/** Rows as texts, for errors.
-  *
-  * @param columns of the rows that go round
-  * @param keys    ordinals of those that tell rows apart; none: all of the user's
-  */
-private[recursion] final class RowSample(
-    columns: Seq[Attribute],
-    keys: Seq[Int],
-    path: Option[Int],
-    zone: String
-) {
+/** Rows as texts, for errors. */
+private[recursion] final class RowSample(columns: RoundColumns, zone: String) {
   private def text(ordinal: Int): Expression =
-    ToPrettyString(BoundReference(ordinal, columns(ordinal).dataType, nullable = true), Some(zone))
+    ToPrettyString(BoundReference(ordinal, columns.all(ordinal).dataType, nullable = true), Some(zone))
 
-  private lazy val keyTexts = UnsafeProjection.create(keys.map(text))
-  private lazy val pathText = UnsafeProjection.create(path.map(text).toSeq)
+  private lazy val keyTexts = UnsafeProjection.create(columns.keys.map(text))
+  private lazy val pathText = UnsafeProjection.create(columns.path.map(text).toSeq)
 
   def keys(row: UnsafeRow): String = {
     val texts = keyTexts(row)
-    keys.indices.map(i => s"${columns(keys(i)).name}=${texts.getUTF8String(i)}").mkString(", ")
+    columns.keys.zipWithIndex
+      .map { case (key, i) => s"${columns.all(key).name}=${texts.getUTF8String(i)}" }
+      .mkString(", ")
   }
 
   def path(row: UnsafeRow): String = pathText(row).getUTF8String(0).toString
@@ -82,6 +89,6 @@ private[recursion] final class RowSample(
 
 private[recursion] object RowSample {
 
-  /** An error is read by people. */
+  /** An error names so many rows: people read it. */
   val Rows = 3
 }

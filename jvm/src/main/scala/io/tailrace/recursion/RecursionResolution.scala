@@ -176,7 +176,7 @@ private[recursion] object RecursionResolution {
 private[recursion] final class Lineage(rules: OpRules, hidden: Seq[AttributeReference]) {
 
   /** The plan with the columns, and what they are there; or the operator that doesn't let them pass. */
-  private type Carried = Either[String, (LogicalPlan, Seq[Attribute])]
+  type Carried = Either[String, (LogicalPlan, Seq[Attribute])]
 
   def carry(plan: LogicalPlan): Carried = plan match {
     case leaf: RecursionArgument if rules.isArgument(leaf) =>

@@ -20,9 +20,7 @@ final class RowJudgeSuite extends AnyFunSuite {
     assert(judge.returned == 1)
   }
 
-  test(
-    "without max_depth a guard ends what doesn't end, and on_limit, which is for the user's limits, doesn't hide it"
-  ) {
+  test("without max_depth a guard against loops is an error, whatever on_limit is") {
     Seq(Policy.Fail, Policy.Drop).foreach { onLimit =>
       val judge = new RowJudge(plain.copy(onLimit = onLimit))
       assert(judge.judge(RecursionSettings.Guard, closesCycle = false) == Verdict.GoesRound)

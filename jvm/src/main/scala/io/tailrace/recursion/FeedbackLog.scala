@@ -32,8 +32,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
   def create(batch: Long, name: FeedbackName): CancellableFSDataOutputStream =
     batches.files.begin(file(batch, name), overwrite = true)
 
-  /** Ends a task's file. An earlier attempt of the task may have had no rows: random functions give others.
-    */
+  /** Ends a task's file. An earlier attempt may have had no rows: random functions give others. */
   def close(file: CancellableFSDataOutputStream, batch: Long, name: FeedbackName): Unit = {
     file.close()
     batches.files.delete(this.file(batch, name.copy(content = FeedbackContent.NoRows)))

@@ -11,8 +11,7 @@ import io.tailrace.driver.SparkWatermark
   */
 object HeldWatermark {
 
-  /** @param inputs         the watermarks of all inputs, in milliseconds; an input without one holds
-    *                       everything
+  /** @param inputs         the watermarks of all inputs, in milliseconds; without one the watermark waits
     * @param inFlightMicros the oldest event time that goes round
     * @return the last whole millisecond at which no row is late; none: no watermark yet
     */

@@ -83,9 +83,8 @@ private[recursion] final class HopSink(
   }
 }
 
-/** Warns of a recursion without a limit that goes on for many hops or rows: it may not end, and the
-  * micro-batch shows no reason. One watch is for the rows that are counted together. Each threshold warns
-  * once.
+/** Warns of a recursion without a limit that goes on for many hops or rows: it may never end. One watch is
+  * for the rows that are counted together. Each threshold warns once.
   */
 private[recursion] final class RunawayWatch(settings: RecursionSettings) extends Logging {
   import RunawayWatch._
@@ -100,8 +99,8 @@ private[recursion] final class RunawayWatch(settings: RecursionSettings) extends
       while (depth >= hops) hops *= Factor
       while (seen >= rows) rows *= Factor
       logWarning(
-        s"TAILRACE_RECURSION_LONG: the recursion '${settings.name}' has made $much of a micro-batch's rows, " +
-          s"and goes on, for instance with $sample. If that is a loop: max_depth and max_rows end it, " +
+        s"TAILRACE_RECURSION_LONG: the recursion '${settings.name}' has made $much of a micro-batch's " +
+          s"rows, and goes on, for instance with $sample. If that is a loop: max_depth and max_rows end it, " +
           "path_columns finds cycles"
       )
     }
@@ -135,8 +134,8 @@ private[recursion] final class RoundsWatch(settings: RecursionSettings) extends 
       threshold *= RunawayWatch.Factor
       logWarning(
         s"TAILRACE_RECURSION_LONG: rows of the recursion '${settings.name}' have gone round in $batches " +
-          "micro-batches in a row. If the input alone doesn't explain it, that is a loop: max_depth ends it, " +
-          "path_columns finds cycles"
+          "micro-batches in a row. If the input alone doesn't explain it, that is a loop: max_depth ends " +
+          "it, path_columns finds cycles"
       )
     }
   }

@@ -45,9 +45,7 @@ final class OpRules(argument: Long) {
     case other => isArgument(other)
   }
 
-  /** Whether some way from the argument to the result loses no row: then each row gives another one, for
-    * ever.
-    */
+  /** Whether some way from the argument to the result loses no row: then each row gives another one. */
   def isEndless(plan: LogicalPlan): Boolean =
     isArgument(plan) || (!canDrop(plan) && plan.children.filter(usesArgument).exists(isEndless))
 
@@ -61,7 +59,7 @@ final class OpRules(argument: Long) {
         _: EventTimeWatermark | _: Window | _: MapElements | _: DeserializeToObject | _: SerializeFromObject |
         _: AppendColumns | _: CollectMetrics | _: Expand | _: Union =>
       false
-    // Limits, deduplication, sampling, aggregation, functions that give any number of rows, and unknown nodes.
+    // Limits, deduplication, sampling, aggregation, functions that give any number of rows; unknown nodes.
     case _ => true
   }
 

@@ -87,14 +87,17 @@ case class FeedbackRows(nodeId: UUID, recursion: String, child: LogicalPlan) ext
 final class RecursionStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case Fixpoint(argument, body, settings, columns, results, child, clock, sizes) =>
-      val (streaming, input) = (plan.isStreaming, planLater(child))
-      FixpointExec(argument, body, settings, columns, results, clock, sizes, streaming, input).reporting :: Nil
+      val input = planLater(child)
+      val exec =
+        FixpointExec(argument, body, settings, columns, results, clock, sizes, plan.isStreaming, input)
+      exec.reporting :: Nil
     case FeedbackTap(settings, columns, times, written, child) =>
       FeedbackTapExec(settings, columns, times, written, planLater(child)).reporting :: Nil
     case EventTimeWatermark(id, eventTime, delay, child) =>
-      child.collect { case rows: FeedbackRows if rows.nodeId == id =>
-        val watermark = RecursionWatermark(rows.recursion)
-        DriverWatermarkExec(session, id, eventTime, delay, planLater(child), watermark)
+      child.collect {
+        case rows: FeedbackRows if rows.nodeId == id =>
+          val watermark = RecursionWatermark(rows.recursion)
+          DriverWatermarkExec(session, id, eventTime, delay, planLater(child), watermark)
       }
     case rows: FeedbackRows => planLater(rows.child) :: Nil
     case rows: ArgumentRows => ArgumentRowsExec(rows.output, rows.rows) :: Nil

@@ -12,8 +12,7 @@ import org.apache.spark.{OneToOneDependency, Partition, SparkContext, TaskContex
 /** Stands for op's argument. Op's plan is made once, with this node in it. To run the plan, the node is
   * replaced: by the rows of a generation, or by the input together with the feedback log.
   *
-  * @param id differs for each recursion. A DataFrame that op uses twice is in the plan twice, with other
-  *           columns
+  * @param id differs for each recursion. A DataFrame that op uses twice is two leaves with one id
   */
 final case class RecursionArgument(
     id: Long,
@@ -51,8 +50,7 @@ final case class ArgumentRowsExec(output: Seq[Attribute], inputRDD: RDD[Internal
 }
 
 /** A union whose branches all come from the argument. Its partition i is partition i of each branch, one
-  * after the other, so a task has all results of its rows. Spark's union would have a partition for each
-  * branch.
+  * after the other, so a task has all results of its rows. Spark's union has a partition for each branch.
   */
 final case class NarrowUnion(override val output: Seq[Attribute], override val children: Seq[LogicalPlan])
     extends LogicalPlan {

@@ -79,8 +79,7 @@ private[recursion] final class PlannedBody(plan: SparkPlan) {
   *   samples           by a random function
   * }}}
   *
-  * @param batchSeed the seed of the micro-batch; none for a batch DataFrame, which gives the same values each
-  *                  time
+  * @param batchSeed the seed of the micro-batch; none for a batch DataFrame, whose values stay the same
   */
 private[recursion] final class OpAtHop(
     rules: OpRules,
@@ -173,9 +172,7 @@ private[recursion] final case class SeededByHop(child: Expression)
 
 private[recursion] object HopSeeds {
 
-  /** The same expression with a seed made from its own and a number: for another number it gives other
-    * values.
-    */
+  /** The same expression with a seed made from its own and a number. Each number gives other values. */
   def mixed(random: ExpressionWithRandomSeed, number: Long): Expression = {
     val seed = random.seedExpression.eval() match {
       case own: Number => own.longValue

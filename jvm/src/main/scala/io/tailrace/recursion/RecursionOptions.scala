@@ -9,8 +9,7 @@ import io.tailrace.common.{Arguments, Choice, Policy}
   * @param maxRows     how many rows a task may give in a micro-batch
   * @param onLimit     "fail" or "drop": the treatment of rows beyond max_depth and max_rows
   * @param depthColumn the name of a column that is added: the hop at which a row came out
-  * @param pathColumns the key of a row. A column `path` is added, the keys that led to the row, and cycles
-  *                    are found
+  * @param pathColumns the key of a row. A column `path` is added: the keys that led to the row; it finds cycles
   * @param onCycle     "fail", "drop" or "mark": the treatment of a row that closes a cycle
   * @param mode        "auto", "fixpoint" or "feedback"
   * @param name        the name of the recursion in the checkpoint and in the query's progress

@@ -65,12 +65,13 @@ private[recursion] final class SmallTables(
     // Below zero the user wants no broadcast.
     if (threshold < 0) plan
     else
-      plan.transformUp { case join: Join if !isHinted(join) =>
-        (rules.usesArgument(join.left), rules.usesArgument(join.right)) match {
-          case (true, false) => join.copy(right = broadcastIfSmall(join.right))
-          case (false, true) => join.copy(left = broadcastIfSmall(join.left))
-          case _ => join
-        }
+      plan.transformUp {
+        case join: Join if !isHinted(join) =>
+          (rules.usesArgument(join.left), rules.usesArgument(join.right)) match {
+            case (true, false) => join.copy(right = broadcastIfSmall(join.right))
+            case (false, true) => join.copy(left = broadcastIfSmall(join.left))
+            case _ => join
+          }
       }
 
   private def broadcastIfSmall(table: LogicalPlan): LogicalPlan =

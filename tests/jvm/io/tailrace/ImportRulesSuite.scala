@@ -25,7 +25,8 @@ final class ImportRulesSuite extends AnyFunSuite {
   private val root = new File("jvm/src/main/scala")
 
   private case class Source(path: String, lines: Seq[String]) {
-    val packageName: String = lines.collectFirst { case s"package $name" => name.trim }.get
+    val packageName: String = lines.collectFirst { case s"package $name" => name.trim }.get +
+      lines.collectFirst { case s"package object $name {" => s".$name" }.getOrElse("")
 
     /** Code without comments and texts. */
     lazy val code: String = "(?s)/\\*.*?\\*/".r
@@ -100,6 +101,25 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("the bridge into Spark uses nothing of ours") {
     in("org.apache.spark.sql.tailrace").foreach(s => assert(s.ours.isEmpty, s.path))
+  }
+
+  test("packages of Spark that change often are used in the bridge, and where Spark calls us") {
+    val changing = Seq("classic", "execution.streaming").map("org.apache.spark.sql." + _)
+    val users = sources.filter(s => changing.exists(s.code.contains) && s.path.startsWith("io/"))
+    // Each implements an operator, a store or a file manager as Spark wants it.
+    val implementing = Set(
+      "checkpoint/LocalFileManager",
+      "driver/DriverWatermarkExec",
+      "join/JoinCheckpoint",
+      "join/StoredJoinExec",
+      "join/StoredJoinPartition",
+      "recursion/FeedbackTapExec",
+      "state/BufferedRows",
+      "state/OwnStore",
+      "state/OwnStoreProvider",
+      "state/TailraceStateStore"
+    )
+    assert(users.map(_.path.stripPrefix("io/tailrace/").stripSuffix(".scala")).toSet == implementing)
   }
 
   test("pure files use no Spark") {

@@ -1,5 +1,7 @@
 package io.tailrace
 
+import java.util.{Collections, WeakHashMap}
+
 import org.apache.spark.sql.tailrace.SharedExchanges
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
@@ -11,37 +13,44 @@ import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}
 import io.tailrace.watermark.{HostProgressStrategy, StampWatermarkStrategy, WatermarkFunctions}
 import io.tailrace.windows.{LandWindowsCheck, LandWindowsStrategy}
 
-/** Lists the parts that Tailrace adds to a Spark session, in the order in which a query meets it:
-  *
-  *   1. the functions of [[ReplayFunctions]] and [[WatermarkFunctions]], in SQL and in `call_function`;
-  *   1. [[StreamingWriteCheck]], when a streaming query is started, and [[SyncedQueries]], when Spark has checked it;
-  *   1. [[OwnStoresInStateReader]], when a batch query reads a checkpoint;
-  *   1. [[AsyncProgressCheck]] and [[PinnedProvider]], then [[LabelJoinStrategy]], [[SyncJoinStrategy]], [[SyncProgressStrategy]], [[ReplayFilterStrategy]],
-  *     [[HostProgressStrategy]], [[StampWatermarkStrategy]], [[LandWindowsStrategy]] and [[RecursionStrategy]], when a plan
-  *     becomes physical. Extension strategies come before Spark's own;
-  *   1. [[SharedExchanges]], when the physical plan is complete.
+/** The parts that Tailrace adds to a Spark session, in the order in which a query meets them. Extension strategies come
+  * before Spark's own.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit = {
-    ReplayFunctions.all.foreach(extensions.injectFunction)
-    extensions.injectFunction(WatermarkFunctions.parseStamp)
-    extensions.injectHintResolutionRule(_ =>
-      new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck))
-    )
-    extensions.injectPostHocResolutionRule(_ => SyncedQueries)
-    extensions.injectPostHocResolutionRule(_ => OwnStoresInStateReader)
-    extensions.injectPlannerStrategy(_ => AsyncProgressCheck)
-    extensions.injectPlannerStrategy(_ => PinnedProvider)
-    extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
-    extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
-    extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
-    extensions.injectPlannerStrategy(HostProgressStrategy)
-    extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)
-    extensions.injectPlannerStrategy(_ => LandWindowsStrategy)
-    extensions.injectPlannerStrategy(RecursionStrategy)
-    extensions.injectPlannerStrategy(SyncProgressStrategy)
-    extensions.injectColumnar(_ => SharedExchanges)
-  }
+
+  /** Adds the parts once. Spark calls this twice if the jar's service file and `spark.sql.extensions` both name it. */
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    if (TailraceExtensions.extended.add(extensions)) {
+      // In SQL and in `call_function`.
+      ReplayFunctions.all.foreach(extensions.injectFunction)
+      extensions.injectFunction(WatermarkFunctions.parseStamp)
+      // When a streaming query is started, and when Spark has checked it.
+      extensions.injectHintResolutionRule(_ =>
+        new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck))
+      )
+      extensions.injectPostHocResolutionRule(_ => SyncedQueries)
+      // When a batch query reads a checkpoint.
+      extensions.injectPostHocResolutionRule(_ => OwnStoresInStateReader)
+      // When a plan becomes physical.
+      extensions.injectPlannerStrategy(_ => AsyncProgressCheck)
+      extensions.injectPlannerStrategy(_ => PinnedProvider)
+      extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
+      extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
+      extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
+      extensions.injectPlannerStrategy(HostProgressStrategy)
+      extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)
+      extensions.injectPlannerStrategy(_ => LandWindowsStrategy)
+      extensions.injectPlannerStrategy(RecursionStrategy)
+      extensions.injectPlannerStrategy(SyncProgressStrategy)
+      // When the physical plan is complete.
+      extensions.injectColumnar(_ => SharedExchanges)
+    }
+}
+
+private object TailraceExtensions {
+  private val extended = Collections.synchronizedSet(
+    Collections.newSetFromMap(new WeakHashMap[SparkSessionExtensions, java.lang.Boolean])
+  )
 }
 
 /** Found by Spark through its service file: the jar on the class path is enough. */

@@ -229,8 +229,7 @@ object PythonApi {
   }
 
   /** Throws an error that says what is missing and what to do. */
-  def checkSession(session: SparkSession): Unit =
-    SessionCheck.check(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession])
+  def checkSession(session: SparkSession): Unit = SessionCheck.check(session)
 
   def versions(): java.util.Map[String, String] = Map(
     "tailrace" -> SessionCheck.tailraceVersion,

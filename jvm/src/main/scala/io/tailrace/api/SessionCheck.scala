@@ -3,8 +3,8 @@ package io.tailrace.api
 import java.util.Properties
 
 import org.apache.spark.SPARK_VERSION
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 
 import io.tailrace.common.Errors
 import io.tailrace.label.LabelJoinStrategy
@@ -22,11 +22,14 @@ private[api] object SessionCheck {
   def tailraceVersion: String = build.getProperty("tailrace")
   def builtForSpark: String = build.getProperty("spark")
 
-  def check(session: SparkSession): Unit = {
+  /** @return the session */
+  def check(session: SparkSession): ClassicSession = {
     def minor(version: String) = version.split('.').take(2).mkString(".")
     if (minor(SPARK_VERSION) != minor(builtForSpark)) {
       throw Errors.sparkVersionMismatch(minor(builtForSpark), minor(SPARK_VERSION))
     }
-    if (!SparkPlans.hasStrategy(session, LabelJoinStrategy)) throw Errors.extensionMissing()
+    val classic = session.asInstanceOf[ClassicSession]
+    if (!SparkPlans.hasStrategy(classic, LabelJoinStrategy)) throw Errors.extensionMissing()
+    classic
   }
 }

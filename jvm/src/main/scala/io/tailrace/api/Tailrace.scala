@@ -1,8 +1,9 @@
 package io.tailrace.api
 
+import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streaming.DataStreamWriter
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.join.JoinSides
@@ -33,14 +34,10 @@ object Tailrace {
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong; its condition says
     *                                                      which
     */
-  def join(
-      left: Dataset[_],
-      right: Dataset[_],
-      on: Seq[(String, String)],
-      options: JoinOptions
-  ): DataFrame = planned(left) { same =>
-    new JoinResolution(SparkPlans.analyzed(left), SparkPlans.analyzed(right), same).resolve(on, options)
-  }
+  def join(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions): DataFrame =
+    planned(left) { (plan, same) =>
+      new JoinResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
+    }
 
   /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until all right
     * partitions have been read past it by `syncDelay`. Then it comes out with its right row, or without one. The join waits
@@ -58,18 +55,11 @@ object Tailrace {
     * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def syncJoin(
-      left: Dataset[_],
-      right: Dataset[_],
-      on: Seq[(String, String)],
-      options: SyncOptions
-  ): DataFrame = planned(left) { same =>
-    val sides =
-      new JoinSides(SyncOptions.arguments, SparkPlans.analyzed(left), SparkPlans.analyzed(right), same)
-    sides.withWiderKeys(on, options.settings.rightComesOutAlone)(
-      new SyncResolution(_, same).resolve(on, options)
-    )
-  }
+  def syncJoin(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: SyncOptions): DataFrame =
+    planned(left) { (plan, same) =>
+      new JoinSides(SyncOptions.arguments, plan, SparkPlans.analyzed(right), same)
+        .withWiderKeys(on, options.settings.rightComesOutAlone)(new SyncResolution(_, same).resolve(on, options))
+    }
 
   /** Drops replays: records whose offset isn't above all earlier offsets of their producer and source partition. This is
     * exact over restarts, because the marks are complete before a micro-batch is. A batch DataFrame gives the rows that a
@@ -83,9 +73,8 @@ object Tailrace {
     *
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame = planned(frame) { same =>
-    new ReplayResolution(SparkPlans.analyzed(frame), same).resolve(options)
-  }
+  def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame =
+    planned(frame)(new ReplayResolution(_, _).resolve(options))
 
   /** Sets the event-time watermark to the time up to which the hosts' logs have been read, but for the share of hosts that
     * may lag. Windows, joins, deduplication and `transformWithState` after it wait for the hosts that lag.
@@ -106,10 +95,8 @@ object Tailrace {
       eventTime: String,
       host: String,
       options: WatermarkOptions
-  ): DataFrame = planned(frame) { same =>
-    new WatermarkResolution(WatermarkOptions.accurate, SparkPlans.analyzed(frame), same)
-      .resolve(eventTime, host, options)
-  }
+  ): DataFrame =
+    planned(frame)(new WatermarkResolution(WatermarkOptions.accurate, _, _).resolve(eventTime, host, options))
 
   /** Adds a binary column with the low watermark of the micro-batch and its completeness, which [[stampedWatermark]] reads
     * in the next system. All rows of a micro-batch have the same value. The SQL function `parse_watermark_stamp` takes it
@@ -119,9 +106,8 @@ object Tailrace {
     * @param into  the name of the column
     * @throws io.tailrace.common.TailraceAnalysisException if the DataFrame has another watermark or none, or such a column
     */
-  def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame = planned(frame) { same =>
-    new StampResolution(SparkPlans.analyzed(frame), same).resolve(into)
-  }
+  def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame =
+    planned(frame)(new StampResolution(_, _).resolve(into))
 
   /** Sets the event-time watermark to what the stamps of the records say: the latest stamp of each partition that they were
     * read from, and of these the least. The completeness of the stamps is multiplied with that of `options`.
@@ -138,8 +124,8 @@ object Tailrace {
       partition: Seq[String],
       options: WatermarkOptions
   ): DataFrame = {
-    val watermarked = planned(frame) { same =>
-      StampColumns.check(SparkPlans.analyzed(frame), stamp, partition, same)
+    val watermarked = planned(frame) { (plan, same) =>
+      StampColumns.check(plan, stamp, partition, same)
       val prepared = StampColumns.add(frame.toDF(), stamp, partition)
       new WatermarkResolution(WatermarkOptions.stamped, SparkPlans.analyzed(prepared), same)
         .resolveStamps(eventTime, options)
@@ -168,17 +154,14 @@ object Tailrace {
       eventTime: String,
       options: WindowOptions
   ): DataStreamWriter[Row] = {
-    val session = SparkPlans.session(frame)
-    SessionCheck.check(session)
+    val session = SessionCheck.check(frame.sparkSession)
     val resolution = new WindowsResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
     resolution.writer(session, path, eventTime, options)
   }
 
   /** Reads the completeness reports of the windows that [[writeWindows]] has closed in a folder, one row each. */
-  def windowReport(session: SparkSession, path: String): DataFrame = {
-    val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
-    ReportTable.read(classic, path)
-  }
+  def windowReport(session: SparkSession, path: String): DataFrame =
+    ReportTable.read(session.asInstanceOf[ClassicSession], path)
 
   /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more, until `op` gives no
     * more rows. The rows of `frame` itself don't come out.
@@ -201,18 +184,17 @@ object Tailrace {
     call.result(op(call.argument))
   }
 
-  /** Plans a DataFrame of the same session, which must have all that Tailrace needs.
+  /** A DataFrame of the same session, which must have all that Tailrace needs.
     *
-    * @param resolve takes the session's rule for names
+    * @param resolve takes the plan of `frame` and the session's rule for names
     */
-  private def planned(frame: Dataset[_])(resolve: ((String, String) => Boolean) => LogicalPlan): DataFrame = {
-    val session = SparkPlans.session(frame)
-    SessionCheck.check(session)
-    SparkPlans.toFrame(session, resolve(session.sessionState.conf.resolver))
+  private def planned(frame: Dataset[_])(resolve: (LogicalPlan, Resolver) => LogicalPlan): DataFrame = {
+    val session = SessionCheck.check(frame.sparkSession)
+    SparkPlans.toFrame(session, resolve(SparkPlans.analyzed(frame), session.sessionState.conf.resolver))
   }
 
   private[api] def beginRecursion(frame: Dataset[_], options: RecursionOptions): RecursionCall = {
-    SessionCheck.check(SparkPlans.session(frame))
+    SessionCheck.check(frame.sparkSession)
     new RecursionCall(frame, options)
   }
 }

@@ -2,9 +2,8 @@ package io.tailrace.plan
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans, StreamingRun}
+import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans, SparkSession, StreamingRun}
 
 import io.tailrace.common.{Errors, ModeErrors, TailraceConf}
 
@@ -70,7 +69,7 @@ object AsyncProgressCheck extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
     plan match {
       case node: TailraceNode if node.isStreaming && node.keepsBatches =>
-        if (StreamingRun.isAsynchronous(SparkSession.active.asInstanceOf[SparkSession]))
+        if (StreamingRun.isAsynchronous(SparkSession.active))
           throw ModeErrors.asyncProgress(node.operator)
       case _ =>
     }

@@ -17,9 +17,9 @@ trait DriverAnswers {
   def answer(question: Array[Byte]): Array[Byte]
 }
 
-/** The address that a task asks. The driver's copy of it also holds the object that answers.
+/** The address that a task asks.
   *
-  * @param answers of no use in a task
+  * @param answers held by the driver's copy only
   */
 final class DriverCall private[tailrace] (@transient val answers: DriverAnswers, id: String)
     extends Serializable {
@@ -28,8 +28,8 @@ final class DriverCall private[tailrace] (@transient val answers: DriverAnswers,
   def apply(question: Array[Byte]): Array[Byte] = DriverCalls.ask(id, question)
 }
 
-/** Calls from tasks to the driver, by Spark's own way for them, as its state stores have it. Accumulators come too late for
-  * what must be known before a task ends.
+/** Calls from tasks to the driver by Spark's RPC, as its state stores make them. Accumulators come too late for what must be
+  * known before a task ends.
   */
 object DriverCalls {
   private val Name = "TailraceDriverCalls"
@@ -37,7 +37,7 @@ object DriverCalls {
   private var endpoint: Option[RpcEnv] = None
   @volatile private var driver: Option[(RpcEnv, RpcEndpointRef)] = None
 
-  /** On the driver. Tasks are answered for as long as somebody there has what this returns. */
+  /** On the driver. Tasks get answers as long as the driver holds the object that this returns. */
   def register(answers: DriverAnswers): DriverCall = {
     synchronized {
       val env = SparkEnv.get.rpcEnv

@@ -13,14 +13,13 @@ import org.apache.spark.sql.catalyst.expressions.BindReferences.bindReferences
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.fromAttributes
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan}
 import org.apache.spark.util.SerializableConfiguration
 
-/** A job that writes the rows of a plan into files, a directory for each value of some columns, as Spark's own file sinks
-  * do, whose tasks these are. What starts such a job in Spark, `FileFormatWriter.write`, isn't the same method in 4.2.0 and
-  * 4.2.1; its parts are.
+/** A job that writes the rows of a plan into files, a directory for each value of some columns. Its tasks are those of
+  * Spark's own file sinks. Spark starts such a job by `FileFormatWriter.write`, which differs in 4.2.0 and 4.2.1; the methods
+  * here are the same in both.
   *
   * @param output  the plan's columns as the query names them
   * @param options of the format
@@ -34,9 +33,7 @@ final class FileJob(
     hadoopConf: Configuration
 ) {
 
-  /** @param directory   where files go
-    * @param partitionBy columns that make directories, and stand in no file
-    */
+  /** @param partitionBy columns that make directories below `directory`, and stand in no file */
   def write(
       directory: Path,
       partitionBy: Seq[Attribute],

@@ -3,10 +3,11 @@ package org.apache.spark.sql.tailrace
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.streaming.{InternalOutputModes, WriteToStreamStatement}
+import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.streaming.{ContinuousTrigger, RealTimeTrigger, Sink}
+import org.apache.spark.sql.execution.streaming.{ContinuousTrigger, RealTimeTrigger}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streaming.OutputMode
 
 /** A streaming query that is being started, as its writer describes it. */
 final class QueryStart private (statement: WriteToStreamStatement) {
@@ -15,7 +16,7 @@ final class QueryStart private (statement: WriteToStreamStatement) {
   def plan: LogicalPlan = statement.inputQuery
 
   def outputMode: String = statement.outputMode.toString
-  def appends: Boolean = statement.outputMode == InternalOutputModes.Append
+  def appends: Boolean = statement.outputMode == OutputMode.Append
 
   def isRealTime: Boolean = statement.trigger.isInstanceOf[RealTimeTrigger]
   def isContinuous: Boolean = statement.trigger.isInstanceOf[ContinuousTrigger]
@@ -35,16 +36,13 @@ final class QueryStart private (statement: WriteToStreamStatement) {
     * @return none for a query without a checkpoint that stays
     */
   def checkpoint: Option[Path] = {
-    val ofSession = for {
-      root <- SQLConf.get.checkpointLocation
-      name <- statement.userSpecifiedName
-    } yield new Path(root, name)
-    statement.userSpecifiedCheckpointLocation.map(new Path(_)).orElse(ofSession).map { path =>
-      path.getFileSystem(hadoopConf).makeQualified(path)
-    }
+    def ofSession =
+      for (root <- SQLConf.get.checkpointLocation; name <- statement.userSpecifiedName) yield new Path(root, name)
+    val path = statement.userSpecifiedCheckpointLocation.map(new Path(_)).orElse(ofSession)
+    path.map(p => p.getFileSystem(hadoopConf).makeQualified(p))
   }
 
-  /** The setting `spark.sql.streaming.multipleWatermarkPolicy`: whether the query follows the latest of its watermarks. */
+  /** Whether the query follows the latest of its watermarks: `spark.sql.streaming.multipleWatermarkPolicy`. */
   def followsLatestWatermark: Boolean =
     SQLConf.get.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY).equalsIgnoreCase("max")
 }

@@ -3,14 +3,30 @@ package org.apache.spark.sql.tailrace
 import java.io.InputStream
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkConf
 import org.apache.spark.deploy.SparkHadoopUtil
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, CommitMetadataBase}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.execution.datasources.v2.state.{StateSourceOptions, StateTable}
+import org.apache.spark.sql.execution.streaming.checkpointing._
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
 
-/** Spark's internals that read a checkpoint without a session. */
+/** A committed micro-batch in a checkpoint.
+  *
+  * @param watermarkMs   the query's watermark in the next batch
+  * @param checkpointIds for each operator the ids of each partition's stores, in the second format of checkpoints
+  */
+final case class CheckpointCommit(watermarkMs: Long, checkpointIds: Option[Map[Long, Array[Array[String]]]])
+
+/** An operator with state in a checkpoint. */
+final case class CheckpointOperator(id: Long, name: String, partitions: Int)
+
+/** Reads Spark's part of a checkpoint, without a session. */
 object SparkCheckpoints {
-
-  def readCommit(in: InputStream): CommitMetadataBase = CommitLog.readCommitMetadata(in)
 
   /** The file systems' settings as a session with these properties has them; checkpoints know Spark's own ones, too. */
   def hadoopConf(properties: Map[String, String]): Configuration = {
@@ -18,4 +34,92 @@ object SparkCheckpoints {
     properties.foreach { case (name, value) => conf.set(name, value) }
     conf
   }
+
+  def files(root: Path, conf: Configuration): CheckpointFileManager = CheckpointFileManager.create(root, conf)
+
+  def readCommit(in: InputStream): CheckpointCommit = {
+    val commit = CommitLog.readCommitMetadata(in)
+    CheckpointCommit(commit.nextBatchWatermarkMs, commit.stateUniqueIds)
+  }
+
+  /** The directory of an operator's metadata. */
+  def metadata(directory: Path): Path = OperatorStateMetadataV1.metadataFilePath(directory).getParent
+
+  /** @param directory of the operator's state
+    * @param batch     the newest one that has completed
+    */
+  def operator(directory: Path, conf: Configuration, batch: Long): Option[CheckpointOperator] = {
+    val first = OperatorStateMetadataV1.metadataFilePath(directory)
+    val format = if (files(directory, conf).exists(first)) 1 else 2
+    val reader =
+      OperatorStateMetadataReader.createReader(directory, conf, format, batch, createMetadataDir = false)
+    reader.read().map { metadata =>
+      val partitions = metadata.stateStoresMetadata.headOption.fold(0)(_.numPartitions)
+      CheckpointOperator(metadata.operatorInfo.operatorId, metadata.operatorInfo.operatorName, partitions)
+    }
+  }
+
+  /** @param state the directory of all operators' state */
+  def partition(state: Path, operator: Long, partition: Int): Path =
+    StateStoreId(state.toString, operator, partition).storeCheckpointLocation()
+}
+
+/** Spark's `statestore` source takes the provider of all stores from the checkpoint's offset log, where Spark has written
+  * the session's. Stores of an operator with its own provider have to be read through that one.
+  */
+object SparkStateReader {
+
+  /** Reads through another provider.
+    *
+    * @param isOwn whether a store is one of that provider's, by the schema of its keys
+    * @param conf  the settings of such a store in a session
+    */
+  def through(plan: LogicalPlan, isOwn: StructType => Boolean, conf: SQLConf => StateStoreConf): LogicalPlan =
+    plan.resolveOperators { case relation: DataSourceV2Relation =>
+      relation.table match {
+        case _: OwnStateTable => relation
+        case spark: StateTable if keysOf(spark).exists(isOwn) =>
+          relation.copy(table = own(SparkSession.active, relation, conf))
+        case _ => relation
+      }
+    }
+
+  private def keysOf(table: StateTable): Option[StructType] =
+    table.schema.find(_.name == "key").map(_.dataType).collect { case keys: StructType => keys }
+
+  private def own(session: SparkSession, relation: DataSourceV2Relation, conf: SQLConf => StateStoreConf) = {
+    val hadoopConf = session.sessionState.newHadoopConf()
+    val source = StateSourceOptions(session, hadoopConf, relation.options)
+    val pinned = session.sessionState.conf.clone()
+    new StreamingQueryCheckpointMetadata(session, source.resolvedCpLocation, true).offsetLog
+      .get(source.batchId)
+      .flatMap(_.metadataOpt)
+      .foreach(OffsetSeqMetadata.setSessionConf(_, pinned))
+    new OwnStateTable(
+      session,
+      relation.table.asInstanceOf[StateTable].schema,
+      source,
+      conf(pinned),
+      pinned.getConf(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL).get
+    )
+  }
+
+  private final class OwnStateTable(
+      session: SparkSession,
+      schema: StructType,
+      source: StateSourceOptions,
+      conf: StateStoreConf,
+      partitions: Int
+  ) extends StateTable(
+        session,
+        schema,
+        source,
+        conf,
+        partitions,
+        NoPrefixKeyStateEncoderSpec(schema("key").dataType.asInstanceOf[StructType]),
+        None,
+        None,
+        None,
+        None
+      )
 }

@@ -2,12 +2,11 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.streaming.InternalOutputModes
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
+import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.{DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
@@ -15,29 +14,29 @@ import org.apache.spark.util.SerializableConfiguration
 /** Spark's internals that plans and operators use. */
 object SparkPlans {
 
-  def analyzed(frame: Dataset[_]): LogicalPlan = frame.asInstanceOf[ClassicDataset[_]].queryExecution.analyzed
+  def execution(frame: Dataset[_]): QueryExecution = frame.asInstanceOf[ClassicDataset[_]].queryExecution
 
-  def session(frame: Dataset[_]): ClassicSession = frame.asInstanceOf[ClassicDataset[_]].sparkSession
+  def analyzed(frame: Dataset[_]): LogicalPlan = execution(frame).analyzed
 
-  def toFrame(session: ClassicSession, plan: LogicalPlan): DataFrame = ClassicDataset.ofRows(session, plan)
+  def session(frame: Dataset[_]): SparkSession = execution(frame).sparkSession
+
+  def toFrame(session: SparkSession, plan: LogicalPlan): DataFrame = ClassicDataset.ofRows(session, plan)
 
   /** The type with nulls allowed in it, at any depth. */
   def nullable(dataType: DataType): DataType = dataType.asNullable
 
-  def hasStrategy(session: ClassicSession, strategy: SparkStrategy): Boolean =
+  def hasStrategy(session: SparkSession, strategy: SparkStrategy): Boolean =
     session.sessionState.planner.strategies.contains(strategy)
 
-  /** A plan after the session's optimizer, of a stream too, which Spark itself would want to be started first. */
-  def optimized(session: ClassicSession, plan: LogicalPlan): LogicalPlan =
+  /** A plan after the session's optimizer. Spark itself optimizes a stream only when it has been started. */
+  def optimized(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.sessionState.optimizer.execute(plan.clone())
 
-  /** A copy of a session that plans all of a query at once: nothing is left for later, when the first of its exchanges have
-    * run.
+  /** A copy of a session without adaptive execution: it plans all of a query at once.
     *
-    * @param broadcastBytes tables up to this size are broadcast in a join; the session's own limit, if that is greater or
-    *                       forbids it
+    * @param broadcastBytes tables up to this size are broadcast in a join, unless the session's limit is greater or forbids it
     */
-  def planningSession(session: ClassicSession, broadcastBytes: Long): ClassicSession = {
+  def planningSession(session: SparkSession, broadcastBytes: Long): SparkSession = {
     val copy = session.cloneSession()
     copy.conf.set(SQLConf.ADAPTIVE_EXECUTION_ENABLED.key, "false")
     val own = session.sessionState.conf.autoBroadcastJoinThreshold
@@ -46,23 +45,21 @@ object SparkPlans {
     copy
   }
 
-  def executedPlan(session: ClassicSession, plan: LogicalPlan): SparkPlan =
+  def executedPlan(session: SparkSession, plan: LogicalPlan): SparkPlan =
     session.withActive(session.sessionState.executePlan(plan).executedPlan)
 
   /** The value that is set for a key in the session. */
-  def setting(session: ClassicSession, key: String): Option[String] =
+  def setting(session: SparkSession, key: String): Option[String] =
     Option(session.sessionState.conf.getConfString(key, null))
 
-  /** The value that is set for a key in the session that is at work in this thread: a query's own, while it is planned. */
+  /** The same in this thread's active session: a query's own, while it is planned. */
   def activeSetting(key: String): Option[String] = Option(SQLConf.get.getConfString(key, null))
 
-  def stateStoreCoordinator(session: ClassicSession): StateStoreCoordinatorRef =
+  def stateStoreCoordinator(session: SparkSession): StateStoreCoordinatorRef =
     session.sessionState.streamingQueryManager.stateStoreCoordinator
 
-  def isAppend(mode: OutputMode): Boolean = mode == InternalOutputModes.Append
-
   /** Broadcasts the Hadoop configuration, with the session's settings in it. */
-  def broadcastHadoopConf(session: ClassicSession): Broadcast[SerializableConfiguration] =
+  def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
     SerializableConfiguration.broadcast(session.sparkContext, session.sessionState.newHadoopConf())
 
   /** @param metric the value of one of Spark's standard metrics of a stateful operator */

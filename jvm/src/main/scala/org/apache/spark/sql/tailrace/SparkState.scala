@@ -9,6 +9,9 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.util.{CompletionIterator, ThreadUtils, Utils}
 import org.apache.spark.{SparkEnv, TaskContext}
 
+/** Spark's RocksDB provider, for a class outside of Spark's packages. */
+abstract class SparkRocksDBProvider extends RocksDBStateStoreProvider
+
 /** Spark's internals that the state engine uses. */
 object SparkState {
 

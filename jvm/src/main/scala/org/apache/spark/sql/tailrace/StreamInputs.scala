@@ -1,24 +1,15 @@
 package org.apache.spark.sql.tailrace
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.connector.read.streaming.{
-  Offset,
-  ReadAllAvailable,
-  ReadMaxFiles,
-  SparkDataStream,
-  SupportsAdmissionControl
-}
+import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
-import org.apache.spark.sql.execution.streaming.runtime.{
-  FileStreamSource,
-  StreamExecution,
-  StreamingExecutionRelation
-}
-import org.json4s.JsonAST.{JArray, JInt}
+import org.apache.spark.sql.execution.streaming.runtime._
+import org.json4s.JsonAST.{JArray, JField, JInt, JObject}
+import org.json4s.jackson.JsonMethods
 
 /** The sources below a node of a query's plan. For the query's thread only. */
 final class StreamInputs private (execution: StreamExecution, relations: Seq[LogicalPlan]) {
@@ -28,7 +19,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     case v2: StreamingDataSourceV2ScanRelation => v2.stream
   }
 
-  /** Names of what is read: two queries that read the same have a name in common. */
+  /** Names of what is read. Two queries that read the same have a name in common. */
   def names: Seq[String] = relations.flatMap {
     case v1: StreamingExecutionRelation => Seq(StreamInputs.name(v1.source))
     case v2: StreamingDataSourceV2ScanRelation =>
@@ -45,16 +36,12 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
   private def topics(options: Map[String, String], stream: SparkDataStream): Seq[String] = {
     val assigned = options.get("assign").map(StreamInputs.partitions)
     val subscribed = options.get("subscribe").map(KafkaJson.subscribed)
-    // Of a pattern nobody knows which topics it is until there are offsets.
-    def found =
-      execution.availableOffsets
-        .get(stream)
-        .toSeq
-        .flatMap(o => KafkaJson.topics(o.json).toSeq.flatten.map(_._1))
-    assigned.orElse(subscribed).getOrElse(found)
+    // The topics of a pattern are known when there are offsets.
+    def found = execution.availableOffsets.get(stream).toSeq.flatMap(o => KafkaJson.topics(o.json).toSeq.flatten)
+    assigned.orElse(subscribed).getOrElse(found.map(_._1))
   }
 
-  /** Whether the batch that runs, or that Spark is making, has rows that the one before it had not. */
+  /** Whether the batch that runs, or that Spark is making, has new rows. */
   def hasNew: Boolean = {
     val context = execution.getLatestExecutionContext()
     streams.exists { stream =>
@@ -63,8 +50,8 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     }
   }
 
-  /** Whether there were rows when the batch was made that it leaves for later ones. A source that reads a part of what there
-    * is and doesn't say what is left may always have some.
+  /** Whether the batch leaves rows for later ones that were there when it was made. True, too, if the source reads a part of
+    * what there is and doesn't say what is left.
     */
   def hasUnread: Boolean = streams.exists(isUnread)
 
@@ -91,18 +78,15 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
 
 object StreamInputs {
 
-  /** @param isNode whether it is the node; a frame that is used twice has several, of the same sources */
+  /** @param isNode whether it is the node; a DataFrame that is used twice has several, of the same sources */
   def below(session: SparkSession, isNode: LogicalPlan => Boolean): StreamInputs = {
     val execution = StreamingRun.execution(session)
-    new StreamInputs(
-      execution,
-      execution.logicalPlan.collect { case n if isNode(n) => n.collectLeaves() }.flatten
-    )
+    new StreamInputs(execution, execution.logicalPlan.collect { case n if isNode(n) => n.collectLeaves() }.flatten)
   }
 
-  /** How far a stream could have been read when the batch of this thread was made; none: its source doesn't say, or Spark
-    * hasn't asked it: a batch that a start runs again was made by the one before. The source itself is not to be asked:
-    * Kafka's fails before Spark has.
+  /** How far a stream could have been read when the batch of this thread was made. None if the source doesn't say, or Spark
+    * hasn't asked it: a batch that runs again was made by an earlier start. Kafka's source fails if it is asked before Spark
+    * has asked it.
     */
   def latest(session: SparkSession, stream: SparkDataStream): Option[Offset] =
     latest(StreamingRun.execution(session), stream)
@@ -137,7 +121,7 @@ object StreamInputs {
       .map(_.location.inputFiles.length)
       .sum
 
-  /** Files that are listed and not taken. The source keeps them to itself. */
+  /** Whether the source has listed files that it hasn't read. Spark has no method for it. */
   private def leftOver(source: FileStreamSource): Boolean = {
     val field = classOf[FileStreamSource].getDeclaredField("unreadFiles")
     field.setAccessible(true)
@@ -146,4 +130,18 @@ object StreamInputs {
       case _ => false
     }
   }
+}
+
+/** The topics and offsets of Spark's Kafka source, as its options write them: `{"clicks":{"0":17,"1":0}}`. Text that the
+  * source can't read gives none here: the source itself refuses it, with Spark's error.
+  */
+object KafkaJson {
+
+  /** @return what is said of each topic; none if it is something else */
+  def topics(json: String): Option[List[JField]] =
+    try Some(JsonMethods.parse(json)).collect { case JObject(fields) => fields }
+    catch { case NonFatal(_) => None }
+
+  /** The topics of the option `subscribe`. */
+  def subscribed(text: String): Seq[String] = text.split(',').map(_.trim).filter(_.nonEmpty).toSeq
 }

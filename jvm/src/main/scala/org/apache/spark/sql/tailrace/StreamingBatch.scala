@@ -1,21 +1,17 @@
 package org.apache.spark.sql.tailrace
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
 
-/** The micro-batch that is being planned or run in this thread.
+/** The micro-batch that this thread plans or runs.
   *
-  * @param queryId the query, over all its starts
-  * @param runId   one start of it
-  * @param clockMs when the batch was made, by the query's clock; the same when it runs again
-  * @param watermarkMs         Spark's, of the query: what the batch closes; 0: none yet
-  * @param previousWatermarkMs what the batch before it closed
+  * @param queryId the same over all starts of the query
+  * @param runId   of one start
+  * @param clockMs the time of the query's clock when the batch was made; the same when it runs again
+  * @param watermarkMs         the query's watermark in Spark; 0: none yet
+  * @param previousWatermarkMs the watermark of the batch before
   */
 final case class StreamingBatch(
     queryId: String,
@@ -32,7 +28,7 @@ final case class StreamingBatch(
   */
 final case class RunningBatch(plan: SparkPlan, sink: Table) {
 
-  /** Whether the sink is one that Spark hands the batch to. With others the plan ends in what they write, and always runs. */
+  /** Whether Spark hands the rows to the sink, which may then not read them. With other sinks the plan itself writes. */
   def sinkMaySkip: Boolean = sink.isInstanceOf[Sink]
 }
 
@@ -63,15 +59,11 @@ object StreamingBatch {
     RunningBatch(execution.lastExecution.executedPlan, execution.sink)
   }
 
-  /** Has the operators of the batch of this thread do their part; its rows go nowhere. */
+  /** Runs the operators of this thread's batch, and drops the rows that come out. */
   def runThrough(session: SparkSession): Unit = {
     val batch = StreamingRun.execution(session).lastExecution
     SQLExecution.withNewExecutionId(batch) {
       batch.toRdd.foreachPartition((rows: Iterator[InternalRow]) => rows.foreach(_ => ()))
     }
   }
-
-  /** The starts of queries that are running. */
-  def activeRuns(session: SparkSession): Set[String] =
-    session.sharedState.activeStreamingQueries.values.asScala.map(_.runId.toString).toSet
 }

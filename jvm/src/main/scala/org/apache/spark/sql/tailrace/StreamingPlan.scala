@@ -4,8 +4,8 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
-/** The plan of a micro-batch as it has run: also what adaptive execution and the reuse of exchanges keep out of a node's
-  * children.
+/** The plan of a micro-batch as it has run. Adaptive execution and the reuse of exchanges hide parts of it from
+  * `children`; here they are inputs.
   */
 object StreamingPlan {
 
@@ -19,4 +19,58 @@ object StreamingPlan {
 
   /** A node, and all whose rows it reads, over any number of others. */
   def nodes(plan: SparkPlan): Seq[SparkPlan] = plan +: inputs(plan).flatMap(nodes)
+
+  def watermarkNodes(plan: SparkPlan): Seq[EventTimeWatermarkExec] = nodes(plan).collect {
+    case node: EventTimeWatermarkExec if !node.isInstanceOf[ReusedWatermarkExec] => node
+  }
+
+  def hasState(plan: SparkPlan): Boolean = nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
+}
+
+/** The time up to which the rows that come out of a plan are complete, by the rules of Spark's propagation: a watermark
+  * node gives the query's watermark, an operator with state what it makes of its input's, any other node the least of its
+  * inputs'.
+  */
+object OutputWatermark {
+
+  /** @param origin what watermark nodes give, in milliseconds
+    * @return milliseconds; none if there is no watermark below
+    */
+  def of(plan: SparkPlan, origin: Long): Option[Long] = plan match {
+    case _: EventTimeWatermarkExec => Some(origin)
+    case operator: StateStoreWriter =>
+      if (origin <= 0) Some(0L) else least(operator)(of(_, origin)).flatMap(operator.produceOutputWatermark)
+    case other => least(other)(of(_, origin))
+  }
+
+  /** The watermark of the rows that come out of a micro-batch.
+    *
+    * @param current  the query's watermark in the batch, in milliseconds
+    * @param previous the query's watermark in the batch before: no row comes out of what operators have closed by then
+    */
+  def ofRows(plan: SparkPlan, current: Long, previous: Long): Option[Long] =
+    of(plan, if (StreamingPlan.hasState(plan)) Math.min(current, previous) else current)
+
+  /** The time that no row of a later batch is before. [[of]] is the same for the batch itself, which may have older rows.
+    *
+    * @param currentMs Spark's watermark in the batch, in milliseconds
+    * @param sourceLow how far a source is after the batch, in microseconds; the least long: nowhere
+    * @param after     the first microsecond behind a watermark of Spark's
+    * @return microseconds; none if there is no watermark below
+    */
+  def afterBatch(
+      plan: SparkPlan,
+      currentMs: Long,
+      sourceLow: EventTimeWatermarkExec => Long,
+      after: Long => Long
+  ): Option[Long] = plan match {
+    case reused: ReusedWatermarkExec => afterBatch(reused.child, currentMs, sourceLow, after)
+    case watermark: EventTimeWatermarkExec => Some(sourceLow(watermark))
+    // Its later rows are behind what it has closed in the batch.
+    case operator: StateStoreWriter => of(operator, currentMs).map(after)
+    case other => least(other)(afterBatch(_, currentMs, sourceLow, after))
+  }
+
+  private def least(plan: SparkPlan)(watermark: SparkPlan => Option[Long]): Option[Long] =
+    StreamingPlan.inputs(plan).flatMap(watermark(_)).minOption
 }

@@ -1,33 +1,29 @@
 package org.apache.spark.sql.tailrace
 
-import java.util.UUID
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
+import java.util.{HexFormat, UUID}
+
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
 import org.apache.spark.sql.execution.streaming.runtime._
-import org.apache.spark.sql.execution.streaming.{
-  AvailableNowTrigger,
-  OneTimeTrigger,
-  StreamingQueryPlanTraverseHelper
-}
+import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
 import org.apache.spark.util.Clock
 
-/** The streaming query that runs in this thread, from its start on: before its first micro-batch, too. */
+/** A streaming query that runs, from its start on: before its first micro-batch, too. */
 final class StreamingRun private (execution: StreamExecution) {
+  def queryId: String = execution.id.toString
 
   /** This start of the query. */
   def runId: String = execution.runId.toString
 
   def checkpointRoot: String = execution.resolvedCheckpointRoot
 
-  /** The last micro-batch that is done for good, of this start or an earlier one. */
+  /** The last micro-batch that is committed, of this start or an earlier one. */
   def lastCommittedBatch: Option[Long] = execution.commitLog.getLatestBatchId()
 
-  def tracksProgressAsynchronously: Boolean = execution.isInstanceOf[AsyncProgressTrackingMicroBatchExecution]
-
-  /** Where the query's rows go. */
   def sink: Table = execution.sink
 
   /** The query's plan, with its sources. */
@@ -41,12 +37,17 @@ final class StreamingRun private (execution: StreamExecution) {
 
   /** The watermark nodes of the batch that has just run. */
   def watermarkNodes: Seq[EventTimeWatermarkExec] =
-    StreamingQueryPlanTraverseHelper.collectFromUnfoldedPlan(execution.lastExecution.executedPlan) {
-      case node: EventTimeWatermarkExec if !node.isInstanceOf[ReusedWatermarkExec] => node
-    }
+    StreamingPlan.watermarkNodes(execution.lastExecution.executedPlan)
 
-  /** Has a query that waits between its batches, as with the trigger `processingTime`, not wait when there is something to
-    * do. To be called after Spark has chosen the executor of its trigger, and before that begins.
+  /** A digest of the end offsets of a micro-batch's sources. */
+  def offsets(batchId: Long): String = {
+    val text = execution.offsetLog.get(batchId).map(_.toString)
+    require(text.isDefined, s"the offset log has no batch $batchId")
+    HexFormat.of.formatHex(MessageDigest.getInstance("SHA-256").digest(text.get.getBytes(UTF_8)))
+  }
+
+  /** Makes a query that waits between its batches, as with the trigger `processingTime`, not wait when there is something
+    * to do. To be called after Spark has chosen the executor of its trigger, and before that begins.
     */
   def triggerAtOnceIf(isWaiting: () => Boolean): Unit = execution match {
     case query: MicroBatchExecution =>
@@ -60,28 +61,39 @@ final class StreamingRun private (execution: StreamExecution) {
 }
 
 object StreamingRun {
-  def current(session: SparkSession): StreamingRun = {
-    new StreamingRun(execution(session))
-  }
 
-  /** Whether the query that runs in this thread, if one does, writes its progress behind its micro-batches' backs. */
-  def isAsynchronous(session: SparkSession): Boolean = {
-    val id = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)
-    id != null && new StreamingRun(execution(session, id)).tracksProgressAsynchronously
+  /** The run whose thread this is. */
+  def current(session: SparkSession): StreamingRun = new StreamingRun(execution(session))
+
+  /** The run that has this sink. */
+  def ofSink(session: SparkSession, sink: Table): Option[StreamingRun] =
+    active(session).find(_.sink eq sink).map(new StreamingRun(_))
+
+  /** The ids of all runs of the session. */
+  def activeIds(session: SparkSession): Set[String] = active(session).map(_.runId.toString).toSet
+
+  /** Whether the query that runs in this thread, if one does, tracks its progress asynchronously. */
+  def isAsynchronous(session: SparkSession): Boolean =
+    queryId(session).exists(execution(session, _).isInstanceOf[AsyncProgressTrackingMicroBatchExecution])
+
+  private[tailrace] def execution(session: SparkSession): StreamExecution = {
+    val id = queryId(session)
+    require(id.isDefined, s"no streaming query runs in this thread: ${StreamExecution.QUERY_ID_KEY} is not set")
+    execution(session, id.get)
   }
 
   /** Spark keeps the query in the thread's local properties, and hands them on to threads that plan for it. */
-  private[tailrace] def execution(session: SparkSession): StreamExecution = {
-    val id = session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY)
-    require(id != null, s"no streaming query runs in this thread: ${StreamExecution.QUERY_ID_KEY} is not set")
-    execution(session, id)
-  }
+  private def queryId(session: SparkSession): Option[String] =
+    Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
 
-  private[tailrace] def execution(session: SparkSession, id: String): StreamExecution = {
+  private def execution(session: SparkSession, id: String): StreamExecution = {
     val found = session.sharedState.activeStreamingQueries.get(UUID.fromString(id))
     require(found != null, s"the query $id isn't active")
     found
   }
+
+  private def active(session: SparkSession): Iterable[StreamExecution] =
+    session.sharedState.activeStreamingQueries.values.asScala
 }
 
 /** A clock that doesn't wait while there is something to do. */

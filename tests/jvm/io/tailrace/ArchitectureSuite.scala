@@ -5,7 +5,7 @@ import java.nio.file.Files
 
 import org.scalatest.funsuite.AnyFunSuite
 
-/** `jvm/docs/architecture.md` is right about files. */
+/** The files that `jvm/docs/architecture.md` names. */
 final class ArchitectureSuite extends AnyFunSuite {
   private val page = Files.readString(new File("jvm/docs/architecture.md").toPath)
 

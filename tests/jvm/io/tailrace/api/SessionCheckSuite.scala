@@ -8,7 +8,7 @@ import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.testkit.SparkSuite
 
 class SessionCheckSuite extends SparkSuite {
-  test("a session as it should be") {
+  test("a session with the extension passes") {
     SessionCheck.check(spark)
     PythonApi.checkSession(spark)
   }
@@ -33,7 +33,7 @@ class SessionCheckSuite extends SparkSuite {
     assert(ours.size == 10 && ours == ours.distinct)
   }
 
-  /** Every ordinary way to a session finds the service file on this class path. */
+  /** Made by the constructor: every other way to a session finds the service file on this class path. */
   private def session(extensions: SparkSessionExtensions): SparkSession =
     classOf[SparkSession].getConstructors
       .find(_.getParameterCount == 6)

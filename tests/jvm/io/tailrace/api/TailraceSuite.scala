@@ -13,7 +13,7 @@ import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
 class TailraceSuite extends SparkSuite {
   import spark.implicits._
 
-  /** Each row with those of its key in the ten seconds after it. */
+  /** Joins each row with the rows of its key in the ten seconds after it. */
   private def withItself(frame: DataFrame): DataFrame =
     Tailrace.join(frame, frame, Seq("k" -> "k"), JoinOptions("t", "t", after = "10 seconds"))
 
@@ -35,7 +35,7 @@ class TailraceSuite extends SparkSuite {
     }
   }
 
-  test("a batch frame with itself, and with what was made of it") {
+  test("a batch DataFrame with itself, and with a DataFrame made of it") {
     val frame = rows.toDF()
     assert(ids(withItself(frame).collect().toSeq) == joined)
     val made = frame.select(col("k"), col("t").as("t2"), col("id"))

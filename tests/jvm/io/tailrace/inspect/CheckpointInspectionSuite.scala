@@ -32,7 +32,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
     super.afterAll()
   }
 
-  /** The checkpoint of five batches with data; in between, what the watermark has passed comes out. */
+  /** The checkpoint of five batches with data. Rows that the watermark passes come out in between. */
   private def run(d: File, how: String = "left", format: Int = 1): Unit =
     Checkpoint.copy(made.getOrElseUpdate((how, format), make(how, format)), d)
 
@@ -60,7 +60,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
   private def partitionFile(d: File, partition: Int, name: String): File =
     new File(d, s"state/0/$partition/$name")
 
-  /** Without the checksum that the local file system keeps: object stores have none. */
+  /** Removes the checksum of the local file system, as object stores have none. */
   private def harm(file: File)(how: File => Unit): Unit = {
     assert(file.exists, file)
     Files.deleteIfExists(new File(file.getParentFile, s".${file.getName}.crc").toPath)
@@ -118,7 +118,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
     ()
   }
 
-  test("files are those that the version names, bytes those on disk; nothing is written") {
+  test("the report has the files that the version names and their bytes on disk; nothing is written") {
     withDirectory { d =>
       run(d)
       val before = allFiles(d)
@@ -136,7 +136,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
     }
   }
 
-  test("what was never a checkpoint, or has no batch yet, or another query's state") {
+  test("a directory without a checkpoint, a batch or a join is refused") {
     withDirectory { d =>
       assert(
         condition(inspection(d).report(None)) == ("TAILRACE_CHECKPOINT_NOT_FOUND" -> Map("path" -> d.getPath))
@@ -158,11 +158,11 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
     }
   }
 
-  test("a version that was purged, or is yet to come, is told with those that are there") {
+  test("the error for a version that was purged or doesn't exist yet names the versions that exist") {
     withDirectory { d =>
       run(d)
       val last = inspection(d).report(None).version
-      // As the purge leaves it: manifests go before commits do.
+      // Spark's purge deletes manifests before commits.
       (1L to 2L).foreach(v =>
         (0 to 1).foreach(p => harm(partitionFile(d, p, s"$v.manifest"))(f => Files.delete(f.toPath)))
       )
@@ -175,7 +175,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
     }
   }
 
-  test("damage is named: a manifest that is missing, changed or cut, a commit, the settings") {
+  test("the error names a damaged manifest (missing, changed or cut), commit or settings file") {
     def damaged(path: File => File)(how: File => Unit)(expected: String): Unit = withDirectory { d =>
       run(d)
       harm(path(d))(how)
@@ -197,7 +197,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
     )
   }
 
-  test("the program answers in JSON, refusals too") {
+  test("the program prints JSON, also for refusals") {
     withDirectory { d =>
       def program(arguments: String*): (Int, Map[String, Any]) = {
         val out = new ByteArrayOutputStream
@@ -215,7 +215,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
     }
   }
 
-  test("numbers in few words") {
+  test("ranges of numbers as text") {
     assert(CheckpointInspection.ranges(Nil) == "")
     assert(CheckpointInspection.ranges(Seq(4)) == "4")
     assert(CheckpointInspection.ranges(Seq(1, 2, 3, 5, 7, 8)) == "1 to 3, 5, 7 to 8")

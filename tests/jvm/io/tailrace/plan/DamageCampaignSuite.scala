@@ -12,13 +12,13 @@ import org.scalatest.exceptions.TestFailedException
 
 import io.tailrace.testkit._
 
-/** Every kind of file that a query of ours leaves, damaged in every way, one at a time: the query that is started again is
-  * stopped by name, at each start until the file is as it was, and goes on to the right rows then; or it gives the right rows
-  * at once. There is no third.
+/** Damages every kind of file that a query leaves, in every way, one file at a time. Then the query either
+  * ends with a named error at each start until the file is restored, and gives the right rows after that; or
+  * it gives the right rows at once. The table in `jvm/docs/formats.md` says for each kind which of the two it
+  * is.
   *
-  * Kinds are those of the table in `jvm/docs/formats.md`, which also says which of both it is. The short form does a few damages
-  * of each kind, others with another `TAILRACE_SEED`. The long form does as many for each of `TAILRACE_FAULTS` seeds, to each
-  * query: 60 of them take about an hour.
+  * The short form does a few damages of each kind; another `TAILRACE_SEED` chooses others. The long form does
+  * as many to each query for each of `TAILRACE_FAULTS` seeds: 60 seeds take about an hour.
   */
 final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
   import DamageCampaignSuite._
@@ -58,7 +58,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
 
   /** A checkpoint that stays as it is.
     *
-    * @param copied a copy of it, at the place where it is damaged
+    * @param copied a copy of it, which is damaged
     */
   private final class Originals(val root: File, val copied: () => DamagedCheckpoint) {
     private val path = root.toPath
@@ -74,7 +74,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
 
     def bytes(file: Path): Array[Byte] = Files.readAllBytes(path.resolve(file))
 
-    /** All rows of the query that goes on from an undamaged copy. */
+    /** All rows of a query that restarts from an undamaged copy. */
     def whole(): Seq[String] = {
       val restarted = copied()
       restarted.attempt().foreach(throw _)
@@ -92,7 +92,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
       }
     }
 
-    /** Directories with files of ours in them. */
+    /** Directories with our files. */
     def directories: Seq[Damage] = {
       val ours = for {
         (kind, files) <- kinds.toSeq if kind.isOurs
@@ -121,7 +121,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
     /** All damages that will be done, and then what is wrong. */
     def run(): Unit = {
       val kinds = all.flatMap(_.kinds.keys).distinct.sortBy(_.path)
-      // In a short run a kind that several queries have is that of the first one.
+      // A short run takes a kind that several queries have from the first one.
       val checked = kinds.filter(kind => kind.isRead && (Campaign.isLong || !done(kind)))
       done ++= kinds
       Campaign.seeds(short = 1).foreach { n =>
@@ -138,7 +138,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
       assert(wrong.isEmpty, wrong.mkString(s"${wrong.size} of the damages: ", "\n", ""))
     }
 
-    /** That the file is gone, and one of the other harms; of Spark's files one harm. */
+    /** The loss of the file and one other harm; for Spark's files one harm. */
     private def chosen(kind: FileKind, random: Random): Seq[FileKind.Harm] = {
       val harms = FileKind.harms.filter(kind.fates(_) != FileKind.Undetected)
       if (kind.isOurs) harms.take(1) ++ random.shuffle(harms.drop(1)).take(1)
@@ -150,7 +150,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
       random.shuffle(one.damages(file, harm, random)).headOption.foreach(check(one, _, isThorough = true))
     }
 
-    /** One damage to one file. If the query doesn't need that file, one damage to the next. */
+    /** Damages one file. If the query doesn't need that file, damages the next one. */
     private def untilStopped(files: Seq[(Originals, Path)], harm: FileKind.Harm, random: Random): Unit = {
       val done = mutable.Buffer.empty[(Damage, Boolean)]
       val left = files.iterator
@@ -169,7 +169,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
         if (stops && !done.exists(_._2)) wrong += s"$first stops nothing"
     }
 
-    /** @param isThorough whether it is started again, and cured
+    /** @param isThorough whether the query is started again, and then with the file restored
       * @return whether the damage has stopped the query
       */
     private def check(one: Originals, damage: Damage, isThorough: Boolean): Boolean =
@@ -210,7 +210,7 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
     }
 
     private def checkNamed(damage: Damage, error: Throwable): Unit =
-      // Spark looks for the state of operators before we do.
+      // Spark looks for the operators' state before we do.
       if (!damage.kind.isOurs || damage.harm.isEmpty && DamagedCheckpoint.isNoState(error))
         assert(!DamagedCheckpoint.isAccident(error), error)
       else {
@@ -231,10 +231,10 @@ object DamageCampaignSuite {
   /** Characters of what is wrong with one damage. */
   private val MostTold = 600
 
-  /** So many files of a kind in a row that no start needs. */
+  /** The most files of a kind in a row that no start needs. */
   private val MostTried = 4
 
-  /** By the numbers in their names. */
+  /** In the order of the numbers in their names. */
   private def newestFirst(files: Seq[Path]): Seq[Path] =
     files.sortBy(f => f.iterator.asScala.toSeq.drop(1).map(number).mkString).reverse
 

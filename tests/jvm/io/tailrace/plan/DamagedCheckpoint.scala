@@ -17,10 +17,10 @@ import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.testkit.{Checkpoint, TempDirectory}
 
-/** A query whose process ends and begins again as often as one likes, on a checkpoint that others lay their hands on.
+/** A query that is stopped and started again on a checkpoint which the test damages in between.
   *
-  * @param root   has the checkpoint, and the folder of a query that lands
-  * @param before what each batch has given so far
+  * @param root   the directory of the checkpoint, and of the folder of a query that lands files
+  * @param before the rows of each batch so far
   */
 private[plan] final class DamagedCheckpoint(
     spark: SparkSession,
@@ -45,10 +45,10 @@ private[plan] final class DamagedCheckpoint(
     writer.option("checkpointLocation", new File(root, "checkpoint").getPath).start()
   }
 
-  /** Runs the query until it is stopped where nothing is left to do.
+  /** Runs the query until it has read its batches, and stops it.
     *
-    * @param died gets what a process leaves that dies in a batch
-    * @return what each batch has given
+    * @param died gets the files that a process leaves which dies in a batch
+    * @return the rows of each batch
     */
   def write(died: File): Map[Long, Seq[String]] = {
     val (served, logs) = (MemoryStream[Arrived](spark), MemoryStream[Arrived](spark))
@@ -69,7 +69,7 @@ private[plan] final class DamagedCheckpoint(
     rowsOf.toMap
   }
 
-  /** Starts the query, which has read its batches, and gives it the end. @return what has stopped it, if something has */
+  /** Starts the query again, and gives it its last batch. @return the error that has ended it */
   def attempt(): Option[Throwable] = {
     val (served, logs) = (MemoryStream[Arrived](spark), MemoryStream[Arrived](spark))
     (query.batches :+ query.end).foreach { batch =>
@@ -83,7 +83,7 @@ private[plan] final class DamagedCheckpoint(
     finally spark.streams.active.foreach(_.stop())
   }
 
-  /** All rows, once for each batch as an idempotent sink has them; of a query that lands, what is in its folder. */
+  /** All rows: those of an idempotent sink, or of the folder if the query lands files. */
   def output: Seq[String] = if (query.lands) landed else rowsOf.values.flatten.toSeq.sorted
 
   private def landed: Seq[String] = {
@@ -100,7 +100,7 @@ private[plan] final class DamagedCheckpoint(
 
 private[plan] object DamagedCheckpoint {
 
-  /** Below a directory, without those of the file system itself. */
+  /** The files below a directory, without the checksum files of the file system. */
   def files(directory: Path): Seq[Path] =
     if (!Files.exists(directory)) Nil
     else {
@@ -117,13 +117,13 @@ private[plan] object DamagedCheckpoint {
   private def causes(e: Throwable): Seq[Throwable] =
     Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(20).toSeq
 
-  /** The condition of ours that an error comes from, and what it says. */
+  /** Our error condition in the chain of causes, and its message. */
   def conditionOf(e: Throwable): Option[(String, Seq[String])] = causes(e).collectFirst {
     case t: SparkThrowable if t.getCondition != null && t.getCondition.startsWith("TAILRACE_") =>
       t.getCondition -> t.getMessageParameters.values.asScala.toSeq
   }
 
-  /** Whether it is an accident in our code, which nobody has put into words. */
+  /** Whether an error comes from our code without a condition. */
   def isAccident(e: Throwable): Boolean = {
     val last = causes(e).last
     conditionOf(e).isEmpty && last.getStackTrace.find(!_.getClassName.startsWith("scala.")).exists { frame =>
@@ -131,7 +131,7 @@ private[plan] object DamagedCheckpoint {
     }
   }
 
-  /** Spark's word that an operator has no directory. */
+  /** Spark's error for an operator without a directory. */
   def isNoState(e: Throwable): Boolean = causes(e).exists {
     case t: SparkThrowable => t.getCondition == "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
     case _ => false

@@ -21,13 +21,13 @@ import io.tailrace.testkit.{Checkpoint, LoggedStream}
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.{BatchFile, LandingFile, WindowOptions}
 
-/** A query for the campaign of damages. Its output doesn't depend on how its input is cut into batches, and depends on all
-  * that its operator keeps: who forgets a host, an origin or a row gives other rows.
+/** A query for the campaign of damages. Its output doesn't depend on how its input is cut into batches. It
+  * depends on all that its operator keeps: without a host, an origin or a row it would be different.
   *
   * @param name      of the query, for errors
-  * @param batches   that its checkpoint is made of
-  * @param end       one more, which brings out all that the query holds
-  * @param diesIn    the batch that a process which dies leaves undone
+  * @param batches   the input before the checkpoint is damaged
+  * @param end       one more batch, with which all rows that the query holds come out
+  * @param diesIn    the batch in which a process dies
   * @param settings  of the session
   */
 private[plan] final case class DamagedQuery(
@@ -38,7 +38,7 @@ private[plan] final case class DamagedQuery(
     settings: Seq[(String, Any)] = Nil
 )(val build: (DataFrame, DataFrame) => DataFrame) {
 
-  /** Whether it lands in a folder; the others give their rows to the test. */
+  /** Whether it lands files in a folder. The others give their rows to the test. */
   def lands: Boolean = name == "windows"
 
   def landing(frame: DataFrame, root: File): DataStreamWriter[Row] =
@@ -51,7 +51,7 @@ private[plan] object DamagedQueries {
   private val steps = 8
   private val schedule = arrivals(steps, new Random(5))
 
-  /** The rest of what hosts have to say of the rows that were served, and all of them far ahead. */
+  /** The remaining rows of each host, and a row of each host far ahead. */
   private val rest: Arrivals = {
     val told = schedule.flatMap(_.logs).filter(_.id >= 0).map(_.host).toSet
     val hosts = (0 until steps).map(h => h -> s"host-$h").filterNot { case (_, host) => told(host) }
@@ -82,7 +82,9 @@ private[plan] object DamagedQueries {
 
   private def strategy(name: String): (String, Any) = TailraceConf.JoinStrategy.key -> name
 
-  /** Of each origin the offsets of the batch, and those of the two before it once more; in the end all. */
+  /** The offsets of the batch of each origin, and again those of the two batches before; in the last batch
+    * all.
+    */
   private def records(batch: Int, offsets: Range): Arrivals = {
     val rows =
       for { origin <- 0 until 4; (offset, i) <- offsets.zipWithIndex } yield Arrived(
@@ -133,7 +135,8 @@ private[plan] object DamagedQueries {
     }
   )
 
-  /** The queries whose checkpoints releases leave: each operator that keeps anything, the label join in each of its shapes. */
+  /** The queries of the golden checkpoints: each operator that keeps something, each shape of the label join.
+    */
   val golden: Seq[DamagedQuery] = {
     val shapes = Seq(
       ("lazy", join, Seq(strategy("lazy"))),
@@ -154,7 +157,7 @@ private[plan] object DamagedQueries {
     joins ++ besides ++ all.filterNot(_.name.startsWith("label join"))
   }
 
-  /** An aggregation, transformWithState and deduplication above a join: Spark keeps their state in the same checkpoint. */
+  /** Spark's operators with state above a join: their state is in the same checkpoint. */
   private def besideSparks(joined: DataFrame): DataFrame = {
     val windows = joined
       .groupBy(col("host").as("k"), window(col("at"), "3 seconds"))
@@ -165,7 +168,7 @@ private[plan] object DamagedQueries {
       .select("k", "labels")
   }
 
-  /** Makes a folder what one is whose writer has died in its newest batch: some of its files aren't in their places. */
+  /** Makes a folder like that of a writer which died in its newest batch: some files aren't in place. */
   def unland(root: File): Unit = {
     val folder = new File(root, "folder")
     val file = Checkpoint.newestFirst(new File(folder, "_tailrace/batches"), ".batch").head

@@ -12,10 +12,10 @@ import io.tailrace.testkit.{FileKind, TempDirectory}
 
 /** One damage to one file, or to a directory.
   *
-  * @param kind  of its file
-  * @param file  below the root that checkpoint and folder are in
-  * @param harm  which column of the table in formats.md says what happens; none: it is of a directory
-  * @param bytes that it has then; none: it is gone
+  * @param kind  of the file
+  * @param file  below the root of checkpoint and folder
+  * @param harm  the column of the table in formats.md that says what happens; none for a directory
+  * @param bytes of the damaged file; none if it is deleted
   */
 private[plan] final case class Damage(
     name: String,
@@ -34,7 +34,7 @@ private[plan] final case class Damage(
     ()
   }
 
-  /** What the table says of it. */
+  /** The table's entry for it. */
   def fate: Option[FileKind.Fate] = harm.map(kind.fates)
 
   override def toString: String = s"$file, $name"
@@ -48,7 +48,7 @@ private[plan] object Damages {
 
   def gone(kind: FileKind, file: Path): Damage = Damage("gone", kind, file, Some(Gone), None)
 
-  /** The bytes of a file of any kind, changed in every way. */
+  /** The bytes of a file, changed in every way. */
   def changed(kind: FileKind, file: Path, bytes: Array[Byte], random: Random): Seq[Damage] = {
     def of(name: String, changed: Array[Byte]) = Damage(name, kind, file, Some(Changed), Some(changed))
     def flipped(at: Int): Array[Byte] = {
@@ -71,7 +71,7 @@ private[plan] object Damages {
       }
     val longer = of("a byte more", bytes :+ 0.toByte)
     val future = Some(later(bytes)).filterNot(Arrays.equals(_, bytes)).map(of("of a format of the future", _))
-    // Spark's files have no checksums: it can't know that a digit was another one.
+    // Spark's files have no checksums: Spark can't see that a digit has changed.
     val all = if (kind.isOurs) (cuts ++ flips ++ others ++ future) :+ longer else cuts ++ others
     val byLength = kind.fates(Changed) == StopsByLength
     all.filterNot(d => Arrays.equals(d.bytes.get, bytes) || byLength && d.bytes.get.length == bytes.length)
@@ -83,7 +83,7 @@ private[plan] object Damages {
   private val Text = """(?s)(tailrace-[a-z-]+) \d+(.*\n)[0-9a-f]{8}\n""".r
   private val Json = """(?s)(.*"format":)\d+(.*)""".r
 
-  /** The bytes of a file in that format, with the right checksum; those of a file that says no format stay as they are. */
+  /** The bytes of a file in that format, with the right checksum. A file without a format keeps its bytes. */
   def later(bytes: Array[Byte]): Array[Byte] =
     if (bytes.startsWith("TR".getBytes)) {
       val changed = ByteBuffer.wrap(bytes.clone).putInt(4, Later)
@@ -97,7 +97,7 @@ private[plan] object Damages {
         case _ => bytes
       }
 
-  /** The bytes of others in its place. */
+  /** The bytes of another file of the kind. */
   def anothers(
       kind: FileKind,
       file: Path,

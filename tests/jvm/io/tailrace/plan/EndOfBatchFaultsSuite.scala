@@ -28,9 +28,9 @@ import io.tailrace.testkit.{
 }
 import io.tailrace.watermark.WatermarkOptions
 
-/** Queries whose driver keeps something of each batch, with Spark's sink of files, over a file system on which steps of a batch
-  * fail: what they give in the end is what they give where nothing fails. That sink takes a batch that it has for done, so what
-  * was lost between its commit and Spark's nobody makes up for but us.
+/** Queries whose driver keeps something of each batch, with Spark's file sink, on a file system where steps
+  * of a batch fail. They must give the rows of a run without failures. The sink skips a batch that it has
+  * committed, so only we can restore what is lost between its commit and Spark's.
   */
 final class EndOfBatchFaultsSuite extends SparkSuite with CampaignSuite {
   import EndOfBatchFaultsSuite._
@@ -78,9 +78,9 @@ final class EndOfBatchFaultsSuite extends SparkSuite with CampaignSuite {
   private def waiting(logs: DataFrame): DataFrame =
     Tailrace.accurateWatermark(logs, "at", "host", WatermarkOptions(completeness = "100%"))
 
-  /** @param files the query's own ones */
+  /** @param files of the query */
   private def same(files: String*)(query: (DataFrame, DataFrame) => DataFrame): Unit = {
-    // After the sink has the batch, and before Spark has it.
+    // After the sink has committed the batch, and before Spark has.
     val between =
       for (file <- files.filter(_.startsWith("/")); step <- Seq(Create, Renamed))
         yield FileFault(step, file.r)
@@ -110,7 +110,7 @@ final class EndOfBatchFaultsSuite extends SparkSuite with CampaignSuite {
     private var running: Option[StreamingQuery] = None
     private var added = Option.empty[Arrivals]
 
-    /** @param faults one in each batch, after the first ones
+    /** @param faults one for each batch after the first ones
       * @return all rows that have come out
       */
     def all(schedule: Seq[Arrivals], faults: Seq[FileFault]): Seq[String] = withDirectory { d =>
@@ -160,14 +160,14 @@ private object EndOfBatchFaultsSuite {
   /** Of one batch. */
   final case class Arrivals(served: Seq[Arrived], logs: Seq[Arrived])
 
-  /** Batches without a fault. */
+  /** The number of batches without a fault. */
   private val Before, After = 4
 
   /** Seconds of event time of a batch. */
   private val Length = 3
 
-  /** In each batch begins a host that nobody has seen before. What it has to say of the rows that were served then comes some
-    * batches later, and after it no more: whoever doesn't know it goes on without.
+  /** Each batch has a new host. Its late rows come some batches later, and are its last: a query that has
+    * lost the host doesn't wait for them.
     */
   def arrivals(batches: Int, random: Random): Seq[Arrivals] = {
     val lags = Seq.fill(batches)(2 + random.nextInt(4))

@@ -11,7 +11,7 @@ import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.SparkSuite
 import io.tailrace.watermark.WatermarkOptions
 
-/** A user may look at a plan before there is a query: `explain()` and `explain("extended")` of all that Tailrace adds. */
+/** `explain()` and `explain("extended")` of all that Tailrace adds, without a query. */
 final class ExplainSuite extends SparkSuite {
   private def rows: DataFrame = spark.readStream
     .format("rate")

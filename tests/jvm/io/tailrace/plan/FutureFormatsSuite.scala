@@ -18,12 +18,12 @@ import io.tailrace.testkit.{FileKind, TempDirectory}
 import io.tailrace.watermark.{HostTable, ProgressFile}
 import io.tailrace.windows.{BatchFile, ClosedFile, FolderFile, LandingFile}
 
-/** Each kind of file of `jvm/docs/formats.md`, in a format that a later release may write, is refused by name. The files are
-  * those of the golden checkpoints.
+/** Each kind of file of `jvm/docs/formats.md` is refused with a named error if a later release has written
+  * it. The files are those of the golden checkpoints.
   */
 final class FutureFormatsSuite extends AnyFunSuite with TempDirectory {
 
-  /** By the end of their names, how files are decoded. Where they stand is not looked at: the format comes first. */
+  /** The decoder of a file, by the end of its name. It checks the format before anything else. */
   private val readers: Map[String, LocalPath => Any] = {
     def bytes(file: LocalPath) = Files.readAllBytes(file)
     Map(
@@ -50,7 +50,7 @@ final class FutureFormatsSuite extends AnyFunSuite with TempDirectory {
     )
   }
 
-  /** A run is named by a manifest, which has its format, too; the others have no bytes of ours. */
+  /** The manifest has the format of a run, too. The other files aren't ours. */
   private val withoutFormat = Seq(".run", "_metadata/schema", ".none", "...")
 
   private def refused(file: String)(read: => Any): Unit = {

@@ -10,13 +10,13 @@ import org.apache.spark.sql.classic.SparkSession
 
 import io.tailrace.testkit.{Checkpoint, SparkSuite, TempDirectory}
 
-/** Checkpoints that releases have left of the queries of [[GoldenQueries]], in the middle of their work: one archive a query.
+/** Checkpoints of the queries of [[GoldenQueries]] that releases have written, one archive for each query.
   *
   * {{{
   *   checkpoint/...   of the query
-  *   folder/...       the files that it has landed, if it lands files
+  *   folder/...       the files that the query has landed, if it lands files
   *   rows.txt         a line for each row that had come out: batch, tab, row
-  *   whole.txt        a line for each row that comes out in the end, when the release itself goes on
+  *   whole.txt        a line for each row that comes out if the release itself goes on
   * }}}
   */
 private[plan] object GoldenCheckpoints {
@@ -33,7 +33,7 @@ private[plan] object GoldenCheckpoints {
   def archive(release: File, query: GoldenQuery): File =
     new File(release, query.name.replaceAll("[^a-z0-9]+", "-") + ".zip")
 
-  /** Makes the archives of this release in the directory that is given. */
+  /** Makes the archives of this release in a directory. */
   def main(arguments: Array[String]): Unit = {
     val spark = SparkSuite.session
     val release = new File(arguments(0))
@@ -64,7 +64,7 @@ private[plan] object GoldenCheckpoints {
     try
       DamagedCheckpoint.files(directory.toPath).foreach { file =>
         val entry = new ZipEntry(directory.toPath.relativize(file).toString)
-        // The same archive whenever it is made.
+        // The archive has the same bytes whenever it is made.
         entry.setTime(0)
         out.putNextEntry(entry)
         Files.copy(file, out)
@@ -89,7 +89,7 @@ private[plan] object GoldenCheckpoints {
     Left(before.groupMap(_._1)(_._2), lines(Whole))
   }
 
-  /** Spark's transformWithState keeps absolute paths of its schema files. They become those of the checkpoint's new place. */
+  /** Replaces the absolute paths of schema files, which Spark's transformWithState keeps. */
   private def settle(directory: File): Unit =
     DamagedCheckpoint.files(directory.toPath).filter(_.toString.contains("/_metadata/v2/")).foreach {
       metadata =>
@@ -98,7 +98,7 @@ private[plan] object GoldenCheckpoints {
           metadata,
           text.replaceAll("file:[^\"]*/checkpoint/", s"file:$directory/checkpoint/")
         )
-        // The checksum of the file before.
+        // The checksum of the old file.
         Files.deleteIfExists(metadata.resolveSibling(s".${metadata.getFileName}.crc"))
     }
 }

@@ -2,7 +2,8 @@ package io.tailrace.plan
 
 import io.tailrace.testkit.SparkSuite
 
-/** A query that goes on from a checkpoint of an earlier release gives the rows that it would have given without the upgrade. */
+/** A query that restarts from a checkpoint of an earlier release gives the rows that the release would give.
+  */
 final class GoldenCheckpointsSuite extends SparkSuite {
   private val releases = GoldenCheckpoints.root.listFiles.toSeq.filter(_.isDirectory).sorted
 

@@ -13,19 +13,19 @@ import io.tailrace.api.Tailrace
 import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.{Emitted, FakeRecord, FakeTopics, NeverLate, StreamHarness, TempDirectory}
 
-/** A query that releases leave checkpoints of. Its plan and its input can't change any more.
+/** A query with golden checkpoints. Its plan and its input can't change any more.
   *
   * @param settings of the session
   */
 private[plan] abstract class GoldenQuery(val name: String, val settings: Seq[(String, Any)]) {
 
-  /** Runs the query into the middle of its work. Puts what the process leaves into `kept`.
+  /** Runs the query until it holds state, and copies its files into `kept`.
     *
     * @return the rows that each batch has given
     */
   def leave(spark: SparkSession, kept: File): Map[Long, Seq[String]]
 
-  /** Starts the query on what is in `root`, and gives it the rest of its input.
+  /** Starts the query on the files in `root`, and gives it the rest of its input.
     *
     * @param before the rows that each batch has given
     * @return all rows that have come out, in order
@@ -60,7 +60,7 @@ private[plan] object GoldenQueries {
     }
   }
 
-  /** A label join that is stopped between two batches. In the archives of 0.1.0 the checkpoint is from before the release. */
+  /** A label join that is stopped between two batches. Its archive of 0.1.0 is older than the release. */
   private final class LabelJoinOfGroups(version: Int)
       extends GoldenQuery(
         s"label join of groups, format $version",
@@ -92,9 +92,9 @@ private[plan] object GoldenQueries {
     }
   }
 
-  /** A synced join whose partitions are named by two columns, and by one column that is null for some rows. In the archive of
-    * 0.1.0 the progress has format 1: two of the right partitions had one name, and the left rows without a partition the name
-    * of another one.
+  /** A synced join with partitions named by two columns, and by a column with nulls. In the archive of 0.1.0
+    * the progress has format 1: two right partitions have one name, and the left rows without a partition
+    * have the name of another one.
     */
   private object SyncedByColumns
       extends GoldenQuery("synced join by columns", Seq("spark.sql.shuffle.partitions" -> 1)) {

@@ -11,8 +11,8 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
 
-/** The join, a windowed aggregation and a transformWithState in one query: what comes out over a restart, and what Spark's
-  * state reader finds of each of them in the one checkpoint.
+/** The join, a windowed aggregation and a transformWithState in one query: its rows over a restart, and the
+  * state of each operator as Spark's state reader reads it.
   */
 class MixedStateSuite extends SparkSuite {
   import MixedStateSuite._
@@ -23,7 +23,7 @@ class MixedStateSuite extends SparkSuite {
   private val steps = 8
   private val restartAt = 4
 
-  /** Per key and window the number of left rows and of their labels, and per key the sums so far. */
+  /** The number of left rows and of labels by key and window, and the sums so far by key. */
   private def query(l: DataFrame, r: DataFrame): DataFrame =
     MixedStateSuite.totals(
       join(options(s"$After seconds"))(l, r)
@@ -42,7 +42,7 @@ class MixedStateSuite extends SparkSuite {
       step
     )
 
-  /** The totals by brute force: of each window that has closed, in order of time. */
+  /** The totals of each closed window, in order of time, without Spark. */
   private def expected(watermark: Double): Set[Totals] = {
     val lefts = (0 until steps).flatMap(served)
     val rights = (0 until steps).flatMap(engaged)
@@ -91,7 +91,7 @@ class MixedStateSuite extends SparkSuite {
             if (step == restartAt) h.restart()
             h.rows(served(step), engaged(step))
           }
-          // The watermark is the least of the newest times: 72, of the left rows' key c and of the right ones.
+          // The watermark is the least of both sides' newest times, 72.
           val found = totals(h.allRows)
           assert(found.toSet == expected(72) && found.size == expected(72).size)
           assert(found.size == 9 && found.map(_.labels).max > 0)
@@ -120,7 +120,7 @@ class MixedStateSuite extends SparkSuite {
     }
   }
 
-  test("beside operators on Spark's HDFS-backed provider the join keeps its state in its own") {
+  test("the join keeps its own provider beside operators on Spark's HDFS-backed provider") {
     withConf(Provider -> Hdfs) {
       withDirectory { d =>
         val h = new StreamHarness(spark, d)((l, r) =>
@@ -152,7 +152,7 @@ class MixedStateSuite extends SparkSuite {
     }
   }
 
-  test("on Spark's HDFS-backed provider transformWithState is Spark's to refuse") {
+  test("Spark refuses transformWithState on its HDFS-backed provider") {
     val other = Hdfs
     withConf(Provider -> other) {
       withDirectory { d =>
@@ -179,7 +179,7 @@ class MixedStateSuite extends SparkSuite {
       .toSeq
     assert(buffered.size == reports("tailraceLabelJoin").numRowsTotal)
     val times = buffered.groupMap(_.getString(0))(_.getTimestamp(1))
-    // Left rows that have not come out: their window ends after the watermark.
+    // Left rows that haven't come out: their windows end after the watermark.
     assert(
       times("left-time-sorted")
         .sortBy(_.getTime) == (0 until steps).flatMap(served).map(_.t).filter(_.after(seconds(62)))

@@ -12,8 +12,8 @@ import io.tailrace.replay.ReplayOptions
 import io.tailrace.testkit.{Event, EventStreams, SparkSuite}
 import io.tailrace.watermark.WatermarkOptions
 
-/** Each operator's result on both sides of Spark's own joins, set operations and subqueries: Spark gives the columns of one
-  * side other ids then, those that a node of ours adds, too.
+/** Each operator's result on both sides of Spark's joins, set operations and subqueries. Spark has to give
+  * new ids to the columns of one side, also to those that a node of ours adds.
   */
 class SelfJoinSuite extends SparkSuite {
   import Event._
@@ -28,7 +28,7 @@ class SelfJoinSuite extends SparkSuite {
 
   private val window = JoinOptions(leftTime = "t", rightTime = "r_t", after = "10 seconds")
 
-  /** Every operator that a batch frame can have, by name, with the columns that it adds. */
+  /** Every operator on batch DataFrames, by name, with the columns that it adds. */
   private lazy val operators: Seq[(String, DataFrame => DataFrame)] = Seq(
     "join" -> (f => Tailrace.join(f, renamed(f), Seq("k" -> "r_k"), window.copy(maxMatches = Some(2)))),
     "join, inner" -> (f =>
@@ -65,7 +65,7 @@ class SelfJoinSuite extends SparkSuite {
 
   private def bag(frame: DataFrame): Seq[String] = frame.collect().map(_.json).sorted.toSeq
 
-  /** Equal to what comes of a frame of the same rows that has none of our nodes. */
+  /** Compares with a DataFrame of the same rows without our nodes. */
   private def check(result: DataFrame, plain: DataFrame)(query: DataFrame => DataFrame): Unit = {
     val found = bag(query(result))
     assert(found == bag(query(plain)) && found.nonEmpty)
@@ -114,7 +114,7 @@ class SelfJoinSuite extends SparkSuite {
 
   private def shown(rows: Seq[Row]): Seq[String] = rows.map(_.json).filterNot(_.contains("end-")).sorted
 
-  /** The result of each operator of a stream, joined with itself by Spark. */
+  /** Joins the result of an operator on a stream with itself, by Spark's join. */
   private def streamed(operator: DataFrame => DataFrame): Unit =
     withConf(quick: _*) {
       withDirectory { d =>
@@ -140,7 +140,7 @@ class SelfJoinSuite extends SparkSuite {
     )
   }
 
-  // Spark's join takes one event time a side, of its own pairs, too.
+  // Spark's join takes one event time a side.
   test("a stream of pairs, joined with itself by Spark") {
     val inner = window.copy(how = "inner", onLate = "mark")
     streamed(f => Tailrace.join(marked(f), renamed(marked(f)), Seq("k" -> "r_k"), inner).drop("r_t"))

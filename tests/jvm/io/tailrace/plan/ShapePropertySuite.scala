@@ -6,8 +6,8 @@ import org.apache.spark.sql.Row
 
 import io.tailrace.testkit.{CampaignSuite, Event, EventStreams, Shape, SparkSuite, Times}
 
-/** Queries of random shapes: a stream gives what the same calls give on batch frames, however its batches are cut, drops
-  * nothing, and keeps no row that it needn't.
+/** Queries of random shapes. A stream gives the rows that the same calls give on batch DataFrames, whatever
+  * its batches are. It drops nothing, and keeps no row longer than needed.
   *
   * `TAILRACE_SHAPES` is the number of shapes of a long campaign, `TAILRACE_SEED` the first one's seed.
   */
@@ -22,7 +22,9 @@ class ShapePropertySuite extends SparkSuite with CampaignSuite {
 
   private def ends(shape: Shape): Seq[Seq[Event]] = Shape.ends.take(if (shape.isSynced) 4 else 1)
 
-  /** What a shape gives as a stream of these batches, and the rows that each operator has kept in the end. */
+  /** The rows of a shape as a stream of these batches, and the number of rows in each operator's state at the
+    * end.
+    */
   private def streamed(
       shape: Shape,
       batches: Seq[(Seq[Event], Seq[Event])],
@@ -43,7 +45,7 @@ class ShapePropertySuite extends SparkSuite with CampaignSuite {
     result
   }
 
-  /** The rows in so many batches. */
+  /** The rows in a number of batches. */
   private def cut(
       rows: (Seq[Event], Seq[Event]),
       into: Int,
@@ -75,7 +77,7 @@ class ShapePropertySuite extends SparkSuite with CampaignSuite {
     }
   }
 
-  test("streams of random shapes give what batch frames give, and free their state") {
+  test("streams of random shapes give the rows of batch DataFrames, and free their state") {
     withConf(
       "spark.sql.shuffle.partitions" -> 1,
       "spark.sql.codegen.wholeStage" -> false,

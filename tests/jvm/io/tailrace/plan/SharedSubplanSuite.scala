@@ -8,8 +8,8 @@ import io.tailrace.label.JoinOptions
 import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.{Event, EventStreams, SparkSuite}
 
-/** A frame that is in a query several times. Spark shuffles it once, and the second use reads what the first has shuffled:
-  * the watermark has to reach the operators of the second use, too, or they keep their rows for good.
+/** A DataFrame that a query uses several times. Spark shuffles it once for all uses. The watermark has to
+  * reach the operators of the second use, too, or they keep their rows for good.
   */
 class SharedSubplanSuite extends SparkSuite {
   import Event._
@@ -25,7 +25,7 @@ class SharedSubplanSuite extends SparkSuite {
 
   private def marked(frame: DataFrame): DataFrame = frame.withWatermark("t", "0 seconds")
 
-  /** Spark has the one for streams alone. */
+  /** Spark has this function for streams only. */
   private def once(frame: DataFrame): DataFrame =
     if (frame.isStreaming) marked(frame).dropDuplicatesWithinWatermark("id") else frame.dropDuplicates("id")
 
@@ -40,7 +40,7 @@ class SharedSubplanSuite extends SparkSuite {
   private def shown(rows: Seq[Row]): Seq[String] =
     rows.map(_.json).filterNot(_.contains("end-")).sorted
 
-  /** Runs a query on streams, to their end, and on batch frames of the same rows. */
+  /** Runs a query on streams, to their end, and on batch DataFrames of the same rows. */
   private def checkStream(query: (DataFrame, DataFrame) => DataFrame): Unit =
     withConf(
       "spark.sql.shuffle.partitions" -> 1,
@@ -61,7 +61,7 @@ class SharedSubplanSuite extends SparkSuite {
     val all = batches.flatMap(_._1) ++ ends
     assert(shown(h.all) == shown(query(all.toDF(), all.toDF()).collect().toSeq))
     assert(h.all.nonEmpty && h.dropped == 0)
-    // What the last rows alone leave behind.
+    // The state of the last rows.
     h.kept.foreach { case (operator, rows) => assert(rows <= 4, s"$operator has kept rows: ${h.kept}") }
   }
 
@@ -72,7 +72,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("a label join of frames that another one in the query joins, too") {
+  test("two label joins of the same DataFrames in one query") {
     checkStream { (l, r) =>
       val a = labelled(l, r)
       val b = labelled(l.where(col("id") % 2 === 0), r)
@@ -108,7 +108,7 @@ class SharedSubplanSuite extends SparkSuite {
   private def later(frame: DataFrame): DataFrame =
     marked(frame).toDF("x_k", "x_t", "x_id", "x_kind")
 
-  test("pairs, which have two event times, joined again") {
+  test("pairs with two event times, joined again") {
     checkStream { (l, r) =>
       Tailrace.join(pairs(l, r), later(l), Seq("k" -> "x_k"), options("t", "x_t"))
     }
@@ -121,7 +121,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("pairs of Spark's interval join on the right side") {
+  test("pairs of Spark's interval join as the right side") {
     checkStream { (l, r) =>
       val spark =
         marked(l).join(renamed(marked(r)), expr("k = r_k and r_t between t and t + interval 5 seconds"))
@@ -129,7 +129,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("Spark's join of two stateful frames of one stream") {
+  test("Spark's join of two DataFrames with state of one stream") {
     checkStream { (e, _) =>
       val own = once(e)
       val (l, r) = (ofKind(own, "imp"), renamed(ofKind(own, "click")))
@@ -137,7 +137,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("a synced join of one stream with itself: right columns of the names of left ones") {
+  test("a synced join of a stream with itself: right columns have names of left columns") {
     withDirectory { d =>
       val options = SyncOptions(
         leftTime = "t",

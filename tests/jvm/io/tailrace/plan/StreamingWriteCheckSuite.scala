@@ -18,7 +18,7 @@ import io.tailrace.testkit.{Engaged, Logged, LoggedStream, Served, SparkSuite, S
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.WindowOptions
 
-/** What is refused in `start()`, before a query exists. */
+/** Queries that `start()` refuses. */
 class StreamingWriteCheckSuite extends SparkSuite {
   import spark.implicits._
 
@@ -81,7 +81,7 @@ class StreamingWriteCheckSuite extends SparkSuite {
     }
   }
 
-  /** As the nodes say: a new one is in it by itself. */
+  /** As the nodes say, so that a new node is among them. */
   private val all: Seq[String] = {
     val said = """override def operator: String = "([^"]+)"""".r
     val sources = Files.walk(new File("jvm/src/main/scala").toPath)
@@ -99,7 +99,7 @@ class StreamingWriteCheckSuite extends SparkSuite {
   }
 
   test("real-time mode, with each operator") {
-    // Spark asks first whether it knows the sink, and it doesn't know the test's.
+    // Spark first checks whether the sink supports the mode, and the test's sink doesn't.
     withConf("spark.sql.streaming.realTimeMode.allowlistCheck" -> false) {
       all.foreach { operator =>
         checkRefused("TAILRACE_REAL_TIME_MODE_UNSUPPORTED", "operator" -> operator)(
@@ -117,7 +117,7 @@ class StreamingWriteCheckSuite extends SparkSuite {
     }
   }
 
-  test("windows are landed in append mode alone") {
+  test("windows are landed in append mode only") {
     val logs =
       Tailrace.accurateWatermark(MemoryStream[Logged](spark).toDF(), "at", "host", WatermarkOptions())
     withDirectory { d =>
@@ -130,8 +130,8 @@ class StreamingWriteCheckSuite extends SparkSuite {
     }
   }
 
-  // Operators with state Spark refuses by itself, or we do.
-  test("asynchronous progress tracking, with an operator that has files of each batch") {
+  // Spark refuses operators with state itself, or we do.
+  test("asynchronous progress tracking, with an operator that writes files for each batch") {
     Seq("tailrace.filter_replays", "tailrace.accurate_watermark").foreach { operator =>
       val writer = frame(operator).writeStream.format("noop")
       withDirectory { d =>
@@ -145,7 +145,7 @@ class StreamingWriteCheckSuite extends SparkSuite {
     }
   }
 
-  test("a setting that makes no sense") {
+  test("a setting with an invalid value") {
     withConf("spark.tailrace.state.durability" -> "partial") {
       checkRefused(
         "TAILRACE_CONF_INVALID",
@@ -157,7 +157,7 @@ class StreamingWriteCheckSuite extends SparkSuite {
     assert(spark.streams.active.isEmpty)
   }
 
-  test("append is started, and so is any mode without a join") {
+  test("append mode starts, and any mode without a join") {
     start(joined)(_.outputMode(OutputMode.Append))
     spark.streams.active.foreach(_.stop())
     start(MemoryStream[Served](spark).toDF())(_.outputMode(OutputMode.Update))

@@ -13,12 +13,13 @@ import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}
 import io.tailrace.watermark.{HostProgressStrategy, StampWatermarkStrategy, WatermarkFunctions}
 import io.tailrace.windows.{LandWindowsCheck, LandWindowsStrategy}
 
-/** The parts that Tailrace adds to a Spark session, in the order in which a query meets them. Extension strategies come
-  * before Spark's own.
+/** The parts that Tailrace adds to a Spark session, in the order in which a query meets them. Extension
+  * strategies come before Spark's own.
   */
 class TailraceExtensions extends (SparkSessionExtensions => Unit) {
 
-  /** Adds the parts once. Spark calls this twice if the jar's service file and `spark.sql.extensions` both name it. */
+  /** Adds the parts once: Spark calls it twice if both the service file and `spark.sql.extensions` name it.
+    */
   override def apply(extensions: SparkSessionExtensions): Unit =
     if (TailraceExtensions.extended.add(extensions)) {
       // In SQL and in `call_function`.

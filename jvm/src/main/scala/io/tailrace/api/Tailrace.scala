@@ -20,53 +20,62 @@ object Tailrace {
   /** Joins each left row with the right rows of equal keys whose time is in
     * `[left time - before, left time + after]`, both ends included.
     *
-    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`. Its matches are
-    * in the column `into`, an array of structs of all right columns but the keys, ordered by right time. With how =
-    * "inner" each pair comes out as soon as both rows are there. A null key matches nothing. Two batch DataFrames give the
-    * same rows as two streams with the same data.
+    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`.
+    * Its matches are in the column `into`, an array of structs of all right columns but the keys, ordered by
+    * right time. With how = "inner" each pair comes out as soon as both rows are there. A null key matches
+    * nothing. Two batch DataFrames give the same rows as two streams with the same data.
     *
     * {{{
     *   val examples = Tailrace.join(impressions, engagements, Seq("user_id" -> "user_id"),
     *     JoinOptions(leftTime = "served_at", rightTime = "engaged_at", after = "30 minutes"))
     * }}}
     *
-    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong; its condition says
-    *                                                      which
+    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which
+    *           one has all values of the other
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def join(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions): DataFrame =
     planned(left) { (plan, same) =>
       new JoinResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
     }
 
-  /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until all right
-    * partitions have been read past it by `syncDelay`. Then it comes out with its right row, or without one. The join waits
-    * for a partition that stalls, and loses none of its matches.
+  /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until
+    * all right partitions have been read past it by `syncDelay`. Then it comes out with its right row, or
+    * without one. The join waits for a partition that stalls, and loses none of its matches.
     *
     * {{{
     *   val joined = Tailrace.syncJoin(bids, impressions, Seq("bid_id" -> "bid_id"),
-    *     SyncOptions(leftTime = "created", rightTime = "created", window = "10 minutes", syncDelay = "5 seconds"))
+    *     SyncOptions(leftTime = "at", rightTime = "at", window = "10 minutes", syncDelay = "5 seconds"))
     * }}}
     *
-    * The result has the left columns; the right ones but the keys, null where unmatched, and with a suffix where the left side
-    * has their name; and `_mark` where duplicates or rows ahead of the clock come
-    * out marked. Its output mode is append.
+    * The result has the left columns, and the right columns without the keys: null if unmatched, with a
+    * suffix if the left side has their name. If duplicates or rows ahead of the clock come out marked, it has
+    * the column `_mark`. The output mode is append.
     *
-    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which one has all values of the other
+    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which
+    *           one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def syncJoin(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: SyncOptions): DataFrame =
+  def syncJoin(
+      left: Dataset[_],
+      right: Dataset[_],
+      on: Seq[(String, String)],
+      options: SyncOptions
+  ): DataFrame =
     planned(left) { (plan, same) =>
       new JoinSides(SyncOptions.arguments, plan, SparkPlans.analyzed(right), same)
-        .withWiderKeys(on, options.settings.rightComesOutAlone)(new SyncResolution(_, same).resolve(on, options))
+        .withWiderKeys(on, options.settings.rightComesOutAlone)(
+          new SyncResolution(_, same).resolve(on, options)
+        )
     }
 
-  /** Drops replays: records whose offset isn't above all earlier offsets of their producer and source partition. This is
-    * exact over restarts, because the marks are complete before a micro-batch is. A batch DataFrame gives the rows that a
-    * stream of the same records gives.
+  /** Drops replays: records whose offset isn't above all earlier offsets of their producer and source
+    * partition. This is exact over restarts, because a micro-batch's marks are written before it is
+    * committed. A batch DataFrame gives the rows that a stream of the same records gives.
     *
     * {{{
-    *   val once = Tailrace.filterReplays(spark.readStream.format("kafka")...load(), ReplayOptions(metadata = Seq("key")))
+    *   val records = spark.readStream.format("kafka")...load()
+    *   val once = Tailrace.filterReplays(records, ReplayOptions(metadata = Seq("key")))
     * }}}
     *
     * A record without valid metadata passes, and is counted as unprotected.
@@ -76,15 +85,15 @@ object Tailrace {
   def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame =
     planned(frame)(new ReplayResolution(_, _).resolve(options))
 
-  /** Sets the event-time watermark to the time up to which the hosts' logs have been read, but for the share of hosts that
-    * may lag. Windows, joins, deduplication and `transformWithState` after it wait for the hosts that lag.
+  /** Sets the event-time watermark to the time up to which the hosts' logs have been read, except for the
+    * share of hosts that may lag. Operators after it wait for the other hosts.
     *
     * {{{
-    *   val logs = Tailrace.accurateWatermark(frame, "event_time", "hostname", WatermarkOptions(completeness = "99.9%"))
+    *   Tailrace.accurateWatermark(frame, "event_time", "host", WatermarkOptions(completeness = "99.9%"))
     * }}}
     *
-    * Each host's log has to be read in the order of its event times. A row at exactly the watermark is on time. Over
-    * a restart the watermark goes on from where it was. A batch DataFrame comes back as it is.
+    * Each host's log has to be read in the order of its event times. A row at exactly the watermark is on
+    * time. A restart keeps the watermark. A batch DataFrame is returned as it is.
     *
     * @param eventTime a timestamp column
     * @param host      a string column that says where the row was logged
@@ -98,24 +107,24 @@ object Tailrace {
   ): DataFrame =
     planned(frame)(new WatermarkResolution(WatermarkOptions.accurate, _, _).resolve(eventTime, host, options))
 
-  /** Adds a binary column with the low watermark of the micro-batch and its completeness, which [[stampedWatermark]] reads
-    * in the next system. All rows of a micro-batch have the same value. The SQL function `parse_watermark_stamp` takes it
-    * apart.
+  /** Adds a binary column with the low watermark of the micro-batch and its completeness.
+    * [[stampedWatermark]] reads it in the next system, the SQL function `parse_watermark_stamp` returns its
+    * parts.
     *
     * @param frame a stream whose watermarks are all accurate ones; a batch DataFrame gets nulls
     * @param into  the name of the column
-    * @throws io.tailrace.common.TailraceAnalysisException if the DataFrame has another watermark or none, or such a column
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame =
     planned(frame)(new StampResolution(_, _).resolve(into))
 
-  /** Sets the event-time watermark to what the stamps of the records say: the latest stamp of each partition that they were
-    * read from, and of these the least. The completeness of the stamps is multiplied with that of `options`.
+  /** Sets the event-time watermark by the stamps of the records: the least of the partitions' latest stamps.
+    * The completeness of the stamps is multiplied with that of `options`.
     *
     * @param eventTime the time that assigns rows to windows; the stamps only close them
-    * @param stamp     a column of [[stampWatermark]]'s bytes; a record without valid ones doesn't move its partition
-    * @param partition the columns that say which partition a record was read from; joined by "-" they are its name, in
-    *                  `options.hosts` too
+    * @param stamp     a column with stamps; a record without a valid one doesn't move its partition
+    * @param partition the columns with a record's partition; joined by "-" they are its name in
+    *                  `options.hosts`
     */
   def stampedWatermark(
       frame: Dataset[_],
@@ -133,9 +142,9 @@ object Tailrace {
     watermarked.drop(StampColumns.all: _*)
   }
 
-  /** Makes a writer that lands a stream as Parquet in a directory for each event-time window, each row once. When the low
-    * watermark has passed the end of a window, its directory gets a `_SUCCESS` with a completeness report. Rows of a closed
-    * window go to `_late`, those without an event time to `_untimed`.
+  /** Makes a writer that lands a stream as Parquet in a directory for each event-time window, each row once.
+    * When the low watermark has passed the end of a window, its directory gets a `_SUCCESS` with a
+    * completeness report. Rows of a closed window go to `_late`, those without an event time to `_untimed`.
     *
     * {{{
     *   Tailrace.writeWindows(logs, "/data/clicks", "event_time", WindowOptions(window = "1 hour"))
@@ -144,9 +153,8 @@ object Tailrace {
     *
     * @param frame     a stream whose watermarks are all accurate ones
     * @param eventTime the timestamp column that the watermark is on
-    * @return a writer, to which the user adds a checkpoint and a trigger, and columns inside a window (`partitionBy`) or
-    *         options of Parquet as needed
-    * @throws io.tailrace.common.TailraceAnalysisException if an argument, the DataFrame or the session is wrong
+    * @return a writer, to which the user adds a checkpoint, a trigger, `partitionBy` and Parquet's options
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def writeWindows(
       frame: Dataset[_],
@@ -159,21 +167,21 @@ object Tailrace {
     resolution.writer(session, path, eventTime, options)
   }
 
-  /** Reads the completeness reports of the windows that [[writeWindows]] has closed in a folder, one row each. */
+  /** Reads the completeness reports of the windows that [[writeWindows]] has closed, one row each. */
   def windowReport(session: SparkSession, path: String): DataFrame =
     ReportTable.read(session.asInstanceOf[ClassicSession], path)
 
-  /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more, until `op` gives no
-    * more rows. The rows of `frame` itself don't come out.
+  /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more,
+    * until `op` gives no more rows. The rows of `frame` itself don't come out.
     *
     * {{{
-    *   val ancestors = Tailrace.recursively(nodes.selectExpr("parent AS node"), RecursionOptions()) { updates =>
+    *   val ancestors = Tailrace.recursively(nodes.select("node"), RecursionOptions()) { updates =>
     *     updates.join(parents, "node").selectExpr("parent AS node")
     *   }
     * }}}
     *
-    * Rows go round an `op` without state (maps, filters, explodes, joins with tables) within the micro-batch that brought
-    * them. With state, such as a join of streams, they go round by a log in the query's checkpoint, one hop for each
+    * Without state (maps, filters, explodes, joins with tables) all rounds are in one micro-batch. With
+    * state, such as a join of streams, rows go round by a log in the query's checkpoint, one round for each
     * micro-batch, exactly once over failures.
     *
     * @param op is called once, here. Its result has the columns of its argument

@@ -15,8 +15,8 @@ import io.tailrace.label.StoredLabelJoin
 import io.tailrace.state.CheckpointFiles
 import io.tailrace.sync.StoredSyncJoin
 
-/** Reads a query's checkpoint from outside, while the query runs or not. Manifests have all that it reports, so it reads no
-  * run.
+/** Reads a query's checkpoint from outside, while the query runs or not. Manifests have all that it reports,
+  * so it reads no run.
   */
 final class CheckpointInspection(checkpoint: String, conf: Configuration) {
   private val root = new Path(checkpoint)
@@ -54,7 +54,9 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
   }
 
   private def partitions(join: CheckpointOperator): Seq[CheckpointFiles] =
-    (0 until join.partitions).map(p => new CheckpointFiles(SparkCheckpoints.partition(state, join.id, p), conf))
+    (0 until join.partitions)
+      .map(SparkCheckpoints.partition(state, join.id, _))
+      .map(new CheckpointFiles(_, conf))
 
   // A version that some partitions lack is retained in part: a file of it is missing, which is another error.
   private def checkRetained(joins: Seq[CheckpointOperator], batches: Seq[Long], version: Long): Unit = {
@@ -81,8 +83,8 @@ object CheckpointInspection {
   }
 }
 
-/** Spark's own part of a query's checkpoint: the batches that have completed, and the operators with state. It writes
-  * nothing, not even a directory.
+/** Spark's own part of a query's checkpoint: the batches that have completed, and the operators with state.
+  * It writes nothing, not even a directory.
   */
 private final class SparkCheckpoint(root: Path, state: Path, conf: Configuration) {
   private val files = SparkCheckpoints.files(root, conf)

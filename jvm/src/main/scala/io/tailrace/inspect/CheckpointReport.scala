@@ -4,8 +4,8 @@ import java.time.Instant
 
 import io.tailrace.state.{Manifest, Section}
 
-/** The content of a checkpoint, as `tailrace inspect --json` prints it; `jvm/docs/formats.md` describes the fields. Times are
-  * ISO 8601 in UTC, and None where there is none.
+/** The content of a checkpoint, as `tailrace inspect --json` prints it. `jvm/docs/formats.md` describes the
+  * fields. Times are ISO 8601 in UTC, and None if there are no rows.
   */
 final case class CheckpointReport(
     checkpoint: String,
@@ -29,7 +29,7 @@ final case class OperatorReport(
     partitions: Seq[PartitionReport]
 )
 
-/** @param expiredThrough results of left rows up to there have come out */
+/** @param expiredThrough the results of left rows up to this time have come out */
 final case class PartitionReport(
     partition: Int,
     checkpointId: Option[String],
@@ -42,8 +42,8 @@ final case class PartitionReport(
 )
 
 /** @param bytes         of keys and values before compression, of the sections that hold the rows
-  * @param oldestIsBound the oldest row may be newer: rows before it have expired, and which row is the next one only the
-  *                      run itself would tell
+  * @param oldestIsBound whether `oldest` is a bound: rows before it have expired, and only the run itself has
+  *                      the time of the next row
   */
 final case class StoreReport(
     store: String,
@@ -57,9 +57,7 @@ final case class StoreReport(
 object CheckpointReport {
 
   def iso(micros: Long): String =
-    Instant
-      .ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000)
-      .toString
+    Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000).toString
 
   def operator(
       id: Long,
@@ -67,9 +65,7 @@ object CheckpointReport {
       settings: Map[String, String],
       partitions: Seq[(Manifest, Option[String])]
   ): OperatorReport = {
-    val reports = partitions.zipWithIndex.map { case ((manifest, checkpointId), i) =>
-      partition(i, manifest, checkpointId)
-    }
+    val reports = partitions.zipWithIndex.map { case ((manifest, id), i) => partition(i, manifest, id) }
     OperatorReport(
       id,
       name,
@@ -98,12 +94,10 @@ object CheckpointReport {
   }
 
   private def stores(manifests: Seq[Manifest]): Seq[StoreReport] = {
-    val alive = manifests.flatMap { manifest =>
-      manifest.runs.flatMap(_.sections).map(_ -> manifest.expiredThrough)
-    }
+    val alive = manifests.flatMap(m => m.runs.flatMap(_.sections).map(_ -> m.expiredThrough))
     alive.groupBy(_._1.kind).toSeq.sortBy(_._1.id).map { case (kind, sections) =>
       val times = sections.filter { case (section, _) => section.liveRows > 0 }
-      // The oldest first; of two at the same time the one that is sure to be there.
+      // Of two at the same time the row that is sure to be there comes first.
       val oldest = times.map { case (section, through) => oldestOf(section, through) }.sorted.headOption
       StoreReport(
         kind.name,
@@ -116,7 +110,7 @@ object CheckpointReport {
     }
   }
 
-  /** The section's oldest row that counts, and whether that is only where it can be at the earliest. */
+  /** The time of the section's oldest row that hasn't expired, and whether it is only a bound. */
   private def oldestOf(section: Section, expiredThrough: Long): (Long, Boolean) =
     if (section.kind.timeSorted && section.minTime <= expiredThrough) (expiredThrough + 1, true)
     else (section.minTime, false)

@@ -12,15 +12,14 @@ import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
-/** The program behind `tailrace inspect`, without a Spark session: Spark's jars on the class path are enough.
+/** The program of `tailrace inspect`. It needs Spark's jars on the class path, and no Spark session.
   *
   * {{{
-  *   java -cp '<Spark>/jars/\*:tailrace.jar' io.tailrace.inspect.Inspect <checkpoint> [<version>] < properties.json
+  *   java -cp '<Spark>/jars/\*:tailrace.jar' io.tailrace.inspect.Inspect <checkpoint> [<version>] < conf.json
   * }}}
   *
-  * Properties are Spark's, by name, as one JSON object; they come by the standard input because an object store's may be
-  * secrets, which a command line shows to everybody. Prints a [[CheckpointReport]] as JSON, or an [[Refusal]], and then
-  * ends with 1.
+  * The standard input has Spark's properties as a JSON object: an object store's may be secrets, which a
+  * command line would show. Prints a [[CheckpointReport]] as JSON, or a [[Refusal]] and then ends with 1.
   */
 object Inspect {
   private implicit val formats: Formats = Serialization.formats(NoTypeHints).preservingEmptyValues
@@ -46,9 +45,7 @@ object Inspect {
     } catch {
       case e @ (_: TailraceAnalysisException | _: TailraceStateException) =>
         val refusal = e.asInstanceOf[Throwable with SparkThrowable]
-        print(
-          Refusal(refusal.getCondition, refusal.getMessage, refusal.getMessageParameters.asScala.toMap)
-        )
+        print(Refusal(refusal.getCondition, refusal.getMessage, refusal.getMessageParameters.asScala.toMap))
         1
     }
   }
@@ -57,7 +54,7 @@ object Inspect {
     try read
     catch {
       case e: IOException => throw Errors.stateUnreadable(checkpoint, e)
-      // What Hadoop makes of a file system whose jar isn't there.
+      // Hadoop throws these if the jar of a file system is missing.
       case e: Throwable if lacksClass(e) => throw Errors.stateUnreadable(checkpoint, e)
     }
 

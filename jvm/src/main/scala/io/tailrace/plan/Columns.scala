@@ -33,7 +33,6 @@ private[tailrace] final class Columns(
 
   def has(name: String): Boolean = named(name).nonEmpty
 
-  /** @param expected the types that are allowed */
   def wrongType(argument: String, column: Attribute, expected: String): TailraceAnalysisException =
     Errors.columnType(call, argument, column.name, frame, column.dataType.sql, expected)
 
@@ -44,9 +43,7 @@ private[tailrace] final class Columns(
   private def named(name: String): Seq[Attribute] = output.filter(a => sameName(a.name, name))
 
   private def notFound(argument: String, name: String): TailraceAnalysisException =
-    output.find(a =>
-      a.dataType.isInstanceOf[StructType] && sameName(a.name, name.takeWhile(_ != '.'))
-    ) match {
+    named(name.takeWhile(_ != '.')).find(_.dataType.isInstanceOf[StructType]) match {
       case Some(parent) => Errors.columnNested(call, argument, name, frame, parent.name)
       case None => Errors.columnNotFound(call, argument, name, frame, output.map(_.name))
     }
@@ -54,7 +51,7 @@ private[tailrace] final class Columns(
 
 private[tailrace] object Columns {
 
-  /** The name of a column that a user gave as a Column. More than a column is refused.
+  /** The name of a column that a user gave as a Column. Other expressions are refused.
     *
     * @param column   as text
     * @param frame    the DataFrame that has it
@@ -79,6 +76,6 @@ private[tailrace] object Columns {
     }
   }
 
-  /** The cure for a column that is there already. */
+  /** The cure for a column that exists already. */
   def rename(name: String): String = s"Rename the column that is there: withColumnRenamed('$name', ...)."
 }

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 
 import io.tailrace.common.Errors
 
-/** A function of ours under its name in SQL, as Spark's registry wants it. */
+/** A SQL function of ours, as Spark's registry takes it. */
 object SqlFunction {
   type Description = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
 
@@ -16,21 +16,10 @@ object SqlFunction {
       build: PartialFunction[Seq[Expression], Expression]
   ): Description = {
     val name = call.takeWhile(_ != '(')
+    val help = s"$call - $usage"
     (
       FunctionIdentifier(name),
-      new ExpressionInfo(
-        expression.getName,
-        null,
-        name,
-        s"$call - $usage",
-        "",
-        "",
-        "",
-        "misc_funcs",
-        "",
-        "",
-        ""
-      ),
+      new ExpressionInfo(expression.getName, null, name, help, "", "", "", "misc_funcs", "", "", ""),
       arguments =>
         build.applyOrElse(arguments, (a: Seq[Expression]) => throw Errors.functionArguments(call, a.size))
     )

@@ -14,10 +14,10 @@ object OwnStoresInStateReader extends Rule[LogicalPlan] {
     SparkStateReader.through(plan, BufferedRows.isKeySchema, OwnStoreProvider.conf)
 }
 
-/** Before version 0.1 a session with Tailrace had to name [[TailraceStateStoreProvider]], which kept the state of Spark's
-  * operators in Spark's RocksDB provider. Spark has written the name into the offset log, and sets it in each query that goes
-  * on from there. `transformWithState` accepts RocksDB's provider by its own name only. So a query's first plan sets this
-  * name in the query's session, and Spark finds the same files under it.
+/** Replaces the name of [[TailraceStateStoreProvider]] in old checkpoints. Before version 0.1 a session had
+  * to name it for all operators, and it kept the state of Spark's operators in Spark's RocksDB provider.
+  * Spark restores the name from the offset log, but `transformWithState` accepts RocksDB's provider by its
+  * own name only. So a query's first plan sets this one in the query's session. The files are the same.
   */
 object PinnedProvider extends SparkStrategy {
   private val RocksDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -18,8 +18,8 @@ object WriteCheck {
 
   /** Refuses two operators of one name: they would write into one directory of the checkpoint.
     *
-    * @param call that makes the operators
-    * @param name the name of a node that is one of them
+    * @param call the call that makes the operators
+    * @param name the name of a node if it is such an operator
     */
   def uniqueNames(call: String)(name: PartialFunction[LogicalPlan, String]): WriteCheck =
     start => unique(call, start.plan.collect(name))
@@ -28,11 +28,10 @@ object WriteCheck {
     names.diff(names.distinct).headOption.foreach(name => throw Errors.nameExists(call, name))
 }
 
-/** Runs the checks of the query's nodes when the query is started, instead of when its first batch is planned. A hint rule,
-  * because those come first: the statement that still knows output mode and trigger is gone as soon as Spark's own
-  * resolution has begun.
+/** Runs the checks of the query's nodes when the query is started. It is a hint rule, because those come
+  * first: Spark's own resolution removes the statement that has output mode and trigger.
   *
-  * @param ofAll checks of queries without an operator of ours, too
+  * @param ofAll checks of all queries, also of those without an operator of ours
   */
 final class StreamingWriteCheck(ofAll: Seq[WriteCheck]) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -49,28 +48,27 @@ final class StreamingWriteCheck(ofAll: Seq[WriteCheck]) extends Rule[LogicalPlan
     plan
   }
 
-  /** Refuses triggers, and output modes, that an operator can't be run with. Other output modes than append are Spark's
-    * affair where no node's rows come out once: a count after `accurate_watermark` may be in any of them.
+  /** Refuses triggers and output modes that an operator can't run with. Without a node that only appends,
+    * Spark decides: a count after `accurate_watermark` may have any output mode.
     */
   private def checkModes(start: QueryStart, nodes: Seq[TailraceNode]): Unit = {
     if (start.isRealTime) throw ModeErrors.realTime(nodes.head.operator)
     if (start.isContinuous) throw ModeErrors.continuous(nodes.head.operator)
-    if (!start.appends) nodes.find(_.onlyAppends).foreach { node =>
-      throw ModeErrors.output(node.operator, start.outputMode)
-    }
+    if (!start.appends)
+      nodes.find(_.onlyAppends).foreach(node => throw ModeErrors.output(node.operator, start.outputMode))
   }
 }
 
-/** Refuses Spark's asynchronous progress tracking where an operator keeps something of each micro-batch: a restart may cut
-  * the same data into other batches. The tracking is an option of the writer, which the statement of the start doesn't have.
-  * So the check comes when the first batch is planned, before it has rows.
+/** Refuses Spark's asynchronous progress tracking where an operator keeps something of each micro-batch: a
+  * restart may cut the same data into other batches. The tracking is an option of the writer, which
+  * [[QueryStart]] doesn't have. So the check comes when the first batch is planned, before it has rows.
   */
 object AsyncProgressCheck extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
     plan match {
-      case node: TailraceNode if node.isStreaming && node.keepsBatches =>
-        if (StreamingRun.isAsynchronous(SparkSession.active))
-          throw ModeErrors.asyncProgress(node.operator)
+      case node: TailraceNode
+          if node.isStreaming && node.keepsBatches && StreamingRun.isAsynchronous(SparkSession.active) =>
+        throw ModeErrors.asyncProgress(node.operator)
       case _ =>
     }
     Nil

@@ -16,7 +16,7 @@ import org.apache.spark.util.Utils
 import io.tailrace.checkpoint.{LocalFileManager, TailraceFileManager}
 import io.tailrace.testkit.CampaignSuite
 
-/** Spark's own tests of a file manager, and what ours adds. */
+/** Spark's own tests of a file manager, and tests of what ours adds. */
 final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSuite {
   private val conf = {
     val set = new Configuration
@@ -38,7 +38,7 @@ final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSui
 
   private def names(path: Path): Set[String] = new File(path.toUri).list.toSet
 
-  test("it is the one that Spark makes, and on other file systems Spark's own does the work") {
+  test("Spark makes this manager; on other file systems Spark's own does the work") {
     withTempHadoopPath { path =>
       assert(createManager(path).isInstanceOf[TailraceFileManager])
       assert(LocalFileManager.forPath(path, new Configuration).isInstanceOf[LocalFileManager])
@@ -48,7 +48,7 @@ final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSui
     }
   }
 
-  test("of two writers of one name that may not be replaced, one gets it") {
+  test("of two writers of a file that may not be replaced, one succeeds") {
     withTempHadoopPath { path =>
       val pool = Executors.newFixedThreadPool(2)
       try
@@ -76,7 +76,7 @@ final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSui
     }
   }
 
-  test("a checkpoint goes from Spark's manager to this one and back, checksum files and all") {
+  test("a checkpoint moves from Spark's manager to this one and back, with its checksum files") {
     withTempHadoopPath { path =>
       val sparks = new FileContextBasedCheckpointFileManager(path, new Configuration)
       val file = new Path(path, "1")
@@ -91,7 +91,7 @@ final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSui
         finally in.close()
       }
       write(sparks, 1)
-      // As Hadoop's local file system leaves one beside each file.
+      // Hadoop's local file system writes one beside each file.
       Files.write(new File(new Path(path, ".1.crc").toUri).toPath, Array[Byte](99, 114, 99, 0, 0, 0, 2, 0))
       assert(createManager(path).list(path).map(_.getPath.getName).toSeq == Seq("1"))
       assert(read(createManager(path)) == 1)

@@ -4,12 +4,12 @@ import org.apache.spark.SparkFunSuite
 
 import io.tailrace.testkit.CampaignSuite
 
-/** A suite of Spark's: a campaign. Its tests that don't apply are listed, each with its reason. Spark's own hook
-  * makes them ignored tests; one more test keeps the list from naming what the parent doesn't have.
+/** A campaign: a suite of Spark's, with a list of the tests that don't apply and their reasons. Spark ignores
+  * these tests. One more test fails if the list names a test that the suite doesn't have.
   */
 trait NotApplicable extends SparkFunSuite with CampaignSuite {
 
-  /** Reason -> names of tests. A `def`: it is asked while the parent's constructor runs. */
+  /** Reason -> names of tests. A `def`, because the parent's constructor calls it. */
   protected def notApplicable: Map[String, Seq[String]] = Map.empty
 
   override protected def excluded: Seq[String] = super.excluded ++ notApplicable.values.flatten

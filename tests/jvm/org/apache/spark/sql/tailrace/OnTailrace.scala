@@ -7,7 +7,7 @@ import org.apache.spark.sql.streaming.StreamTest
 import io.tailrace.TailraceExtensions
 import io.tailrace.label.LabelJoinStrategy
 
-/** A suite of Spark's about streaming queries, in a session with Tailrace's extension, which is to make no difference. */
+/** A suite of Spark's about streaming queries, in a session with Tailrace's extension: it must still pass. */
 trait OnTailrace extends StreamTest with ShortByDefault {
   override protected def sparkConf: SparkConf =
     super.sparkConf.set(StaticSQLConf.SPARK_SESSION_EXTENSIONS, Seq(classOf[TailraceExtensions].getName))

@@ -4,7 +4,7 @@ import org.apache.spark.api.python.{PythonEvalType, SimplePythonFunction}
 import org.apache.spark.sql.catalyst.expressions.PythonUDF
 import org.apache.spark.sql.types.StructType
 
-/** A function of PySpark's as a plan has it, without code: enough to build a plan, not to run one. */
+/** A function of PySpark's without code: enough to build a plan, not to run it. */
 object PythonFunctions {
 
   def transformWithState(output: StructType): PythonUDF = {

@@ -2,12 +2,12 @@ package org.apache.spark.sql.tailrace
 
 import org.scalatest.{Args, DynaTags, Filter, Status, SucceededStatus}
 
-/** A suite of Spark's of which the short form of the campaigns takes a few tests; the whole suite takes minutes, and runs with
-  * TAILRACE_LONG in the environment. A test asked for by its name always runs.
+/** A suite of Spark's that takes minutes. By default it runs a few of its tests; with TAILRACE_LONG in the
+  * environment it runs all. A test that is asked for by its name always runs.
   */
 trait ShortByDefault extends NotApplicable {
 
-  /** Parts of names: a test with one of them in its name is in every run. None: the suite is for long runs. */
+  /** A test with one of these in its name is in every run. Empty: the suite is for long runs only. */
   protected def everyRun: Seq[String]
 
   private def inEveryRun(name: String): Boolean =
@@ -35,7 +35,7 @@ trait ShortByDefault extends NotApplicable {
 object ShortByDefault {
   val Check = "every test on the list of those for every run is one of Spark's"
 
-  /** Tests of ours about the suite itself. */
+  /** Our tests of the suite itself. */
   val Always: Seq[String] = Seq(Check, NotApplicable.Check, OnTailrace.Check)
 
   private val long = sys.env.contains("TAILRACE_LONG")

@@ -9,7 +9,7 @@ import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.util.Clock
 
-/** What the stream harness needs of Spark that Spark keeps to itself. */
+/** Spark's internals that the stream harness uses. */
 object StreamAccess {
 
   private def execution(query: StreamingQuery): MicroBatchExecution =
@@ -36,13 +36,13 @@ object StreamAccess {
     )
   }
 
-  /** Runs `body` while no batch is being planned: what it adds to several sources is one batch. */
+  /** Runs `body` while Spark plans no batch: rows that it adds to several sources are one batch. */
   def betweenBatches(query: StreamingQuery)(body: => Unit): Unit = execution(query).withProgressLocked(body)
 
-  /** What the batch that ran last was run as. */
+  /** The physical plan of the last batch. */
   def executedPlan(query: StreamingQuery): SparkPlan = execution(query).lastExecution.executedPlan
 
-  /** The watermark of the batch that ran last, in milliseconds. */
+  /** The watermark of the last batch, in milliseconds. */
   def watermarkMs(query: StreamingQuery): Long =
     execution(query).lastExecution.offsetSeqMetadata.batchWatermarkMs
 }

@@ -4,8 +4,8 @@ import org.apache.spark.sql.streaming._
 import org.scalactic.source.Position
 import org.scalatest.Tag
 
-/** Joins in Spark's default state format, a store for each of four maps. Spark runs these on two providers, named in the
-  * names of the tests; here there is one.
+/** Joins in Spark's default state format, which has a store for each of four maps. Spark runs each test on
+  * two providers, which its name says; here there is one provider.
   */
 trait JoinStateFormat2 extends StreamingJoinSuite with OnTailrace {
   override protected def testMode: Mode = Mode.WithoutVCF

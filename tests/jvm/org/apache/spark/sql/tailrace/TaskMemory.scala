@@ -3,13 +3,13 @@ package org.apache.spark.sql.tailrace
 import org.apache.spark.SparkConf
 import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager, UnifiedMemoryManager}
 
-/** Spark's memory of a task without a task: what `TestMemoryManager` of Spark's own test jar is for. */
+/** The memory manager of a task, without a task. */
 object TaskMemory {
 
-  /** @param bytes all that the task can get */
+  /** @param bytes the most that the task can get */
   def create(bytes: Long): TaskMemoryManager = new TaskMemoryManager(manager(bytes), 0L)
 
-  /** @param now what the task can have at a moment: other tasks come and go */
+  /** @param now the bytes that the task can have at a moment, as when other tasks begin and end */
   def changing(bytes: Long)(now: () => Long): TaskMemoryManager =
     new TaskMemoryManager(manager(bytes), 0L) {
       override def acquireExecutionMemory(required: Long, consumer: MemoryConsumer): Long = {

@@ -28,8 +28,8 @@ final class DriverCall private[tailrace] (@transient val answers: DriverAnswers,
   def apply(question: Array[Byte]): Array[Byte] = DriverCalls.ask(id, question)
 }
 
-/** Calls from tasks to the driver by Spark's RPC, as its state stores make them. Accumulators come too late for what must be
-  * known before a task ends.
+/** Calls from tasks to the driver by Spark's RPC, as its state stores make them. Accumulators come too late
+  * for what must be known before a task ends.
   */
 object DriverCalls {
   private val Name = "TailraceDriverCalls"

@@ -17,9 +17,9 @@ import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan}
 import org.apache.spark.util.SerializableConfiguration
 
-/** A job that writes the rows of a plan into files, a directory for each value of some columns. Its tasks are those of
-  * Spark's own file sinks. Spark starts such a job by `FileFormatWriter.write`, which differs in 4.2.0 and 4.2.1; the methods
-  * here are the same in both.
+/** A job that writes the rows of a plan into files, a directory for each value of some columns. Its tasks are
+  * those of Spark's own file sinks. Spark starts such a job by `FileFormatWriter.write`, which differs in
+  * 4.2.0 and 4.2.1; the methods here are the same in both.
   *
   * @param output  the plan's columns as the query names them
   * @param options of the format

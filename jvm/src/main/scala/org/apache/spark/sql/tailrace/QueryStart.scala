@@ -23,7 +23,7 @@ final class QueryStart private (statement: WriteToStreamStatement) {
 
   def sink: Table = statement.sink
 
-  /** The sink in an error. Sinks of Spark's first version have no name. */
+  /** The sink's name in an error. A [[Sink]] has none. */
   def sinkName: String = sink match {
     case old: Sink => old.toString
     case table => table.name
@@ -31,18 +31,18 @@ final class QueryStart private (statement: WriteToStreamStatement) {
 
   def hadoopConf: Configuration = statement.hadoopConf
 
-  /** Where the checkpoint will be, for checks that read what an earlier start has left there.
+  /** The directory of the checkpoint, for checks that read what an earlier start has left there.
     *
     * @return none for a query without a checkpoint that stays
     */
   def checkpoint: Option[Path] = {
-    def ofSession =
-      for (root <- SQLConf.get.checkpointLocation; name <- statement.userSpecifiedName) yield new Path(root, name)
+    val roots = SQLConf.get.checkpointLocation
+    def ofSession = roots.zip(statement.userSpecifiedName).map { case (root, name) => new Path(root, name) }
     val path = statement.userSpecifiedCheckpointLocation.map(new Path(_)).orElse(ofSession)
     path.map(p => p.getFileSystem(hadoopConf).makeQualified(p))
   }
 
-  /** Whether the query follows the latest of its watermarks: `spark.sql.streaming.multipleWatermarkPolicy`. */
+  /** Whether `spark.sql.streaming.multipleWatermarkPolicy` makes the query follow the latest watermark. */
   def followsLatestWatermark: Boolean =
     SQLConf.get.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY).equalsIgnoreCase("max")
 }

@@ -8,15 +8,14 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
-import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWatermarkExec, StateStoreWriter}
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
 import org.apache.spark.unsafe.types.CalendarInterval
 
-/** Keeps the watermark visible where a streaming query with state uses the same rows twice, for instance a DataFrame on
-  * both sides of a join: see [[SharedExchangeExec]]. The rows are still shuffled once.
+/** Keeps the watermark visible where a streaming query with state uses the same rows twice, for instance a
+  * DataFrame on both sides of a join: see [[SharedExchangeExec]]. The rows are still shuffled once.
   *
-  * A columnar rule, because those come after the rule that gives operators their state and add exchanges, and before the one
-  * that finds equal exchanges. Two operators with state are never equal: each has its own state.
+  * It is a columnar rule, because those run between the rules that add state and exchanges and the rule that
+  * finds equal exchanges. Two operators with state are never equal: each has its own state.
   */
 object SharedExchanges extends ColumnarRule {
   override def postColumnarTransitions: Rule[SparkPlan] = Marking
@@ -33,7 +32,7 @@ object SharedExchanges extends ColumnarRule {
         }
     }
 
-    /** Those that are there several times, as Spark compares them. */
+    /** Exchanges that Spark finds equal to another one. */
     private def sharedExchanges(plan: SparkPlan): Set[SparkPlan] = {
       val exchanges = plan.collect { case e: Exchange if watermark(e).nonEmpty => e.canonicalized }
       exchanges.diff(exchanges.distinct).toSet
@@ -44,11 +43,12 @@ object SharedExchanges extends ColumnarRule {
   }
 }
 
-/** Stands above an exchange of a streaming query that Spark may replace by the rows of an equal one, and passes them. If it
-  * does, the node becomes a [[ReusedWatermarkExec]].
+/** Stands above an exchange that Spark may replace by an equal one. If Spark does, the node becomes a
+  * [[ReusedWatermarkExec]].
   *
-  * Spark works out the watermarks of the next batch over the plan of the one before it, and a reused exchange is a leaf of
-  * that plan: without this, operators above it have no watermark from the second batch on, and keep their rows for good.
+  * Spark computes the watermarks of a batch over the plan of the batch before, and a reused exchange is a
+  * leaf of that plan. Without this node, operators above it have no watermark from the second batch on, and
+  * keep their rows for good.
   *
   * @param watermark a watermark node below the exchange
   */
@@ -72,9 +72,9 @@ final case class SharedExchangeExec(child: SparkPlan)(@transient val watermark: 
   }
 }
 
-/** The rows of an exchange elsewhere in the plan, and the word that a watermark node is below that: Spark's own node of a
-  * watermark says it to those who work out watermarks over a plan's children. It sees no row, so it tells Spark's tracker
-  * of no event time beside the node that it stands for.
+/** The rows of an exchange elsewhere in the plan, and a sign that a watermark node is below that exchange:
+  * the node is one of Spark's watermark nodes, which Spark looks for among a plan's children. It sees no row,
+  * so it adds no event time to those of the node that it stands for.
   */
 final class ReusedWatermarkExec(
     nodeId: UUID,
@@ -84,7 +84,7 @@ final class ReusedWatermarkExec(
 ) extends EventTimeWatermarkExec(nodeId, eventTime, delay, child) {
   override def nodeName: String = "ReusedWatermark"
 
-  // The parent's marks one column as the event time, and there may be others.
+  // Spark's node would mark this one column as the event time, and the child may have marked others.
   override val output: Seq[Attribute] = child.output
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()

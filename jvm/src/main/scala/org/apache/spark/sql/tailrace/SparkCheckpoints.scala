@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.StructType
 /** A committed micro-batch in a checkpoint.
   *
   * @param watermarkMs   the query's watermark in the next batch
-  * @param checkpointIds for each operator the ids of each partition's stores, in the second format of checkpoints
+  * @param checkpointIds the ids of each partition's stores, by operator; only in checkpoints of format 2
   */
 final case class CheckpointCommit(watermarkMs: Long, checkpointIds: Option[Map[Long, Array[Array[String]]]])
 
@@ -28,7 +28,7 @@ final case class CheckpointOperator(id: Long, name: String, partitions: Int)
 /** Reads Spark's part of a checkpoint, without a session. */
 object SparkCheckpoints {
 
-  /** The file systems' settings as a session with these properties has them; checkpoints know Spark's own ones, too. */
+  /** The settings that a session with these properties has for files, Spark's own among them. */
   def hadoopConf(properties: Map[String, String]): Configuration = {
     val conf = SparkHadoopUtil.newConfiguration(new SparkConf(false).setAll(properties))
     properties.foreach { case (name, value) => conf.set(name, value) }
@@ -64,8 +64,8 @@ object SparkCheckpoints {
     StateStoreId(state.toString, operator, partition).storeCheckpointLocation()
 }
 
-/** Spark's `statestore` source takes the provider of all stores from the checkpoint's offset log, where Spark has written
-  * the session's. Stores of an operator with its own provider have to be read through that one.
+/** Spark's `statestore` source takes the provider of all stores from the checkpoint's offset log, where Spark
+  * has written the session's. Stores of an operator with its own provider have to be read through that one.
   */
 object SparkStateReader {
 
@@ -77,7 +77,7 @@ object SparkStateReader {
   def through(plan: LogicalPlan, isOwn: StructType => Boolean, conf: SQLConf => StateStoreConf): LogicalPlan =
     plan.resolveOperators { case relation: DataSourceV2Relation =>
       relation.table match {
-        case _: OwnStateTable => relation
+        case _: Own => relation
         case spark: StateTable if keysOf(spark).exists(isOwn) =>
           relation.copy(table = own(SparkSession.active, relation, conf))
         case _ => relation
@@ -95,31 +95,11 @@ object SparkStateReader {
       .get(source.batchId)
       .flatMap(_.metadataOpt)
       .foreach(OffsetSeqMetadata.setSessionConf(_, pinned))
-    new OwnStateTable(
-      session,
-      relation.table.asInstanceOf[StateTable].schema,
-      source,
-      conf(pinned),
-      pinned.getConf(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL).get
-    )
+    val schema = relation.table.asInstanceOf[StateTable].schema
+    val keys = NoPrefixKeyStateEncoderSpec(schema("key").dataType.asInstanceOf[StructType])
+    val partitions = pinned.getConf(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL).get
+    new StateTable(session, schema, source, conf(pinned), partitions, keys, None, None, None, None) with Own
   }
 
-  private final class OwnStateTable(
-      session: SparkSession,
-      schema: StructType,
-      source: StateSourceOptions,
-      conf: StateStoreConf,
-      partitions: Int
-  ) extends StateTable(
-        session,
-        schema,
-        source,
-        conf,
-        partitions,
-        NoPrefixKeyStateEncoderSpec(schema("key").dataType.asInstanceOf[StructType]),
-        None,
-        None,
-        None,
-        None
-      )
+  private trait Own
 }

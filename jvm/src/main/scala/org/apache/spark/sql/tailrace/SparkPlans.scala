@@ -34,7 +34,8 @@ object SparkPlans {
 
   /** A copy of a session without adaptive execution: it plans all of a query at once.
     *
-    * @param broadcastBytes tables up to this size are broadcast in a join, unless the session's limit is greater or forbids it
+    * @param broadcastBytes the least limit for tables that are broadcast in a join, unless the session
+    *                       forbids it
     */
   def planningSession(session: SparkSession, broadcastBytes: Long): SparkSession = {
     val copy = session.cloneSession()

@@ -32,13 +32,14 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     case _ => Nil // a table that is read anew with each batch
   }.distinct
 
-  /** Topics as Kafka's source takes them, with a partition where it names them. */
+  /** Topics by the options of Kafka's source, with the partition if the option names partitions. */
   private def topics(options: Map[String, String], stream: SparkDataStream): Seq[String] = {
     val assigned = options.get("assign").map(StreamInputs.partitions)
     val subscribed = options.get("subscribe").map(KafkaJson.subscribed)
     // The topics of a pattern are known when there are offsets.
-    def found = execution.availableOffsets.get(stream).toSeq.flatMap(o => KafkaJson.topics(o.json).toSeq.flatten)
-    assigned.orElse(subscribed).getOrElse(found.map(_._1))
+    def offsets = execution.availableOffsets.get(stream).map(_.json)
+    def found = offsets.flatMap(KafkaJson.topics).toSeq.flatten.map(_._1)
+    assigned.orElse(subscribed).getOrElse(found)
   }
 
   /** Whether the batch that runs, or that Spark is making, has new rows. */
@@ -50,8 +51,8 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     }
   }
 
-  /** Whether the batch leaves rows for later ones that were there when it was made. True, too, if the source reads a part of
-    * what there is and doesn't say what is left.
+  /** Whether the batch leaves rows for later ones that were there when it was made. True, too, if the source
+    * reads a part of what there is and doesn't say what is left.
     */
   def hasUnread: Boolean = streams.exists(isUnread)
 
@@ -62,14 +63,11 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     stream match {
       case _ if latest.isDefined => latest != end
       case limited: SupportsAdmissionControl =>
-        limited.getDefaultReadLimit match {
-          case _: ReadAllAvailable => false
-          case most: ReadMaxFiles => StreamInputs.files(context.newData.get(stream)) >= most.maxFiles
-          case _ =>
-            stream match {
-              case files: FileStreamSource => StreamInputs.leftOver(files)
-              case _ => true
-            }
+        (limited.getDefaultReadLimit, stream) match {
+          case (_: ReadAllAvailable, _) => false
+          case (most: ReadMaxFiles, _) => StreamInputs.files(context.newData.get(stream)) >= most.maxFiles
+          case (_, files: FileStreamSource) => StreamInputs.leftOver(files)
+          case _ => true
         }
       case _ => false
     }
@@ -81,12 +79,13 @@ object StreamInputs {
   /** @param isNode whether it is the node; a DataFrame that is used twice has several, of the same sources */
   def below(session: SparkSession, isNode: LogicalPlan => Boolean): StreamInputs = {
     val execution = StreamingRun.execution(session)
-    new StreamInputs(execution, execution.logicalPlan.collect { case n if isNode(n) => n.collectLeaves() }.flatten)
+    val nodes = execution.logicalPlan.collect { case node if isNode(node) => node }
+    new StreamInputs(execution, nodes.flatMap(_.collectLeaves()))
   }
 
-  /** How far a stream could have been read when the batch of this thread was made. None if the source doesn't say, or Spark
-    * hasn't asked it: a batch that runs again was made by an earlier start. Kafka's source fails if it is asked before Spark
-    * has asked it.
+  /** How far a stream could have been read when the batch of this thread was made. None if the source doesn't
+    * say, or Spark hasn't asked it: a batch that runs again was made by an earlier start. Kafka's source
+    * fails if it is asked before Spark has asked it.
     */
   def latest(session: SparkSession, stream: SparkDataStream): Option[Offset] =
     latest(StreamingRun.execution(session), stream)
@@ -132,8 +131,8 @@ object StreamInputs {
   }
 }
 
-/** The topics and offsets of Spark's Kafka source, as its options write them: `{"clicks":{"0":17,"1":0}}`. Text that the
-  * source can't read gives none here: the source itself refuses it, with Spark's error.
+/** The topics and offsets of Spark's Kafka source, as its options write them: `{"clicks":{"0":17,"1":0}}`.
+  * Text that the source can't read gives none here: the source itself refuses it, with Spark's error.
   */
 object KafkaJson {
 

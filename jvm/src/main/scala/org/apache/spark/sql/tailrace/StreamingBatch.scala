@@ -28,13 +28,13 @@ final case class StreamingBatch(
   */
 final case class RunningBatch(plan: SparkPlan, sink: Table) {
 
-  /** Whether Spark hands the rows to the sink, which may then not read them. With other sinks the plan itself writes. */
+  /** Whether Spark hands the rows to the sink, which may leave them unread. Other sinks are in the plan. */
   def sinkMaySkip: Boolean = sink.isInstanceOf[Sink]
 }
 
 object StreamingBatch {
 
-  /** Spark keeps the batch in the thread's local properties, beside the query. */
+  /** Spark keeps the batch's number in the thread's local properties. */
   def current(session: SparkSession): StreamingBatch = {
     val execution = StreamingRun.execution(session)
     val id = session.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)

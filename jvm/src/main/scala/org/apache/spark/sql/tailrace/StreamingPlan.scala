@@ -4,8 +4,8 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
-/** The plan of a micro-batch as it has run. Adaptive execution and the reuse of exchanges hide parts of it from
-  * `children`; here they are inputs.
+/** The plan of a micro-batch as it has run. Adaptive execution and the reuse of exchanges hide parts of it
+  * from `children`; here they are inputs.
   */
 object StreamingPlan {
 
@@ -17,7 +17,7 @@ object StreamingPlan {
     case other => other.children
   }
 
-  /** A node, and all whose rows it reads, over any number of others. */
+  /** The nodes of the whole plan. */
   def nodes(plan: SparkPlan): Seq[SparkPlan] = plan +: inputs(plan).flatMap(nodes)
 
   def watermarkNodes(plan: SparkPlan): Seq[EventTimeWatermarkExec] = nodes(plan).collect {
@@ -27,13 +27,13 @@ object StreamingPlan {
   def hasState(plan: SparkPlan): Boolean = nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
 }
 
-/** The time up to which the rows that come out of a plan are complete, by the rules of Spark's propagation: a watermark
-  * node gives the query's watermark, an operator with state what it makes of its input's, any other node the least of its
-  * inputs'.
+/** The watermark of the rows that come out of a plan, by the rules of Spark's propagation: a watermark node
+  * gives the query's watermark, an operator with state computes its own from its input's, any other node
+  * gives the least of its inputs'.
   */
 object OutputWatermark {
 
-  /** @param origin what watermark nodes give, in milliseconds
+  /** @param origin the watermark of the query, in milliseconds
     * @return milliseconds; none if there is no watermark below
     */
   def of(plan: SparkPlan, origin: Long): Option[Long] = plan match {
@@ -46,15 +46,15 @@ object OutputWatermark {
   /** The watermark of the rows that come out of a micro-batch.
     *
     * @param current  the query's watermark in the batch, in milliseconds
-    * @param previous the query's watermark in the batch before: no row comes out of what operators have closed by then
+    * @param previous the query's watermark in the batch before: operators with state have closed up to it
     */
   def ofRows(plan: SparkPlan, current: Long, previous: Long): Option[Long] =
     of(plan, if (StreamingPlan.hasState(plan)) Math.min(current, previous) else current)
 
-  /** The time that no row of a later batch is before. [[of]] is the same for the batch itself, which may have older rows.
+  /** The watermark after a batch: no row of a later batch is before it.
     *
     * @param currentMs Spark's watermark in the batch, in milliseconds
-    * @param sourceLow how far a source is after the batch, in microseconds; the least long: nowhere
+    * @param sourceLow a source's watermark after the batch, in microseconds; the least long: none
     * @param after     the first microsecond behind a watermark of Spark's
     * @return microseconds; none if there is no watermark below
     */
@@ -66,7 +66,7 @@ object OutputWatermark {
   ): Option[Long] = plan match {
     case reused: ReusedWatermarkExec => afterBatch(reused.child, currentMs, sourceLow, after)
     case watermark: EventTimeWatermarkExec => Some(sourceLow(watermark))
-    // Its later rows are behind what it has closed in the batch.
+    // Its later rows are behind the times that it has closed in the batch.
     case operator: StateStoreWriter => of(operator, currentMs).map(after)
     case other => least(other)(afterBatch(_, currentMs, sourceLow, after))
   }

@@ -24,6 +24,8 @@ final class StreamingRun private (execution: StreamExecution) {
   /** The last micro-batch that is committed, of this start or an earlier one. */
   def lastCommittedBatch: Option[Long] = execution.commitLog.getLatestBatchId()
 
+  def tracksProgressAsynchronously: Boolean = execution.isInstanceOf[AsyncProgressTrackingMicroBatchExecution]
+
   def sink: Table = execution.sink
 
   /** The query's plan, with its sources. */
@@ -46,8 +48,8 @@ final class StreamingRun private (execution: StreamExecution) {
     HexFormat.of.formatHex(MessageDigest.getInstance("SHA-256").digest(text.get.getBytes(UTF_8)))
   }
 
-  /** Makes a query that waits between its batches, as with the trigger `processingTime`, not wait when there is something
-    * to do. To be called after Spark has chosen the executor of its trigger, and before that begins.
+  /** Makes the trigger `processingTime` start a batch at once if there is something to do. To be called after
+    * Spark has made the trigger's executor, and before it begins.
     */
   def triggerAtOnceIf(isWaiting: () => Boolean): Unit = execution match {
     case query: MicroBatchExecution =>
@@ -74,15 +76,16 @@ object StreamingRun {
 
   /** Whether the query that runs in this thread, if one does, tracks its progress asynchronously. */
   def isAsynchronous(session: SparkSession): Boolean =
-    queryId(session).exists(execution(session, _).isInstanceOf[AsyncProgressTrackingMicroBatchExecution])
+    queryId(session).exists(id => new StreamingRun(execution(session, id)).tracksProgressAsynchronously)
 
   private[tailrace] def execution(session: SparkSession): StreamExecution = {
     val id = queryId(session)
-    require(id.isDefined, s"no streaming query runs in this thread: ${StreamExecution.QUERY_ID_KEY} is not set")
+    val key = StreamExecution.QUERY_ID_KEY
+    require(id.isDefined, s"no streaming query runs in this thread: $key is not set")
     execution(session, id.get)
   }
 
-  /** Spark keeps the query in the thread's local properties, and hands them on to threads that plan for it. */
+  /** Spark keeps it in the local properties of the query's thread, and of threads that plan for the query. */
   private def queryId(session: SparkSession): Option[String] =
     Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
 

@@ -8,9 +8,10 @@ import org.apache.spark.{ContextCleaner, SparkConf, SparkContext}
 
 import sun.reflect.ReflectionFactory
 
-/** A SparkContext that was never started, for the constructor of Spark's stream-stream join operator only. That
-  * constructor broadcasts the Hadoop configuration for each of the nine or ten copies of the operator that planning makes
-  * in each batch. Nobody reads these broadcasts, and they took a third of a batch's planning (`adr/002`).
+/** A SparkContext that was never started, for the constructor of Spark's stream-stream join operator only.
+  * That constructor broadcasts the Hadoop configuration for each of the nine or ten copies of the operator
+  * that planning makes in each batch. Nobody reads these broadcasts, and they took a third of a batch's
+  * planning (`adr/002`).
   */
 private final class UnstartedContext extends SparkContext(new SparkConf) {
   override def hadoopConfiguration: Configuration = UnstartedContext.NoSettings

@@ -1,7 +1,7 @@
 package org.apache.spark.sql
 
-/** Spark's internal types that Tailrace uses in many places. Spark has moved such classes between its versions; code outside of
-  * this package imports them from here, so that such a move changes one line.
+/** Spark's internal types that Tailrace uses in many places. Spark has moved such classes between its
+  * versions; code outside of this package imports them from here, so that such a move changes one line.
   */
 package object tailrace {
 

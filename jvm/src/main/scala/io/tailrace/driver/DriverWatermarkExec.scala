@@ -5,10 +5,9 @@ import java.util.UUID
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
-import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingRun}
+import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch, StreamingRun}
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /** A watermark that the driver computes at the end of a micro-batch, when its tasks have run. */

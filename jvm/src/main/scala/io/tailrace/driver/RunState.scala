@@ -9,9 +9,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, StreamingRun}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, StreamingRun}
 import org.apache.spark.util.SerializableConfiguration
 
 /** State that the driver keeps for an operator from one micro-batch to the next. A plan can't keep it,
@@ -78,7 +77,7 @@ private[tailrace] object RunState {
   /** The event of an end may be lost in a full queue, or come before a thread asks for the run's state. */
   private def dropEnded(): Unit = {
     val running = mutable.Map.empty[SparkSession, String => Boolean]
-    def runsOf(session: SparkSession) = running.getOrElseUpdate(session, StreamingBatch.activeRuns(session))
+    def runsOf(session: SparkSession) = running.getOrElseUpdate(session, StreamingRun.activeIds(session))
     dropFromAll((runId, session) => !runsOf(session)(runId))
   }
 

@@ -3,8 +3,7 @@ package io.tailrace.driver
 import java.util.concurrent.atomic.AtomicBoolean
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.{StreamingBatch, StreamingPlan}
+import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch, StreamingPlan}
 
 /** A micro-batch whose tasks have not run, because its sink has the batch already.
   *

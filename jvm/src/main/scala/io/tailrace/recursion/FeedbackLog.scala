@@ -2,7 +2,7 @@ package io.tailrace.recursion
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.tailrace.CancellableFSDataOutputStream
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.Errors

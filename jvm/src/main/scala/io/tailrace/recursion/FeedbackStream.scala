@@ -6,11 +6,10 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
-import org.apache.spark.sql.tailrace.StreamingRun
+import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
@@ -34,7 +33,7 @@ final class FeedbackTable(settings: RecursionSettings, columns: StructType) exte
 
       /** Called in the thread that starts the query. */
       override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream = {
-        val session = SparkSession.active.asInstanceOf[SparkSession]
+        val session = SparkSession.active
         val run = StreamingRun.current(session)
         val hadoopConf = RunState.hadoopConf(session)
         val directory = FeedbackLog.directory(run.checkpointRoot, settings.name)

@@ -5,9 +5,8 @@ import java.util.UUID
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, CurrentTimestamp, Expression}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.QueryStart
+import org.apache.spark.sql.tailrace.{QueryStart, SparkSession}
 import org.apache.spark.sql.types.StructType
 
 import io.tailrace.driver.DriverWatermarkExec

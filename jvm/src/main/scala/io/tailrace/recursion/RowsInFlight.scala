@@ -5,8 +5,7 @@ import java.util.UUID
 import scala.collection.mutable.ListBuffer
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.AccumulatorV2
 

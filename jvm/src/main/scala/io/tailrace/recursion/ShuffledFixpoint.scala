@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.tailrace.SparkSession
 import org.apache.spark.storage.StorageLevel
 import org.apache.spark.{NarrowDependency, Partition, ShuffleDependency, SparkContext, TaskContext}
 

@@ -7,9 +7,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.LogicalRDD
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 
 import io.tailrace.common.UnsafeRows
 

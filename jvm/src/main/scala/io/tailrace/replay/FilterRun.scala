@@ -4,8 +4,7 @@ import java.time.Instant
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch}
 
 import io.tailrace.driver.RunState
 

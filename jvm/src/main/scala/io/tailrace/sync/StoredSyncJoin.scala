@@ -6,8 +6,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeWatermarkExec, StateStoreWriter}
-import org.apache.spark.sql.tailrace.{StreamInputs, StreamingBatch, StreamingPlan, StreamingRun}
+import org.apache.spark.sql.tailrace.{EventTimeWatermarkExec, StateStoreWriter, StreamInputs, StreamingBatch, StreamingPlan, StreamingRun}
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.driver.{DriverClock, DriverWatermarkExec}

@@ -6,8 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.StreamingRun
+import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import io.tailrace.checkpoint.BatchFiles
@@ -162,7 +161,7 @@ private[sync] object SyncRun {
 
   /** The same in the session of the thread. */
   def current(settings: SyncSettings): SyncRun =
-    of(SparkSession.active.asInstanceOf[SparkSession], settings)
+    of(SparkSession.active, settings)
 
   private def open(session: SparkSession, settings: SyncSettings, run: StreamingRun): SyncRun =
     new SyncRun(

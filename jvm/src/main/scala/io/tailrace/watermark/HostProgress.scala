@@ -4,9 +4,8 @@ import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project, UnaryNode}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{QueryStart, StreamingBatch}
+import org.apache.spark.sql.tailrace.{QueryStart, SparkSession, StreamingBatch}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 

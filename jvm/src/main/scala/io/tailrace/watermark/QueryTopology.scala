@@ -1,9 +1,7 @@
 package io.tailrace.watermark
 
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
-import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch, StreamingPlan}
+import org.apache.spark.sql.tailrace.{OutputWatermark, SparkSession, StateStoreWriter, StreamingBatch, StreamingPlan}
 
 import io.tailrace.driver.{HeldWork, ReportingSink, SparkWatermark}
 

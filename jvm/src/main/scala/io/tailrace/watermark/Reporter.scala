@@ -6,8 +6,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
 
 import io.tailrace.common.TailraceStateException
 import io.tailrace.driver.{DriverClock, RunState}
@@ -114,7 +113,7 @@ object Reporter {
   /** The reporter of a run for an application. All its sources and its sink share it. */
   def of(session: SparkSession, queryId: String, runId: String, server: ServerSettings): Reporter =
     reporters.of(session, runId, s"${server.url.stripSuffix("/")} ${server.app}") {
-      val isActive = () => StreamingBatch.activeRuns(session).contains(runId)
+      val isActive = () => StreamingRun.activeIds(session).contains(runId)
       Reporter.remember(new Reporter(server, queryId, runId, isActive)).start()
     }
 

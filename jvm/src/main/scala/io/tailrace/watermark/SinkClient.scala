@@ -2,9 +2,7 @@ package io.tailrace.watermark
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.operators.stateful.EventTimeWatermarkExec
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.tailrace.{EventTimeWatermarkExec, SparkSession, StreamingBatch}
 
 import io.tailrace.driver.SparkWatermark
 

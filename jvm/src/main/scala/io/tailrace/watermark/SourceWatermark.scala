@@ -8,8 +8,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs, StreamingBatch}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, StreamInputs, StreamingBatch}
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.TailraceConf

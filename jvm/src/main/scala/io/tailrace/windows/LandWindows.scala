@@ -5,9 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{QueryStart, StreamingRun}
+import org.apache.spark.sql.tailrace.{QueryStart, SparkSession, StreamingRun}
 import org.apache.spark.sql.types._
 
 import io.tailrace.driver.ReportExec

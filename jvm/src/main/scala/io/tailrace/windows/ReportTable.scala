@@ -7,8 +7,8 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.functions.{coalesce, col, lit}
+import org.apache.spark.sql.tailrace.SparkSession
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration

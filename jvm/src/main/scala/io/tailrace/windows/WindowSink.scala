@@ -3,13 +3,11 @@ package io.tailrace.windows
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.classic.{DataFrame => ClassicFrame, SparkSession}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan}
 import org.apache.spark.sql.sources.StreamSinkProvider
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.{FileJob, LandedWatermark, SparkPlans, StreamingBatch, StreamingSinks}
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.{DataFrame, SQLContext}
 
 import io.tailrace.driver.{ReportingSink, SparkWatermark}
@@ -25,7 +23,7 @@ final class WindowSinkProvider extends StreamSinkProvider {
       outputMode: OutputMode
   ): Sink = {
     val folder = parameters.getOrElse(WindowSink.Folder, throw WindowSink.usedByItself)
-    if (!SparkPlans.isAppend(outputMode))
+    if (outputMode != OutputMode.Append)
       throw WindowOptions.arguments.invalid("outputMode", outputMode.toString, "append")
     val session = context.sparkSession.asInstanceOf[SparkSession]
     val hadoopConf = session.sessionState.newHadoopConf()
@@ -101,19 +99,19 @@ private[windows] final class Landing(
 
   def reports: Boolean = settings.server.isDefined
 
-  private def isActive: Boolean = StreamingSinks.isActive(session, sink)
+  private def isActive: Boolean = StreamingRun.ofSink(session, sink).isDefined
 
   private def reporter: Option[Reporter] = for {
     server <- settings.server
-    (queryId, runId) <- StreamingSinks.run(session, sink)
-  } yield Reporter.of(session, queryId, runId, server.settings)
+    run <- StreamingRun.ofSink(session, sink)
+  } yield Reporter.of(session, run.queryId, run.runId, server.settings)
 
   def addBatch(batchId: Long, data: DataFrame): Unit = {
-    val query = data.asInstanceOf[ClassicFrame].queryExecution
+    val query = SparkPlans.execution(data)
     val batch = StreamingBatch.current(session)
     folder.begin(batch.queryId, batchId)
     closer.begin()
-    val offsets = StreamingSinks.offsets(session, batch.queryId, batchId)
+    val offsets = StreamingRun.current(session).offsets(batchId)
     val landed = folder.landed(batchId, offsets) match {
       case Some(known) =>
         // Its operators must run again.
@@ -188,10 +186,10 @@ private[windows] object QueryProgress {
       watermarkMs: Long,
       server: Option[ServerSettings]
   ): QueryProgress = {
-    val nodes = LandedWatermark.sources(plan)
+    val nodes = StreamingPlan.watermarkNodes(plan)
     val sources = QuerySource.of(session, nodes)
-    val low = LandedWatermark.of(plan, watermarkMs, QuerySource.low(_, sources), SparkWatermark.after)
+    val low = OutputWatermark.afterBatch(plan, watermarkMs, QuerySource.low(_, sources), SparkWatermark.after)
     val upstreams = server.toSeq.flatMap(QueryTopology.above(plan, _))
-    QueryProgress(low.getOrElse(SparkWatermark.Never), LandedWatermark.hasState(plan), sources, upstreams)
+    QueryProgress(low.getOrElse(SparkWatermark.Never), StreamingPlan.hasState(plan), sources, upstreams)
   }
 }

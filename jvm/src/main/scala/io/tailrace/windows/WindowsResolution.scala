@@ -3,9 +3,8 @@ package io.tailrace.windows
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.streaming.DataStreamWriter
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.TimestampType
 
 import io.tailrace.common.Arguments

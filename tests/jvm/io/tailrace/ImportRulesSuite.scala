@@ -104,7 +104,9 @@ final class ImportRulesSuite extends AnyFunSuite {
     in("org.apache.spark.sql.tailrace").foreach(s => assert(s.ours.isEmpty, s.path))
   }
 
-  test("packages of Spark that change often are imported by the bridge, and by few classes that Spark calls") {
+  test(
+    "packages of Spark that change often are imported by the bridge, and by few classes that Spark calls"
+  ) {
     val changing = Seq("classic", "execution.streaming").map("org.apache.spark.sql." + _)
     val users = sources.filter(s => s.path.startsWith("io/") && changing.exists(s.code.contains))
     // These implement an operator, a store or a file manager of Spark.

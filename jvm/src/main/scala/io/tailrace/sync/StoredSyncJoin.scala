@@ -6,7 +6,14 @@ import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.tailrace.{EventTimeWatermarkExec, StateStoreWriter, StreamInputs, StreamingBatch, StreamingPlan, StreamingRun}
+import org.apache.spark.sql.tailrace.{
+  EventTimeWatermarkExec,
+  StateStoreWriter,
+  StreamInputs,
+  StreamingBatch,
+  StreamingPlan,
+  StreamingRun
+}
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.driver.{DriverClock, DriverWatermarkExec}

@@ -1,7 +1,13 @@
 package io.tailrace.watermark
 
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.tailrace.{OutputWatermark, SparkSession, StateStoreWriter, StreamingBatch, StreamingPlan}
+import org.apache.spark.sql.tailrace.{
+  OutputWatermark,
+  SparkSession,
+  StateStoreWriter,
+  StreamingBatch,
+  StreamingPlan
+}
 
 import io.tailrace.driver.{HeldWork, ReportingSink, SparkWatermark}
 

@@ -7,7 +7,7 @@ import org.apache.spark.util.AccumulatorV2
 /** A result of a task over its partition of a batch. */
 trait PartitionValue[T] {
 
-  /** Of two tasks' results over one partition, the one that has seen more rows. */
+  /** Chooses between two tasks' results over one partition: gives the one that has seen more rows. */
   def max(other: T): T
 }
 

@@ -83,8 +83,8 @@ private[replay] object ReplayNotices {
     2,
     "TAILRACE_REPLAY_UNTAGGED",
     "a record whose 20 bytes are taken for metadata of the older form, which has no tag. Other keys of 20 " +
-      "bytes that look like it would be dropped. Write the records with the stream_metadata of this version, " +
-      "or make sure that all keys of 20 bytes are metadata"
+      "bytes that look like it would be dropped. Write the records with the stream_metadata of this " +
+      "version, or make sure that all keys of 20 bytes are metadata"
   )
   val Moved: ReplayNotice = ReplayNotice(
     4,

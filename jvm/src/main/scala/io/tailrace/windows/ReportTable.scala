@@ -13,7 +13,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration
 
-/** The reports of a folder as a DataFrame: the `_SUCCESS` of each window, and how many rows are in `_late`. */
+/** A folder's reports as a DataFrame: the `_SUCCESS` of each window, and how many rows are in `_late`. */
 object ReportTable {
   private val Share = DecimalType(19, 18)
   private val Missing = new StructType()

@@ -50,7 +50,10 @@ final case class FixpointExec(
     val types = child.output
     val input = rows.mapPartitions(_.map(new UnsafeRows(types)): Iterator[InternalRow])
     val batch = Option.when(streaming)(StreamingBatch.current(session))
-    val now = clock.eval().asInstanceOf[Long]
+    val now = clock.eval() match {
+      case micros: Long => micros
+      case other => throw new IllegalStateException(s"the time of a query is $other")
+    }
     // Other random values in each micro-batch, as Spark has it for the query's own plan.
     val seed = batch.map(_ => ThreadLocalRandom.current.nextLong())
     val broadcastBytes = TailraceConf.RecursionBroadcastBytes.read(SparkPlans.setting(session, _))

@@ -15,7 +15,7 @@ import org.apache.spark.sql.functions.{input_file_name, struct}
 import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
-import io.tailrace.testkit.{Checkpoint, TempDirectory}
+import io.tailrace.testkit.{Checkpoint, HostQueries, TempDirectory}
 
 /** A query that is stopped and started again on a checkpoint which the test damages in between.
   *
@@ -28,7 +28,7 @@ private[plan] final class DamagedCheckpoint(
     root: File,
     before: Map[Long, Seq[String]] = Map.empty
 ) {
-  import EndOfBatchFaultsSuite._
+  import HostQueries._
   import spark.implicits._
 
   private val rowsOf = new ConcurrentHashMap[Long, Seq[String]](before.asJava).asScala

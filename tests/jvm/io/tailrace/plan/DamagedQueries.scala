@@ -17,7 +17,7 @@ import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.sync.SyncOptions
-import io.tailrace.testkit.{Checkpoint, LoggedStream}
+import io.tailrace.testkit.{Checkpoint, HostQueries, LoggedStream}
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.{BatchFile, LandingFile, WindowOptions}
 
@@ -32,8 +32,8 @@ import io.tailrace.windows.{BatchFile, LandingFile, WindowOptions}
   */
 private[plan] final case class DamagedQuery(
     name: String,
-    batches: Seq[EndOfBatchFaultsSuite.Arrivals],
-    end: EndOfBatchFaultsSuite.Arrivals,
+    batches: Seq[HostQueries.Arrivals],
+    end: HostQueries.Arrivals,
     diesIn: Long,
     settings: Seq[(String, Any)] = Nil
 )(val build: (DataFrame, DataFrame) => DataFrame) {
@@ -46,7 +46,7 @@ private[plan] final case class DamagedQuery(
 }
 
 private[plan] object DamagedQueries {
-  import EndOfBatchFaultsSuite._
+  import HostQueries._
 
   private val steps = 8
   private val schedule = arrivals(steps, new Random(5))

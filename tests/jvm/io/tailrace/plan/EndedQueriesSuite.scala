@@ -10,11 +10,11 @@ import org.scalatest.time.{Seconds, Span}
 
 import io.tailrace.driver.RunState
 import io.tailrace.replay.MarkCache
-import io.tailrace.testkit.SparkSuite
+import io.tailrace.testkit.{HostQueries, SparkSuite}
 
 /** A driver may run thousands of short queries. */
 final class EndedQueriesSuite extends SparkSuite {
-  import EndOfBatchFaultsSuite.Arrived
+  import HostQueries.Arrived
   import spark.implicits._
 
   private val soon = timeout(Span(20, Seconds))

@@ -83,7 +83,9 @@ object LocalFileManager {
   def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
     val said = Seq(TailraceFileManager.Key, "fs.file.impl")
     val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
-    if (scheme == "file" && said.forall(conf.get(_) == null)) new LocalFileManager(path, conf)
+    if (said.exists(conf.get(_) != null)) CheckpointFileManager.create(path, conf)
+    else if (scheme == "file") new LocalFileManager(path, conf)
+    else if (ObjectStoreFileManager.serves(path, conf)) new ObjectStoreFileManager(path, conf)
     else CheckpointFileManager.create(path, conf)
   }
 

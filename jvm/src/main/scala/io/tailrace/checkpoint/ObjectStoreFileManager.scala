@@ -1,0 +1,133 @@
+package io.tailrace.checkpoint
+
+import java.io.{FileNotFoundException, IOException}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs._
+import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointFileManager}
+
+/** Writes each file of a checkpoint into an object store by one PUT. Spark's own manager writes a temporary file and renames
+  * it; an object store does that by a copy and a delete, with a dozen probes around them.
+  *
+  * {{{
+  *   Spark's manager   HEAD LIST  PUT .7.tmp  HEAD HEAD LIST HEAD  COPY 7  DELETE .7.tmp  LIST
+  *   this manager      PUT 7                       (a new file: PUT 7, If-None-Match: *)
+  * }}}
+  *
+  * An object appears whole when its stream is closed, so a stream that is cancelled must be aborted. Only file systems that
+  * can do this are served ([[ObjectStoreFileManager.serves]]).
+  *
+  * A store may do a PUT and lose the answer. The client's second PUT of a new file then finds the first one. Each new file
+  * has the name of its writer as metadata, which tells this case from another writer's file.
+  */
+final class ObjectStoreFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
+  import ObjectStoreFileManager._
+
+  private val files = root.getFileSystem(conf)
+  private lazy val createsExclusively = files.hasPathCapability(root, Conditional)
+
+  override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
+    if (overwriteIfPossible) new Replacing(begin(path, overwrite = true, NoProbes -> "true"))
+    else if (createsExclusively) {
+      val writer = UUID.randomUUID.toString
+      val header = s"$HeaderOption$WriterHeader" -> writer
+      val out = begin(path, overwrite = false, NoProbes -> "true", Conditional -> "true", header)
+      new Creating(out, path, writer)
+      // The client itself asks whether the file is there. Two writers at the same moment can both get the name.
+    } else new Replacing(begin(path, overwrite = false))
+
+  private def begin(path: Path, overwrite: Boolean, options: (String, String)*): FSDataOutputStream =
+    build(files.createFile(path), overwrite, options)
+
+  // Hadoop's type of a builder has no name in Scala.
+  private def build[S <: FSDataOutputStream, B <: FSDataOutputStreamBuilder[S, B]](
+      builder: FSDataOutputStreamBuilder[S, B],
+      overwrite: Boolean,
+      options: Seq[(String, String)]
+  ): FSDataOutputStream = {
+    builder.recursive()
+    builder.overwrite(overwrite)
+    options.foreach { case (name, value) => builder.opt(name, value) }
+    builder.build()
+  }
+
+  override def open(path: Path): FSDataInputStream = files.open(path)
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] = files.listStatus(path, filter)
+
+  override def exists(path: Path): Boolean =
+    try {
+      files.getFileStatus(path)
+      true
+    } catch { case _: FileNotFoundException => false }
+
+  /** Directories are the names of objects. */
+  override def mkdirs(path: Path): Unit = ()
+
+  override def delete(path: Path): Unit = files.delete(path, true): Unit
+  override def isLocal: Boolean = false
+
+  override def createCheckpointDirectory(): Path = {
+    // Spark resolves it to a name with scheme and bucket.
+    files.mkdirs(root)
+    files.makeQualified(root)
+  }
+
+  private class Replacing(out: FSDataOutputStream) extends CancellableFSDataOutputStream(out) {
+    private var ended = false
+
+    /** A stream of an object store can't be synced before its end. */
+    override def hsync(): Unit = ()
+    override def hflush(): Unit = ()
+
+    override def close(): Unit = if (!ended) {
+      ended = true
+      try out.close()
+      catch {
+        case e: IOException => failed(e)
+      }
+    }
+
+    protected def failed(e: IOException): Unit = throw e
+
+    override def cancel(): Unit = if (!ended) {
+      ended = true
+      out.abort()
+      // It has nothing left to write.
+      try out.close()
+      catch { case NonFatal(_) => () }
+    }
+  }
+
+  private final class Creating(out: FSDataOutputStream, path: Path, writer: String) extends Replacing(out) {
+    override protected def failed(e: IOException): Unit = {
+      val found =
+        try Some(files.getXAttr(path, s"header.$WriterHeader"))
+        catch {
+          case _: FileNotFoundException => None
+          case lookup: IOException =>
+            e.addSuppressed(lookup)
+            throw e
+        }
+      if (found.isEmpty) throw e
+      if (!found.exists(name => name != null && new String(name, UTF_8) == writer))
+        throw new FileAlreadyExistsException(s"$path exists").initCause(e)
+    }
+  }
+}
+
+object ObjectStoreFileManager {
+
+  // Names of S3A, which other file systems ignore. `opt` asks for what a file system may have; `must` would need it.
+  private val NoProbes = "fs.s3a.create.performance"
+  private val Conditional = "fs.option.create.conditional.overwrite"
+  private val HeaderOption = "fs.s3a.create.header."
+  private val WriterHeader = "tailrace-writer"
+
+  /** Whether a file system shows a file only when its stream has been closed, and can drop one that has not. */
+  def serves(path: Path, conf: Configuration): Boolean =
+    path.getFileSystem(conf).hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
+}

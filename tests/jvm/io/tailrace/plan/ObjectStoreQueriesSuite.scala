@@ -1,0 +1,86 @@
+package io.tailrace.plan
+
+import java.io.File
+
+import scala.util.Random
+
+import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.tailrace.StreamAccess
+
+import io.tailrace.testkit.HostQueries._
+import io.tailrace.testkit.{HostQueries, ObjectStore, ObjectStoreFileSystem, SparkSuite}
+
+/** Queries whose checkpoint is in an object store, and that are started again every other batch, give the rows of a query
+  * whose checkpoint is on the local disk.
+  */
+final class ObjectStoreQueriesSuite extends SparkSuite {
+  private val schedule = arrivals(8, new Random(3))
+
+  override protected def beforeEach(): Unit = {
+    super.beforeEach()
+    ObjectStore.wipe("")
+    ObjectStore.clear()
+  }
+
+  ObjectStoreFileSystem.configure(spark.sparkContext.hadoopConfiguration)
+
+  Seq(
+    "a label join" -> HostQueries.labelJoin,
+    "a synced join" -> HostQueries.syncJoin,
+    "an accurate watermark" -> HostQueries.watermark,
+    "a recursion" -> HostQueries.recursion,
+    "a filter of replays" -> HostQueries.replays
+  ).foreach { case (name, query) =>
+    test(s"$name goes on from a checkpoint in an object store, without a rename") {
+      val expected = withDirectory(d => rowsOf(query, new File(d, "checkpoint").getPath, d, isRestarted))
+      assert(expected.nonEmpty)
+      val found =
+        withDirectory(d => rowsOf(query, s"${ObjectStoreFileSystem.Name}/checkpoint", d, isRestarted))
+      assert(found == expected)
+      assert(ObjectStore.keys("").exists(_.contains("/commits/")))
+      assert(!ObjectStore.counts().contains(ObjectStore.Copy))
+    }
+  }
+
+  test("a partition's version of a label join is two PUTs, and nothing is read while the query runs") {
+    withDirectory(d => rowsOf(labelJoin, s"${ObjectStoreFileSystem.Name}/checkpoint", d, _ => false))
+    // Spark's own files of the state are in directories that begin with an underscore.
+    val ofRows = ObjectStore.counts(_.matches(".*/state/0/0/[0-9].*"))
+    val versions = ObjectStore.keys("checkpoint/state/0/0/").count(_.endsWith(".manifest"))
+    assert(ofRows.keySet == Set(ObjectStore.Put) && ofRows(ObjectStore.Put) <= 2 * versions, ofRows)
+  }
+
+  private def isRestarted(batch: Int): Boolean = batch % 2 == 1
+
+  private def rowsOf(
+      query: Query,
+      checkpoint: String,
+      directory: File,
+      restartsBefore: Int => Boolean
+  ): Seq[String] =
+    withConf("spark.sql.shuffle.partitions" -> 1) {
+      val session = spark
+      import session.implicits._
+      val served = MemoryStream[Arrived](spark)
+      val logs = MemoryStream[Arrived](spark)
+      val result = query(served.toDF(), logs.toDF())
+      val out = new File(directory, "out").getPath
+      def start(): StreamingQuery =
+        result.writeStream.format("parquet").option("checkpointLocation", checkpoint).start(out)
+      var running = start()
+      schedule.zipWithIndex.foreach { case (batch, i) =>
+        if (restartsBefore(i)) {
+          running.stop()
+          running = start()
+        }
+        StreamAccess.betweenBatches(running) {
+          served.addData(batch.served)
+          logs.addData(batch.logs)
+        }
+        running.processAllAvailable()
+      }
+      running.stop()
+      spark.read.schema(result.schema).parquet(out).collect().map(_.toString).sorted.toSeq
+    }
+}

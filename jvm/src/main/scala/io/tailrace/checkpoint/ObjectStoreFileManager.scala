@@ -10,19 +10,19 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointFileManager}
 
-/** Writes each file of a checkpoint into an object store by one PUT. Spark's own manager writes a temporary file and renames
-  * it; an object store does that by a copy and a delete, with a dozen probes around them.
+/** Writes each file of a checkpoint into an object store by one PUT. Spark's own manager writes a temporary
+  * file and renames it. An object store does that by a copy and a delete, with a dozen probes around them.
   *
   * {{{
   *   Spark's manager   HEAD LIST  PUT .7.tmp  HEAD HEAD LIST HEAD  COPY 7  DELETE .7.tmp  LIST
   *   this manager      PUT 7                       (a new file: PUT 7, If-None-Match: *)
   * }}}
   *
-  * An object appears whole when its stream is closed, so a stream that is cancelled must be aborted. Only file systems that
-  * can do this are served ([[ObjectStoreFileManager.serves]]).
+  * An object appears whole when its stream is closed, so a stream that is cancelled must be aborted. Only
+  * file systems that can do this are served ([[ObjectStoreFileManager.serves]]).
   *
-  * A store may do a PUT and lose the answer. The client's second PUT of a new file then finds the first one. Each new file
-  * has the name of its writer as metadata, which tells this case from another writer's file.
+  * A store may do a PUT and lose the answer. The client's second PUT of a new file then finds the first one.
+  * Each new file has the name of its writer as metadata, which tells this case from another writer's file.
   */
 final class ObjectStoreFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
   import ObjectStoreFileManager._
@@ -121,7 +121,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration) extends Chec
 
 object ObjectStoreFileManager {
 
-  // Names of S3A, which other file systems ignore. `opt` asks for what a file system may have; `must` would need it.
+  // Names of S3A, which other file systems ignore, because `opt` asks for what a file system may have.
   private val NoProbes = "fs.s3a.create.performance"
   private val Conditional = "fs.option.create.conditional.overwrite"
   private val HeaderOption = "fs.s3a.create.header."

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _HEADER = "watermark"
 _STAMP = "__tailrace_stamp"
+# How Spark refuses "web-1", "h1,h2" and "web.example.org" as the name of a table.
+_NO_TABLE_NAME = ("INVALID_IDENTIFIER", "PARSE_SYNTAX_ERROR", "REQUIRES_SINGLE_PART_NAMESPACE")
 
 
 def accurate_watermark(
@@ -235,11 +237,12 @@ def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
     try:
         frame = session.read.text(place) if is_file else session.table(place)
     except AnalysisException as error:
-        if error.getCondition() not in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"):
+        if error.getCondition() not in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", *_NO_TABLE_NAME):
             raise
         kind = "a file" if is_file else 'a table (a file\'s name wants a slash in it, "./hosts", or a Path)'
         raise TailraceWatermarkError(
-            f"`hosts` names {place}, which is taken for {kind} and isn't there.",
+            f"`hosts` names {place}, which is taken for {kind} and isn't there. "
+            'Hosts themselves are given as a list: hosts=["web-1", "web-2"].',
             condition="TAILRACE_WATERMARK_ROSTER_NOT_FOUND",
             parameters={"hosts": place},
         ) from error

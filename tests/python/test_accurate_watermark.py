@@ -172,8 +172,9 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession) -> None:
 
 def test_a_roster_that_is_not_there_is_said_of_hosts(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
-    for hosts in ("web", str(tmp_path / "web"), tmp_path / "web"):
-        with pytest.raises(tailrace.TailraceWatermarkError, match="`hosts`") as refused:
+    names = ("web", "web-1", "h1,h2", "web.example.org")
+    for hosts in (*names, str(tmp_path / "web"), tmp_path / "web"):
+        with pytest.raises(tailrace.TailraceWatermarkError, match="`hosts` names .* as a list") as refused:
             tailrace.accurate_watermark(frame, "at", host="host", hosts=hosts)
         assert refused.value.condition == "TAILRACE_WATERMARK_ROSTER_NOT_FOUND"
         assert refused.value.parameters == {"hosts": str(hosts)}

@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.{DataFrame, Row}
 
+import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.label.JoinOptions
 import io.tailrace.testkit.StreamHarness.options
 import io.tailrace.testkit.Times.seconds
@@ -41,6 +42,27 @@ class TailraceSuite extends SparkSuite {
     val made = frame.select(col("k"), col("t").as("t2"), col("id"))
     val out = Tailrace.join(frame, made, Seq("k" -> "k"), JoinOptions("t", "t2", after = "10 seconds"))
     assert(ids(out.collect().toSeq) == joined)
+  }
+
+  test("the first times that there are match by the window, too") {
+    def at(time: String, id: String) =
+      Seq(Long.MinValue -> 1, Long.MinValue + 1 -> 2)
+        .toDF("us", id)
+        .selectExpr("'k' AS k", s"timestamp_micros(us) AS $time", id)
+    val window = JoinOptions("t", "t2", after = "20 seconds", before = "5 seconds")
+    Seq("left" -> "explode(labels.other)", "inner" -> "other").foreach { case (how, other) =>
+      val out = Tailrace.join(at("t", "id"), at("t2", "other"), Seq("k" -> "k"), window.copy(how = how))
+      val pairs = out.selectExpr("id", s"$other AS other").as[(Int, Int)].collect().toSet
+      assert(pairs == Set(1 -> 1, 1 -> 2, 2 -> 1, 2 -> 2), how)
+    }
+  }
+
+  test("a misspelt setting is refused by each call") {
+    withConf("spark.tailrace.state.batchBuferBytes" -> "16m") {
+      val error = intercept[TailraceAnalysisException](withItself(rows.toDF()))
+      assert(error.getCondition == "TAILRACE_CONF_UNKNOWN")
+      assert(error.getMessageParameters.get("nearest") == "spark.tailrace.state.batchBufferBytes")
+    }
   }
 
   test("the same column as key and time") {

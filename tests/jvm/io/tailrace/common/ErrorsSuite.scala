@@ -53,6 +53,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_CHECKPOINT_WITHOUT_JOIN" -> Errors.checkpointWithoutJoin("P", Seq("a", "b")),
     "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED" -> Errors.checkpointVersionNotRetained("P", 7, "1 to 3"),
     "TAILRACE_CONF_INVALID" -> Errors.confInvalid("K", "V", "E"),
+    "TAILRACE_CONF_UNKNOWN" -> Errors.confUnknown("K", "N", Seq("N", "M")),
+    "TAILRACE_FUNCTION_ARGUMENT_TYPE" -> Errors.functionArgumentType("f", "A", "STRING", "a number"),
     "TAILRACE_MEMORY_EXHAUSTED" -> MemoryErrors.exhausted(10, 20),
     "TAILRACE_MEMORY_GROUP" -> MemoryErrors.groupTooLarge(7, 900, cause),
     "TAILRACE_FUNCTION_ARGUMENTS" -> Errors.functionArguments("f(a)", 7),
@@ -185,6 +187,12 @@ final class ErrorsSuite extends AnyFunSuite {
       val beforeAll = !stateConditions(condition) && !error.isInstanceOf[RowMemoryExhausted]
       assert(error.isInstanceOf[TailraceAnalysisException] == beforeAll, condition)
     }
+  }
+
+  test("an empty value is said to be empty, and any other one is quoted") {
+    def text(value: String) = Errors.optionInvalid("tailrace.join", "into", value, "a name").getMessage
+    assert(text("").contains("`into` of tailrace.join is empty. It has to be a name."))
+    assert(text("empty").contains("`into` of tailrace.join is 'empty'. It has to be a name."))
   }
 
   test("state errors keep their cause") {

@@ -38,10 +38,31 @@ final class TailraceConfSuite extends AnyFunSuite {
     )
   }
 
+  test("sizes in bytes are plain numbers or have Spark's units") {
+    def bytes(text: String) = TailraceConf.BatchBufferBytes.read(set(TailraceConf.BatchBufferBytes.key, text))
+    Seq("4096" -> 4096L, "64k" -> (64L << 10), "16m" -> (16L << 20), "1GB" -> (1L << 30))
+      .foreach { case (text, expected) => assert(bytes(text) == expected, text) }
+    val key = "spark.tailrace.state.blockCacheBytes"
+    assert(TailraceConf.BlockCacheBytes.read(set(key, "0")) == 0)
+    val error = intercept[SparkThrowable](TailraceConf.check(set(key, "much")))
+    assert(error.getMessageParameters.get("expected").contains("64k, 16m or 1g"))
+  }
+
+  test("a key that no setting has is refused, and the error names the most similar one") {
+    val known = Seq("spark.tailrace.state.batchBufferBytes", "spark.sql.shuffle.partitions", "spark.tailracer.x")
+    TailraceConf.checkKeys(known)
+    val error =
+      intercept[SparkThrowable](TailraceConf.checkKeys(known :+ "spark.tailrace.state.batchBuferBytes"))
+    assert(error.getCondition == "TAILRACE_CONF_UNKNOWN")
+    val parameters = error.getMessageParameters
+    assert(parameters.get("key") == "spark.tailrace.state.batchBuferBytes")
+    assert(parameters.get("nearest") == "spark.tailrace.state.batchBufferBytes")
+  }
+
   test("a value that isn't allowed is refused, and the error names the key") {
     refused("spark.tailrace.state.compactionRuns", "1")
     refused("spark.tailrace.state.compactionRuns", "many")
-    refused("spark.tailrace.state.batchBufferBytes", "64m")
+    Seq("64 rows", "-1", "1.5m", "2t", "16m64k").foreach(refused("spark.tailrace.state.batchBufferBytes", _))
     refused("spark.tailrace.state.bucketsPerWindow", "0")
     refused("spark.tailrace.state.blockCacheBytes", "-1")
     refused("spark.tailrace.state.durability", "partial")

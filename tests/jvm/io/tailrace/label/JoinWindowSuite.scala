@@ -43,9 +43,10 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("bounds stop at the ends of time, and never become the value for no watermark") {
+  test("bounds stop at the ends of time, and an expiry never becomes the value for no watermark") {
     assert(JoinWindow(0, Long.MaxValue).upperBound(1) == Long.MaxValue)
-    assert(JoinWindow(Long.MaxValue, 0).lowerBound(-2) == NoWatermark + 1)
+    assert(JoinWindow(Long.MaxValue, 0).lowerBound(-2) == Long.MinValue)
+    assert(window.upperBound(Long.MinValue) == Long.MinValue + 30)
     assert(JoinWindow(Long.MaxValue, Long.MaxValue).rightExpiryAtWindowEnd(5) == NoWatermark + 1)
   }
 

@@ -124,11 +124,26 @@ final class MetadataFunctionsSuite extends SparkSuite {
     refused("DATATYPE_MISMATCH.NON_FOLDABLE_INPUT")(
       select(call_function("source_partition", lit(1), $"id".cast("int")))
     )
-    refused("DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE")(
-      select(call_function("stream_metadata", lit(1L), lit(1), array(lit(1L))))
-    )
     refused("TAILRACE_FUNCTION_ARGUMENTS")(select(call_function("stream_metadata", lit(1L))))
     refused("TAILRACE_FUNCTION_ARGUMENTS")(select(call_function("producer_id", lit("a"))))
+  }
+
+  test("an argument that is no whole number is refused when the query is analyzed") {
+    import spark.implicits._
+    val frame = Seq(("1", 1.5, 1)).toDF("s", "d", "i")
+    def checked(argument: String, dataType: String)(function: String, arguments: Column*): Unit = {
+      // Spark copies the exception, to add the place in the query.
+      val error = intercept[AnalysisException](frame.select(call_function(function, arguments: _*)))
+      assert(error.getCondition == "TAILRACE_FUNCTION_ARGUMENT_TYPE")
+      val told = s"`$argument` of $function has the type $dataType. It has to be a whole number, INT or BIGINT."
+      assert(error.getMessage.contains(told))
+    }
+    checked("producer_id", "STRING")("stream_metadata", $"s", $"i", $"i")
+    checked("partition", "STRING")("stream_metadata", $"i", $"s", $"i")
+    checked("offset", "DOUBLE")("stream_metadata", $"i", $"i", $"d")
+    checked("offset", "ARRAY<INT>")("stream_metadata", $"i", $"i", array($"i"))
+    checked("partition", "STRING")("source_partition", $"s", lit(3))
+    checked("destination_partitions", "STRING")("source_partition", $"i", lit("3"))
   }
 
   test("an offset or partition in the data that is out of range makes null") {

@@ -6,7 +6,7 @@ import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, TailraceConf}
 import io.tailrace.label.LabelJoinStrategy
 
 /** Checks that a session has all that Tailrace's operators need. */
@@ -30,6 +30,7 @@ private[api] object SessionCheck {
     }
     val classic = session.asInstanceOf[ClassicSession]
     if (!SparkPlans.hasStrategy(classic, LabelJoinStrategy)) throw Errors.extensionMissing()
+    TailraceConf.checkKeys(SparkPlans.settingKeys(classic))
     classic
   }
 }

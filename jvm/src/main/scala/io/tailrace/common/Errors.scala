@@ -8,10 +8,16 @@ import org.apache.spark.{ErrorClassesJsonReader, SparkException}
 
 /** A request that Tailrace refuses before anything runs: a wrong argument, a session that lacks a part, a
   * checkpoint of other settings. PySpark maps it like Spark's own analysis errors.
+  *
+  * @param shown parameters that the text has in another form
   */
-final class TailraceAnalysisException(condition: String, parameters: Map[String, String])
+final class TailraceAnalysisException(
+    condition: String,
+    parameters: Map[String, String],
+    shown: Map[String, String] = Map.empty
+)
     extends AnalysisException(
-      message = Errors.message(condition, parameters),
+      message = Errors.message(condition, parameters ++ shown),
       line = None,
       startPosition = None,
       cause = None,
@@ -80,13 +86,17 @@ object Errors {
 
   // ---- arguments of any call; `call` is its name, "tailrace.join", and `frame` "the left DataFrame"
 
+  /** @param value "" for an empty list, too */
   def optionInvalid(
       call: String,
       argument: String,
       value: String,
       allowed: String
-  ): TailraceAnalysisException =
-    onArgument("TAILRACE_OPTION_INVALID", call, argument, "value" -> value, "allowed" -> allowed)
+  ): TailraceAnalysisException = {
+    val parameters = Map("call" -> call, "argument" -> argument, "value" -> value, "allowed" -> allowed)
+    val shown = if (value.isEmpty) "empty" else s"'$value'"
+    new TailraceAnalysisException("TAILRACE_OPTION_INVALID", parameters, Map("value" -> shown))
+  }
 
   /** @param needed the argument that has to be set, too */
   def optionNeeds(call: String, argument: String, value: String, needed: String): TailraceAnalysisException =
@@ -146,12 +156,24 @@ object Errors {
   def functionArguments(call: String, count: Int): TailraceAnalysisException =
     refuse("TAILRACE_FUNCTION_ARGUMENTS", "call" -> call, "count" -> count)
 
+  def functionArgumentType(
+      call: String,
+      argument: String,
+      dataType: String,
+      expected: String
+  ): TailraceAnalysisException =
+    onArgument("TAILRACE_FUNCTION_ARGUMENT_TYPE", call, argument, "type" -> dataType, "expected" -> expected)
+
   // ---- the session
 
   def extensionMissing(): TailraceAnalysisException = refuse("TAILRACE_SESSION_EXTENSION_MISSING")
 
   def confInvalid(key: String, value: String, expected: String): TailraceAnalysisException =
     refuse("TAILRACE_CONF_INVALID", "key" -> key, "value" -> value, "expected" -> expected)
+
+  /** @param nearest the known key that looks most like `key` */
+  def confUnknown(key: String, nearest: String, known: Seq[String]): TailraceAnalysisException =
+    refuse("TAILRACE_CONF_UNKNOWN", "key" -> key, "nearest" -> nearest, "known" -> known.mkString(", "))
 
   def sparkVersionMismatch(built: String, found: String): TailraceAnalysisException =
     refuse("TAILRACE_SPARK_VERSION_MISMATCH", "built" -> built, "found" -> found)

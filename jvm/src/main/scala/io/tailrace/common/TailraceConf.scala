@@ -1,5 +1,10 @@
 package io.tailrace.common
 
+import scala.util.Try
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.unsafe.types.UTF8String
+
 /** All settings `spark.tailrace.*`. They are read from the session when a query is planned. A setting may be
   * changed between two runs of a query, unless its comment says otherwise.
   */
@@ -8,16 +13,16 @@ object TailraceConf {
   /** The bytes of rows that a task holds for one side of a join before it writes them as a sorted run, and of
     * expiring rows that it works on at a time. More bytes give fewer runs to merge.
     */
-  val BatchBufferBytes: NumberEntry =
-    new NumberEntry("spark.tailrace.state.batchBufferBytes", 64L << 20, least = 1, most = 1L << 40)
+  val BatchBufferBytes: BytesEntry =
+    new BytesEntry("spark.tailrace.state.batchBufferBytes", 64L << 20, least = 1, most = 1L << 40)
 
   /** The number of time buckets in the time that a row stays. A bucket whose rows have expired is dropped. */
   val BucketsPerWindow: NumberEntry =
     new NumberEntry("spark.tailrace.state.bucketsPerWindow", 4, least = 1, most = 1000)
 
   /** The bytes of the RocksDB block cache that an executor's stores share. An executor reads it once. */
-  val BlockCacheBytes: NumberEntry =
-    new NumberEntry("spark.tailrace.state.blockCacheBytes", 128L << 20, least = 0, most = 1L << 40)
+  val BlockCacheBytes: BytesEntry =
+    new BytesEntry("spark.tailrace.state.blockCacheBytes", 128L << 20, least = 0, most = 1L << 40)
 
   /** The number of runs of about the same size that are merged into one in the background. A smaller value
     * gives fewer files to merge at expiry, a larger one writes rows again less often.
@@ -42,8 +47,8 @@ object TailraceConf {
   /** The bytes of the largest table that a recursion's op broadcasts for a join: then hops need no exchange
     * and no job of their own. Spark's own limit counts if it is greater, or -1.
     */
-  val RecursionBroadcastBytes: NumberEntry =
-    new NumberEntry("spark.tailrace.recursion.broadcastBytes", 128L << 20, least = 0, most = 8L << 30)
+  val RecursionBroadcastBytes: BytesEntry =
+    new BytesEntry("spark.tailrace.recursion.broadcastBytes", 128L << 20, least = 0, most = 8L << 30)
 
   /** Whether a replay filter starts without marks if those of earlier batches are missing. Replays of earlier
     * records pass then. It is for one start of a query, by a user who knows why the marks are missing.
@@ -64,6 +69,20 @@ object TailraceConf {
   private val all: Seq[ConfEntry[_]] =
     Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
       RecursionBroadcastBytes :+ ReplayBeginAnew :+ ReplayProducerCheck :+ WatermarkBeginAnew
+
+  /** Refuses a key that no setting has: a misspelt setting would be ignored without a word.
+    *
+    * @param keys of a session, also those that aren't Tailrace's
+    * @throws TailraceAnalysisException TAILRACE_CONF_UNKNOWN
+    */
+  def checkKeys(keys: Iterable[String]): Unit = {
+    val known = all.map(_.key)
+    keys.find(key => key.startsWith("spark.tailrace.") && !known.contains(key)).foreach { key =>
+      val written = UTF8String.fromString(key)
+      val nearest = known.minBy(UTF8String.fromString(_).levenshteinDistance(written))
+      throw Errors.confUnknown(key, nearest, known.sorted)
+    }
+  }
 
   /** @throws TailraceAnalysisException TAILRACE_CONF_INVALID for a value that isn't allowed */
   def check(get: String => Option[String]): Unit = all.foreach(_.read(get))
@@ -93,6 +112,17 @@ final class NumberEntry(key: String, default: Long, least: Long, most: Long)
     extends ConfEntry[Long](key, default, s"a whole number from $least to $most") {
   override protected def parse(text: String): Option[Long] =
     text.toLongOption.filter(value => value >= least && value <= most)
+}
+
+/** A number of bytes from `least` to `most`, plain or with one of Spark's units. */
+final class BytesEntry(key: String, default: Long, least: Long, most: Long)
+    extends ConfEntry[Long](
+      key,
+      default,
+      s"a whole number of bytes, or one with a unit such as 64k, 16m or 1g, from $least to $most bytes"
+    ) {
+  override protected def parse(text: String): Option[Long] =
+    Try(JavaUtils.byteStringAsBytes(text)).toOption.filter(value => value >= least && value <= most)
 }
 
 /** One of several words, in lower or upper case. */

@@ -18,7 +18,7 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
 import io.tailrace.checkpoint.{DurableFiles, FileFormats}
-import io.tailrace.common.{Durations, Errors}
+import io.tailrace.common.{Durations, Errors, TailraceConf}
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
   * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
@@ -72,9 +72,12 @@ object JoinCheckpoint {
       val before = read(directory, conf, batchId)
       val unknown = later.keySet -- before.settings.keySet
       val names = before.settings.keySet ++ now.settings.keySet -- unknown
-      val changes = names.toSeq.sorted.flatMap { name =>
-        val (was, is) = (before.settings.getOrElse(name, "unset"), now.settings.getOrElse(name, "unset"))
-        if (was == is) None else Some(s"`$name` was '${shown(was)}' and is now '${shown(is)}'")
+      val changed = names.filter(name => before.settings.get(name) != now.settings.get(name))
+      // The strategy depends on `how`: a user who changed only `how` didn't set it.
+      val told = if (changed("how")) changed - TailraceConf.JoinStrategy.key else changed
+      def text(of: JoinCheckpoint, name: String): String = shown(of.settings.getOrElse(name, "unset"))
+      val changes = told.toSeq.sorted.map { name =>
+        s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"
       }
       if (changes.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, changes)
     }

@@ -43,7 +43,7 @@ final case class JoinOptions(
     val policy = arguments.choice("match", `match`, MatchPolicy.values)
     val marksLate = arguments.choice("on_late", onLate, Policy.onLate) == Policy.Mark
     maxMatches.foreach(n => arguments.number("max_matches", n.toLong, least = 1))
-    if (into.isEmpty) throw arguments.invalid("into", "empty", "the name of a column")
+    if (into.isEmpty) throw arguments.invalid("into", "", "the name of a column")
     if (output == JoinOutput.Pairs) {
       if (policy != MatchPolicy.All) throw JoinErrors.optionConflict("match", `match`)
       maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))

@@ -12,19 +12,19 @@ package io.tailrace.label
   * }}}
   */
 final case class JoinWindow(before: Long, after: Long) {
-  import JoinWindow.saturatingAdd
+  import JoinWindow.{behind, saturatingAdd}
 
   def lowerBound(leftTime: Long): Long = saturatingAdd(leftTime, -before)
   def upperBound(leftTime: Long): Long = saturatingAdd(leftTime, after)
 
   /** Left rows up to this time have seen all their matches. */
-  def leftExpiry(watermark: Long): Long = saturatingAdd(watermark, -after)
+  def leftExpiry(watermark: Long): Long = behind(watermark, after)
 
   /** Right rows up to this time match no left row that is still to come (each is after the watermark). */
-  def rightExpiryOnMatch(watermark: Long): Long = saturatingAdd(watermark, -before)
+  def rightExpiryOnMatch(watermark: Long): Long = behind(watermark, before)
 
   /** Right rows up to this time match no left row that is waiting, nor one that is still to come. */
-  def rightExpiryAtWindowEnd(watermark: Long): Long = saturatingAdd(rightExpiryOnMatch(watermark), -after)
+  def rightExpiryAtWindowEnd(watermark: Long): Long = behind(rightExpiryOnMatch(watermark), after)
 
   /** How far a row that comes out can be behind the watermark. */
   def longestWait: Long = Math.max(before, after)
@@ -41,9 +41,13 @@ object JoinWindow {
   /** Stops at the ends of time instead of wrapping round: a window may be as long as time. */
   private[label] def saturatingAdd(a: Long, b: Long): Long = {
     val sum = a + b
-    // Overflow: both have the sign that the sum has not. A watermark that isn't there yet stays where it is.
-    if (a == NoWatermark) NoWatermark
-    else if (((a ^ sum) & (b ^ sum)) < 0) { if (a < 0) Long.MinValue + 1 else Long.MaxValue }
+    // Overflow: both have the sign that the sum has not.
+    if (((a ^ sum) & (b ^ sum)) < 0) { if (a < 0) Long.MinValue else Long.MaxValue }
     else sum
   }
+
+  /** A watermark that isn't there yet stays where it is, and no other one becomes it. */
+  private def behind(watermark: Long, distance: Long): Long =
+    if (watermark == NoWatermark) NoWatermark
+    else Math.max(NoWatermark + 1, saturatingAdd(watermark, -distance))
 }

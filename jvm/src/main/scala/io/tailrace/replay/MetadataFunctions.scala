@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.trees.UnaryLike
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.tailrace.common.Errors
 import io.tailrace.plan.SqlFunction
 
 /** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`. Null if an argument is
@@ -186,12 +187,29 @@ case class MergeStreamMetadata(metadata: Expression)
 
 /** The functions of this package under their names in SQL. */
 object ReplayFunctions {
+  // The arguments of a function are resolved when it is made.
+  private val WholeNumbers: Set[DataType] = Set(ByteType, ShortType, IntegerType, LongType, NullType)
+
+  /** Spark would cast a string to a number, and only a task would find that it is none. */
+  private def wholeNumbers(call: String, arguments: (String, Expression)*): Unit =
+    arguments.find(argument => !WholeNumbers(argument._2.dataType)).foreach { case (name, value) =>
+      throw Errors.functionArgumentType(call, name, value.dataType.sql, "a whole number, INT or BIGINT")
+    }
+
   val all: Seq[SqlFunction.Description] = Seq(
     SqlFunction(
       classOf[StreamMetadata],
       "stream_metadata(producer_id, partition, offset)",
       "24 bytes that name a record's producer, source partition and source offset."
-    ) { case Seq(producerId, partition, offset) => StreamMetadata(producerId, partition, offset) },
+    ) { case Seq(producerId, partition, offset) =>
+      wholeNumbers(
+        "stream_metadata",
+        "producer_id" -> producerId,
+        "partition" -> partition,
+        "offset" -> offset
+      )
+      StreamMetadata(producerId, partition, offset)
+    },
     SqlFunction(
       classOf[ParseStreamMetadata],
       "parse_stream_metadata(metadata)",
@@ -201,7 +219,10 @@ object ReplayFunctions {
       classOf[SourcePartition],
       "source_partition(partition, destination_partitions)",
       "The partition of the destination that keeps a source partition's records in order."
-    ) { case Seq(partition, destinations) => SourcePartition(partition, destinations) },
+    ) { case Seq(partition, destinations) =>
+      wholeNumbers("source_partition", "partition" -> partition, "destination_partitions" -> destinations)
+      SourcePartition(partition, destinations)
+    },
     SqlFunction(
       classOf[MergeStreamMetadata],
       "merge_stream_metadata(metadata)",

@@ -53,7 +53,7 @@ final case class SyncOptions(
     if (futureLimit.isEmpty && future != Policy.Clamp)
       throw arguments.needs("on_future", onFuture, Policy.FutureLimit)
     maxPending.foreach(arguments.number("max_pending", _, least = 1))
-    if (suffix.isEmpty) throw arguments.invalid("suffix", "empty", "one character or more")
+    if (suffix.isEmpty) throw arguments.invalid("suffix", "", "one character or more")
     SyncSettings(
       arguments.name(name),
       arguments.duration("sync_delay", syncDelay),

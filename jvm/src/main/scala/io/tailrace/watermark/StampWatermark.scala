@@ -132,7 +132,7 @@ private[tailrace] object StampColumns {
       partition: Seq[String],
       sameName: (String, String) => Boolean
   ): Unit = {
-    if (partition.isEmpty) throw WatermarkOptions.stamped.invalid("partition", "empty", "one column or more")
+    if (partition.isEmpty) throw WatermarkOptions.stamped.invalid("partition", "", "one column or more")
     val columns = new Columns(WatermarkOptions.stamped, plan.output, sameName)
     partition.foreach(columns.find("partition", _))
     columns.find("stamp", stamp, BinaryType): Unit

@@ -42,7 +42,7 @@ final case class WatermarkOptions(
   private[tailrace] def settings(arguments: Arguments): ProgressSettings = {
     def badShare = arguments.invalid("completeness", completeness, shares)
     val share = Completeness.parse(completeness).getOrElse(throw badShare)
-    if (hosts.exists(_.isEmpty)) throw arguments.invalid("hosts", "empty", "one name or more, or left out")
+    if (hosts.exists(_.isEmpty)) throw arguments.invalid("hosts", "", "one name or more, or left out")
     if (server.isDefined) hosts.map(_.distinct).foreach(checkRoster(arguments, _))
     val future = arguments.choice("on_future", onFuture, Policy.onFuture)
     if (futureLimit.isEmpty && future != Policy.Clamp)

@@ -58,7 +58,7 @@ final case class WindowOptions(
     val named = upstreams.getOrElse(own)
     named.foreach(ServerOptions.checkName(arguments, "upstreams", _))
     if (upstreams.exists(_.isEmpty))
-      throw arguments.invalid("upstreams", "empty", "one operator at the server or more")
+      throw arguments.invalid("upstreams", "", "one operator at the server or more")
     val others = sources.filterNot(_.server.exists(settings.isBeside))
     if (upstreams.isEmpty && others.nonEmpty)
       throw WindowErrors.server(settings.url, settings.app, others.map(_.name))
@@ -133,7 +133,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
       val cure = s"${Columns.rename(name)} The column of windows takes another name with `into`."
       columns.checkAdded(name, cure)
     }
-    if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "empty", "a folder")
+    if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
     val folder = LandingPaths.qualified(path, session.sessionState.newHadoopConf())
     val settings = options.settings(folder.toString, landing)
     val start = Alias(WindowStart(time, settings.windows), Start)()

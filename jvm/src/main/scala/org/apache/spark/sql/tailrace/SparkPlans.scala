@@ -53,7 +53,10 @@ object SparkPlans {
   def setting(session: SparkSession, key: String): Option[String] =
     Option(session.sessionState.conf.getConfString(key, null))
 
-  /** The same in this thread's active session: a query's own, while it is planned. */
+  /** The keys that are set in the session. */
+  def settingKeys(session: SparkSession): Iterable[String] = session.sessionState.conf.getAllConfs.keys
+
+  /** The value that is set for a key in this thread's active session: a query's own, while it is planned. */
   def activeSetting(key: String): Option[String] = Option(SQLConf.get.getConfString(key, null))
 
   def stateStoreCoordinator(session: SparkSession): StateStoreCoordinatorRef =

@@ -49,7 +49,8 @@ final class TailraceConfSuite extends AnyFunSuite {
   }
 
   test("a key that no setting has is refused, and the error names the most similar one") {
-    val known = Seq("spark.tailrace.state.batchBufferBytes", "spark.sql.shuffle.partitions", "spark.tailracer.x")
+    val known =
+      Seq("spark.tailrace.state.batchBufferBytes", "spark.sql.shuffle.partitions", "spark.tailracer.x")
     TailraceConf.checkKeys(known)
     val error =
       intercept[SparkThrowable](TailraceConf.checkKeys(known :+ "spark.tailrace.state.batchBuferBytes"))

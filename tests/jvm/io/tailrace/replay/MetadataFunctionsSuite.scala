@@ -135,7 +135,8 @@ final class MetadataFunctionsSuite extends SparkSuite {
       // Spark copies the exception, to add the place in the query.
       val error = intercept[AnalysisException](frame.select(call_function(function, arguments: _*)))
       assert(error.getCondition == "TAILRACE_FUNCTION_ARGUMENT_TYPE")
-      val told = s"`$argument` of $function has the type $dataType. It has to be a whole number, INT or BIGINT."
+      val told =
+        s"`$argument` of $function has the type $dataType. It has to be a whole number, INT or BIGINT."
       assert(error.getMessage.contains(told))
     }
     checked("producer_id", "STRING")("stream_metadata", $"s", $"i", $"i")

@@ -15,8 +15,7 @@ final class TailraceAnalysisException(
     condition: String,
     parameters: Map[String, String],
     shown: Map[String, String] = Map.empty
-)
-    extends AnalysisException(
+) extends AnalysisException(
       message = Errors.message(condition, parameters ++ shown),
       line = None,
       startPosition = None,

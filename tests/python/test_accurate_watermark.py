@@ -174,7 +174,7 @@ def test_a_roster_that_is_not_there_is_said_of_hosts(spark: SparkSession, tmp_pa
     frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
     names = ("web", "web-1", "h1,h2", "web.example.org")
     for hosts in (*names, str(tmp_path / "web"), tmp_path / "web"):
-        with pytest.raises(tailrace.TailraceWatermarkError, match="`hosts` names .* as a list") as refused:
+        with pytest.raises(tailrace.TailraceWatermarkError, match=r"`hosts` names .* as a list") as refused:
             tailrace.accurate_watermark(frame, "at", host="host", hosts=hosts)
         assert refused.value.condition == "TAILRACE_WATERMARK_ROSTER_NOT_FOUND"
         assert refused.value.parameters == {"hosts": str(hosts)}

@@ -8,6 +8,8 @@ Every `argument` is the name of the public argument, which the error names.
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,19 +58,31 @@ def count(value: int, argument: str) -> str:
     return str(value)
 
 
-def durations(**values: Duration | None) -> dict[str, str]:
-    """The durations that are given, each under the name of its argument; likewise `texts` and `counts`."""
-    return {name: duration(value, name) for name, value in values.items() if value is not None}
+def path(value: str | os.PathLike[str], argument: str) -> str:
+    """A path as a string; TypeError unless it is a string or an `os.PathLike`."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"`{argument}` is a path: a string or an os.PathLike, not {type(value).__name__}.")
+    return os.fspath(value)
 
 
-def texts(**values: str | None) -> dict[str, str]:
-    """The strings that are given."""
-    return {name: text(value, name) for name, value in values.items() if value is not None}
+def given(**values: object) -> dict[str, Any]:
+    """The arguments that are not None, of those whose default is None."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def counts(**values: int | None) -> dict[str, str]:
-    """The whole numbers that are given."""
-    return {name: count(value, name) for name, value in values.items() if value is not None}
+def durations(**values: Duration) -> dict[str, str]:
+    """Durations, each under the name of its argument; TypeError for None. Likewise `texts` and `counts`."""
+    return {name: duration(value, name) for name, value in values.items()}
+
+
+def texts(**values: str) -> dict[str, str]:
+    """Strings, each under the name of its argument."""
+    return {name: text(value, name) for name, value in values.items()}
+
+
+def counts(**values: int) -> dict[str, str]:
+    """Whole numbers, each under the name of its argument."""
+    return {name: count(value, name) for name, value in values.items()}
 
 
 def share(value: Share, argument: str) -> str:
@@ -87,7 +101,7 @@ def share(value: Share, argument: str) -> str:
     )
 
 
-def names(values: str | Sequence[str] | None, argument: str) -> list[str]:
+def names(values: str | Sequence[str], argument: str) -> list[str]:
     """Names as a list. One string isn't a list of its letters: each would be a name that nobody has.
 
     Raises:
@@ -125,13 +139,13 @@ class Columns:
             return _jvm.column_name(self.call, argument, self.frame, value)
         raise TypeError(f"`{argument}` is the name of a column or a Column, not {type(value).__name__}.")
 
-    def names(self, values: ColumnOrName | Sequence[ColumnOrName] | None, argument: str) -> list[str]:
-        """The names of several columns, or of one alone without its list; None is none."""
+    def names(self, values: ColumnOrName | Sequence[ColumnOrName], argument: str) -> list[str]:
+        """The names of several columns, or of one alone without its list."""
         return [self.name(value, argument) for value in _several(values, argument)]
 
-    def given(self, **values: ColumnOrName | None) -> dict[str, str]:
-        """The names of those columns that are given, each under the name of its argument."""
-        return {argument: self.name(v, argument) for argument, v in values.items() if v is not None}
+    def named(self, **values: ColumnOrName) -> dict[str, str]:
+        """The names of columns, each under the name of its argument."""
+        return {argument: self.name(value, argument) for argument, value in values.items()}
 
 
 def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tuple[list[str], list[str]]:
@@ -140,12 +154,24 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tup
     `on` mixes columns of both sides and pairs (left, right); one column may stand without its list.
 
     Raises:
-        TypeError: an entry is neither a column nor a pair of columns.
+        TypeError: an entry is neither a column nor a pair of columns, for instance a condition.
     """
     if not isinstance(on, str | Column | Sequence):
         raise TypeError(f"`on` is a list of columns, or of (left, right) pairs, not {type(on).__name__}.")
     pairs = [_pair(key) for key in ([on] if isinstance(on, str | Column) else on)]
+    for column in itertools.chain(*pairs):
+        if isinstance(column, Column) and _jvm.is_condition(column):
+            raise TypeError(
+                f"`on` takes columns, or (left, right) pairs of columns, and no conditions such as {column}: "
+                'write on=[("user_id", "user_id")].'
+            )
     return [left.name(one, "on") for one, _ in pairs], [right.name(other, "on") for _, other in pairs]
+
+
+def kind(value: object, expected: type, argument: str) -> None:
+    """TypeError unless a value is of a class."""
+    if not isinstance(value, expected):
+        raise TypeError(f"`{argument}` is a {expected.__name__}, not {type(value).__name__}.")
 
 
 def frame(value: object, argument: str) -> None:
@@ -166,8 +192,6 @@ def frame(value: object, argument: str) -> None:
 
 
 def _several(values: object, argument: str) -> list[Any]:
-    if values is None:
-        return []
     if isinstance(values, str | Column):
         return [values]
     if not isinstance(values, Collection) or isinstance(values, Mapping):

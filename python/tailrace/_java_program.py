@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,8 +63,8 @@ def run(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> 
 
 def _text(refusal: Mapping[str, Any]) -> str:
     message = str(refusal["message"]).removeprefix(f"[{refusal['condition']}]")
-    # Spark appends the SQL state, which says nothing that the condition doesn't.
-    return " ".join(message.rpartition(" SQLSTATE: ")[0].split() or message.split())
+    # Spark appends the SQL state, to the reasons in the text too. It says nothing that the condition doesn't.
+    return " ".join(re.sub(r" SQLSTATE: \w{5}\b\.?", "", message).split())
 
 
 def _class_path(environ: Mapping[str, str], properties: Mapping[str, str]) -> str:

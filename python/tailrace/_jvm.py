@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # All that a call of Spark's can end with: pyspark's own exceptions, and py4j's for what pyspark doesn't
 # translate.
 SPARK_ERRORS = (PySparkException, Py4JError)
+_CONDITIONS = ("=", "<=>", "<", "<=", ">", ">=", "and", "or", "not", "!")
 _ENTRY = "io.tailrace.api.PythonApi"
 
 # The gateways (one a JVM) whose versions have been compared. Weak: a test process goes through several.
@@ -126,6 +127,13 @@ def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> s
     check_session(_session(frame))
     name: str = _call(_entry().columnName, call, argument, _java(frame), _java(column))
     return name
+
+
+def is_condition(column: Column) -> bool:
+    """Whether a column is a comparison, or such put together: `left["id"] == right["id"]`."""
+    java: Any = _java(column)
+    node = java.node()
+    return node.getClass().getSimpleName() == "UnresolvedFunction" and node.functionName() in _CONDITIONS
 
 
 def missing_jar() -> str:

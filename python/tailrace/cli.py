@@ -150,8 +150,10 @@ def _parser() -> argparse.ArgumentParser:
         help="show the low watermarks of a server, and who holds them back",
         description="Shows each operator's input and output low watermark and lag, and the slowest hosts.",
     )
-    watermarks.add_argument(
-        "--server", default="http://127.0.0.1:7171", metavar="URL", help="(default: %(default)s)"
+    where = watermarks.add_mutually_exclusive_group()
+    where.add_argument("url", nargs="?", metavar="URL", help="the server; the same as --server URL")
+    where.add_argument(
+        "--server", default="http://127.0.0.1:7171", metavar="URL", help="the server (default: %(default)s)"
     )
     watermarks.add_argument("--app", help="one application (default: all of the server)")
     watermarks.add_argument(
@@ -174,10 +176,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} isn't one or more")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} isn't a whole number of one or more")
+    return int(text)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -248,7 +249,7 @@ def _watermarks(parsed: argparse.Namespace) -> int:
     from tailrace.server.overview import overview, show
     from tailrace.server.tokens import read_token
 
-    found = overview(parsed.server, read_token(parsed.token_file), parsed.app, parsed.hosts)
+    found = overview(parsed.url or parsed.server, read_token(parsed.token_file), parsed.app, parsed.hosts)
     show(found, as_json=parsed.json)
     return 0
 

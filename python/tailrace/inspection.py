@@ -8,10 +8,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tailrace import _java_program
+from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+_NO_MANAGER = "CANNOT_LOAD_CHECKPOINT_FILE_MANAGER.UNCATEGORIZED"
+_SAYS_REASON = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
+    ".FileSystemBasedCheckpointFileManager"
+}
 _PROGRAM = "io.tailrace.inspect.Inspect"
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _STEP = 1000
@@ -35,7 +41,15 @@ def inspect_checkpoint(
         TailraceStateError: it is no checkpoint, holds no join or not this version, or is damaged.
     """
     chosen = [] if version is None else [str(version)]
-    report: dict[str, Any] = _java_program.run(_PROGRAM, [checkpoint, *chosen], settings or {})
+    report: dict[str, Any]
+    try:
+        report = _java_program.run(_PROGRAM, [checkpoint, *chosen], settings or {})
+    except TailraceStateError as error:
+        if _NO_MANAGER not in str(error):
+            raise
+        # Spark says no reason. This manager does: mostly, a file system whose jar isn't there.
+        named = {**(settings or {}), **_SAYS_REASON}
+        report = _java_program.run(_PROGRAM, [checkpoint, *chosen], named)
     return report
 
 

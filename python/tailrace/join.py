@@ -97,10 +97,10 @@ def join(
     lefts, rights = _convert.Columns("tailrace.join", left), _convert.Columns("tailrace.join", right)
     on_left, on_right = _convert.keys(on, lefts, rights)
     options = (
-        lefts.given(left_time=left_time)
-        | rights.given(right_time=right_time)
+        lefts.named(left_time=left_time)
+        | rights.named(right_time=right_time)
         | _convert.durations(before=before, after=after)
         | _convert.texts(how=how, into=into, match=match, on_late=on_late)
-        | _convert.counts(max_matches=max_matches)
+        | _convert.counts(**_convert.given(max_matches=max_matches))
     )
     return _jvm.plan("join", left, right, on_left, on_right, options)

@@ -126,13 +126,16 @@ def recursively(
     """
     _convert.frame(frame, "frame")
     columns = _convert.Columns("tailrace.recursively", frame)
-    options = _convert.texts(
-        on_limit=on_limit, depth_column=depth_column, on_cycle=on_cycle, mode=mode, name=name
-    ) | _convert.counts(max_depth=max_depth, max_rows=max_rows)
+    if not callable(op):
+        raise TypeError(f"`op` is a function of a DataFrame, not {type(op).__name__}.")
+    chosen = _convert.texts(on_limit=on_limit, on_cycle=on_cycle, mode=mode, name=name)
+    limits = _convert.counts(**_convert.given(max_depth=max_depth, max_rows=max_rows))
+    options = chosen | limits | _convert.texts(**_convert.given(depth_column=depth_column))
+    path = columns.names(() if path_columns is None else path_columns, "path_columns")
 
     def checked(argument: DataFrame) -> DataFrame:
         result = op(argument)
         _convert.frame(result, "result of op")
         return result
 
-    return _jvm.recursion(frame, checked, columns.names(path_columns, "path_columns"), options)
+    return _jvm.recursion(frame, checked, path, options)

@@ -98,7 +98,7 @@ def filter_replays(
     _convert.frame(frame, "frame")
     columns = _convert.Columns("tailrace.filter_replays", frame)
     named = {"pid": pid, "partition": partition, "offset": offset}
-    given = columns.given(**named)
+    given = columns.named(**_convert.given(**named))
     missing = [f"`{argument}`" for argument in named if argument not in given]
     if given and missing:
         verb = "is" if len(missing) == 1 else "are"
@@ -109,8 +109,8 @@ def filter_replays(
     options = (
         _convert.texts(on_replay=on_replay, name=name)
         | _convert.counts(disorder=disorder)
-        | _convert.durations(forget_after=forget_after)
-        | columns.given(event_time=event_time)
+        | _convert.durations(**_convert.given(forget_after=forget_after))
+        | columns.named(**_convert.given(event_time=event_time))
     )
     return _jvm.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
 
@@ -163,8 +163,10 @@ def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: Co
     Returns:
         A column of type binary; null where one of the three is null or out of range.
     """
-    number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid)
-    return F.call_function("stream_metadata", number, _column(partition), _column(offset))
+    number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid, "pid")
+    return F.call_function(
+        "stream_metadata", number, _column(partition, "partition"), _column(offset, "offset")
+    )
 
 
 def parse_stream_metadata(metadata: ColumnOrName) -> Column:
@@ -178,7 +180,7 @@ def parse_stream_metadata(metadata: ColumnOrName) -> Column:
         metadata: null, of another length than 24 with the tag or 20 without it, or with a negative partition
         or offset.
     """
-    return F.call_function("parse_stream_metadata", _column(metadata))
+    return F.call_function("parse_stream_metadata", _column(metadata, "metadata"))
 
 
 def source_partition(partition: ColumnOrName, destination_partitions: int) -> Column:
@@ -198,7 +200,7 @@ def source_partition(partition: ColumnOrName, destination_partitions: int) -> Co
         TypeError: `destination_partitions` isn't an int.
     """
     count = int(_convert.count(destination_partitions, "destination_partitions"))
-    return F.call_function("source_partition", _column(partition), F.lit(count))
+    return F.call_function("source_partition", _column(partition, "partition"), F.lit(count))
 
 
 def merge_stream_metadata(metadata: ColumnOrName) -> Column:
@@ -216,8 +218,8 @@ def merge_stream_metadata(metadata: ColumnOrName) -> Column:
         A column of type binary; null where one of the group's records has no valid metadata, for such a
         record can't be filtered.
     """
-    return F.call_function("merge_stream_metadata", _column(metadata))
+    return F.call_function("merge_stream_metadata", _column(metadata, "metadata"))
 
 
-def _column(value: ColumnOrName) -> Column:
-    return value if isinstance(value, Column) else F.col(value)
+def _column(value: ColumnOrName, argument: str) -> Column:
+    return value if isinstance(value, Column) else F.col(_convert.text(value, argument))

@@ -11,15 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import (
-        ColumnOrName,
-        Duration,
-        Key,
-        OnDuplicate,
-        OnFuture,
-        OnStall,
-        OnUnmatchedRight,
-    )
+    from tailrace.options import ColumnOrName, Duration, Key, OnDuplicate, OnFuture, OnStall, OnUnmatchedRight
 
 
 def sync_join(
@@ -144,22 +136,15 @@ def sync_join(
     rights = _convert.Columns("tailrace.sync_join", right)
     on_left, on_right = _convert.keys(on, lefts, rights)
     options = (
-        lefts.given(left_time=left_time)
-        | rights.given(right_time=right_time)
-        | _convert.durations(
-            window=window, sync_delay=sync_delay, stall_after=stall_after, future_limit=future_limit
-        )
-        | _convert.texts(
-            on_stall=on_stall,
-            on_left_stall=on_left_stall,
-            on_future=on_future,
-            on_duplicate=on_duplicate,
-            on_unmatched_right=on_unmatched_right,
-            suffix=suffix,
-            name=name,
-        )
-        | _convert.counts(max_pending=max_pending)
+        lefts.named(left_time=left_time)
+        | rights.named(right_time=right_time)
+        | _convert.durations(window=window, sync_delay=sync_delay)
+        | _convert.durations(**_convert.given(stall_after=stall_after, future_limit=future_limit))
+        | _convert.texts(on_stall=on_stall, on_future=on_future, on_duplicate=on_duplicate)
+        | _convert.texts(on_unmatched_right=on_unmatched_right, suffix=suffix, name=name)
+        | _convert.texts(**_convert.given(on_left_stall=on_left_stall))
+        | _convert.counts(**_convert.given(max_pending=max_pending))
     )
-    left_origin = lefts.names(left_partition, "left_partition")
-    right_origin = rights.names(right_partition, "right_partition")
+    left_origin = lefts.names(() if left_partition is None else left_partition, "left_partition")
+    right_origin = rights.names(() if right_partition is None else right_partition, "right_partition")
     return _jvm.plan("syncJoin", left, right, on_left, on_right, left_origin, right_origin, options)

@@ -108,9 +108,10 @@ def accurate_watermark(
         TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
-    options = _options(
-        completeness, delay, idle_after=idle_after, future_limit=future_limit
-    ) | _convert.texts(on_future=on_future, server=server, app=app, operator=operator, token=token, name=name)
+    named = _convert.texts(on_future=on_future, operator=operator, name=name)
+    at_server = _convert.texts(**_convert.given(server=server, app=app, token=token))
+    limits = _convert.given(idle_after=idle_after, future_limit=future_limit)
+    options = _options(completeness, delay, limits) | named | at_server
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
     columns = _convert.Columns("tailrace.accurate_watermark", frame)
     time, origin = columns.name(event_time, "event_time"), columns.name(host, "host")
@@ -143,6 +144,7 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
         TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
+    _convert.kind(headers, bool, "headers")
     stamped = _jvm.plan("stampWatermark", frame, _convert.text(into, "into"))
     if not headers:
         return stamped
@@ -208,9 +210,9 @@ def stamped_watermark(
         TypeError: an argument has a wrong Python type.
     """
     _convert.frame(frame, "frame")
-    options = _options(completeness, delay, future_limit=future_limit) | _convert.texts(
-        on_future=on_future, server=server, app=app, operator=operator, token=token, name=name
-    )
+    named = _convert.texts(on_future=on_future, operator=operator, name=name)
+    at_server = _convert.texts(**_convert.given(server=server, app=app, token=token))
+    options = _options(completeness, delay, _convert.given(future_limit=future_limit)) | named | at_server
     roster = None if partitions is None else _convert.names(partitions, "partitions")
     columns = _convert.Columns("tailrace.stamped_watermark", frame)
     time, stamps = columns.name(event_time, "event_time"), columns.name(stamp, "stamp")
@@ -222,9 +224,9 @@ def stamped_watermark(
     return _jvm.plan("stampedWatermark", taken, time, _STAMP, origin, roster, options).drop(_STAMP)
 
 
-def _options(completeness: Share, delay: Duration, **durations: Duration | None) -> dict[str, str]:
+def _options(completeness: Share, delay: Duration, limits: dict[str, Duration]) -> dict[str, str]:
     share = {"completeness": _convert.share(completeness, "completeness")}
-    return share | _convert.durations(delay=delay, **durations)
+    return share | _convert.durations(delay=delay, **limits)
 
 
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from tailrace import _convert, _jvm
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from tailrace.options import ColumnOrName, Duration
@@ -90,12 +92,12 @@ def write_windows(
     _convert.frame(frame, "frame")
     options = (
         _convert.durations(window=window, offset=offset)
-        | _convert.texts(into=into, server=server, app=app, operator=operator, token=token)
+        | _convert.texts(into=into, operator=operator, **_convert.given(server=server, app=app, token=token))
         | _convert.counts(missing=missing)
     )
     named = None if upstreams is None else _convert.names(upstreams, "upstreams")
     time = _convert.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
-    return _jvm.writer(frame, os.fspath(path), time, named, options)
+    return _jvm.writer(frame, _convert.path(path, "path"), time, named, options)
 
 
 def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
@@ -124,4 +126,5 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
         TailraceWatermarkError: there is no such folder.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    return _jvm.plan("windowReport", spark, os.fspath(path))
+    _convert.kind(spark, SparkSession, "spark")
+    return _jvm.plan("windowReport", spark, _convert.path(path, "path"))

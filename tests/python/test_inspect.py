@@ -181,3 +181,17 @@ def test_a_bound_is_no_exact_time() -> None:
         "partitions": [{"partition": 0, "stores": [{**store, "oldestIsBound": False}]}],
     }
     assert [row[4] for row in inspection._store_rows(operator)] == [">=T1", "T1"]
+
+
+def test_s3_without_its_jar_names_the_class_and_the_setting() -> None:
+    with pytest.raises(TailraceStateError) as refusal:
+        inspection.inspect_checkpoint("s3a://bucket/checkpoint")
+    assert "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found" in str(refusal.value)
+    assert "--conf spark.jars=..." in str(refusal.value)
+    assert "SQLSTATE" not in str(refusal.value)
+
+
+def test_a_version_that_is_no_number_is_told_as_one(run_python: RunPython) -> None:
+    done = run_python("-m", "tailrace", "inspect", "somewhere", "--version", "x")
+    assert (done.returncode, "_positive" in done.stderr) == (2, False)
+    assert "x isn't a whole number" in done.stderr

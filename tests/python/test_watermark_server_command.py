@@ -207,7 +207,7 @@ def test_the_watermarks_command_names_what_holds_them(
         assert lines[5][-3:] == ["2", "0", "0"]
         assert lines[-1][:4] == ["h1", "source", "2025-11-21", "04:40:00"]
         assert lines[-1][-1] == "holds"
-        assert main(["watermarks", "--server", server.url, "--json"]) == 0
+        assert main(["watermarks", server.url, "--json"]) == 0
         states = json.loads(capsys.readouterr().out)
         assert [state["app"] for state in states] == ["clicks", "views"]
         assert [host["host"] for host in states[0]["slowest_hosts"]] == ["h1", "h2"]

@@ -65,10 +65,7 @@ class Summary:
             ),
             ("state at its peak", _state(max(self.batches, key=lambda batch: batch.state_bytes))),
             ("state at the end", _state(self.batches[-1])),
-            (
-                "memory for rows",
-                f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB at most",
-            ),
+            ("memory for rows", f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB at most"),
             ("late rows", f"{sum(batch.late_rows for batch in self.batches):,}"),
             ("result", self.verdict.line()),
         ]

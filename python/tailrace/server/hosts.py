@@ -245,10 +245,7 @@ class HostUnion:
 
 
 def _lower(
-    into: NDArray[np.int64],
-    at: NDArray[np.int64],
-    which: NDArray[np.bool_],
-    progress: NDArray[np.int64],
+    into: NDArray[np.int64], at: NDArray[np.int64], which: NDArray[np.bool_], progress: NDArray[np.int64]
 ) -> None:
     places = at[which]
     into[places] = np.minimum(into[places], progress[which])

@@ -114,10 +114,7 @@ class _Collector(Collector):
 
 
 def _gauge(
-    what: str,
-    text: str,
-    labels: Sequence[str],
-    samples: Iterable[tuple[Sequence[str], int | None, int]],
+    what: str, text: str, labels: Sequence[str], samples: Iterable[tuple[Sequence[str], int | None, int]]
 ) -> GaugeMetricFamily:
     """A gauge without the samples that have no value; each sample has its labels, a value and a divisor."""
     family = GaugeMetricFamily(f"{_NAME}_{what}", text, labels=labels)

@@ -84,10 +84,7 @@ def serve(listen: str, store: str, options: Options | None = None) -> None:
     with _listening(host, port) as listener:
         at = f"[{host}]" if ":" in host else host
         _run(
-            application,
-            listener,
-            context,
-            f"Watermark server on {scheme}://{at}:{listener.getsockname()[1]}",
+            application, listener, context, f"Watermark server on {scheme}://{at}:{listener.getsockname()[1]}"
         )
 
 

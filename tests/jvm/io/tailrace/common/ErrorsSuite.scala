@@ -195,6 +195,13 @@ final class ErrorsSuite extends AnyFunSuite {
     assert(text("empty").contains("`into` of tailrace.join is 'empty'. It has to be a name."))
   }
 
+  test("the cure of a refused key fits every type, and two of one name are told to be of one call") {
+    val key = all("TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED").getMessage
+    assert(key.contains("cast this one, for instance to STRING") && !key.contains("variants"))
+    val name = all("TAILRACE_NAME_EXISTS").getMessage
+    assert(name.contains("Two operators of the query have the name `N`: tailrace.join has made both, or"))
+  }
+
   test("state errors keep their cause") {
     assert(all("TAILRACE_STATE_FILE_MISSING").getCause eq cause)
     assert(all("TAILRACE_STATE_FILE_CORRUPT").getCause eq cause)

@@ -137,6 +137,11 @@ class JoinResolutionSuite extends SparkSuite {
       right.withColumn("m", struct(array(map).as("x"))),
       Seq("m" -> "m")
     )
+    refused("TAILRACE_JOIN_KEY_TYPE_UNSUPPORTED", "column" -> "m", "type" -> "STRUCT<x: VOID>")(
+      left.withColumn("m", struct(lit(null).as("x"))),
+      right.withColumn("m", struct(lit(null).as("x"))),
+      Seq("m" -> "m")
+    )
     refused("TAILRACE_JOIN_KEY_COLLATED", "column" -> "c", "type" -> "STRING COLLATE UNICODE_CI")(
       left.withColumn("c", expr("k collate UNICODE_CI")),
       right.withColumn("c", expr("k collate UNICODE_CI")),

@@ -131,8 +131,7 @@ def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> s
 
 def is_condition(column: Column) -> bool:
     """Whether a column is a comparison, or such put together: `left["id"] == right["id"]`."""
-    java: Any = _java(column)
-    node = java.node()
+    node = _java(column).node()
     return node.getClass().getSimpleName() == "UnresolvedFunction" and node.functionName() in _CONDITIONS
 
 

@@ -40,17 +40,14 @@ def inspect_checkpoint(
     Raises:
         TailraceStateError: it is no checkpoint, holds no join or not this version, or is damaged.
     """
-    chosen = [] if version is None else [str(version)]
-    report: dict[str, Any]
+    chosen = [checkpoint] if version is None else [checkpoint, str(version)]
     try:
-        report = _java_program.run(_PROGRAM, [checkpoint, *chosen], settings or {})
+        return dict(_java_program.run(_PROGRAM, chosen, settings or {}))
     except TailraceStateError as error:
         if _NO_MANAGER not in str(error):
             raise
         # Spark says no reason. This manager does: mostly, a file system whose jar isn't there.
-        named = {**(settings or {}), **_SAYS_REASON}
-        report = _java_program.run(_PROGRAM, [checkpoint, *chosen], named)
-    return report
+        return dict(_java_program.run(_PROGRAM, chosen, {**(settings or {}), **_SAYS_REASON}))
 
 
 def show(report: Mapping[str, Any], *, as_json: bool) -> None:

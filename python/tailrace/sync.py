@@ -84,7 +84,8 @@ def sync_join(
         left_partition: the columns of the source partition that a left row was read from, one or more. None:
             Kafka's `topic` and `partition`, as far as the DataFrame has them.
         right_partition: likewise. Of Kafka all partitions of the topic count, also those that have sent
-            nothing; of other sources those of which a row has been read.
+            nothing; of other sources those of which a row has been read. So there a left row comes out
+            without its match if the partition of the match hasn't sent a row by then. The match is counted.
         on_stall: what is done when the partition that the join waits for has been silent for `stall_after`:
             other partitions of either side went on, and nothing of it is unread. "pause": the join waits, and
             says so. "exclude": the partition doesn't count until it is back at the sync time; its rows behind
@@ -107,7 +108,8 @@ def sync_join(
             left duplicates come out without a match, right ones are dropped. "drop": both are dropped.
             "mark": both come out, with "duplicate" in a column `_mark`. They are always counted.
         on_unmatched_right: what is done with right rows that no left row has joined. "drop" counts them,
-            "emit" lets them come out with nulls in all left columns but the keys.
+            "emit" lets them come out with nulls in all left columns but the keys. Right rows with a null key
+            or a null time never come out. They are counted in the operator's metric `nullKeyRightRows`.
         max_pending: how many held rows of a side it takes for its partitions that are ahead to be read no
             further; for Kafka only. A run with `availableNow` reads everything, however much it holds. None:
             no limit.

@@ -263,3 +263,24 @@ def test_a_partition_that_stalls_is_left_out(streams: Synced) -> None:
             if query.rows():
                 break
         assert [shown(row) for row in query.rows()] == [(1, 0, None)]
+
+
+def test_a_match_from_a_partition_that_nobody_knew_is_counted(streams: Synced) -> None:
+    streams.add(left=[Row(1, 0, 0), Row(2, 0, 14)], right=[Row(90, 0, 20)])
+    with streams.query() as query:
+        assert new(query, Counter()) == [(1, 0, None), (2, 14, None)]
+        # The sync time is 15. Both would have joined; the first is before that time.
+        streams.add(right=[Row(1, 1, 3), Row(2, 1, 17)])
+        query.run()
+        told = [p.observedMetrics.get("tailrace.syncJoin") for p in query.query.recentProgress]
+        assert max(t.possiblyMissed for t in told if t) == 1
+        late = next(t.late for t in told if t and t.late)
+        assert [(row["side"], row["partition"], row["rows"]) for row in late] == [("right", "1", 1)]
+
+
+def test_a_right_row_without_key_or_time_never_comes_out(streams: Synced) -> None:
+    right = [Row(None, 0, 1), Row(5, 0, None), Row(6, 0, 1), Row(90, 0, 100)]
+    streams.add(left=[Row(7, 0, 100)], right=right)
+    with streams.query(on_unmatched_right="emit") as query:
+        assert new(query, Counter()) == [(6, None, 1)]
+        assert query.total("nullKeyRightRows") == 2

@@ -193,9 +193,7 @@ async def history(
 async def overrides(app: AppName, request: Request, limit: Limit = 20, offset: Offset = 0) -> Response:
     """Decisions of people, the latest first."""
     return await _shown(
-        request,
-        app,
-        lambda ledger, known: views.override_page(ledger.records.audit(known, limit, offset)),
+        request, app, lambda ledger, known: views.override_page(ledger.records.audit(known, limit, offset))
     )
 
 

@@ -4,7 +4,7 @@ import java.io.{File, IOException}
 import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+import org.apache.hadoop.fs.{FileAlreadyExistsException, LocalFileSystem, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.{
   CheckpointFileManager,
   FileContextBasedCheckpointFileManager
@@ -20,7 +20,7 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
   private val root = new Path(s"${ObjectStoreFileSystem.Name}/checkpoint")
   private val file = new Path(root, "commits/7")
   private def conf = ObjectStoreFileSystem.configure(new Configuration)
-  private def manager: CheckpointFileManager = LocalFileManager.forPath(root, conf)
+  private def manager: CheckpointFileManager = TailraceFileManager.forPath(root, conf)
 
   override protected def beforeEach(): Unit = {
     super.beforeEach()
@@ -87,7 +87,13 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
   test("a store whose streams can't be aborted gets Spark's own manager") {
     val whole = conf
     whole.setBoolean(ObjectStoreFileSystem.AbortableKey, false)
-    assert(LocalFileManager.forPath(root, whole).isInstanceOf[FileContextBasedCheckpointFileManager])
+    assert(TailraceFileManager.forPath(root, whole).isInstanceOf[FileContextBasedCheckpointFileManager])
+  }
+
+  test("a local file system of the user's own leaves the manager of an object store as it is") {
+    val own = conf
+    own.set("fs.file.impl", classOf[LocalFileSystem].getName)
+    assert(TailraceFileManager.forPath(root, own).isInstanceOf[ObjectStoreFileManager])
   }
 
   test("Spark's manager takes more than ten requests for the same file") {

@@ -117,5 +117,5 @@ object DurableFiles {
 
   /** @param directory the files are in it or below it */
   def in(directory: Path, hadoopConf: Configuration): DurableFiles =
-    new DurableFiles(LocalFileManager.forPath(directory, hadoopConf))
+    new DurableFiles(TailraceFileManager.forPath(directory, hadoopConf))
 }

@@ -78,17 +78,6 @@ final class LocalFileManager(root: Path, conf: Configuration) extends Checkpoint
 }
 
 object LocalFileManager {
-
-  /** A checkpoint's manager: Spark's, unless the checkpoint is on a local disk and no setting names one. */
-  def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
-    val said = Seq(TailraceFileManager.Key, "fs.file.impl")
-    val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
-    if (said.exists(conf.get(_) != null)) CheckpointFileManager.create(path, conf)
-    else if (scheme == "file") new LocalFileManager(path, conf)
-    else if (ObjectStoreFileManager.serves(path, conf)) new ObjectStoreFileManager(path, conf)
-    else CheckpointFileManager.create(path, conf)
-  }
-
   private final class SyncedFile(path: java.nio.file.Path)
       extends FileOutputStream(path.toFile)
       with Syncable {
@@ -129,7 +118,7 @@ final class TailraceFileManager(path: Path, conf: Configuration) extends Checkpo
   private val files = {
     val unset = new Configuration(conf)
     unset.unset(TailraceFileManager.Key)
-    LocalFileManager.forPath(path, unset)
+    TailraceFileManager.forPath(path, unset)
   }
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
@@ -146,4 +135,18 @@ final class TailraceFileManager(path: Path, conf: Configuration) extends Checkpo
 
 object TailraceFileManager {
   val Key: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
+
+  /** A checkpoint's manager: the user's if a setting names one; ours on a local disk, and in an object store
+    * that can abort a stream; else Spark's.
+    */
+  def forPath(path: Path, conf: Configuration): CheckpointFileManager = {
+    val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
+    // A local file system that somebody has set on purpose, such as an encrypting one, is respected.
+    val isLocal = scheme == "file" && conf.get("fs.file.impl") == null
+    if (conf.get(Key) != null) CheckpointFileManager.create(path, conf)
+    else if (isLocal) new LocalFileManager(path, conf)
+    else if (scheme != "file" && ObjectStoreFileManager.serves(path, conf))
+      new ObjectStoreFileManager(path, conf)
+    else CheckpointFileManager.create(path, conf)
+  }
 }

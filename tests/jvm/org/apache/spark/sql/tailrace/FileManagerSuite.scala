@@ -41,10 +41,10 @@ final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSui
   test("Spark makes this manager; on other file systems Spark's own does the work") {
     withTempHadoopPath { path =>
       assert(createManager(path).isInstanceOf[TailraceFileManager])
-      assert(LocalFileManager.forPath(path, new Configuration).isInstanceOf[LocalFileManager])
+      assert(TailraceFileManager.forPath(path, new Configuration).isInstanceOf[LocalFileManager])
       val elsewhere = new Configuration
       elsewhere.set("fs.file.impl", classOf[org.apache.hadoop.fs.LocalFileSystem].getName)
-      assert(LocalFileManager.forPath(path, elsewhere).isInstanceOf[FileContextBasedCheckpointFileManager])
+      assert(TailraceFileManager.forPath(path, elsewhere).isInstanceOf[FileContextBasedCheckpointFileManager])
     }
   }
 

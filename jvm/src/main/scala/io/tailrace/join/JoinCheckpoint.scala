@@ -18,7 +18,7 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
 import io.tailrace.checkpoint.{DurableFiles, FileFormats}
-import io.tailrace.common.{Durations, Errors, TailraceConf}
+import io.tailrace.common.{Durations, Errors}
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
   * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
@@ -53,6 +53,7 @@ object JoinCheckpoint {
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings the join's settings now
     * @param later    settings that earlier versions didn't write; a checkpoint without one is not bound to it
+    * @param follows  settings whose value may follow from another one's; an error names only the other one
     * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
   def check(
@@ -60,7 +61,8 @@ object JoinCheckpoint {
       conf: Configuration,
       batchId: Long,
       settings: Map[String, String],
-      later: Map[String, String] = Map.empty
+      later: Map[String, String] = Map.empty,
+      follows: Map[String, String] = Map.empty
   ): Unit = {
     val now = JoinCheckpoint(Format, settings ++ later)
     // Before batch 0 is committed there is no state.
@@ -73,8 +75,7 @@ object JoinCheckpoint {
       val unknown = later.keySet -- before.settings.keySet
       val names = before.settings.keySet ++ now.settings.keySet -- unknown
       val changed = names.filter(name => before.settings.get(name) != now.settings.get(name))
-      // The strategy depends on `how`: a user who changed only `how` didn't set it.
-      val told = if (changed("how")) changed - TailraceConf.JoinStrategy.key else changed
+      val told = changed.filterNot(name => follows.get(name).exists(changed))
       def text(of: JoinCheckpoint, name: String): String = shown(of.settings.getOrElse(name, "unset"))
       val changes = told.toSeq.sorted.map { name =>
         s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"

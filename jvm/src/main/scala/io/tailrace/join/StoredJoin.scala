@@ -31,6 +31,9 @@ trait StoredJoin {
   /** Further ones, which checkpoints of earlier versions don't name. */
   def settingsAddedLater: Map[String, String] = Map.empty
 
+  /** Settings that a user may leave to Tailrace, each with the setting that decides then. */
+  def settingsThatFollow: Map[String, String] = Map.empty
+
   /** The metrics that only this kind of join has. */
   def createMetrics(context: SparkContext): Map[String, SQLMetric]
 

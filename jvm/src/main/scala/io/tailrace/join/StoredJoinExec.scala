@@ -131,7 +131,15 @@ final class StoredJoinExec(
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
     val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
-    JoinCheckpoint.check(directory, hadoopConf, batchId, join.boundSettings, join.settingsAddedLater)
+    import join.{boundSettings, settingsAddedLater, settingsThatFollow}
+    JoinCheckpoint.check(
+      directory,
+      hadoopConf,
+      batchId,
+      boundSettings,
+      settingsAddedLater,
+      settingsThatFollow
+    )
     import BufferedRows.{KeySchema, ValueSchema}
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, KeySchema, 0, ValueSchema)
     // Schema version 2, whatever Spark's own joins are set to: this is a store of one column family.

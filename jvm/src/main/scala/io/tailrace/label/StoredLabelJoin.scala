@@ -41,6 +41,8 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     "after" -> s"${settings.window.after} microseconds"
   )
 
+  override def settingsThatFollow: Map[String, String] = Map(TailraceConf.JoinStrategy.key -> "how")
+
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }

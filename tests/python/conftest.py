@@ -18,6 +18,8 @@ import local_spark
 import tailrace
 from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
+from trees import Trees
+from watermark_ledgers import Ledgers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,6 +96,26 @@ def spark() -> Iterator[SparkSession]:
     session = local_spark.start("2g")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def stopped_queries(spark: SparkSession) -> Iterator[None]:
+    """Stops the queries that a test has started."""
+    yield
+    for query in spark.streams.active:
+        query.stop()
+
+
+@pytest.fixture
+def trees(spark: SparkSession, tmp_path: Path) -> Trees:
+    return Trees(spark, tmp_path)
+
+
+@pytest.fixture
+def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
+    """The ledgers of servers with one database."""
+    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
+        yield opened
 
 
 @pytest.fixture

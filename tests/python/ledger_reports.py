@@ -1,4 +1,4 @@
-"""One database as one server has it, its ledger's reports and decisions, with a clock that a test sets."""
+"""Reports to the ledger of one client, and decisions about it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.server.protocol import OverrideRequest, Report
 from tailrace.server.views import app_state
-from watermark_servers import T
 
 if TYPE_CHECKING:
     from tailrace.server.answers import AppState, ReportAnswer
     from tailrace.server.ledger import Ledger
     from tailrace.server.state import App
-
-
-class Clock:
-    now = T
-
-    def __call__(self) -> int:
-        return self.now
 
 
 def tell(ledger: Ledger, body: dict[str, Any], app: str = "app") -> ReportAnswer:

@@ -14,14 +14,8 @@ from waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
-
-
-@pytest.fixture
-def trees(spark: SparkSession, tmp_path: Path) -> Trees:
-    return Trees(spark, tmp_path)
+    from pyspark.sql import DataFrame
 
 
 def test_rows_that_go_round_hold_the_watermark(trees: Trees) -> None:

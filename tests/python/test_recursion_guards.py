@@ -12,18 +12,12 @@ from trees import Trees, down
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from tailrace.options import Mode
 
     Op = Callable[[DataFrame], DataFrame]
-
-
-@pytest.fixture
-def trees(spark: SparkSession, tmp_path: Path) -> Trees:
-    return Trees(spark, tmp_path)
 
 
 def chain(spark: SparkSession) -> DataFrame:

@@ -13,7 +13,6 @@ from trees import Trees, down
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 
 NODE = "node - 1 AS node"
 STATE = "node long, at timestamp"
-
-
-@pytest.fixture
-def trees(spark: SparkSession, tmp_path: Path) -> Trees:
-    return Trees(spark, tmp_path)
 
 
 @pytest.fixture

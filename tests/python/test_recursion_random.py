@@ -10,23 +10,18 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from trees import Trees
 
     Op = Callable[[DataFrame], DataFrame]
 
 STEPS = 16
 WALKS = 200
-
-
-@pytest.fixture
-def trees(spark: SparkSession, tmp_path: Path) -> Trees:
-    return Trees(spark, tmp_path)
 
 
 def in_its_task(u: DataFrame) -> DataFrame:

@@ -9,20 +9,15 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
 from number_chains import chain, refused, up_to
-from trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from trees import Trees
+
     Op = Callable[[DataFrame], DataFrame]
-
-
-@pytest.fixture
-def trees(spark: SparkSession, tmp_path: Path) -> Trees:
-    return Trees(spark, tmp_path)
 
 
 @pytest.fixture

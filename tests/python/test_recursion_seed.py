@@ -16,20 +16,13 @@ import tailrace
 from trees import Trees, ancestors, descendants, forest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 # Another one makes other trees. `TAILRACE_PERMUTATIONS` sets how many.
 SEED = os.environ.get("TAILRACE_SEED", "20261121")
 
 # 7 - 3 - 1, 6 - 3, 5 - 2 - 1, 4 - 2
 TREE = [(2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3)]
-
-
-@pytest.fixture
-def trees(spark: SparkSession, tmp_path: Path) -> Trees:
-    return Trees(spark, tmp_path)
 
 
 def climb(updates: DataFrame, parents: DataFrame) -> DataFrame:

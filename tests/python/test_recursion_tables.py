@@ -9,20 +9,15 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from trees import Trees
+
 CHAIN = [(n, n - 1) for n in range(1, 41)]
-
-
-@pytest.fixture
-def trees(spark: SparkSession, tmp_path: Path) -> Trees:
-    return Trees(spark, tmp_path)
 
 
 def jobs(spark: SparkSession, action: Callable[[], Any]) -> tuple[Any, int]:

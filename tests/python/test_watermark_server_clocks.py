@@ -12,19 +12,10 @@ from watermark_ledgers import MINUTE, Ledgers, low, state, tell
 from watermark_servers import SECOND, T, source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tailrace.server.ledger import Ledger
 
 LOGS = ["file:/logs"]
 HOUR = 60 * MINUTE
-
-
-@pytest.fixture
-def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
-    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
-        yield opened
 
 
 def assert_refused(ledger: Ledger) -> None:

@@ -11,16 +11,9 @@ from watermark_ledgers import MINUTE, Ledgers, decide, low, state, tell
 from watermark_servers import T, sink, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tailrace.server.ledger import Ledger
-
-
-@pytest.fixture
-def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
-    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
-        yield opened
 
 
 def chunk(progress: dict[str, int], version: str = "r1", **fields: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -15,35 +15,19 @@ from tailrace.server.reporter import RefusedError
 from tailrace.server.state import DAY
 from tailrace.server.store import Store
 from tailrace.server.views import app_state
-from watermark_ledgers import MINUTE, Clock, Ledgers, decide, low, state, tell
+from watermark_ledgers import MINUTE, Ledgers, decide, low, state, tell
 from watermark_servers import SECOND, T, sink, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tailrace.server.answers import ReportAnswer
 
 
-@pytest.fixture
-def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
-    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
-        yield opened
-
-
-@pytest.fixture
-def clock(ledgers: Ledgers) -> Clock:
-    return ledgers.clock
-
-
-@pytest.fixture
-def make(ledgers: Ledgers) -> Callable[..., Ledger]:
-    return ledgers.make
-
-
-def test_the_slower_of_two_sinks_of_one_name_counts(make: Callable[[], Ledger]) -> None:
+def test_the_slower_of_two_sinks_of_one_name_counts(ledgers: Ledgers) -> None:
     """W1: B would close windows that it has not filled."""
-    ledger = make()
+    ledger = ledgers.make()
     tell(ledger, "a", source({"h": T + 55}, name="source-a"), sink({"0": T + 55}, upstreams=["source-a"]))
     answer = tell(
         ledger, "b", source({"h": T + 1}, name="source-b"), sink({"0": T + 1}, upstreams=["source-b"])
@@ -55,9 +39,9 @@ def test_the_slower_of_two_sinks_of_one_name_counts(make: Callable[[], Ledger]) 
     assert state(ledger).topology[1].upstreams == ["source-a", "source-b"]
 
 
-def test_a_new_reporter_isnt_told_the_progress_of_others(make: Callable[[], Ledger]) -> None:
+def test_a_new_reporter_isnt_told_the_progress_of_others(ledgers: Ledgers) -> None:
     """W2: two queries with the default name."""
-    ledger = make()
+    ledger = ledgers.make()
     tell(ledger, "a", source({"h": T + 55}))
     assert low(tell(ledger, "b", source({}), sink({}))) is None
     mute = tell(ledger, "b", sink({}))
@@ -69,9 +53,9 @@ def test_a_new_reporter_isnt_told_the_progress_of_others(make: Callable[[], Ledg
     assert state(ledger).topology[0].output_low_watermark == T + 60
 
 
-def test_rosters_are_united_and_the_strictest_completeness_counts(make: Callable[[], Ledger]) -> None:
+def test_rosters_are_united_and_the_strictest_completeness_counts(ledgers: Ledgers) -> None:
     """W3: the last roster won."""
-    ledger = make()
+    ledger = ledgers.make()
     tell(ledger, "a", source({"h1": T + 60}, roster=["h1", "h2"], completeness="1"))
     answer = tell(ledger, "b", source({"h3": T + 60}, roster=["h3"], completeness="0.5"))
     assert low(answer) is None, "h2 is waited for"
@@ -97,9 +81,9 @@ def test_rosters_are_united_and_the_strictest_completeness_counts(make: Callable
     ],
 )
 def test_two_live_queries_that_read_the_same_are_refused(
-    make: Callable[[], Ledger], one: list[str], other: list[str], shared: bool
+    ledgers: Ledgers, one: list[str], other: list[str], shared: bool
 ) -> None:
-    ledger = make()
+    ledger = ledgers.make()
     tell(ledger, "a", source({"h": T + 55}, reads=one))
     before = state(ledger)
     report = source({"h": T + 1}, reads=other)
@@ -114,24 +98,22 @@ def test_two_live_queries_that_read_the_same_are_refused(
     assert low(tell(ledger, "a", source({"h": T + 60}))) == T + 60, "the first one goes on"
 
 
-def test_unknown_inputs_overlap_nothing(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_unknown_inputs_overlap_nothing(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, "script", source({"h": T + 55}), run="")
     assert low(tell(ledger, "b", source({"h": T + 1}, reads=["file:/logs"]))) == T + 1
 
 
-def test_a_query_with_a_new_checkpoint_replaces_the_ended_one(
-    make: Callable[[], Ledger], clock: Clock
-) -> None:
-    ledger = make()
+def test_a_query_with_a_new_checkpoint_replaces_the_ended_one(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     reads = ["file:/logs"]
     tell(ledger, "old", source({"h1": T + 55, "gone": T + 1}, reads=reads))
-    clock.wait(59 * SECOND)
+    ledgers.clock.wait(59 * SECOND)
     tell(ledger, "old")  # a heartbeat
-    clock.wait(59 * SECOND)
+    ledgers.clock.wait(59 * SECOND)
     with pytest.raises(RefusedError, match="both of them have 'file:/logs'"):
         tell(ledger, "new", source({"h1": T + 2}, reads=reads))
-    clock.wait(SECOND)
+    ledgers.clock.wait(SECOND)
     assert low(tell(ledger, "new", source({"h1": T + 2}, reads=reads))) == T + 2
     app = ledger.app("app")
     assert app is not None
@@ -144,23 +126,21 @@ def test_a_query_with_a_new_checkpoint_replaces_the_ended_one(
     assert refusal.value.code == CONFLICT
 
 
-def test_operators_behind_a_source_are_replaced_with_it(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
+def test_operators_behind_a_source_are_replaced_with_it(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, "old", source({"h": T + 5}, reads=["file:/logs"]), sink({"0": T + 1}))
-    clock.wait(MINUTE)
-    tell(make(), "new", source({"h": T + 9}, reads=["file:/logs"]))
+    ledgers.clock.wait(MINUTE)
+    tell(ledgers.make(), "new", source({"h": T + 9}, reads=["file:/logs"]))
     # A server that has started since knows of it too.
-    assert low(tell(make(), "new", sink({"0": T + 9})), "sink") == T + 9
+    assert low(tell(ledgers.make(), "new", sink({"0": T + 9})), "sink") == T + 9
     tell(ledger, "apart", sink({"0": T + 2}))
-    clock.wait(MINUTE)
+    ledgers.clock.wait(MINUTE)
     assert low(tell(ledger, "new", sink({"0": T + 30})), "sink") == T + 9
     assert {r.client for r in state(ledger).topology[1].reporters} == {"new", "apart"}
 
 
-def test_a_query_that_has_left_counts_and_can_be_replaced_at_once(
-    make: Callable[[], Ledger],
-) -> None:
-    ledger = make()
+def test_a_query_that_has_left_counts_and_can_be_replaced_at_once(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, "old", source({"h": T + 5}, reads=["file:/logs"]))
     tell(ledger, "old", leaving=True)
     held = tell(ledger, "other", source({"h": T + 50}, reads=["file:/more"]))
@@ -169,10 +149,10 @@ def test_a_query_that_has_left_counts_and_can_be_replaced_at_once(
     assert low(tell(ledger, "new", source({"h": T + 70}, reads=["file:/logs"]))) == T + 50
 
 
-def test_a_silent_query_counts_until_a_person_removes_it(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
+def test_a_silent_query_counts_until_a_person_removes_it(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, "dead", source({"h": T + 1}, reads=["file:/a"]))
-    clock.wait(10 * DAY)
+    ledgers.clock.wait(10 * DAY)
     assert low(tell(ledger, "b", source({"h": T + 50}, reads=["file:/b"]))) == T + 1
     shown = state(ledger)
     assert (shown.held_by, shown.held_by_clients) == (["source"], ["dead"])
@@ -185,27 +165,25 @@ def test_a_silent_query_counts_until_a_person_removes_it(make: Callable[[], Ledg
 
 
 @pytest.mark.parametrize("jump", [-DAY, DAY])
-def test_a_jump_of_the_clock_makes_nobody_live_or_dead(
-    make: Callable[[], Ledger], clock: Clock, jump: int
-) -> None:
-    ledger = make()
+def test_a_jump_of_the_clock_makes_nobody_live_or_dead(ledgers: Ledgers, jump: int) -> None:
+    ledger = ledgers.make()
     tell(ledger, "a", source({"h": T}, reads=["file:/logs"]))
-    clock.now += jump
+    ledgers.clock.now += jump
     with pytest.raises(RefusedError, match="queries that live"):
         tell(ledger, "b", source({"h": T}, reads=["file:/logs"]))
-    clock.tick += MINUTE
+    ledgers.clock.tick += MINUTE
     assert low(tell(ledger, "b", source({"h": T}, reads=["file:/logs"]))) == T
 
 
-def test_a_new_run_takes_over_and_the_old_one_is_refused(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
+def test_a_new_run_takes_over_and_the_old_one_is_refused(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, "q", source({"h": T + 5}, reads=["file:/logs"]), run="1")
-    clock.now -= 60 * MINUTE  # W4: no clock is asked which run is newer
+    ledgers.clock.now -= 60 * MINUTE  # W4: no clock is asked which run is newer
     answer = tell(ledger, "q", source({"h": T + 6}, roster=["h"], roster_version="b"), run="2")
     assert (low(answer), answer.need_roster) == (T + 6, False)
     for body in (source({"h": T + 90}),), ():
         with pytest.raises(RefusedError) as refusal:
-            tell(make(), "q", *body, run="1")
+            tell(ledgers.make(), "q", *body, run="1")
         assert refusal.value.code == REPLACED
     assert low(tell(ledger, "q", source({"h": T + 7}), run="2")) == T + 7
     # To go back to a run on purpose.
@@ -213,8 +191,8 @@ def test_a_new_run_takes_over_and_the_old_one_is_refused(make: Callable[[], Ledg
     assert low(tell(ledger, "q", source({"h": T + 9}), run="1")) == T + 9
 
 
-def test_a_client_that_names_no_run_is_never_replaced_by_a_run(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_a_client_that_names_no_run_is_never_replaced_by_a_run(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     for step in range(3):
         assert low(tell(ledger, "script", source({"h": T + step}), run="")) == T + step
     tell(ledger, "script", source({"h": T + 5}), run="1")
@@ -222,13 +200,13 @@ def test_a_client_that_names_no_run_is_never_replaced_by_a_run(make: Callable[[]
         tell(ledger, "script", source({"h": T + 6}), run="")
 
 
-def test_key_groups_of_a_former_shape_leave(make: Callable[[], Ledger]) -> None:
+def test_key_groups_of_a_former_shape_leave(ledgers: Ledgers) -> None:
     """S2: six of eight old groups never report again."""
-    ledger = make()
+    ledger = ledgers.make()
     tell(ledger, "q", source({"h": T + 50}), sink({str(n): T + n for n in range(8)}, key_groups=8))
     answer = tell(ledger, "q", sink({"0": T + 20, "1": T + 30}, key_groups=2), run="2")
     assert low(answer, "sink") == T + 20
-    other = make()
+    other = ledgers.make()
     assert low(tell(other, "q", sink({"0": T + 25}, key_groups=2), run="2"), "sink") == T + 25
     # A group that was never reported holds what is there.
     assert low(tell(ledger, "q", sink({"0": T + 40}, key_groups=3), run="2"), "sink") == T + 25

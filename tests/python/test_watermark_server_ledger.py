@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger_reports import Clock, decide, low, shown, tell
+from ledger_reports import decide, low, shown, tell
 from tailrace.server.answers import ReportAnswer
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
@@ -23,31 +23,11 @@ from tailrace.server.views import host_page
 from watermark_servers import T, report, sink, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from watermark_ledgers import Ledgers
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def make(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Ledger]]:
-    """Ledgers of one file, each as if of a server of its own."""
-    opened = []
-
-    def ledger() -> Ledger:
-        database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
-        opened.append(database)
-        return Ledger(database, Store(database), clock)
-
-    yield ledger
-    for database in opened:
-        database.close()
-
-
-def test_a_rostered_host_that_was_never_seen_holds_the_watermark(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_a_rostered_host_that_was_never_seen_holds_the_watermark(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     answer = tell(ledger, report(source({"h1": T + 5}, roster=["h1", "h2"])))
     assert (low(answer), answer.need_roster) == (None, False)
     assert low(tell(ledger, report(source({"h2": T + 3})))) == T + 3
@@ -55,35 +35,35 @@ def test_a_rostered_host_that_was_never_seen_holds_the_watermark(make: Callable[
     assert low(tell(ledger, report(half))) == T + 9
 
 
-def test_without_a_roster_the_hosts_seen_count(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_without_a_roster_the_hosts_seen_count(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     answer = tell(ledger, report(source({"h1": T + 5})))
     assert (low(answer), answer.need_roster) == (T + 5, True)
     answer = tell(ledger, report(source({"h1": T + 9, "h2": T + 7}, roster=[])))
     assert (low(answer), answer.need_roster) == (T + 7, False)
 
 
-def test_progress_and_watermarks_never_go_back(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_progress_and_watermarks_never_go_back(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, report(source({"h1": T + 5}, roster=["h1"]), sink({"0": T + 4})))
     answer = tell(ledger, report(source({"h1": T + 1}), sink({"0": T + 2})))
     assert (low(answer), low(answer, "sink"), answer.global_low_watermark) == (T + 5, T + 4, T + 4)
     answer = tell(ledger, report(source({}, roster=["h1", "new"], completeness="1")))
     assert (low(answer), answer.global_low_watermark) == (T + 5, T + 4)
-    assert low(tell(make(), report(source({})))) == T + 5
+    assert low(tell(ledgers.make(), report(source({})))) == T + 5
 
 
-def test_a_roster_that_changes_replaces_the_old_one(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_a_roster_that_changes_replaces_the_old_one(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, report(source({"h1": T + 5, "h2": T + 9}, roster=["h1", "h2"])))
     assert low(tell(ledger, report(source({}, roster=["h2"])))) == T + 9
-    other = make()
+    other = ledgers.make()
     assert low(tell(other, report(source({"h2": T + 11})))) == T + 11
     assert low(tell(ledger, report(source({"h2": T + 12})))) == T + 12
 
 
-def test_a_roster_that_the_server_lacks_holds_the_watermark(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_a_roster_that_the_server_lacks_holds_the_watermark(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     answer = tell(ledger, report(source({"fast": T + 9}, roster_version=3)))
     assert (low(answer), answer.need_roster) == (None, True)
     answer = tell(ledger, report(source({"slow": T + 1}, roster=["fast", "slow"], roster_version=3)))
@@ -97,8 +77,8 @@ def test_a_roster_that_the_server_lacks_holds_the_watermark(make: Callable[[], L
     assert (low(answer), answer.need_roster) == (T + 12, True)
 
 
-def test_a_source_of_stamps_has_no_hosts(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_a_source_of_stamps_has_no_hosts(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     answer = tell(ledger, report(source({}, input_low_watermark=T + 4)))
     assert answer.operators["source"].model_dump() == {
         "input_low_watermark": T + 4,
@@ -107,8 +87,8 @@ def test_a_source_of_stamps_has_no_hosts(make: Callable[[], Ledger]) -> None:
     assert low(tell(ledger, report(source({}, input_low_watermark=T + 2)))) == T + 4
 
 
-def test_the_global_watermark_waits_for_sinks_of_other_queries(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_the_global_watermark_waits_for_sinks_of_other_queries(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     first = report(source({"h": T + 5}, roster=["h"]), sink({}, name="topic"))
     assert tell(ledger, first).global_low_watermark == T + 5
     second = report(sink({"0": T + 3}, name="files", upstreams=["topic"]))
@@ -128,22 +108,22 @@ def test_the_global_watermark_waits_for_sinks_of_other_queries(make: Callable[[]
     ],
 )
 def test_a_contradiction_is_refused_and_changes_nothing(
-    make: Callable[[], Ledger], body: dict[str, Any], reason: str
+    ledgers: Ledgers, body: dict[str, Any], reason: str
 ) -> None:
-    ledger = make()
+    ledger = ledgers.make()
     tell(ledger, report(source({"h": T + 5}, roster=["h"]), sink({"0": T})))
-    before = _everything(make())
+    before = _everything(ledgers.make())
     with pytest.raises(RefusedError, match=reason):
         tell(ledger, body)
     with pytest.raises(RefusedError):
         tell(ledger, report(sink({}, name="a", upstreams=["a"])), app="of its own")
-    assert _everything(make()) == before
+    assert _everything(ledgers.make()) == before
     assert _everything(ledger) == before
     assert ledger.names() == ["app"]
 
 
-def test_refused_and_taken_reports_share_a_transaction(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_refused_and_taken_reports_share_a_transaction(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     bodies = [
         report(source({"h": T + 1}, roster=["h"])),
         report(sink({}, name="a", upstreams=["a"])),
@@ -156,8 +136,8 @@ def test_refused_and_taken_reports_share_a_transaction(make: Callable[[], Ledger
     assert (low(first), low(third)) == (T + 2, T + 2)
 
 
-def test_the_holding_hosts_are_told_from_those_that_completeness_allows(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_the_holding_hosts_are_told_from_those_that_completeness_allows(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     progress = {"h1": T + 9, "h2": T + 5, "h3": T + 1}
     tell(ledger, report(source(progress, roster=["h1", "h2", "h3", "h4"], completeness="0.5")))
     decide(ledger, action="exclude", host="h4")

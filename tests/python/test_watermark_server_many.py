@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tailrace.server.identity import CONFLICT
@@ -12,16 +10,6 @@ from tailrace.server.reporter import RefusedError
 from tailrace.server.state import Limits
 from watermark_ledgers import MINUTE, Ledgers, low, state, tell
 from watermark_servers import T, sink, source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture
-def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
-    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
-        yield opened
 
 
 def hosts_of(ledgers: Ledgers) -> int:

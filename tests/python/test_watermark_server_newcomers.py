@@ -12,18 +12,9 @@ from watermark_ledgers import MINUTE, Ledgers, decide, low, report_of, state, te
 from watermark_servers import T, sink, source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tailrace.server.ledger import Ledger
 
 X, Y, Z = "file:/x", "file:/y", "file:/z"
-
-
-@pytest.fixture
-def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
-    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
-        yield opened
 
 
 def landing(client: str, low_watermark: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -6,61 +6,37 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger_reports import Clock, decide, low, shown, tell
-from tailrace.server.ledger import Ledger
-from tailrace.server.opening import open_database
+from ledger_reports import decide, low, shown, tell
 from tailrace.server.reporter import RefusedError
-from tailrace.server.store import Store
 from tailrace.server.views import host_page
 from watermark_servers import SECOND, T, report, sink, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from watermark_ledgers import Ledgers
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def make(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Ledger]]:
-    """Ledgers of one file, each as if of a server of its own."""
-    opened = []
-
-    def ledger() -> Ledger:
-        database = open_database(f"sqlite:///{tmp_path / 'w.db'}")
-        opened.append(database)
-        return Ledger(database, Store(database), clock)
-
-    yield ledger
-    for database in opened:
-        database.close()
-
-
-def test_silent_hosts_dont_count_until_they_rise_again(make: Callable[[], Ledger], clock: Clock) -> None:
+def test_silent_hosts_dont_count_until_they_rise_again(ledgers: Ledgers) -> None:
     roster = ["h1", "h2", "h3"]
 
     def waiting(**progress: int) -> dict[str, Any]:
         return report(source(progress, roster=roster, idle_after=60 * SECOND))
 
-    ledger = make()
+    ledger = ledgers.make()
     first = tell(ledger, waiting(h1=T + 1, h2=T + 2))
     assert (low(first), first.idle_hosts) == (None, {})
-    clock.now += 30 * SECOND
+    ledgers.clock.wait(30 * SECOND)
     tell(ledger, waiting(h1=T + 3))
-    clock.now += 29 * SECOND
+    ledgers.clock.wait(29 * SECOND)
     # Another server starts now, and has seen no silence yet; a report that raises nothing is none.
-    other = make()
+    other = ledgers.make()
     assert low(tell(other, waiting(h1=T + 5, h2=T + 2))) is None
     assert low(tell(other, waiting())) is None
-    clock.now += 30 * SECOND
+    ledgers.clock.wait(30 * SECOND)
     idle = tell(other, waiting(h1=T + 6))
     assert (low(idle), idle.idle_hosts) == (T + 6, {"source": ["h2", "h3"]})
     app = other.app("app")
     assert app is not None
-    hosts = host_page(app, None, 9, 0, clock.now).hosts
+    hosts = host_page(app, None, 9, 0, ledgers.clock.now).hosts
     assert [(h.host, h.state) for h in hosts] == [("h3", "idle"), ("h2", "idle"), ("h1", "holds")]
     state = shown(other, app).topology[0]
     assert (state.hosts, state.hosts_idle) == (1, 2)
@@ -73,15 +49,15 @@ def test_silent_hosts_dont_count_until_they_rise_again(make: Callable[[], Ledger
     assert (low(forever), forever.idle_hosts) == (T + 7, {})
 
 
-def test_excluded_hosts_dont_count_until_they_are_included(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
+def test_excluded_hosts_dont_count_until_they_are_included(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, report(source({"h1": T + 5}, roster=["h1", "h9"])))
     decide(ledger, action="exclude", host="h9")
-    answer = tell(make(), report(source({})))
+    answer = tell(ledgers.make(), report(source({})))
     assert (low(answer), answer.excluded_hosts) == (T + 5, {"source": ["h9"]})
-    clock.now += SECOND
+    ledgers.clock.wait(SECOND)
     decide(ledger, action="include", host="h9")
-    answer = tell(make(), report(source({"h1": T + 50})))
+    answer = tell(ledgers.make(), report(source({"h1": T + 50})))
     assert (low(answer), answer.excluded_hosts) == (T + 5, {})
     app = ledger.app("app")
     assert app is not None
@@ -91,15 +67,15 @@ def test_excluded_hosts_dont_count_until_they_are_included(make: Callable[[], Le
     ]
 
 
-def test_an_operator_cant_be_advanced_past_all_known_times(make: Callable[[], Ledger], clock: Clock) -> None:
-    ledger = make()
+def test_an_operator_cant_be_advanced_past_all_known_times(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, report(source({"h1": T - 5}, roster=["h1", "h9"]), sink({"0": T})))
     decide(ledger, action="advance", to=T - 7)
-    answer = tell(make(), report(source({})))
+    answer = tell(ledgers.make(), report(source({})))
     assert (low(answer), answer.global_low_watermark) == (T - 7, T - 7)
     with pytest.raises(RefusedError, match="after now"):
         decide(ledger, action="advance", to=T + 1)
-    clock.now = T - SECOND
+    ledgers.clock.now = T - SECOND
     decide(ledger, action="advance", to=T - 5)
     with pytest.raises(RefusedError, match="after now"):
         decide(ledger, action="advance", to=T - 4)
@@ -109,12 +85,12 @@ def test_an_operator_cant_be_advanced_past_all_known_times(make: Callable[[], Le
     with pytest.raises(RefusedError, match="no source"):
         decide(ledger, action="exclude", operator="sink", host="h1")
     # A refusal leaves memory and database agreed, whoever writes next.
-    assert low(tell(make(), report(source({"h9": T + 3})))) == T - 5
+    assert low(tell(ledgers.make(), report(source({"h9": T + 3})))) == T - 5
     assert low(tell(ledger, report(source({"h1": T + 3})))) == T + 3
 
 
-def test_a_removed_operator_holds_nothing_until_it_is_back(make: Callable[[], Ledger]) -> None:
-    ledger, other = make(), make()
+def test_a_removed_operator_holds_nothing_until_it_is_back(ledgers: Ledgers) -> None:
+    ledger, other = ledgers.make(), ledgers.make()
     old = sink({"0": T - 9}, name="old")
     tell(ledger, report(source({"h": T}), sink({"0": T - 1}), old))
     assert tell(other, report(source({}))).global_low_watermark == T - 9
@@ -131,11 +107,11 @@ def test_a_removed_operator_holds_nothing_until_it_is_back(make: Callable[[], Le
     answer = tell(ledger, report(sink({"0": T - 8}, name="old")))
     assert (low(answer, "old"), answer.global_low_watermark) == (T - 8, T - 1)
     assert tell(ledger, report(sink({"0": T + 2}))).global_low_watermark == T - 1
-    assert make().names() == ["app"]
+    assert ledgers.make().names() == ["app"]
 
 
-def test_readers_of_a_removed_operator_read_from_its_upstreams(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_readers_of_a_removed_operator_read_from_its_upstreams(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     middle = {"operator": "middle", "kind": "operator", "upstreams": ["source", "gone"]}
     tell(ledger, report(source({"h": T}), source({"g": T - 50}, name="gone"), middle))
     tell(ledger, report(sink({}, upstreams=["middle"])))
@@ -145,7 +121,7 @@ def test_readers_of_a_removed_operator_read_from_its_upstreams(make: Callable[[]
     decide(ledger, action="remove", operator="gone")
     answer = tell(ledger, report(sink({}, upstreams=["middle"])))
     assert (answer.operators["sink"].input_low_watermark, low(answer, "sink")) == (T, T)
-    app = make().app("app")
+    app = ledgers.make().app("app")
     assert app is not None
     assert [(o.operator, o.upstreams) for o in shown(ledger, app).topology] == [
         ("source", []),
@@ -153,14 +129,14 @@ def test_readers_of_a_removed_operator_read_from_its_upstreams(make: Callable[[]
     ]
 
 
-def test_a_removed_application_is_listed_when_it_reports_again(make: Callable[[], Ledger]) -> None:
-    ledger = make()
+def test_a_removed_application_is_listed_when_it_reports_again(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
     tell(ledger, report(source({"h": T}), sink({"0": T})))
     decide(ledger, action="remove", operator=None)
-    app = make().app("app")
+    app = ledgers.make().app("app")
     assert app is not None
     assert (ledger.names(), shown(ledger, app).operators, app.told) == ([], 0, T)
     with pytest.raises(RefusedError, match="no operators"):
         decide(ledger, action="remove", operator=None)
-    assert tell(make(), report(source({"h": T - 1}))).global_low_watermark == T
+    assert tell(ledgers.make(), report(source({"h": T - 1}))).global_low_watermark == T
     assert ledger.names() == ["app"]

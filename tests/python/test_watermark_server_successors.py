@@ -13,16 +13,9 @@ from watermark_ledgers import MINUTE, Ledgers, decide, low, report_of, state, te
 from watermark_servers import T, sink, source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 X, Y = "kafka:k/x/0", "kafka:k/y/0"
-
-
-@pytest.fixture
-def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
-    with Ledgers(f"sqlite:///{tmp_path / 'w.db'}") as opened:
-        yield opened
 
 
 def audit(ledgers: Ledgers) -> list[str]:

@@ -15,17 +15,12 @@ import tailrace
 from window_logs import NOON, Logs, name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(autouse=True)
-def _stop(spark: SparkSession) -> Iterator[None]:
-    yield
-    for query in spark.streams.active:
-        query.stop()
+pytestmark = pytest.mark.usefixtures("stopped_queries")
 
 
 def test_a_window_is_marked_when_its_last_host_has_passed(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,18 +12,14 @@ import tailrace
 from window_logs import NOON, SCHEMA, Logs, name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-@pytest.fixture(autouse=True)
-def _stop(spark: SparkSession) -> Iterator[None]:
-    yield
-    for query in spark.streams.active:
-        query.stop()
+pytestmark = pytest.mark.usefixtures("stopped_queries")
 
 
 def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:

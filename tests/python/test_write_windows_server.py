@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from watermark_servers import ServerProcess
 
 
-@pytest.fixture(autouse=True)
-def _stop(spark: SparkSession) -> Iterator[None]:
-    yield
-    for query in spark.streams.active:
-        query.stop()
+pytestmark = pytest.mark.usefixtures("stopped_queries")
 
 
 def test_the_server_has_the_sink_behind_the_operators_that_it_reads_from(

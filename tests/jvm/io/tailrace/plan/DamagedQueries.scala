@@ -16,9 +16,7 @@ import io.tailrace.common.TailraceConf
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
-import io.tailrace.sync.SyncOptions
 import io.tailrace.testkit.{Checkpoint, HostQueries, LoggedStream}
-import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.{BatchFile, LandingFile, WindowOptions}
 
 /** A query for the campaign of damages. Its output doesn't depend on how its input is cut into batches. It
@@ -101,11 +99,7 @@ private[plan] object DamagedQueries {
     DamagedQuery("label join, format 2", schedule, rest, 6, Seq(format(2)))(
       joined(join.copy(before = "1 second", how = "inner"))
     ),
-    DamagedQuery("synced join", schedule, rest, 6) { (served, logs) =>
-      val host = Seq("host")
-      val options = SyncOptions("at", "at", "1 hour", "1 second", leftPartition = host, rightPartition = host)
-      Tailrace.syncJoin(served, logs, Seq("id" -> "id"), options)
-    },
+    DamagedQuery("synced join", schedule, rest, 6)(syncJoin),
     DamagedQuery(
       "replays",
       (0 until 24).map(b => records(b, 3 * b - 4 until 3 * b + 3)),
@@ -130,9 +124,7 @@ private[plan] object DamagedQueries {
         u.where("rounds > 0").select(col("id"), (col("rounds") - 1).as("rounds"))
       }
     },
-    DamagedQuery("windows", schedule, rest, 6) { (_, logs) =>
-      Tailrace.accurateWatermark(logs, "at", "host", WatermarkOptions(completeness = "100%"))
-    }
+    DamagedQuery("windows", schedule, rest, 6)((_, logs) => waiting(logs))
   )
 
   /** The queries of the golden checkpoints: each operator that keeps something, each shape of the label join.

@@ -30,7 +30,7 @@ object HostQueries {
   val syncJoin: Query = (served, logs) => {
     val host = Seq("host")
     val options = SyncOptions("at", "at", "1 hour", "1 second", leftPartition = host, rightPartition = host)
-    Tailrace.syncJoin(served, logs, Seq("id" -> "id"), options).select("id", "at", "at_right")
+    Tailrace.syncJoin(served, logs, Seq("id" -> "id"), options)
   }
 
   val watermark: Query = (_, logs) => waiting(logs).groupBy("at").count()
@@ -63,7 +63,7 @@ object HostQueries {
     Tailrace.join(left, right, Seq("id" -> "id"), options)
   }
 
-  private def waiting(logs: DataFrame): DataFrame =
+  def waiting(logs: DataFrame): DataFrame =
     Tailrace.accurateWatermark(logs, "at", "host", WatermarkOptions(completeness = "100%"))
 
   /** Each batch has a new host. Its late rows come some batches later, and are its last: a query that has

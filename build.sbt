@@ -86,6 +86,13 @@ lazy val jvm = (project in file("jvm"))
     libraryDependencies ++= Seq("common-utils", "core", "catalyst", "sql-api", "sql", "tags").map(module =>
       ("org.apache.spark" %% s"spark-$module" % Versions.spark % Test).classifier("tests")
     ),
+    // Those suites open the checkpoints of earlier Sparks as files, which they are not inside of a jar.
+    Test / unmanagedClasspath += Attributed.blank {
+      val jar = (Test / update).value.matching(artifactFilter(name = "spark-sql_*", classifier = "tests")).head
+      val files = target.value / "spark-test-files" / Versions.spark
+      if (!files.exists) IO.unzip(jar, files, GlobFilter("structured-streaming/checkpoint-version-*"))
+      files
+    },
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "tailrace-build.properties"
       IO.write(file, s"tailrace=$tailraceVersion\nspark=${Versions.spark}\nscala=${Versions.scala}\n")

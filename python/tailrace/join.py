@@ -28,6 +28,7 @@ def join(
     match: Match = "all",
     max_matches: int | None = None,
     on_late: OnLate = "drop",
+    release_every: Duration | None = None,
 ) -> DataFrame:
     """Joins two streams, or two batch DataFrames, on keys and on a window of event time.
 
@@ -57,8 +58,8 @@ def join(
             durations ("30 minutes", "1 hour 500 milliseconds"; no months or years) or a `timedelta`.
         after: how far after its left row a right row may be; likewise.
         how: as in PySpark's join. "left", "leftouter" or "left_outer": one row for each left row, matched or
-            not, in the first micro-batch after the watermark has passed left_time + after. "inner": one row
-            for each matching pair, as soon as both rows are there.
+            not, when the watermark has passed left_time + after (see `release_every`). "inner": one row for
+            each matching pair, as soon as both rows are there.
         into: with how="left", the name of the column for the matches.
         match: with how="left", which matches to keep: "all", or at most one by event time: the "first", the
             "last", or the "nearest" to left_time.
@@ -68,6 +69,11 @@ def join(
             the operator's metrics. "mark": it comes out as a row of its own, with "late_left" or "late_right"
             in a column `_mark`. A late left row has an empty group. A late right row has itself as the only
             match, and null in all left columns but the keys.
+        release_every: with how="left" on streams, the longest that a left row waits for others after the
+            watermark has passed left_time + after: a duration, as for `before`, or "batch" for no wait. Rows
+            that leave together cost less. None is a 64th of before + after, 28 seconds for half an hour. It
+            only matters where the watermark moves by less than that in a micro-batch. A checkpoint is bound
+            to it. Stateful operators behind the join see a watermark that is as much later.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream
@@ -102,5 +108,6 @@ def join(
         | _convert.durations(before=before, after=after)
         | _convert.texts(how=how, into=into, match=match, on_late=on_late)
         | _convert.counts(**_convert.given(max_matches=max_matches))
+        | _convert.durations(**_convert.given(release_every=release_every))
     )
     return _jvm.plan("join", left, right, on_left, on_right, options)

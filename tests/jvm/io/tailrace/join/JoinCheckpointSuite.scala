@@ -76,6 +76,33 @@ class JoinCheckpointSuite extends SparkSuite {
     )
   }
 
+  test("other steps are refused: rows that were held back would be behind the watermark of what follows") {
+    checkIncompatible(query(window.copy(releaseEvery = Some("batch")))(sameLeft))(
+      "`release_every` was '156 ms 250 us' and is now '0 s'"
+    )
+  }
+
+  test("a checkpoint from before there were steps is bound to those of its next start") {
+    withDirectory { d =>
+      val h = new StreamHarness(spark, d)(first).start()
+      h.step(Seq(Served("k", seconds(1), 1)), Seq(Engaged("k", seconds(2), 2)))
+      h.stop()
+      val file = new File(d, "state/0/tailrace-join.json").toPath
+      val earlier = Files.readString(file).replace(""","release_every":"156250 microseconds"""", "")
+      Files.writeString(file, earlier)
+      Files.deleteIfExists(file.resolveSibling(".tailrace-join.json.crc"))
+      h.start(query(window.copy(releaseEvery = Some("3 seconds")))(sameLeft))
+      h.step(Seq(Served("k", seconds(3), 3)), Seq(Engaged("k", seconds(4), 4)))
+      h.stop()
+      assert(Files.readString(file).contains(""""release_every":"3000000 microseconds""""))
+      h.start(query(window.copy(releaseEvery = Some("1 second")))(sameLeft))
+      h.add(Seq(Served("k", seconds(5), 5)), Nil)
+      val (condition, parameters) = failureOf(h.streaming)
+      assert(condition == "TAILRACE_CHECKPOINT_INCOMPATIBLE")
+      assert(parameters("changes") == "`release_every` was '3 s' and is now '1 s'")
+    }
+  }
+
   test("settings that don't change what the state means may change") {
     withDirectory { d =>
       val h =

@@ -46,7 +46,21 @@ class ChainedJoinSuite extends SparkSuite {
   }
 
   test("a windowed aggregation behind a left join counts all rows") {
-    throughAggregation(options("30 seconds"))
+    throughAggregation(options("30 seconds").copy(releaseEvery = Some("batch")))
+  }
+
+  test("a windowed aggregation behind a join that holds rows back counts all rows") {
+    withDirectory { d =>
+      val o = options("30 seconds").copy(releaseEvery = Some("20 seconds"))
+      val h = new StreamHarness(spark, d)((l, r) => counted(join(o)(l, r))).start()
+      // Several batches before rows leave, at another time in each partition.
+      val out = (0 to 24).flatMap { i =>
+        if (i == 13) h.restart()
+        counts(h.rows((0 to 3).map(n => served(i * 5.0, n, s"k$n")), Seq(engaged(i * 5.0, i, "other"))))
+      } ++ counts(h.rows(Seq(served(1000, 0)), Seq(engaged(1000, 0))))
+      assert(out.toMap == (0 to 11).map(w => seconds(w * 10.0) -> 8L).toMap + (seconds(120) -> 4L))
+      assert(out.size == 13 && h.dropped == 0)
+    }
   }
 
   test("a windowed aggregation behind an inner join counts all rows") {
@@ -73,14 +87,20 @@ class ChainedJoinSuite extends SparkSuite {
   test("a join behind a join gives all groups of both") {
     withDirectory { d =>
       val query = (l: DataFrame, r: DataFrame) => {
-        val first = join(options("10 seconds"))(l, r)
+        val first = join(options("10 seconds").copy(releaseEvery = Some("batch")))(l, r)
         // The result of the first join is the left side of a second one with later labels.
         Tailrace.join(
           first,
           r.select(col("k").as("k2"), col("rt").as("later"), col("rid").as("rid2"))
             .withWatermark("later", "0 seconds"),
           Seq("k" -> "k2"),
-          JoinOptions(leftTime = "t", rightTime = "later", after = "20 seconds", into = "after20")
+          JoinOptions(
+            leftTime = "t",
+            rightTime = "later",
+            after = "20 seconds",
+            into = "after20",
+            releaseEvery = Some("batch")
+          )
         )
       }
       val h = new StreamHarness(spark, d)(query).start()

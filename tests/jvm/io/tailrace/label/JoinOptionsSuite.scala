@@ -19,12 +19,25 @@ class JoinOptionsSuite extends SparkSuite {
   test("defaults: all matches, at expiry, no cap, late rows dropped") {
     assert(
       options.settings ==
-        JoinSettings(JoinWindow(0, 10000000), JoinOutput.Grouped, MatchPolicy.All, None, marksLate = false)
+        JoinSettings(
+          JoinWindow(0, 10000000),
+          JoinOutput.Grouped,
+          MatchPolicy.All,
+          None,
+          marksLate = false,
+          release = ReleaseSteps(156250)
+        )
     )
   }
 
   test("each option is read by its name") {
-    val o = options.copy(before = "1 second", `match` = "nearest", maxMatches = Some(3), onLate = "mark")
+    val o = options.copy(
+      before = "1 second",
+      `match` = "nearest",
+      maxMatches = Some(3),
+      onLate = "mark",
+      releaseEvery = Some("2 seconds")
+    )
     assert(
       o.settings ==
         JoinSettings(
@@ -32,10 +45,15 @@ class JoinOptionsSuite extends SparkSuite {
           JoinOutput.Grouped,
           MatchPolicy.Nearest,
           Some(3),
-          marksLate = true
+          marksLate = true,
+          release = ReleaseSteps(2000000)
         )
     )
     assert(options.copy(how = "inner").settings.output == JoinOutput.Pairs)
+    assert(options.copy(how = "inner").settings.release == ReleaseSteps.EachBatch)
+    Seq("batch", "0 seconds").foreach { text =>
+      assert(options.copy(releaseEvery = Some(text)).settings.release == ReleaseSteps.EachBatch)
+    }
   }
 
   test("how is read as Spark reads the type of a join") {
@@ -53,6 +71,13 @@ class JoinOptionsSuite extends SparkSuite {
     checkInvalid("on_late", "keep", "'drop' or 'mark'")(options.copy(onLate = "keep"))
     checkInvalid("max_matches", "0", "a whole number of 1 or more")(options.copy(maxMatches = Some(0)))
     checkInvalid("into", "", "the name of a column")(options.copy(into = ""))
+    Seq("each batch", "-1 second", "1 month").foreach { text =>
+      checkInvalid(
+        "release_every",
+        text,
+        "'batch', or a duration of zero or more, such as 5 minutes; months and years have no fixed length"
+      )(options.copy(releaseEvery = Some(text)))
+    }
   }
 
   test("options of groups are refused for pairs") {
@@ -65,6 +90,9 @@ class JoinOptionsSuite extends SparkSuite {
     }
     checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "into", "value" -> "found") {
       inner.copy(into = "found").settings
+    }
+    checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "release_every", "value" -> "batch") {
+      inner.copy(releaseEvery = Some("batch")).settings
     }
   }
 }

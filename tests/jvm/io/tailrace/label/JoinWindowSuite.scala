@@ -20,7 +20,7 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("a right row is kept as long as a left row may match it that waits or is still to come") {
     assert(window.rightExpiryOnMatch(100) == 80)
-    assert(window.rightExpiryAtWindowEnd(100) == 50)
+    assert(window.rightExpiryAtWindowEnd(window.leftExpiry(100)) == 50)
   }
 
   test("a pair may have waited for the longer side of the window") {
@@ -47,7 +47,7 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(JoinWindow(0, Long.MaxValue).upperBound(1) == Long.MaxValue)
     assert(JoinWindow(Long.MaxValue, 0).lowerBound(-2) == Long.MinValue)
     assert(window.upperBound(Long.MinValue) == Long.MinValue + 30)
-    assert(JoinWindow(Long.MaxValue, Long.MaxValue).rightExpiryAtWindowEnd(5) == NoWatermark + 1)
+    assert(JoinWindow(Long.MaxValue, Long.MaxValue).rightExpiryAtWindowEnd(-5) == NoWatermark + 1)
   }
 
   test("a match never comes after the expiry of either side") {
@@ -59,8 +59,48 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         // The later one is not late, so the earlier one must still be there.
         if (r > watermark) assert(l > w.leftExpiry(watermark.toLong))
         if (l > watermark) assert(r > w.rightExpiryOnMatch(watermark.toLong))
-        if (l > w.leftExpiry(watermark.toLong)) assert(r > w.rightExpiryAtWindowEnd(watermark.toLong))
+        if (l > w.leftExpiry(watermark.toLong))
+          assert(r > w.rightExpiryAtWindowEnd(w.leftExpiry(watermark.toLong)))
       }
     }
+  }
+
+  test("left rows are released in steps, which begin at another time in each partition") {
+    val steps = ReleaseSteps(20)
+    def releases(partition: Int): Seq[Long] =
+      Seq(5L, 15L, 25L, 35L).scanLeft(0L)(steps.through(_, _, partition, partitions = 2)).tail
+    assert(releases(0) == Seq(0, 0, 25, 25))
+    assert(releases(1) == Seq(0, 15, 15, 35))
+  }
+
+  test("the first watermark releases, and one that moves by a step releases up to itself") {
+    val steps = ReleaseSteps(20)
+    assert(steps.through(NoWatermark, NoWatermark, 0, 1) == NoWatermark)
+    assert(steps.through(NoWatermark, 7, 0, 1) == 7)
+    assert(steps.through(7, 27, 0, 1) == 27)
+    assert(steps.through(27, 10, 0, 1) == 27)
+    assert(ReleaseSteps.EachBatch.through(7, 8, 0, 1) == 8)
+  }
+
+  test("no left row is held back for longer than a step, and none again after it has come out") {
+    forAll { (moves: List[Byte], every: Byte, start: Long, partition: Byte) =>
+      val steps = ReleaseSteps(Math.abs(every.toLong))
+      val partitions = 200
+      val place = Math.floorMod(partition.toInt, partitions)
+      val expiries =
+        moves.scanLeft(start)((time, move) => JoinWindow.saturatingAdd(time, Math.abs(move.toLong)))
+      expiries.filter(_ != NoWatermark).foldLeft(NoWatermark) { (released, expiry) =>
+        val through = steps.through(released, expiry, place, partitions)
+        assert(through == released || through == expiry)
+        assert(through >= JoinWindow.saturatingAdd(expiry, -steps.every))
+        assert(through >= released)
+        through
+      }
+    }
+  }
+
+  test("by default a step is a 64th of the window") {
+    assert(ReleaseSteps.default(JoinWindow(0, 30L * 60 * 1000 * 1000)).every == 28125000)
+    assert(ReleaseSteps.default(JoinWindow(Long.MaxValue, Long.MaxValue)).every == Long.MaxValue / 64)
   }
 }

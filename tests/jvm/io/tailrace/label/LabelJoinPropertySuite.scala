@@ -22,7 +22,8 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     how = if (s.grouped) "left" else "inner",
     `match` = s.matching,
     maxMatches = s.maxMatches,
-    onLate = if (s.marksLate) "mark" else "drop"
+    onLate = if (s.marksLate) "mark" else "drop",
+    releaseEvery = Option.when(s.grouped)("batch")
   )
 
   private def oracleOf(s: Scenario, delays: (Long, Long)): JoinOracle =
@@ -56,6 +57,40 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
   for ((how, grouped) <- Seq("left" -> true, "inner" -> false); (count, tags) <- Campaign.sizes(3, 20))
     test(s"each micro-batch gives the rows of the oracle: $how, $count scenarios", tags: _*) {
       forAll(scenarios(grouped), minSuccessful(PosInt.ensuringValid(count)))(streamed)
+    }
+
+  for ((count, tags) <- Campaign.sizes(2, 20))
+    test(s"rows that leave in steps are the rows that leave one by one: $count scenarios", tags: _*) {
+      val steps = Gen.oneOf(None, Some("3 seconds"), Some("20 seconds"))
+      forAll(scenarios(grouped = true), steps, minSuccessful(PosInt.ensuringValid(count)))(inSteps)
+    }
+
+  private def inSteps(s: Scenario, every: Option[String]): Assertion =
+    withDirectory { directory =>
+      withConf(
+        "spark.sql.shuffle.partitions" -> s.partitions,
+        TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
+        TailraceConf.CompactionRuns.key -> s.compactionRuns,
+        TailraceConf.JoinStrategy.key -> s.strategy
+      ) {
+        val (left, right) = s.delays
+        val o = optionsOf(s).copy(releaseEvery = every)
+        val h = new StreamHarness(spark, directory)(
+          StreamHarness.join(o, s"$left milliseconds", s"$right milliseconds")
+        ).start()
+        val oracle = oracleOf(s, s.delays)
+        val ends = Times.seconds(100000)
+        val end = (Seq(Served("end", ends, -1)), Seq(Engaged("nobody", ends, -2)))
+        val expected = (s.batches :+ end).zipWithIndex.flatMap { case ((served, engaged), i) =>
+          if (s.restarts(i)) {
+            h.restart()
+            oracle.restart()
+          }
+          h.step(served, engaged)
+          oracle.step(served, engaged)
+        }
+        assert(h.all == Emitted.sorted(expected.flatten))
+      }
     }
 
   for ((count, tags) <- Campaign.sizes(6, 40))

@@ -70,8 +70,9 @@ class LabelJoinStrategySuite extends SparkSuite {
   test(
     "the watermark that is passed on stays behind all that may come out, rounded up, and never wraps round"
   ) {
-    def passedOn(how: String, before: String, after: String): Option[Long] = {
-      val joined = join(options(after).copy(how = how, before = before))(
+    def passedOn(how: String, before: String, after: String, every: String = "batch"): Option[Long] = {
+      val steps = Option.when(how == "left")(every)
+      val joined = join(options(after).copy(how = how, before = before, releaseEvery = steps))(
         MemoryStream[Served](spark).toDF(),
         MemoryStream[Engaged](spark).toDF()
       )
@@ -82,6 +83,8 @@ class LabelJoinStrategySuite extends SparkSuite {
     }
     assert(passedOn("left", "60 seconds", "30 seconds").contains(70000))
     assert(passedOn("left", "0 seconds", "1 microsecond").contains(99999))
+    assert(passedOn("left", "0 seconds", "30 seconds", every = "5 seconds").contains(65000))
+    assert(passedOn("left", "0 seconds", "30 seconds", every = s"${Long.MaxValue} microseconds").contains(0))
     assert(passedOn("inner", "60 seconds", "30 seconds").contains(40000))
     assert(passedOn("inner", "0 seconds", "30 seconds").contains(70000))
     assert(passedOn("left", "0 seconds", "200 seconds").contains(0))

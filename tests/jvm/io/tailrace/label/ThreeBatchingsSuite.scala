@@ -31,7 +31,9 @@ final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with Campai
       if (grouped) oneOf(MatchPolicy.values: _*) else MatchPolicy.All,
       if (grouped) oneOf(None, Some(1), Some(3)) else None,
       marksLate = false,
-      oneOf(MatchStrategy.values: _*)
+      oneOf(MatchStrategy.values: _*),
+      // No longer than the last watermark moves, so that the last batch releases all that is left.
+      if (grouped) ReleaseSteps(oneOf(0L, 1L, tick, window.before + window.after)) else ReleaseSteps.EachBatch
     )
   }
 

@@ -67,7 +67,8 @@ object PythonApi {
         into = chosen("into"),
         `match` = chosen("match"),
         maxMatches = chosen.int("max_matches"),
-        onLate = chosen("on_late")
+        onLate = chosen("on_late"),
+        releaseEvery = chosen.get("release_every")
       )
     )
   }

@@ -52,8 +52,9 @@ object JoinCheckpoint {
 
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings the join's settings now
-    * @param later    settings that earlier versions didn't write; a checkpoint without one is not bound to it
-    * @param follows  settings whose value may follow from another one's; an error names only the other one
+    * @param later    settings that earlier versions didn't write; a checkpoint without one is bound to it from
+    *                 its next start on
+    * @param follows  settings whose value may follow from others'; an error names only the others
     * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
   def check(
@@ -62,27 +63,31 @@ object JoinCheckpoint {
       batchId: Long,
       settings: Map[String, String],
       later: Map[String, String] = Map.empty,
-      follows: Map[String, String] = Map.empty
+      follows: Map[String, Set[String]] = Map.empty
   ): Unit = {
     val now = JoinCheckpoint(Format, settings ++ later)
     // Before batch 0 is committed there is no state.
-    if (batchId == 0) {
-      DurableFiles
-        .in(directory, conf)
-        .write(file(directory))(_.write(Serialization.write(now).getBytes(UTF_8)))
-    } else {
+    if (batchId == 0) write(directory, conf, now)
+    else {
       val before = read(directory, conf, batchId)
       val unknown = later.keySet -- before.settings.keySet
       val names = before.settings.keySet ++ now.settings.keySet -- unknown
       val changed = names.filter(name => before.settings.get(name) != now.settings.get(name))
-      val told = changed.filterNot(name => follows.get(name).exists(changed))
+      val told = changed.filterNot(name => follows.get(name).exists(_.exists(changed)))
       def text(of: JoinCheckpoint, name: String): String = shown(of.settings.getOrElse(name, "unset"))
       val changes = told.toSeq.sorted.map { name =>
         s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"
       }
       if (changes.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, changes)
+      // From now on the checkpoint is bound to them, too.
+      if (unknown.nonEmpty) write(directory, conf, now)
     }
   }
+
+  private def write(directory: Path, conf: Configuration, content: JoinCheckpoint): Unit =
+    DurableFiles
+      .in(directory, conf)
+      .write(file(directory))(_.write(Serialization.write(content).getBytes(UTF_8)))
 
   /** The file has durations in microseconds. An error shows them as a user writes them. */
   private def shown(setting: String): String = setting match {

@@ -36,7 +36,6 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   import context._
   import times._
 
-  private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
   private val earlierKeys = store.sectionsOf(LeftKeySorted)
   private val earlierRight = store.sectionsOf(RightKeySorted)
   private val newKeys = new ArrayBuffer[LiveSection]

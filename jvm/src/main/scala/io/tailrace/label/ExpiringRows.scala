@@ -8,7 +8,9 @@ import io.tailrace.state._
 final class ExpiringRows(store: TailraceStateStore, kind: StoreKind, from: Long, through: Long)
     extends AutoCloseable {
   private val rows = new MergedSections(
-    store.sectionsOf(kind).filter(live => live.section.minTime <= through && live.section.maxTime > from),
+    if (from >= through) Nil
+    else
+      store.sectionsOf(kind).filter(live => live.section.minTime <= through && live.section.maxTime > from),
     kind.order,
     from,
     through

@@ -21,6 +21,7 @@ object JoinOutput {
   * @param maxMatches a cap on the group of a left row, which then carries a flag
   * @param marksLate  late rows come out, marked; else they are only counted
   * @param strategy   when matches are looked for; the planner decides it for streams
+  * @param release    when left rows of a stream come out after they have expired
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -28,7 +29,8 @@ final case class JoinSettings(
     policy: MatchPolicy,
     maxMatches: Option[Int],
     marksLate: Boolean,
-    strategy: MatchStrategy = MatchStrategy.Lazy
+    strategy: MatchStrategy = MatchStrategy.Lazy,
+    release: ReleaseSteps = ReleaseSteps.EachBatch
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
@@ -36,8 +38,9 @@ final case class JoinSettings(
   def text: String = {
     val cap = maxMatches.fold("")(n => s", max_matches=$n")
     val onLate = if (marksLate) "mark" else "drop"
+    val steps = if (release.every == 0) "" else s", release_every=${Durations.text(release.every)}"
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"match=${policy.name}$cap, on_late=$onLate"
+      s"match=${policy.name}$cap, on_late=$onLate$steps"
   }
 
   /** The most that comes out for one left row. All pairs come out. */

@@ -23,8 +23,11 @@ final case class JoinWindow(before: Long, after: Long) {
   /** Right rows up to this time match no left row that is still to come (each is after the watermark). */
   def rightExpiryOnMatch(watermark: Long): Long = behind(watermark, before)
 
-  /** Right rows up to this time match no left row that is waiting, nor one that is still to come. */
-  def rightExpiryAtWindowEnd(watermark: Long): Long = behind(rightExpiryOnMatch(watermark), after)
+  /** Right rows up to this time match no left row that is waiting, nor one that is still to come.
+    *
+    * @param released left rows up to this time have come out
+    */
+  def rightExpiryAtWindowEnd(released: Long): Long = behind(released, before)
 
   /** How far a row that comes out can be behind the watermark. */
   def longestWait: Long = Math.max(before, after)
@@ -50,4 +53,48 @@ object JoinWindow {
   private def behind(watermark: Long, distance: Long): Long =
     if (watermark == NoWatermark) NoWatermark
     else Math.max(NoWatermark + 1, saturatingAdd(watermark, -distance))
+}
+
+/** When left rows come out after they have expired: in steps of event time. To find the matches of a few left
+  * rows costs nearly as much as to find those of many, because their right rows are anywhere in the window.
+  *
+  * {{{
+  *   every = 20 min, 2 partitions         0: 12:00      12:20      12:40        1: 12:10      12:30
+  *
+  *   left rows expire up to    12:05      12:15      12:25      12:35
+  *   partition 0               12:05      -          12:25      -
+  *   partition 1               12:05      12:15      -          12:35
+  * }}}
+  *
+  * A step begins at another time in each partition, so that not all of them work in the same micro-batch. If
+  * the watermark moves on by more than a step in each micro-batch, nothing is held back.
+  *
+  * @param every microseconds; 0: left rows come out as soon as they expire
+  */
+final case class ReleaseSteps(every: Long) {
+
+  /** @param released left rows up to this time have come out; [[JoinWindow.NoWatermark]] if none has
+    * @param expiry   left rows up to this time have expired
+    * @return left rows up to this time come out now
+    */
+  def through(released: Long, expiry: Long, partition: Int, partitions: Int): Long = {
+    val phase = every / partitions * partition
+    def step(time: Long): Long = Math.floorDiv(JoinWindow.saturatingAdd(time, -phase), every)
+    val isDue = every == 0 || released == JoinWindow.NoWatermark || step(expiry) > step(released)
+    if (isDue) Math.max(released, expiry) else released
+  }
+}
+
+object ReleaseSteps {
+
+  /** Left rows come out with each micro-batch. */
+  val EachBatch: ReleaseSteps = ReleaseSteps(0)
+
+  private val InWindow = 64
+
+  /** Steps that are short beside the window, and long enough that the work of a left row doesn't depend on how
+    * many micro-batches a window has (`jvm/docs/adr/014-release-steps.md`).
+    */
+  def default(window: JoinWindow): ReleaseSteps =
+    ReleaseSteps(JoinWindow.saturatingAdd(window.before, window.after) / InWindow)
 }

@@ -12,6 +12,13 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
     extends StoredJoinTask {
   private val input = new LabelInput(context, settings, times.lateWatermark, () => flush())
   protected val window: JoinWindow = settings.window
+
+  /** Left rows up to this time come out in this micro-batch, or have come out. */
+  protected val through: Long = {
+    val store = context.store
+    val expiry = window.leftExpiry(times.watermark)
+    settings.release.through(store.expiredThrough, expiry, store.id.partitionId, times.partitions)
+  }
   private var flushNanos = 0L
 
   override protected def phases(

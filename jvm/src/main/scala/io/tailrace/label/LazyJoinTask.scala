@@ -34,7 +34,6 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   private val parked = new ParkedRows
   private val merge = new SortedMerge(-window.before, window.after, memory, bufferBytes, settings.bound)
   private lazy val writer = new GroupWriter(columns, settings, memory)
-  private val through = Math.max(store.expiredThrough, window.leftExpiry(watermark))
   private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
 
@@ -114,7 +113,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     val taken = expiring.fold(Map.empty[LiveSection, Long])(_.taken)
     store.markExpired(leftKind, through, taken.getOrElse(_, 0L))
     store.dropThrough(leftKind, through)
-    taken.values.sum + store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryAtWindowEnd(watermark))
+    taken.values.sum + store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryAtWindowEnd(through))
   }
 
   override def close(): Unit = {

@@ -41,7 +41,12 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     "after" -> s"${settings.window.after} microseconds"
   )
 
-  override def settingsThatFollow: Map[String, String] = Map(TailraceConf.JoinStrategy.key -> "how")
+  // With shorter steps than before, rows that were held back would be behind the watermark of what follows.
+  override def settingsAddedLater: Map[String, String] =
+    if (settings.isGrouped) Map("release_every" -> s"${settings.release.every} microseconds") else Map.empty
+
+  override def settingsThatFollow: Map[String, Set[String]] =
+    Map(TailraceConf.JoinStrategy.key -> Set("how"), "release_every" -> Set("how", "before", "after"))
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
@@ -100,7 +105,9 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
 
   /** No later row is older than this: a row may have waited for its partner or for the end of its window. */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
-    val wait = if (settings.isGrouped) window.after else window.longestWait
+    val wait =
+      if (settings.isGrouped) JoinWindow.saturatingAdd(window.after, settings.release.every)
+      else window.longestWait
     val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
     Some(Math.max(0L, inputWatermarkMs - waitMs))
   }
@@ -111,7 +118,11 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
     // At least a second: narrower buckets make more sections than they save.
     val bucketWidth = Math.max(1000L * 1000, (window.before + window.after) / buckets)
-    new LabelJoinTasks(LabelJoinTimes(watermark, lateWatermark, bucketWidth), settings, waiting)
+    new LabelJoinTasks(
+      LabelJoinTimes(watermark, lateWatermark, bucketWidth, exec.getStateInfo.numPartitions),
+      settings,
+      waiting
+    )
   }
 
   // Spark's watermark begins at the epoch, which means that there is none yet.
@@ -124,8 +135,14 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param watermark     left rows expire by it
   * @param lateWatermark rows are late by it: the watermark of the micro-batch before
   * @param bucketWidth   of a section of a run
+  * @param partitions    how many the join has
   */
-final case class LabelJoinTimes(watermark: Long, lateWatermark: Long, bucketWidth: Long)
+final case class LabelJoinTimes(
+    watermark: Long,
+    lateWatermark: Long,
+    bucketWidth: Long,
+    partitions: Int = 1
+)
 
 private[tailrace] final class LabelJoinTasks(
     times: LabelJoinTimes,
@@ -152,6 +169,6 @@ private[tailrace] final class LabelJoinTasks(
       .sectionsOf(StoreKind.LeftTimeSorted)
       .map(_.section)
       .filter(_.liveRows > 0)
-      .map(section => Math.max(section.minTime, settings.window.leftExpiry(times.watermark) + 1))
+      .map(section => Math.max(section.minTime, store.expiredThrough + 1))
       .minOption
 }

@@ -162,7 +162,11 @@ class Comparison:
         try:
             launch(self._spec(engine, streams, scratch / "run", checked=True), self._arguments.timeout)
             after, delay = milliseconds(self._arguments.window), milliseconds(self._arguments.delay)
-            return check(streams.path, scratch / "run" / "output", after_ms=after, delay_ms=delay)
+            # The default of release_every, rounded up.
+            held = after // 64 + 1
+            return check(
+                streams.path, scratch / "run" / "output", after_ms=after, delay_ms=delay, held_ms=held
+            )
         finally:
             shutil.rmtree(scratch)
 

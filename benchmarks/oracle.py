@@ -100,7 +100,7 @@ def _ranges(left: Side, right: Side, after_ms: int) -> tuple[Longs, Longs, Longs
     return order, lo, np.searchsorted(code, start + after_ms, "right") - lo
 
 
-def check(data: Path, result: Path, *, after_ms: int, delay_ms: int) -> Verdict:
+def check(data: Path, result: Path, *, after_ms: int, delay_ms: int, held_ms: int = 0) -> Verdict:
     """Compares a join's output with the right answer.
 
     Args:
@@ -108,28 +108,32 @@ def check(data: Path, result: Path, *, after_ms: int, delay_ms: int) -> Verdict:
         result: parquet files with the columns id (of a left row) and labels (ids of its right rows, by time).
         after_ms: the window's length.
         delay_ms: the watermark's delay on both sides.
+        held_ms: how long a row may wait after its window has closed.
 
     Returns:
-        the verdict. The rows that must have come out, and no other ones, are those whose window the last
-        watermark has reached, which is computed from the data, not taken from the query.
+        the verdict. The rows that may have come out, and no other ones, are those whose window the last
+        watermark has reached, which is computed from the data, not taken from the query. Those that can't
+        wait any longer must have come out.
     """
     left, right = _read_side(data / "left"), _read_side(data / "right")
     watermark = int(min(left.times.max(), right.times.max())) - delay_ms
     closed = left.times + after_ms <= watermark
+    owed = left.times + after_ms + held_ms <= watermark
     want = expected_groups(left, right, after_ms)
 
     got = _read_groups(result)
     # Ids are 0 to n - 1 by construction, and rows are in their order: an id is a row number.
     ids, first = np.unique(got.ids, return_index=True)
     known = ids < len(left.ids)
-    due = closed[np.minimum(ids, len(left.ids) - 1)] & known
+    rows = np.minimum(ids, len(left.ids) - 1)
+    due = closed[rows] & known
     ours = got.take(first[due])
     theirs = want.take(ids[due])
     return Verdict(
-        expected=int(closed.sum()),
+        expected=int(owed.sum()),
         got=len(got.ids),
         labels=len(got.labels),
-        missing=int(closed.sum()) - int(due.sum()),
+        missing=int(owed.sum()) - int((owed[rows] & known).sum()),
         duplicated=len(got.ids) - len(ids),
         premature=int((~due).sum()),
         wrong=_count_wrong(ours.sorted_within(), theirs.sorted_within()),

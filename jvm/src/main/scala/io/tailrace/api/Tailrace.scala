@@ -20,7 +20,8 @@ object Tailrace {
   /** Joins each left row with the right rows of equal keys whose time is in
     * `[left time - before, left time + after]`, both ends included.
     *
-    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`.
+    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`, or
+    * up to `releaseEvery` later.
     * Its matches are in the column `into`, an array of structs of all right columns but the keys, ordered by
     * right time. With how = "inner" each pair comes out as soon as both rows are there. A null key matches
     * nothing. Two batch DataFrames give the same rows as two streams with the same data.

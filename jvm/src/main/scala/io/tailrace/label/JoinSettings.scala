@@ -53,7 +53,7 @@ final case class JoinSettings(
   *
   * {{{
   *             written                                  right rows are kept until
-  *   lazy      each row once                            watermark - after - before
+  *   lazy      each row once                            watermark - after - before, and a release step
   *   eager     left rows, an index of their keys,       watermark - before
   *             right rows, and each match once
   * }}}

@@ -90,6 +90,7 @@ object ReleaseSteps {
   /** Left rows come out with each micro-batch. */
   val EachBatch: ReleaseSteps = ReleaseSteps(0)
 
+  // Another number would refuse the checkpoints of those who have set nothing.
   private val InWindow = 64
 
   /** Steps that are short beside the window, and long enough that the work of a left row doesn't depend on how

@@ -103,7 +103,9 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   override def needsAnother(watermarkMs: Long): Boolean =
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _)
 
-  /** No later row is older than this: a row may have waited for its partner or for the end of its window. */
+  /** No later row is older than this: a row may have waited for its partner, or for the end of its window
+    * and the next step.
+    */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
     val wait =
       if (settings.isGrouped) JoinWindow.saturatingAdd(window.after, settings.release.every)

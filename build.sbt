@@ -88,7 +88,8 @@ lazy val jvm = (project in file("jvm"))
     ),
     // Those suites open the checkpoints of earlier Sparks as files, which they are not inside of a jar.
     Test / unmanagedClasspath += Attributed.blank {
-      val jar = (Test / update).value.matching(artifactFilter(name = "spark-sql_*", classifier = "tests")).head
+      val jar =
+        (Test / update).value.matching(artifactFilter(name = "spark-sql_*", classifier = "tests")).head
       val files = target.value / "spark-test-files" / Versions.spark
       if (!files.exists) IO.unzip(jar, files, GlobFilter("structured-streaming/checkpoint-version-*"))
       files

@@ -21,7 +21,8 @@ import io.tailrace.checkpoint.{DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
-  * with the first batch and compared at every start. A start adds settings that an earlier version didn't write. Its layout is in `jvm/docs/formats.md`.
+  * with the first batch and compared at every start. A start adds settings that an earlier version didn't
+  * write. Its layout is in `jvm/docs/formats.md`.
   *
   * @param settings by the names that a user knows
   */

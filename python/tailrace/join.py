@@ -71,9 +71,10 @@ def join(
             match, and null in all left columns but the keys.
         release_every: with how="left" on streams, the longest that a left row waits for others after the
             watermark has passed left_time + after: a duration, as for `before`, or "batch" for no wait. Rows
-            that leave together cost less. None is a 64th of before + after, 28 seconds for half an hour. Rows
-            wait where the watermark moves by less than that in a micro-batch, and when input stops or a run
-            ends. Operators behind the join see a watermark that is lower by it. A checkpoint is bound to it.
+            that leave together cost less. Rows wait where the watermark moves by less than that in a
+            micro-batch, and when input stops or a run ends. Operators behind the join see a watermark that is
+            lower by it. A checkpoint is bound to it. None goes on with that of the checkpoint; a new one has
+            a 64th of before + after, 28 seconds for half an hour.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream

@@ -78,28 +78,63 @@ class JoinCheckpointSuite extends SparkSuite {
 
   test("other steps are refused: rows that were held back would be behind the watermark of what follows") {
     checkIncompatible(query(window.copy(releaseEvery = Some("batch")))(sameLeft))(
-      "`release_every` was '156 ms 250 us' and is now '0 s'"
+      "`release_every` was '156 ms 250 us' and is now 'batch'"
     )
   }
 
-  test("a checkpoint from before there were steps is bound to those of its next start") {
+  /** One batch of a checkpoint, up to the watermark at 11 seconds. */
+  private def begun(d: File, o: JoinOptions): StreamHarness = {
+    val h = new StreamHarness(spark, d)(query(o)(sameLeft)).start()
+    h.step(Seq(Served("k", seconds(11), 1)), Seq(Engaged("k", seconds(12), 2)))
+    h.stop()
+    h
+  }
+
+  /** What comes out when the watermark gets to 24 and to 31 seconds: row 1 expires at 21. */
+  private def outOf(h: StreamHarness): Seq[Seq[Option[Int]]] = Seq(24, 31).map { second =>
+    val at = seconds(second.toDouble)
+    h.step(Seq(Served("x", at, second)), Seq(Engaged("x", at, second))).flatten.map(_.id)
+  }
+
+  private val steps = window.copy(releaseEvery = Some("20 seconds"))
+
+  test("a query that names no steps goes on with those of its checkpoint") {
+    // Partitions begin their steps at other times: one is enough.
+    withConf("spark.sql.shuffle.partitions" -> 1) {
+      Seq(
+        steps -> Seq(Nil, Seq(Some(1))),
+        window.copy(releaseEvery = Some("batch")) -> Seq(Seq(Some(1)), Nil)
+      )
+        .foreach { case (o, expected) =>
+          withDirectory(d => assert(outOf(begun(d, o).start(query(window)(sameLeft))) == expected))
+        }
+    }
+  }
+
+  test("a checkpoint from before there were steps has none, and longer ones are refused") {
     withDirectory { d =>
-      val h = new StreamHarness(spark, d)(first).start()
-      h.step(Seq(Served("k", seconds(1), 1)), Seq(Engaged("k", seconds(2), 2)))
-      h.stop()
+      val h = begun(d, window)
       val file = new File(d, "state/0/tailrace-join.json").toPath
       val earlier = Files.readString(file).replace(""","release_every":"156250 microseconds"""", "")
       Files.writeString(file, earlier)
       Files.deleteIfExists(file.resolveSibling(".tailrace-join.json.crc"))
-      h.start(query(window.copy(releaseEvery = Some("3 seconds")))(sameLeft))
-      h.step(Seq(Served("k", seconds(3), 3)), Seq(Engaged("k", seconds(4), 4)))
+      assert(!earlier.contains("release_every"))
+      assert(outOf(h.start(query(window)(sameLeft))) == Seq(Seq(Some(1)), Nil))
       h.stop()
-      assert(Files.readString(file).contains(""""release_every":"3000000 microseconds""""))
-      h.start(query(window.copy(releaseEvery = Some("1 second")))(sameLeft))
-      h.add(Seq(Served("k", seconds(5), 5)), Nil)
+      h.start(query(window.copy(releaseEvery = Some("batch")))(sameLeft))
+      val at = seconds(60)
+      assert(
+        h.step(Seq(Served("x", at, 60)), Seq(Engaged("x", at, 60))).flatten.map(_.id) == Seq(
+          Some(24),
+          Some(31)
+        )
+      )
+      h.stop()
+      assert(Files.readString(file) == earlier)
+      h.start(query(steps)(sameLeft)).add(Seq(Served("k", seconds(50), 5)), Nil)
       val (condition, parameters) = failureOf(h.streaming)
       assert(condition == "TAILRACE_CHECKPOINT_INCOMPATIBLE")
-      assert(parameters("changes") == "`release_every` was '3 s' and is now '1 s'")
+      assert(parameters("changes") == "`release_every` was 'batch' and is now '20 s'")
     }
   }
 

@@ -29,7 +29,10 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
   private def oracleOf(s: Scenario, delays: (Long, Long)): JoinOracle =
     new JoinOracle(s.before, s.after, s.grouped, s.matching, s.maxMatches, s.marksLate, delays)
 
-  private def streamed(s: Scenario): Assertion =
+  /** Runs the join and the oracle side by side. `compare` gets the rows of both after each batch. */
+  private def sideBySide(s: Scenario, o: JoinOptions)(
+      compare: (Int, Seq[Seq[Emitted]], Seq[Seq[Emitted]]) => Unit
+  ): Unit =
     withDirectory { directory =>
       withConf(
         "spark.sql.shuffle.partitions" -> s.partitions,
@@ -40,7 +43,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       ) {
         val (left, right) = s.delays
         val h = new StreamHarness(spark, directory)(
-          StreamHarness.join(optionsOf(s), s"$left milliseconds", s"$right milliseconds")
+          StreamHarness.join(o, s"$left milliseconds", s"$right milliseconds")
         ).start()
         val oracle = oracleOf(s, s.delays)
         s.batches.zipWithIndex.foreach { case ((served, engaged), i) =>
@@ -48,11 +51,17 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
             h.restart()
             oracle.restart()
           }
-          assert(h.step(served, engaged) == oracle.step(served, engaged), s"after batch $i of the input")
+          compare(i, h.step(served, engaged), oracle.step(served, engaged))
         }
-        succeed
       }
     }
+
+  private def streamed(s: Scenario): Assertion = {
+    sideBySide(s, optionsOf(s)) { (i, rows, expected) =>
+      assert(rows == expected, s"after batch $i of the input")
+    }
+    succeed
+  }
 
   for ((how, grouped) <- Seq("left" -> true, "inner" -> false); (count, tags) <- Campaign.sizes(3, 20))
     test(s"each micro-batch gives the rows of the oracle: $how, $count scenarios", tags: _*) {
@@ -65,33 +74,17 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       forAll(scenarios(grouped = true), steps, minSuccessful(PosInt.ensuringValid(count)))(inSteps)
     }
 
-  private def inSteps(s: Scenario, every: Option[String]): Assertion =
-    withDirectory { directory =>
-      withConf(
-        "spark.sql.shuffle.partitions" -> s.partitions,
-        TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
-        TailraceConf.CompactionRuns.key -> s.compactionRuns,
-        TailraceConf.JoinStrategy.key -> s.strategy
-      ) {
-        val (left, right) = s.delays
-        val o = optionsOf(s).copy(releaseEvery = every)
-        val h = new StreamHarness(spark, directory)(
-          StreamHarness.join(o, s"$left milliseconds", s"$right milliseconds")
-        ).start()
-        val oracle = oracleOf(s, s.delays)
-        val ends = Times.seconds(100000)
-        val end = (Seq(Served("end", ends, -1)), Seq(Engaged("nobody", ends, -2)))
-        val expected = (s.batches :+ end).zipWithIndex.flatMap { case ((served, engaged), i) =>
-          if (s.restarts(i)) {
-            h.restart()
-            oracle.restart()
-          }
-          h.step(served, engaged)
-          oracle.step(served, engaged)
-        }
-        assert(h.all == Emitted.sorted(expected.flatten))
-      }
+  private def inSteps(s: Scenario, every: Option[String]): Assertion = {
+    val ends = Times.seconds(100000)
+    val end = (Seq(Served("end", ends, -1)), Seq(Engaged("nobody", ends, -2)))
+    var (all, allExpected) = (Seq.empty[Emitted], Seq.empty[Emitted])
+    sideBySide(s.copy(batches = s.batches :+ end), optionsOf(s).copy(releaseEvery = every)) {
+      (_, rows, expected) =>
+        all ++= rows.flatten
+        allExpected ++= expected.flatten
     }
+    assert(Emitted.sorted(all) == Emitted.sorted(allExpected))
+  }
 
   for ((count, tags) <- Campaign.sizes(6, 40))
     test(s"batch DataFrames give the rows of a stream that drops none: $count scenarios", tags: _*) {

@@ -33,7 +33,7 @@ final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with Campai
       marksLate = false,
       oneOf(MatchStrategy.values: _*),
       // No longer than the last watermark moves, so that the last batch releases all that is left.
-      if (grouped) ReleaseSteps(oneOf(0L, 1L, tick, window.before + window.after)) else ReleaseSteps.EachBatch
+      Option.when(grouped)(ReleaseSteps(oneOf(0L, 1L, tick, window.before + window.after)))
     )
   }
 

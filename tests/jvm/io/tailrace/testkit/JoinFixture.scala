@@ -14,7 +14,14 @@ import org.apache.spark.util.CollectionAccumulator
 import org.scalatest.Suite
 
 import io.tailrace.join.{JoinColumns, StoredJoinContext, StoredJoinTask}
-import io.tailrace.label.{JoinSettings, JoinWindow, LabelJoinTasks, LabelJoinTimes, LabelMetrics}
+import io.tailrace.label.{
+  JoinSettings,
+  JoinWindow,
+  LabelJoinTasks,
+  LabelJoinTimes,
+  LabelMetrics,
+  ReleaseSteps
+}
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 
 /** Tasks of the label join on stores of a test, without a query, over rows that are made as they are read. */
@@ -53,7 +60,12 @@ trait JoinFixture extends StoreFixture { self: Suite =>
       metrics: Map[String, SQLMetric],
       bufferBytes: Long = 64L << 20
   ): StoredJoinTask = {
-    val times = LabelJoinTimes(watermark, JoinWindow.NoWatermark, Math.max(1L, data.span / 4))
+    val times = LabelJoinTimes(
+      watermark,
+      JoinWindow.NoWatermark,
+      Math.max(1L, data.span / 4),
+      settings.release.getOrElse(ReleaseSteps.EachBatch)
+    )
     val context = StoredJoinContext(columnsOf(settings), store, new RowMemory(manager), bufferBytes, metrics)
     new LabelJoinTasks(times, settings, new CollectionAccumulator).task(context)
   }

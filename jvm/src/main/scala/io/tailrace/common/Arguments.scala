@@ -23,11 +23,13 @@ private[tailrace] final class Arguments(val call: String) {
   def matching(argument: String, value: String, pattern: String, allowed: String): String =
     if (value.matches(pattern)) value else throw invalid(argument, value, allowed)
 
-  /** @return microseconds */
-  def duration(argument: String, text: String, least: Long = 0): Long =
+  /** @param or other values that are allowed, for the error
+    * @return microseconds
+    */
+  def duration(argument: String, text: String, least: Long = 0, or: String = ""): Long =
     Durations.read(text).filter(_ >= least).getOrElse {
       val bound = if (least == 0) "of zero or more" else s"of ${Durations.text(least)} or more"
-      val allowed = s"a duration $bound, such as 30 minutes; months and years have no fixed length"
+      val allowed = s"${or}a duration $bound, such as 30 minutes; months and years have no fixed length"
       throw invalid(argument, text, allowed)
     }
 

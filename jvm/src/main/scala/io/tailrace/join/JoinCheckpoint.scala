@@ -21,12 +21,25 @@ import io.tailrace.checkpoint.{DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
-  * with the first batch and compared at every start. A start adds settings that an earlier version didn't
-  * write. Its layout is in `jvm/docs/formats.md`.
+  * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
   *
   * @param settings by the names that a user knows
   */
 final case class JoinCheckpoint(format: Int, settings: Map[String, String])
+
+/** A setting that checkpoints of earlier versions don't have.
+  *
+  * @param named   as the query has it; none: it goes on with that of the checkpoint
+  * @param initial that of a new checkpoint, if none is named
+  * @param earlier what a checkpoint without it means; none: it is bound to the query's at its next start
+  */
+final case class LaterSetting(named: Option[String], initial: String, earlier: Option[String])
+
+object LaterSetting {
+
+  /** A setting that the query always has, and that decides nothing about earlier rows. */
+  def known(value: String): LaterSetting = LaterSetting(Some(value), value, None)
+}
 
 object JoinCheckpoint {
   private val Format = 1
@@ -53,42 +66,49 @@ object JoinCheckpoint {
 
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings the join's settings now
-    * @param later    settings that earlier versions didn't write; a checkpoint without one is bound to it from
-    *                 its next start on
-    * @param follows  settings whose value may follow from others'; an error names only the others
+    * @param follows  settings whose value may follow from another's; an error names only the other one
+    * @return the settings that the checkpoint is bound to
     * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
-  def check(
+  def bind(
       directory: Path,
       conf: Configuration,
       batchId: Long,
       settings: Map[String, String],
-      later: Map[String, String] = Map.empty,
-      follows: Map[String, Set[String]] = Map.empty
-  ): Unit = {
-    val now = JoinCheckpoint(Format, settings ++ later)
+      later: Map[String, LaterSetting] = Map.empty,
+      follows: Map[String, String] = Map.empty
+  ): Map[String, String] =
     // Before batch 0 is committed there is no state.
-    if (batchId == 0) write(directory, conf, now)
+    if (batchId == 0)
+      write(directory, conf, settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) })
     else {
-      val before = read(directory, conf, batchId)
-      val unknown = later.keySet -- before.settings.keySet
-      val names = before.settings.keySet ++ now.settings.keySet -- unknown
-      val changed = names.filter(name => before.settings.get(name) != now.settings.get(name))
-      val told = changed.filterNot(name => follows.get(name).exists(_.exists(changed)))
-      def text(of: JoinCheckpoint, name: String): String = shown(of.settings.getOrElse(name, "unset"))
+      val written = read(directory, conf, batchId).settings
+      val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written
+      val now = settings ++ later.flatMap { case (name, s) =>
+        s.named.orElse(before.get(name)).map(name -> _)
+      }
+      val unknown = later.keySet -- before.keySet
+      val names = before.keySet ++ now.keySet -- unknown
+      val changed = names.filter(name => before.get(name) != now.get(name))
+      val told = changed.filterNot(name => follows.get(name).exists(changed))
+      def text(of: Map[String, String], name: String): String = shown(of.getOrElse(name, "unset"))
       val changes = told.toSeq.sorted.map { name =>
         s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"
       }
       if (changes.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, changes)
       // From now on the checkpoint is bound to them, too.
-      if (unknown.nonEmpty) write(directory, conf, now)
+      if (unknown.nonEmpty) write(directory, conf, now) else now
     }
-  }
 
-  private def write(directory: Path, conf: Configuration, content: JoinCheckpoint): Unit =
-    DurableFiles
-      .in(directory, conf)
-      .write(file(directory))(_.write(Serialization.write(content).getBytes(UTF_8)))
+  private def write(
+      directory: Path,
+      conf: Configuration,
+      settings: Map[String, String]
+  ): Map[String, String] = {
+    val content = Serialization.write(JoinCheckpoint(Format, settings)).getBytes(UTF_8)
+    DurableFiles.in(directory, conf).write(file(directory))(_.write(content))
+    settings
+  }
 
   /** The file has durations in microseconds. An error shows them as a user writes them. */
   private def shown(setting: String): String = setting match {

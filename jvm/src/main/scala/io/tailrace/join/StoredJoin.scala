@@ -29,10 +29,10 @@ trait StoredJoin {
   def boundSettings: Map[String, String]
 
   /** Further ones, which checkpoints of earlier versions don't name. */
-  def settingsAddedLater: Map[String, String] = Map.empty
+  def settingsAddedLater: Map[String, LaterSetting] = Map.empty
 
-  /** Settings that a user may leave to Tailrace, each with the settings that decide then. */
-  def settingsThatFollow: Map[String, Set[String]] = Map.empty
+  /** Settings that a user may leave to Tailrace, each with the setting that decides then. */
+  def settingsThatFollow: Map[String, String] = Map.empty
 
   /** The metrics that only this kind of join has. */
   def createMetrics(context: SparkContext): Map[String, SQLMetric]

@@ -132,14 +132,10 @@ final class StoredJoinExec(
   ): List[StateSchemaValidationResult] = {
     val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
     import join.{boundSettings, settingsAddedLater, settingsThatFollow}
-    JoinCheckpoint.check(
-      directory,
-      hadoopConf,
-      batchId,
-      boundSettings,
-      settingsAddedLater,
-      settingsThatFollow
-    )
+    StoredJoinExec.bound.of(session, workName) {
+      JoinCheckpoint
+        .bind(directory, hadoopConf, batchId, boundSettings, settingsAddedLater, settingsThatFollow)
+    }
     import BufferedRows.{KeySchema, ValueSchema}
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, KeySchema, 0, ValueSchema)
     // Schema version 2, whatever Spark's own joins are set to: this is a store of one column family.
@@ -200,11 +196,19 @@ final class StoredJoinExec(
       )(partition)
   }
 
+  /** The settings that the checkpoint is bound to. Spark has validated it before it asks for anything else. */
+  def checkpointSettings: Map[String, String] = StoredJoinExec.bound.of(session, workName) {
+    throw new IllegalStateException(s"$workName is asked for a batch before its checkpoint is validated")
+  }
+
   /** A setting of the session, as [[TailraceConf]] reads it. */
   def setting(key: String): Option[String] = SparkPlans.setting(session, key)
 }
 
 object StoredJoinExec {
+  // Read once a run: Spark validates a checkpoint when it plans the first micro-batch of a run.
+  private val bound = new RunState[Map[String, String]]
+
   private def forParent: Option[SparkContext] = Some(UnstartedContext.get)
 
   /** @param output the columns that come out

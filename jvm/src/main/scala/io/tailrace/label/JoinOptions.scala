@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.{Arguments, Durations, Mark, Policy}
+import io.tailrace.common.{Arguments, Mark, Policy}
 import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides, OneEventTime}
 import io.tailrace.plan.{Columns, OwnColumns}
 
@@ -24,7 +24,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param maxMatches with "left", a cap on the group; adds a column `<into>_truncated`
   * @param onLate     "drop" or "mark": whether late rows come out, with the reason in a column `_mark`
   * @param releaseEvery with "left", how long the row of a left row may wait for others: a duration, or "batch";
-  *                   none: a 64th of the window
+  *                   none: a 64th of the window, or what the checkpoint began with
   */
 final case class JoinOptions(
     leftTime: String,
@@ -54,19 +54,12 @@ final case class JoinOptions(
       releaseEvery.foreach(text => throw JoinErrors.optionConflict("release_every", text))
     }
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
-    val release = if (output == JoinOutput.Pairs) ReleaseSteps.EachBatch else releaseSteps(window)
+    val release = releaseEvery.map {
+      case ReleaseSteps.Batch => ReleaseSteps.EachBatch
+      case text =>
+        ReleaseSteps(arguments.duration("release_every", text, or = s"'${ReleaseSteps.Batch}', or "))
+    }
     JoinSettings(window, output, policy, maxMatches, marksLate, release = release)
-  }
-
-  private def releaseSteps(window: JoinWindow): ReleaseSteps = releaseEvery match {
-    case None => ReleaseSteps.default(window)
-    case Some(EachBatch) => ReleaseSteps.EachBatch
-    case Some(text) =>
-      Durations.read(text).filter(_ >= 0).map(ReleaseSteps(_)).getOrElse {
-        val allowed =
-          "'batch', or a duration of zero or more, such as 5 minutes; months and years have no fixed length"
-        throw arguments.invalid("release_every", text, allowed)
-      }
   }
 
   /** As Spark reads the type of a join: any case, and underscores don't count. */
@@ -83,9 +76,6 @@ object JoinOptions {
 
   /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */
   private[label] val Into = "labels"
-
-  /** The value of `release_every` with which no row waits for others. */
-  private val EachBatch = "batch"
 }
 
 /** Finds the columns that the arguments name, and checks what can be checked before a query runs.

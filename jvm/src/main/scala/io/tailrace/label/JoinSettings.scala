@@ -21,7 +21,8 @@ object JoinOutput {
   * @param maxMatches a cap on the group of a left row, which then carries a flag
   * @param marksLate  late rows come out, marked; else they are only counted
   * @param strategy   when matches are looked for; the planner decides it for streams
-  * @param release    when left rows of a stream come out after they have expired
+  * @param release    when left rows of a stream come out after they have expired; none: as the checkpoint has
+  *                   it, or the default of a new one
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -30,7 +31,7 @@ final case class JoinSettings(
     maxMatches: Option[Int],
     marksLate: Boolean,
     strategy: MatchStrategy = MatchStrategy.Lazy,
-    release: ReleaseSteps = ReleaseSteps.EachBatch
+    release: Option[ReleaseSteps] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
@@ -38,7 +39,7 @@ final case class JoinSettings(
   def text: String = {
     val cap = maxMatches.fold("")(n => s", max_matches=$n")
     val onLate = if (marksLate) "mark" else "drop"
-    val steps = if (release.every == 0) "" else s", release_every=${Durations.text(release.every)}"
+    val steps = release.fold("")(r => s", release_every=${Durations.text(r.every)}")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
       s"match=${policy.name}$cap, on_late=$onLate$steps"
   }

@@ -1,5 +1,7 @@
 package io.tailrace.label
 
+import io.tailrace.common.Durations
+
 /** Which right rows belong to a left row, and when that is decided. All times and distances are in
   * microseconds; a right row at R belongs to a left row at L when `L - before <= R <= L + after`.
   *
@@ -73,6 +75,9 @@ object JoinWindow {
   */
 final case class ReleaseSteps(every: Long) {
 
+  /** In a checkpoint. */
+  def text: String = if (every == 0) ReleaseSteps.Batch else s"$every microseconds"
+
   /** @param released left rows up to this time have come out; [[JoinWindow.NoWatermark]] if none has
     * @param expiry   left rows up to this time have expired
     * @return left rows up to this time come out now
@@ -87,10 +92,16 @@ final case class ReleaseSteps(every: Long) {
 
 object ReleaseSteps {
 
+  /** What users and checkpoints call steps that hold no row back. */
+  val Batch = "batch"
+
+  /** @param text in a checkpoint */
+  def of(text: String): ReleaseSteps =
+    if (text == Batch) EachBatch else ReleaseSteps(Durations.read(text).get)
+
   /** Left rows come out with each micro-batch. */
   val EachBatch: ReleaseSteps = ReleaseSteps(0)
 
-  // Another number would refuse the checkpoints of those who have set nothing.
   private val InWindow = 64
 
   /** Steps that are short beside the window, and long enough that the work of a left row doesn't depend on how

@@ -17,7 +17,7 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   protected val through: Long = {
     val store = context.store
     val expiry = window.leftExpiry(times.watermark)
-    settings.release.through(store.expiredThrough, expiry, store.id.partitionId, times.partitions)
+    times.release.through(store.expiredThrough, expiry, store.id.partitionId, times.partitions)
   }
   private var flushNanos = 0L
 

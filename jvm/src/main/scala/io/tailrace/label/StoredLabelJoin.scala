@@ -9,6 +9,7 @@ import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.join._
+import io.tailrace.label.StoredLabelJoin.Release
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
 /** The label join of streams. Per partition and micro-batch:
@@ -41,18 +42,26 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     "after" -> s"${settings.window.after} microseconds"
   )
 
-  // With shorter steps than before, rows that were held back would be behind the watermark of what follows.
-  override def settingsAddedLater: Map[String, String] =
-    if (settings.isGrouped) Map("release_every" -> s"${settings.release.every} microseconds") else Map.empty
+  /** With shorter steps than before, rows that were held back would be behind the watermark of what follows.
+    * With longer ones that watermark would go back, and what has left there could come again.
+    */
+  override def settingsAddedLater: Map[String, LaterSetting] =
+    if (!settings.isGrouped) Map.empty
+    else {
+      val initial = ReleaseSteps.default(settings.window).text
+      val named = settings.release.map(_.text)
+      Map(Release -> LaterSetting(named, initial, earlier = Some(ReleaseSteps.EachBatch.text)))
+    }
 
-  override def settingsThatFollow: Map[String, Set[String]] =
-    Map(TailraceConf.JoinStrategy.key -> Set("how"), "release_every" -> Set("how", "before", "after"))
+  override def settingsThatFollow: Map[String, String] =
+    Map(TailraceConf.JoinStrategy.key -> "how", Release -> "how")
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }
 
 object StoredLabelJoin {
+  private[label] val Release = "release_every"
   val OperatorName = "tailraceLabelJoin"
 }
 
@@ -87,6 +96,11 @@ object LabelMetrics {
 private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinDriver {
   import settings.window
 
+  // What a user leaves open is that of the checkpoint.
+  private lazy val release: ReleaseSteps =
+    if (!settings.isGrouped) ReleaseSteps.EachBatch
+    else settings.release.getOrElse(ReleaseSteps.of(exec.checkpointSettings(Release)))
+
   // Each task adds the time of the oldest left row that waits in its partition, if one waits.
   private lazy val waiting = {
     val accumulator = new CollectionAccumulator[(Int, Option[Long])]
@@ -108,7 +122,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
     val wait =
-      if (settings.isGrouped) JoinWindow.saturatingAdd(window.after, settings.release.every)
+      if (settings.isGrouped) JoinWindow.saturatingAdd(window.after, release.every)
       else window.longestWait
     val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
     Some(Math.max(0L, inputWatermarkMs - waitMs))
@@ -121,7 +135,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     // At least a second: narrower buckets make more sections than they save.
     val bucketWidth = Math.max(1000L * 1000, (window.before + window.after) / buckets)
     new LabelJoinTasks(
-      LabelJoinTimes(watermark, lateWatermark, bucketWidth, exec.getStateInfo.numPartitions),
+      LabelJoinTimes(watermark, lateWatermark, bucketWidth, release, exec.getStateInfo.numPartitions),
       settings,
       waiting
     )
@@ -137,12 +151,14 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param watermark     left rows expire by it
   * @param lateWatermark rows are late by it: the watermark of the micro-batch before
   * @param bucketWidth   of a section of a run
+  * @param release       when left rows come out after they have expired
   * @param partitions    how many the join has
   */
 final case class LabelJoinTimes(
     watermark: Long,
     lateWatermark: Long,
     bucketWidth: Long,
+    release: ReleaseSteps,
     partitions: Int = 1
 )
 

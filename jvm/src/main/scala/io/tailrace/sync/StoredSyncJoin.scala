@@ -52,9 +52,9 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
   )
 
   /** Without them the join would wait for partitions that nobody names any more. */
-  override def settingsAddedLater: Map[String, String] = Map(
-    "left_partition" -> settings.leftPartition.mkString(", "),
-    "right_partition" -> settings.rightPartition.mkString(", ")
+  override def settingsAddedLater: Map[String, LaterSetting] = Map(
+    "left_partition" -> LaterSetting.known(settings.leftPartition.mkString(", ")),
+    "right_partition" -> LaterSetting.known(settings.rightPartition.mkString(", "))
   )
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = SyncMetrics.create(context)

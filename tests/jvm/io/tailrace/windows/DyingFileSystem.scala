@@ -17,6 +17,7 @@ final class DyingFileSystem extends RawLocalFileSystem {
 
   override def rename(from: Path, to: Path): Boolean = {
     step(s"rename to $to")
+    DyingFileSystem.onRename(to)
     super.rename(from, to)
   }
 
@@ -66,6 +67,9 @@ object DyingFileSystem {
   private var last: String => Boolean = _ => false
   private var taken = Seq.empty[String]
 
+  /** What a rename does before it renames. Several run side by side. */
+  @volatile var onRename: Path => Unit = _ => ()
+
   def isDead: Boolean = left < 0
 
   /** The steps since, in their order; where it has died, the last one wasn't done. */
@@ -84,7 +88,7 @@ object DyingFileSystem {
     last = step
   }
 
-  private def step(what: String): Unit = {
+  private def step(what: String): Unit = synchronized {
     if (left >= 0) {
       left = if (last(what)) -1 else left - 1
       taken :+= what

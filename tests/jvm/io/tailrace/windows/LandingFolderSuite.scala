@@ -2,6 +2,7 @@ package io.tailrace.windows
 
 import java.lang.ref.Reference
 import java.nio.file.Files
+import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import org.apache.hadoop.fs.Path
 import org.scalatest.concurrent.Eventually._
@@ -74,6 +75,23 @@ final class LandingFolderSuite extends LandingSuite {
     assert(condition(opened().begin("query", 1)) == "TAILRACE_WINDOWS_FOLDER")
     // A first batch that wasn't committed runs again, wherever it landed.
     opened().begin("query", 0)
+  }
+
+  test("the files of a batch move to their places side by side") {
+    DyingFileSystem.live(Int.MaxValue)
+    val folder = opened()
+    folder.begin("query", 0)
+    val (staging, files) = stage(folder, 2)
+    // Each move waits for all others.
+    val all = new CountDownLatch(files.size)
+    DyingFileSystem.onRename = to =>
+      if (!to.toString.contains("_tailrace")) {
+        all.countDown()
+        assert(all.await(60, TimeUnit.SECONDS))
+      }
+    try folder.land(0, "offsets of 0", staging, files): Unit
+    finally DyingFileSystem.onRename = _ => ()
+    assert(files.size == 4 && all.getCount == 0)
   }
 
   test("a folder that was moved with its own files goes on") {

@@ -17,7 +17,7 @@ import io.tailrace.common.{Durations, Errors}
   *   tasks ──> _tailrace/staging/7-<attempt>/...      hidden: a failed attempt leaves nothing else
   *     │
   *   land:  7.batch, in one step: which file goes where, and which rows are late
-  *     │    each file to its place; staging is deleted when all are there
+  *     │    the files to their places, side by side; staging is deleted when all are there
   *     │
   *   close: 3.closed, in one step: which windows, with their reports
   *          <window>/_SUCCESS, one after the other

@@ -13,6 +13,7 @@ import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.common.Errors
 
@@ -139,23 +140,30 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
 
   /** @param again whether some files may be in their places already */
   def place(batch: BatchFile, again: Boolean): Unit = {
-    batch.files.map(placeOf(_).getParent).distinct.foreach(fileSystem.mkdirs(_))
-    batch.files.filterNot(again && isInPlace(_)).foreach { file =>
-      val from = stagedOf(batch, file)
-      val length = lengthOf(from)
-      length.filter(_ != file.length).foreach { found =>
-        throw Errors.stateFileCorrupt(from.toString, s"it has $found bytes instead of ${file.length}")
-      }
-      val moved = length.isDefined && fileSystem.rename(from, placeOf(file))
-      if (!moved) check(batch, Seq(file))
-    }
+    each(batch.files.map(placeOf(_).getParent).distinct)(fileSystem.mkdirs(_): Unit)
+    each(batch.files)(file => if (!again || !isInPlace(file)) move(batch, file))
     fileSystem.delete(stagingOf(batch), true): Unit
   }
 
-  /** Refuses a batch if some of its files are neither in their places nor in staging. */
-  def check(batch: BatchFile, files: Seq[LandedFile]): Unit = files.filterNot(isInPlace).foreach { file =>
-    throw WindowErrors.fileMissing(stagedOf(batch, file).toString, placeOf(file).toString, batch.batch)
+  private def move(batch: BatchFile, file: LandedFile): Unit = {
+    val from = stagedOf(batch, file)
+    val length = lengthOf(from)
+    length.filter(_ != file.length).foreach { found =>
+      throw Errors.stateFileCorrupt(from.toString, s"it has $found bytes instead of ${file.length}")
+    }
+    val moved = length.isDefined && fileSystem.rename(from, placeOf(file))
+    if (!moved) check(batch, file)
   }
+
+  /** Refuses a batch if some of its files are neither in their places nor in staging. */
+  def check(batch: BatchFile, files: Seq[LandedFile]): Unit = each(files)(check(batch, _))
+
+  private def check(batch: BatchFile, file: LandedFile): Unit =
+    if (!isInPlace(file))
+      throw WindowErrors.fileMissing(stagedOf(batch, file).toString, placeOf(file).toString, batch.batch)
+
+  private def each[A](items: Seq[A])(work: A => Unit): Unit =
+    SparkState.sideBySide("tailrace-landing", PlacedFiles.Threads, items)(work)
 
   private def stagingOf(batch: BatchFile): Path = new Path(staging, batch.staging)
   private def stagedOf(batch: BatchFile, file: LandedFile): Path = new Path(stagingOf(batch), file.from)
@@ -166,4 +174,10 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
   private def lengthOf(file: Path): Option[Long] =
     try Some(fileSystem.getFileStatus(file).getLen)
     catch { case _: FileNotFoundException => None }
+}
+
+private object PlacedFiles {
+
+  /** They wait for the file system: 2,000 files of two calls of 30 ms each are in their places in a second. */
+  private val Threads = 128
 }

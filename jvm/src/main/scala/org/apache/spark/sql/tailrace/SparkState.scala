@@ -1,7 +1,8 @@
 package org.apache.spark.sql.tailrace
 
 import java.io.File
-import java.util.concurrent.ExecutorService
+import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.{ExecutorService, TimeUnit}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.memory.TaskMemoryManager
@@ -31,6 +32,36 @@ object SparkState {
 
   /** One daemon thread. */
   def oneThread(name: String): ExecutorService = ThreadUtils.newDaemonSingleThreadExecutor(name)
+
+  /** Works on items side by side. When it returns or throws, no thread works any more.
+    *
+    * {{{
+    *   items 0 1 2 3, two threads:   0 ─── 2 fails       3 isn't begun; 1 ends; then 2's error is thrown
+    *                                 1 ────────── ends
+    * }}}
+    *
+    * @param most the number of threads, at most
+    * @throws java.lang.InterruptedException if the caller is interrupted, and so its threads
+    */
+  def sideBySide[A](name: String, most: Int, items: Seq[A])(work: A => Unit): Unit =
+    if (items.sizeIs <= 1) items.foreach(work)
+    else {
+      val threads = ThreadUtils.newDaemonFixedThreadPool(Math.min(items.size, most), name)
+      val failed = new AtomicReference[Throwable]
+      def run(item: A): Unit =
+        try if (failed.get == null) work(item)
+        catch { case e: Throwable => failed.compareAndSet(null, e): Unit }
+      items.foreach(item => threads.execute(() => run(item)))
+      threads.shutdown()
+      while (!threads.isTerminated)
+        try threads.awaitTermination(1, TimeUnit.DAYS): Unit
+        catch {
+          case e: InterruptedException =>
+            failed.compareAndSet(null, e)
+            threads.shutdownNow(): Unit
+        }
+      Option(failed.get).foreach(throw _)
+    }
 
   /** Throws if the task has been told to end. */
   def endIfCancelled(context: TaskContext): Unit = context.killTaskIfInterrupted()

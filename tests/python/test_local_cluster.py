@@ -50,13 +50,37 @@ log(("a", 1), ("b", 2), ("b", 2), ("a", 30))
 assert closed() == []
 log(("b", 40))
 assert closed() == [2]
+
+records = str(Path(sys.argv[1]) / "records")
+types = "topic string, partition int, offset bigint, pid bigint, p int, o bigint"
+def write(file):
+    # Each record is written twice, and the last one of each file again in the next file.
+    rows = [
+        ("t", p, 100 * file + 10 * n + again, 7, p, 3 * file + n)
+        for p in range(3) for n in range(4) for again in range(2)
+    ]
+    spark.createDataFrame(rows, types).coalesce(1).write.mode("append").parquet(records)
+def once():
+    stream = spark.readStream.schema(types).option("maxFilesPerTrigger", 1).parquet(records)
+    new = tailrace.filter_replays(stream, pid="pid", partition="p", offset="o")
+    writer = new.writeStream.format("parquet").option("path", str(Path(sys.argv[1]) / "once"))
+    writer = writer.option("checkpointLocation", str(Path(sys.argv[1]) / "filtering"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    out = spark.read.parquet(str(Path(sys.argv[1]) / "once")).select("p", "o").collect()
+    return sorted(tuple(row) for row in out)
+for start, files in enumerate((range(5), range(5, 8))):
+    for file in files:
+        write(file)
+    assert once() == [(p, o) for p in range(3) for o in range(3 * files[-1] + 4)], start
+marks = sorted(path.name for path in (Path(sys.argv[1]) / "filtering/tailrace-replay/replays").glob("[0-9]*"))
+assert marks == [f"{batch}.marks" for batch in range(8)], marks
 print("DONE")
 spark.stop()
 """
 
 
 @pytest.mark.campaign
-def test_join_and_watermark_run_on_executors_of_their_own(
+def test_join_watermark_and_replays_run_on_executors_of_their_own(
     run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, repository: Path
 ) -> None:
     done = run_python("-c", _SCRIPT, str(tmp_path), str(repository / "tests" / "python"))

@@ -1,15 +1,17 @@
 package io.tailrace.replay
 
+import java.nio.ByteBuffer
 import java.util.HexFormat
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
+import io.tailrace.checkpoint.Checksum
 import io.tailrace.common.TailraceStateException
 
 final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
-  private val place = "replays/7/x-0-of-1.marks"
+  private val place = "replays/7.marks"
 
   private def table(disorder: Int, offsets: Seq[Long]): MarkTable = {
     val made = new MarkTable(disorder)
@@ -37,10 +39,9 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("the length of a file is known before it is written, so its bytes are not copied") {
     for (disorder <- Seq(0, 70); offsets <- Seq(Nil, Seq(5L), (1L to 500L))) {
       val marks = table(disorder, offsets)
-      val head =
-        MarkFile.encode(new MarkTable(disorder), place).length - MarkFile.bodyLength(new MarkTable(disorder))
-      assert(head == 16 + place.length)
-      assert(MarkFile.encode(marks, place).length == MarkFile.bodyLength(marks) + head)
+      val length = MarkFile.tableLength(marks, marks.size)
+      assert(MarkFile.encode(marks, place).length == 20 + place.length + length)
+      assert(MarkFile.encodeTable(marks, 0, marks.size).length == length)
     }
   }
 
@@ -76,13 +77,36 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     made.add(1, 2, 3)
     val hex = HexFormat.of.formatHex(MarkFile.encode(made, "r/7/x"))
     assert(
-      hex.dropRight(8) == "5452524d" + "00000002" + "00000005" + "722f372f78" + "00000000" +
+      hex.dropRight(8) == "5452524d" + "00000003" + "00000005" + "722f372f78" + "00000001" + "00000000" +
         "00000001" + "00000003" + "742f30" + "00000002" +
         "0102030405060708" + "00000009" + "00000000" + "000000000000000c" + "0000000000000001" +
         "0000001122334455" +
         "0000000000000001" + "00000002" + "ffffffff" + "0000000000000003" + "0000000000000000" +
         "8000000000000000"
     )
+  }
+
+  test("format 2 is read, which has one table") {
+    val made = table(3, 0L to 9L)
+    val now = MarkFile.encode(made, place)
+    val head = 12 + place.length
+    val before = now.take(head) ++ now.drop(head + 4).dropRight(4)
+    val bytes = ByteBuffer.wrap(before :+ 0.toByte :+ 0.toByte :+ 0.toByte :+ 0.toByte).putInt(4, 2)
+    bytes.putInt(before.length, Checksum.of(bytes.array, before.length))
+    assert(contents(read(bytes.array, 3)) == contents(made))
+  }
+
+  test("a file of several tables has the entries of all of them, each with its own homes") {
+    val tables = Seq(table(2, 0L to 3L), new MarkTable(2), table(2, Nil))
+    val other = tables.last
+    other.setHome(other.add(77, 1, 5), other.homes.of("topic/9"))
+    val all = table(2, 0L to 3L)
+    all.append(other, 0)
+    val bytes = MarkFile.encode(tables.map(t => MarkFile.encodeTable(t, 0, t.size)), place)
+    assert(contents(read(bytes, 2)) == contents(all))
+    val parts = (0 until all.size).map(i => MarkFile.encodeTable(all, i, i + 1))
+    assert(parts.map(MarkFile.entriesIn).sum == all.size)
+    assert(contents(read(MarkFile.encode(parts, place), 2)) == contents(all))
   }
 
   test("format 1 is read, which has no homes and no place") {
@@ -101,10 +125,10 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a file in another file's place isn't read") {
-    val bytes = MarkFile.encode(table(0, 0L to 9L), "replays/6/x-0-of-1.marks")
+    val bytes = MarkFile.encode(table(0, 0L to 9L), "replays/6.marks")
     val error = intercept[TailraceStateException](read(bytes, 0))
     assert(error.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
-    assert(error.getMessage.contains("replays/6/x-0-of-1.marks"))
+    assert(error.getMessage.contains("replays/6.marks"))
   }
 
   test("with another disorder, offsets that the narrower window has forgotten count as seen") {

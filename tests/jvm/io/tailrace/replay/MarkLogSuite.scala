@@ -21,10 +21,10 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     table
   }
 
-  private def batch(number: Long, tasks: MarkTable*): Unit = {
-    val name = attempt()
-    tasks.zipWithIndex.foreach { case (t, i) => log.write(number, name, i, tasks.size, t) }
-  }
+  private def batch(number: Long, tasks: MarkTable*): Unit =
+    log.write(number, tasks.map(t => MarkFile.encodeTable(t, 0, t.size))): Unit
+
+  private def file(number: Long) = new File(directory, s"$number.marks")
 
   private def found(number: Long, known: Option[(Long, MarkTable)] = None): Map[Long, Long] = {
     val table = log.load(log.before(number), known)
@@ -44,25 +44,36 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     assert(found(3, Some(1L -> marks(1L -> 15L, 2L -> 20L))) == found(3))
   }
 
-  test("an attempt that died is ignored, and never mixed with another") {
-    batch(0, marks(1L -> 10L), marks(2L -> 20L))
-    log.write(1, attempt(), 0, 2, marks(1L -> 99L))
-    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(2))
-    log.write(1, attempt(), 1, 2, marks(2L -> 99L))
-    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(2))
-    batch(1, marks(1L -> 11L), marks(2L -> 21L), marks())
-    assert(found(2) == Map(1L -> 11L, 2L -> 21L))
+  /** The file of one task, as earlier versions wrote it. */
+  private def ofTask(number: Long, attempt: String, task: Int, tasks: Int, moved: MarkTable): Unit = {
+    val file = new File(directory, s"$number/$attempt-$task-of-$tasks.marks")
+    Files.createDirectories(file.getParentFile.toPath)
+    val place = s"${new Path(directory.toURI).getName}/$number/${file.getName}"
+    Files.write(file.toPath, MarkFile.encode(moved, place)): Unit
   }
 
-  test("a task that runs twice in a batch, retried or speculative, leaves one file, whole") {
-    val name = attempt()
-    (1 to 2).foreach(_ => log.write(0, name, 0, 2, marks(1L -> 10L)))
-    log.write(0, name, 1, 2, marks(2L -> 20L))
-    val both = (1 to 2).map(_ => new Thread(() => log.write(0, name, 1, 2, marks(2L -> 20L))))
-    both.foreach(_.start())
-    both.foreach(_.join())
-    assert(new File(directory, "0").list.toSet == Set(s"$name-0-of-2.marks", s"$name-1-of-2.marks"))
-    assert(found(1) == Map(1L -> 10L, 2L -> 20L))
+  test("of an earlier version, an attempt that died is ignored, and never mixed with another") {
+    batch(0, marks(1L -> 10L), marks(2L -> 20L))
+    ofTask(1, attempt(), 0, 2, marks(1L -> 99L))
+    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(2))
+    ofTask(1, attempt(), 1, 2, marks(2L -> 99L))
+    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(2))
+    val complete = attempt()
+    Seq(marks(1L -> 11L), marks(2L -> 21L), marks()).zipWithIndex.foreach { case (t, i) =>
+      ofTask(1, complete, i, 3, t)
+    }
+    assert(found(2) == Map(1L -> 11L, 2L -> 21L))
+    batch(2, marks(1L -> 12L))
+    assert(found(3) == Map(1L -> 12L, 2L -> 21L))
+  }
+
+  test("a batch that runs again, after an earlier version too, replaces its file") {
+    batch(0, marks(1L -> 10L))
+    val old = attempt()
+    ofTask(1, old, 0, 1, marks(1L -> 11L))
+    (1 to 2).foreach(_ => batch(1, marks(1L -> 12L)))
+    assert(found(2) == Map(1L -> 12L))
+    assert(directory.list.toSet == Set("0.marks", "1", "1.marks"))
   }
 
   test(
@@ -72,9 +83,9 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     val all = found(4)
     (0L to 3L).foreach { b =>
       val aside = new File(directory, "aside")
-      assert(new File(directory, b.toString).renameTo(aside))
+      assert(file(b).renameTo(aside))
       (1 to 2).foreach(_ => refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(4)))
-      assert(aside.renameTo(new File(directory, b.toString)))
+      assert(aside.renameTo(file(b)))
     }
     assert(found(4) == all)
     directory.listFiles.foreach(f => TempDirectory.delete(f.toPath))
@@ -101,30 +112,17 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(found(5))
   }
 
-  test("files of two tasks, of two batches, or of two attempts swapped are errors that name them") {
-    val (one, two) = (attempt(), attempt())
-    Seq(0L, 1L).foreach { b =>
-      Seq(one, two).foreach { a =>
-        (0 to 1).foreach(task => log.write(b, a, task, 2, marks(b * 2 + task -> b)))
-      }
-    }
-    def path(b: Int, a: String, task: Int) = new File(directory, s"$b/$a-$task-of-2.marks").toPath
-    def swapped(a: java.nio.file.Path, b: java.nio.file.Path)(body: => Unit): Unit = {
-      val (inA, inB) = (Files.readAllBytes(a), Files.readAllBytes(b))
-      Files.write(a, inB)
-      Files.write(b, inA)
-      body
-      Files.write(a, inA)
-      Files.write(b, inB)
-      ()
-    }
+  test("files of two batches swapped are errors that name them") {
+    (0L to 1L).foreach(b => batch(b, marks(b -> b)))
     val all = found(2)
-    swapped(path(0, one, 0), path(0, one, 1)) {
-      swapped(path(0, two, 0), path(0, two, 1))(refused("TAILRACE_STATE_FILE_CORRUPT")(found(2)))
+    def swap(): Unit = {
+      val (first, second) = (Files.readAllBytes(file(0).toPath), Files.readAllBytes(file(1).toPath))
+      Files.write(file(0).toPath, second)
+      Files.write(file(1).toPath, first): Unit
     }
-    swapped(path(0, one, 0), path(1, one, 0)) {
-      swapped(path(0, two, 0), path(1, two, 0))(refused("TAILRACE_STATE_FILE_CORRUPT")(found(2)))
-    }
+    swap()
+    refused("TAILRACE_STATE_FILE_CORRUPT")(found(2))
+    swap()
     assert(found(2) == all)
   }
 
@@ -139,34 +137,31 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     log.snapshot(4, log.load(log.before(5), None), retainFrom = 0)
     assert(found(10) == all)
     log.snapshot(9, log.load(log.before(10), None), retainFrom = 6)
-    assert(directory.list.toSet == (5 to 9).map(_.toString).toSet ++ Set("4.snapshot", "9.snapshot"))
+    assert(directory.list.toSet == (5 to 9).map(b => s"$b.marks").toSet ++ Set("4.snapshot", "9.snapshot"))
     assert(found(10) == all)
     assert(found(7) == Map(0L -> 6L, 1L -> 4L, 2L -> 5L))
     batch(10, marks(7L -> 7L))
     assert(found(11) == all + (7L -> 7L))
   }
 
-  test("if the files of the batch before are known, only that batch's own files are looked for") {
+  test("the files of the next batch are known when this one's is written") {
     (0L to 4L).foreach(b => batch(b, marks(b -> b)))
-    val known = log.before(4)
-    (0L to 3L).foreach(b => TempDirectory.delete(new File(directory, b.toString).toPath))
-    assert(log.before(5, Some(known)) == known.copy(deltas = log.before(5, Some(known)).deltas, batch = 5))
-    assert(log.before(5, Some(known)).deltas.map(_._1) == (0L to 4L))
-    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(log.before(5, Some(known.copy(batch = 3))))
+    assert(log.before(4).next == log.before(5))
+    assert(log.before(5).deltas == (0L to 4L).map(b => b -> Seq(s"$b.marks")))
     val snapshot = log.snapshot(4, marks(7L -> 7L), retainFrom = -10)
     assert(snapshot == log.before(5) && found(5) == Map(7L -> 7L))
-    refused("TAILRACE_REPLAY_MARKS_INCOMPLETE")(log.before(6, Some(snapshot)))
+    batch(5, marks())
+    assert(snapshot.next == log.before(6))
   }
 
   test("damage to a file is an error that names it") {
     batch(0, marks(1L -> 10L))
-    val file = new File(directory, "0").listFiles.head
-    val bytes = Files.readAllBytes(file.toPath)
-    Files.write(file.toPath, bytes.updated(20, (bytes(20) ^ 1).toByte))
+    val bytes = Files.readAllBytes(file(0).toPath)
+    Files.write(file(0).toPath, bytes.updated(20, (bytes(20) ^ 1).toByte))
     refused("TAILRACE_STATE_FILE_CORRUPT")(found(1))
   }
 
-  test("the cache gives each batch its table, late tasks too, and reads only new files") {
+  test("the cache gives each batch its table, late tasks too, and reads only what is new") {
     batch(0, marks(1L -> 10L))
     batch(1, marks(1L -> 11L))
     val filter = UUID.randomUUID.toString
@@ -175,12 +170,24 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     assert(cached(1) eq first)
     val wantedBefore = log.before(2)
     assert(cached(2).mark(0) == 11 && first.mark(0) == 10)
-    TempDirectory.delete(new File(directory, "0").toPath)
+    assert(file(0).delete())
     assert(MarkCache.get(filter, wantedBefore, log).mark(0) == 11)
     batch(2, marks(1L -> 12L))
-    val wanted = MarkFiles(None, Seq(0L -> Nil, 1L -> Nil, 2L -> new File(directory, "2").list.toSeq), 3)
+    val wanted = wantedBefore.next
     assert(MarkCache.get(filter, wanted, log).mark(0) == 12)
     assert(MarkCache.get(filter, wanted.copy(deltas = Nil, batch = 1), log).size == 0)
     assert(MarkCache.get(filter, wanted, log).mark(0) == 12)
+  }
+
+  test("what the last batch has moved is taken as it was sent, and no file is opened") {
+    batch(0, marks(1L -> 10L))
+    val filter = UUID.randomUUID.toString
+    val begun = log.before(1)
+    MarkCache.get(filter, begun, log)
+    val sent = log.write(1, Seq(MarkFile.encodeTable(marks(1L -> 11L), 0, 1)))
+    directory.listFiles.foreach(f => assert(f.delete()))
+    assert(MarkCache.get(filter, begun.next, log, Some(sent)).mark(0) == 11)
+    MarkCache.put(filter, 2, marks(1L -> 12L))
+    assert(MarkCache.get(filter, begun.next.next, log).mark(0) == 12)
   }
 }

@@ -69,6 +69,11 @@ final case class ReplaySettings(
     */
   def forgottenBefore(clockMs: Long): Long =
     forgetAfterMs.filter(clockMs >= Long.MinValue + _).fold(Long.MinValue)(clockMs - _)
+
+  /** A copy of the marks before a batch, for those after it. Origins that were forgotten a batch ago need not
+    * be kept: no task looks for them any more.
+    */
+  private[replay] def next(marks: MarkTable): MarkTable = marks.since(forgottenBefore(marks.newestMs))
 }
 
 /** The arguments of [[io.tailrace.api.Tailrace.filterReplays]] besides the DataFrame. Names and defaults are

@@ -3,6 +3,7 @@ package io.tailrace.replay
 import java.time.Instant
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch}
 
@@ -15,8 +16,47 @@ import io.tailrace.driver.RunState
   */
 private[replay] final class FilterRun(val name: String, val directory: Path) extends Logging {
 
-  /** The files that the last batch has begun with, for [[MarkLog.before]]. */
-  @volatile var files: Option[MarkFiles] = None
+  // Of the batch after the last one that this run has done.
+  private var files = Option.empty[MarkFiles]
+
+  // What the batch before a batch has moved.
+  private var moved = Map.empty[Long, Broadcast[Array[Byte]]]
+
+  /** The files that a batch begins with. If this run has done the batch before, they are known. */
+  def filesOf(batch: Long, log: MarkLog): MarkFiles = synchronized {
+    files.filter(_.batch == batch).getOrElse(log.before(batch))
+  }
+
+  /** Writes the marks of a batch that is done. A DataFrame that is used twice is done twice.
+    *
+    * @param begun the files that the batch has begun with
+    * @param send  sends the bytes of its file to the executors
+    */
+  def end(begun: MarkFiles, log: MarkLog, marks: MarkTable, tables: Seq[Array[Byte]])(
+      send: Array[Byte] => Option[Broadcast[Array[Byte]]]
+  ): Unit = synchronized {
+    if (!files.exists(_.batch > begun.batch)) {
+      val bytes = log.write(begun.batch, tables)
+      MarkCache.put(name, begun.batch, marks)
+      send(bytes).foreach(sent => moved += begun.batch + 1 -> sent)
+      files = Some(begun.next)
+    }
+  }
+
+  /** What the batch before has moved, if this run has done it and executors are elsewhere. No task of an
+    * earlier batch runs any more.
+    */
+  def movedBefore(batch: Long): Option[Broadcast[Array[Byte]]] = synchronized {
+    val (past, rest) = moved.partition(_._1 < batch)
+    past.values.foreach(_.destroy())
+    moved = rest
+    moved.get(batch)
+  }
+
+  def close(): Unit = synchronized {
+    MarkCache.drop(name)
+    moved.values.foreach(_.destroy())
+  }
 
   /** The notices that the user has got. */
   val notices = new ReplayNotices
@@ -57,7 +97,7 @@ private[replay] object FilterRun {
   /** The most origins that a log line names. */
   private val MostNamed = 10
 
-  private val runs = new RunState[FilterRun](run => MarkCache.drop(run.name))
+  private val runs = new RunState[FilterRun](_.close())
 
   def of(session: SparkSession, batch: StreamingBatch, filter: String): FilterRun =
     runs.of(session, batch.runId, filter) {

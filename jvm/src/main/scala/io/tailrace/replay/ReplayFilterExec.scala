@@ -1,8 +1,7 @@
 package io.tailrace.replay
 
-import java.util.UUID
-
 import org.apache.hadoop.fs.Path
+import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -22,14 +21,14 @@ import io.tailrace.driver.{PartitionAccumulator, RunState}
   *   records, by the destination's partition, in the order of its offsets
   *     │
   *   ReplayTask ── marks before the batch (MarkCache: the last batch's, and what it has moved)
-  *     │      └──> what this task has moved ──> tailrace-replay/<name>/<batch>/, before the task ends
-  *   new records
+  *     │      └──> what this task has moved ──> BatchMarks on the driver ──> tailrace-replay/<name>/7.marks,
+  *   new records                                                              before the last task ends
   *
   *   batch 7, marks (p, 0) -> 41:  40 41 42 43 41 44  ──>  42 43 44, and (p, 0) -> 44 for batch 8
   * }}}
   *
-  * There is no state store, because it would need each row shuffled by producer. The batch's files are
-  * complete before Spark can take the batch for done. A batch that runs again begins with the same marks and
+  * There is no state store, because it would need each row shuffled by producer. The batch's file is written
+  * before Spark can take the batch for done. A batch that runs again begins with the same marks and
   * gives the same rows.
   *
   * @param metadata  one binary column, or producer id, partition and offset
@@ -77,7 +76,6 @@ final case class ReplayFilterExec(
     val rows = child.execute()
     val batch = Option.when(streaming)(StreamingBatch.current(session))
     val run = batch.map(FilterRun.of(session, _, settings.name))
-    val state = batch.zip(run).map { case (b, r) => begin(b, r, rows.getNumPartitions) }
     def ordinal(a: Attribute): Int = child.output.indexWhere(_.exprId == a.exprId)
     val columns = ReplayColumns(
       metadata.map(ordinal).toArray,
@@ -86,27 +84,28 @@ final case class ReplayFilterExec(
       inOrder,
       child.output
     )
-    val notices = run.fold(new ReplayNotices)(_.notices)
-    val claims = DriverCalls.register(new OriginClaims(settings.name, notices))
-    rows.mapPartitionsWithIndex(new ReplayPartition(columns, settings, state, metrics, counter, claims))
+    val tasks = rows.getNumPartitions
+    val gathered = batch.zip(run) match {
+      case Some((b, r)) => ofStream(b, r, tasks)
+      case None =>
+        // No mark is kept, so none needs its window.
+        val marks = new MarkTable(0)
+        new BatchMarks(settings.name, settings, new ReplayNotices, tasks, marks, (_, _) => ()) -> None
+    }
+    val report = DriverCalls.register(gathered._1)
+    rows.mapPartitionsWithIndex(
+      new ReplayPartition(columns, settings, gathered._2, metrics, counter, report)
+    )
   }
 
-  private def begin(batch: StreamingBatch, run: FilterRun, tasks: Int): ReplayBatch = {
+  private def ofStream(
+      batch: StreamingBatch,
+      run: FilterRun,
+      tasks: Int
+  ): (BatchMarks, Option[ReplayBatch]) = {
     val hadoopConf = RunState.hadoopConf(session)
     val log = new MarkLog(run.directory, hadoopConf.value.value, settings)
-    val mayBeginAnew = TailraceConf.ReplayBeginAnew.read(SparkPlans.setting(session, _))
-    val files =
-      try {
-        val found = log.before(batch.batchId, run.files)
-        // If tasks read damaged files first, no start of the query would get past them.
-        if (mayBeginAnew) MarkCache.get(run.name, found, log): Unit
-        found
-      } catch {
-        case e: TailraceStateException if mayBeginAnew && ReplayFilterExec.Unusable(e.getCondition) =>
-          log.beginAnew(batch.batchId)
-      }
-    if (tasks == 0) log.write(batch.batchId, ReplayFilterExec.NoTasks, 0, 1, new MarkTable(settings.disorder))
-    lazy val marks = MarkCache.get(run.name, files, log)
+    val (found, marks) = begin(batch.batchId, run, log)
     val forgottenBefore =
       if (settings.forgetAfterMs.isEmpty) Long.MinValue
       else settings.forgottenBefore(if (eventTime.isEmpty) batch.clockMs else marks.newestMs)
@@ -114,11 +113,37 @@ final case class ReplayFilterExec(
       val forgotten = run.forget(marks, forgottenBefore, settings)
       counter.add(PartitionAccumulator.Driver -> ReplayCounts(forgotten = forgotten))
     }
-    val next =
-      if (files.deltas.size < ReplayFilterExec.DeltasPerSnapshot) files
+    val files =
+      if (found.deltas.size < ReplayFilterExec.DeltasPerSnapshot) found
       else log.snapshot(batch.batchId - 1, marks, batch.batchId - 1 - conf.minBatchesToRetain)
-    run.files = Some(next)
-    ReplayBatch(run.name, run.directory.toString, hadoopConf, files, batch.clockMs, forgottenBefore, tasks)
+    // Tasks that run in the driver's process have the driver's table.
+    def send(bytes: Array[Byte]) = Option.unless(sparkContext.isLocal)(sparkContext.broadcast(bytes))
+    val gathered = new BatchMarks(
+      settings.name,
+      settings,
+      run.notices,
+      tasks,
+      marks,
+      (after, tables) => run.end(files, log, after, tables)(send)
+    )
+    gathered.endIfEmpty()
+    val last = run.movedBefore(batch.batchId)
+    val clock = batch.clockMs
+    gathered -> Some(
+      ReplayBatch(run.name, run.directory.toString, hadoopConf, found, last, clock, forgottenBefore)
+    )
+  }
+
+  /** The files and the marks that a batch begins with. */
+  private def begin(batch: Long, run: FilterRun, log: MarkLog): (MarkFiles, MarkTable) = {
+    def read(files: MarkFiles) = files -> MarkCache.get(run.name, files, log)
+    try read(run.filesOf(batch, log))
+    catch {
+      case e: TailraceStateException
+          if ReplayFilterExec.Unusable(e.getCondition) &&
+            TailraceConf.ReplayBeginAnew.read(SparkPlans.setting(session, _)) =>
+        read(log.beginAnew(batch))
+    }
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): ReplayFilterExec = copy(child = newChild)
@@ -136,24 +161,20 @@ object ReplayFilterExec {
     // An earlier version let two tasks of a batch judge one origin.
     "TAILRACE_REPLAY_ORIGIN_SPLIT"
   )
-
-  /** The attempt of a batch without tasks: the driver writes its marks. */
-  private val NoTasks = new UUID(0, 0).toString
 }
 
 /** The settings of a micro-batch's tasks.
   *
-  * @param attempt names this run of the batch. Files of two runs are never mixed
+  * @param last what the batch before has moved, for executors that have the marks before that
   */
 private[replay] final case class ReplayBatch(
     filter: String,
     directory: String,
     hadoopConf: Broadcast[SerializableConfiguration],
     files: MarkFiles,
+    last: Option[Broadcast[Array[Byte]]],
     clockMs: Long,
-    forgottenBefore: Long,
-    tasks: Int,
-    attempt: String = UUID.randomUUID.toString
+    forgottenBefore: Long
 )
 
 /** The columns that a record is judged by.
@@ -174,7 +195,7 @@ private[replay] final case class ReplayColumns(
 /** One task. It extends the function type, so Spark need not clean a closure.
   *
   * @param batch  none for a batch DataFrame, which begins without marks and leaves none
-  * @param claims the RDD keeps it on the driver for as long as its tasks may ask
+  * @param driver takes the marks that the task has moved. The RDD keeps it for as long as its tasks may ask
   */
 private[replay] final class ReplayPartition(
     columns: ReplayColumns,
@@ -182,17 +203,20 @@ private[replay] final class ReplayPartition(
     batch: Option[ReplayBatch],
     metrics: Map[String, SQLMetric],
     counter: PartitionAccumulator[ReplayCounts],
-    claims: DriverCall
+    driver: DriverCall
 ) extends ((Int, Iterator[InternalRow]) => Iterator[InternalRow])
     with Serializable {
 
   override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
-    lazy val log = batch.map(b => new MarkLog(new Path(b.directory), b.hadoopConf.value.value, settings))
-    val base = batch.fold(new MarkTable(settings.disorder))(b => MarkCache.get(b.filter, b.files, log.get))
+    val base = batch.fold(new MarkTable(settings.disorder)) { b =>
+      def log = new MarkLog(new Path(b.directory), b.hadoopConf.value.value, settings)
+      MarkCache.get(b.filter, b.files, log, b.last.map(_.value))
+    }
     // In a batch DataFrame nothing is forgotten, so no time matters.
     val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.clockMs), base.newestMs)
     val forgottenBefore = batch.fold(Long.MinValue)(_.forgottenBefore)
-    val task = new ReplayTask(base, MetadataReader(columns.metadata), clock, forgottenBefore, claims(_))
+    val report = new BatchMarks.Report(index, TaskContext.get().taskAttemptId(), driver(_))
+    val task = new ReplayTask(base, MetadataReader(columns.metadata), clock, forgottenBefore, report)
     val homes = new RecordHomes(columns.home, columns.all, columns.oneHome)(task.enter)
     val toUnsafe = new UnsafeRows(columns.all)
     val mark = marker()
@@ -207,7 +231,6 @@ private[replay] final class ReplayPartition(
         } else {
           end()
           task.end()
-          for { b <- batch; l <- log } l.write(b.files.batch, b.attempt, index, b.tasks, task.moved)
           show(index, task.counts)
           null
         }

@@ -10,19 +10,18 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
   * may move to another partition, but not to offsets below its mark.
   *
   * @param forgottenBefore origins that were last seen before this time, in ms, are judged as new
-  * @param ask             asks the driver, which knows the origins of other tasks
+  * @param report          tells the driver, which knows the origins of other tasks
   */
 final class ReplayTask(
     base: MarkTable,
     reader: MetadataReader,
     clock: RecordClock,
     forgottenBefore: Long,
-    ask: Array[Byte] => Array[Byte]
+    report: BatchMarks.Report
 ) {
 
   /** The marks that this task has moved. */
   val moved = new MarkTable(base.disorder)
-  private val claims = new TaskClaims(moved, ask)
 
   // The gaps that the entries of `moved` had when the batch began. Later entries had none.
   private var gapsBefore = Array.emptyLongArray
@@ -86,7 +85,8 @@ final class ReplayTask(
     * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_ORIGIN_SPLIT if another task has
     *                                                   records of one of its origins
     */
-  def end(): Unit = claims.make(
+  def end(): Unit = report.send(
+    moved,
     Seq(
       reader.doubtful -> ReplayNotices.Doubtful,
       reader.untagged -> ReplayNotices.Untagged,
@@ -112,7 +112,7 @@ final class ReplayTask(
       else {
         if (base.find(pid, partition) >= 0) returned += 1
         lastEntry = moved.add(pid, partition, offset)
-        settle(isHome = false)
+        moved.setHome(lastEntry, home)
         true
       }
     }
@@ -141,12 +141,7 @@ final class ReplayTask(
       if (lastEntry >= gapsBefore.length) gapsBefore = Arrays.copyOf(gapsBefore, lastEntry * 2 + 16)
       gapsBefore(lastEntry) = base.gaps(before)
     }
-    settle(isHome)
-  }
-
-  private def settle(isHome: Boolean): Unit = {
     if (!isHome) moved.setHome(lastEntry, home)
-    claims.add(lastEntry, isHome)
   }
 
   private def nameOf(table: MarkTable, entry: Int): String = table.homes.name(table.home(entry)).getOrElse("")

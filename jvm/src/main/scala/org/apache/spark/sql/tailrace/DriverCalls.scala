@@ -8,12 +8,12 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
-import org.apache.spark.util.RpcUtils
+import org.apache.spark.util.{RpcUtils, ThreadUtils}
 
 /** Answers a question that a task asks the driver before it ends. Question and answer are bytes. */
 trait DriverAnswers {
 
-  /** Called by one task at a time. */
+  /** Called by several tasks at a time. It may take its time, to write a file for instance. */
   def answer(question: Array[Byte]): Array[Byte]
 }
 
@@ -64,14 +64,19 @@ object DriverCalls {
     }
   }
 
+  // In threads of its own: Spark's few threads for messages take the executors' heartbeats, too.
+  private lazy val threads = ThreadUtils.newDaemonCachedThreadPool("tailrace-driver-calls", 16)
+
   private final class Endpoint(override val rpcEnv: RpcEnv) extends ThreadSafeRpcEndpoint {
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
-      case (id: String, question: Array[Byte]) =>
-        try {
-          val answers = answering.get(id).flatMap(known => Option(known.get))
-          require(answers.isDefined, s"nobody on the driver answers $id: its batch is over")
-          context.reply(answers.get.answer(question))
-        } catch { case NonFatal(e) => context.sendFailure(e) }
+      case (id: String, question: Array[Byte]) => threads.execute(() => answer(id, question, context))
     }
+
+    private def answer(id: String, question: Array[Byte], context: RpcCallContext): Unit =
+      try {
+        val answers = answering.get(id).flatMap(known => Option(known.get))
+        require(answers.isDefined, s"nobody on the driver answers $id: its batch is over")
+        context.reply(answers.get.answer(question))
+      } catch { case NonFatal(e) => context.sendFailure(e) }
   }
 }

@@ -1,6 +1,7 @@
 package io.tailrace.replay
 
 import java.io.IOException
+import java.nio.BufferUnderflowException
 import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -28,7 +29,7 @@ final class BatchMarksSuite extends AnyFunSuite {
     var sent = 0
     var failures = 0
     private val settings = ReplaySettings("replays")
-    private val driver = new BatchMarks("replays", settings, new ReplayNotices, tasks, base, end)
+    val driver = new BatchMarks("replays", settings, new ReplayNotices, tasks, base, Some(end(_, _)))
     private val attempts = new AtomicLong
 
     private def end(marks: MarkTable, tables: Seq[Array[Byte]]): Unit = {
@@ -54,10 +55,10 @@ final class BatchMarksSuite extends AnyFunSuite {
       intercept[IOException](attempt(ask, home, records: _*)): Unit
     }
 
-    private def attempt(ask: Array[Byte] => Array[Byte], home: String, records: (Long, Long)*): Long = {
+    def attempt(ask: Array[Byte] => Array[Byte], home: String, records: (Long, Long)*): Long = {
       val reader = MetadataReader(Array(0, 1, 2))
       val number = home.last - '0'
-      val report = new BatchMarks.Report(number, attempts.incrementAndGet(), ask)
+      val report = new BatchMarks.Report(number, attempts.incrementAndGet(), 0, ask)
       val task = new ReplayTask(base, reader, new RecordClock(-1, 0, 0), Long.MinValue, report)
       task.enter(home)
       records.foreach { case (pid, offset) => task.isReplay(toUnsafe(InternalRow(pid, 0, offset))) }
@@ -135,6 +136,35 @@ final class BatchMarksSuite extends AnyFunSuite {
     assert(batch.after.isEmpty)
     batch.task("t/1", 3L -> 8L)
     assert(batch.after.contains(Map(1L -> 42L, 2L -> 7L, 3L -> 8L)))
+  }
+
+  test("a task whose marks can't be merged fails each time, and the batch is never done") {
+    val batch = new Batch(before)
+    batch.task("t/0", 1L -> 42L)
+    val damaged = (message: Array[Byte]) => batch.driver.answer(message.dropRight(1))
+    intercept[BufferUnderflowException](batch.attempt(damaged, "t/1", 3L -> 8L))
+    (1 to 2).foreach(_ => intercept[IllegalStateException](batch.task("t/1", 3L -> 8L)))
+    assert(batch.after.isEmpty)
+  }
+
+  test("marks that aren't kept are only judged") {
+    val driver =
+      new BatchMarks("replays", ReplaySettings("replays"), new ReplayNotices, 2, new MarkTable(0), None)
+    val task = new MarkTable(100)
+    task.setHome(task.add(1, 0, 5), task.homes.of("t/0"))
+    var longest = 0
+    def report(index: Int) = new BatchMarks.Report(
+      index,
+      index.toLong,
+      0,
+      { message =>
+        longest = Math.max(longest, message.length)
+        driver.answer(message)
+      }
+    )
+    report(0).send(task, 0)
+    intercept[TailraceStateException](report(1).send(task, 0))
+    assert(longest < 100, "windows aren't sent")
   }
 
   test("a task with more origins than a message holds tells them in several") {

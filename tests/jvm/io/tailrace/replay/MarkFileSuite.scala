@@ -39,9 +39,9 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("the length of a file is known before it is written, so its bytes are not copied") {
     for (disorder <- Seq(0, 70); offsets <- Seq(Nil, Seq(5L), (1L to 500L))) {
       val marks = table(disorder, offsets)
-      val length = MarkFile.tableLength(marks, marks.size)
+      val length = MarkFile.tableLength(marks, marks.size, disorder)
       assert(MarkFile.encode(marks, place).length == 20 + place.length + length)
-      assert(MarkFile.encodeTable(marks, 0, marks.size).length == length)
+      assert(MarkFile.encodeTable(marks, 0, marks.size, disorder).length == length)
     }
   }
 
@@ -102,9 +102,9 @@ final class MarkFileSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     other.setHome(other.add(77, 1, 5), other.homes.of("topic/9"))
     val all = table(2, 0L to 3L)
     all.append(other, 0)
-    val bytes = MarkFile.encode(tables.map(t => MarkFile.encodeTable(t, 0, t.size)), place)
+    val bytes = MarkFile.encode(tables.map(t => MarkFile.encodeTable(t, 0, t.size, t.disorder)), place)
     assert(contents(read(bytes, 2)) == contents(all))
-    val parts = (0 until all.size).map(i => MarkFile.encodeTable(all, i, i + 1))
+    val parts = (0 until all.size).map(i => MarkFile.encodeTable(all, i, i + 1, 2))
     assert(parts.map(MarkFile.entriesIn).sum == all.size)
     assert(contents(read(MarkFile.encode(parts, place), 2)) == contents(all))
   }

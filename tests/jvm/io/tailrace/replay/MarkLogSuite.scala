@@ -22,7 +22,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
   }
 
   private def batch(number: Long, tasks: MarkTable*): Unit =
-    log.write(number, tasks.map(t => MarkFile.encodeTable(t, 0, t.size))): Unit
+    log.write(number, tasks.map(t => MarkFile.encodeTable(t, 0, t.size, t.disorder))): Unit
 
   private def file(number: Long) = new File(directory, s"$number.marks")
 
@@ -184,7 +184,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     val filter = UUID.randomUUID.toString
     val begun = log.before(1)
     MarkCache.get(filter, begun, log)
-    val sent = log.write(1, Seq(MarkFile.encodeTable(marks(1L -> 11L), 0, 1)))
+    val sent = log.write(1, Seq(MarkFile.encodeTable(marks(1L -> 11L), 0, 1, 0)))
     directory.listFiles.foreach(f => assert(f.delete()))
     assert(MarkCache.get(filter, begun.next, log, Some(sent)).mark(0) == 11)
     MarkCache.put(filter, 2, marks(1L -> 12L))

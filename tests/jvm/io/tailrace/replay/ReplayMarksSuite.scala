@@ -59,6 +59,28 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     }
   }
 
+  test("while a query runs no file of marks is read, however often a batch is") {
+    withDirectory { directory =>
+      val (marks, aside) = (new File(directory, "tailrace-replay"), new File(directory, "aside"))
+      val pipeline = new Pipeline(directory, byKey).start()
+      var again = Seq.empty[String]
+      pipeline.actions = rows => {
+        // The batch is done, and its marks are written.
+        assert(marks.renameTo(aside))
+        again = rows.collect().map(_.getAs[String]("value")).toSeq
+        assert(rows.count() == again.size)
+        assert(aside.renameTo(marks))
+      }
+      (0 to 2).foreach { b =>
+        pipeline.add((b * 5L to b * 5L + 9).map(i => written(0, b * 100 + i, 1, 0, i)))
+        assert(again.size == (if (b == 0) 10 else 5) && pipeline.values.endsWith(again))
+      }
+      assert(
+        marks.listFiles.head.list.toSet.filterNot(_.startsWith(".")) == (0 to 2).map(b => s"$b.marks").toSet
+      )
+    }
+  }
+
   test("marks that were deleted stop the query at each start, and so does another name of the filter") {
     withDirectory { directory =>
       val pipeline = new Pipeline(directory, byKey).start()
@@ -91,7 +113,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
         val log = new MarkLog(marks, spark.sessionState.newHadoopConf(), ReplaySettings("replays"))
         val table = new MarkTable(0)
         table.add(1, 0, 5)
-        log.write(0, Seq.fill(2)(MarkFile.encodeTable(table, 0, 1)))
+        log.write(0, Seq.fill(2)(MarkFile.encodeTable(table, 0, 1, 0)))
         failsByName(pipeline, "TAILRACE_REPLAY_ORIGIN_SPLIT")(
           pipeline.start().add(Seq(written(0, 1, 1, 0, 6)))
         )

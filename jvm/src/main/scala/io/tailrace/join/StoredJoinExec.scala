@@ -132,7 +132,7 @@ final class StoredJoinExec(
   ): List[StateSchemaValidationResult] = {
     val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
     import join.{boundSettings, settingsAddedLater, settingsThatFollow}
-    StoredJoinExec.bound.of(session, workName) {
+    bound {
       JoinCheckpoint
         .bind(directory, hadoopConf, batchId, boundSettings, settingsAddedLater, settingsThatFollow)
     }
@@ -197,9 +197,12 @@ final class StoredJoinExec(
   }
 
   /** The settings that the checkpoint is bound to. Spark has validated it before it asks for anything else. */
-  def checkpointSettings: Map[String, String] = StoredJoinExec.bound.of(session, workName) {
+  def checkpointSettings: Map[String, String] = bound {
     throw new IllegalStateException(s"$workName is asked for a batch before its checkpoint is validated")
   }
+
+  private def bound(open: => Map[String, String]): Map[String, String] =
+    StoredJoinExec.bound.of(session, getStateInfo.queryRunId.toString, workName)(open)
 
   /** A setting of the session, as [[TailraceConf]] reads it. */
   def setting(key: String): Option[String] = SparkPlans.setting(session, key)

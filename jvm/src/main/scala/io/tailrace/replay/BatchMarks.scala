@@ -21,16 +21,16 @@ import org.apache.spark.sql.tailrace.DriverAnswers
   *
   * @param tasks  how many there are
   * @param before the marks that the batch begins with, which aren't changed
-  * @param done   is given the marks after the batch, and the tables that the tasks have sent. It is called
-  *               again if it has thrown, when the task that was the last to tell runs again
+  * @param done   is given the marks after the batch, and the tables that the tasks have sent. If it throws, it
+  *               is called again when a task tells again. None: marks aren't kept
   */
-private[replay] final class BatchMarks(
+private[tailrace] final class BatchMarks(
     filter: String,
     settings: ReplaySettings,
     notices: ReplayNotices,
     tasks: Int,
     before: MarkTable,
-    done: (MarkTable, Seq[Array[Byte]]) => Unit
+    done: Option[(MarkTable, Seq[Array[Byte]]) => Unit]
 ) extends DriverAnswers {
   import BatchMarks._
 
@@ -43,12 +43,15 @@ private[replay] final class BatchMarks(
   private val coming = mutable.HashMap.empty[Long, mutable.ArrayBuffer[Array[Byte]]]
   private val told = new BitSet
   private val refused = mutable.HashMap.empty[Int, Array[Byte]]
+  private var isBroken = false
   private var isDone = false
 
   /** Ends a batch that has no tasks. */
   def endIfEmpty(): Unit = synchronized(if (tasks == 0) end())
 
   override def answer(question: Array[Byte]): Array[Byte] = synchronized {
+    if (isBroken)
+      throw new IllegalStateException(s"the filter $filter has failed to gather the batch's marks")
     val in = new DataInputStream(new ByteArrayInputStream(question))
     val (task, attempt, isLast, bits, place) =
       (in.readInt(), in.readLong(), in.readBoolean(), in.readInt(), in.readUTF())
@@ -58,9 +61,12 @@ private[replay] final class BatchMarks(
       ReplayNotices.all.filter(notice => (bits & notice.bit) != 0).foreach(notices.tell(_, filter, place))
       val sent = coming.remove(attempt).get
       if (!told.get(task)) {
-        told.set(task)
+        // A part of a task's marks must not pass for all of them when it tells again, for want of memory say.
+        isBroken = true
         // A task that is refused once is refused each time.
         take(sent.toSeq).foreach(refused(task) = _)
+        told.set(task)
+        isBroken = false
       }
       if (told.cardinality == tasks && refused.isEmpty && !isDone) end()
       refused.getOrElse(task, Accepted)
@@ -76,19 +82,19 @@ private[replay] final class BatchMarks(
         if (judged.get(entry) && conflict.isEmpty) conflict = Some(split(after, entry))
         judged.set(entry)
       }
-      tables += table
+      if (done.isDefined) tables += table
     }
     conflict
   }
 
   private def end(): Unit = {
-    done(after, tables.toSeq)
+    done.foreach(_(after, tables.toSeq))
     isDone = true
     tables.clear()
   }
 }
 
-private[replay] object BatchMarks {
+private[tailrace] object BatchMarks {
   private val Accepted = Array.emptyByteArray
 
   private def split(marks: MarkTable, entry: Int): Array[Byte] = {
@@ -105,22 +111,23 @@ private[replay] object BatchMarks {
 
   /** Sends the marks that a task has moved to the driver, which keeps them.
     *
-    * @param task    the index of its partition
-    * @param attempt at the task
-    * @param ask     the driver
+    * @param task     the index of its partition
+    * @param attempt  at the task
+    * @param disorder that of the driver's table
+    * @param ask      the driver
     */
-  final class Report(task: Int, attempt: Long, ask: Array[Byte] => Array[Byte]) {
+  final class Report(task: Int, attempt: Long, disorder: Int, ask: Array[Byte] => Array[Byte]) {
 
     /** @param notices for the driver, by [[ReplayNotice.bit]]
       * @throws io.tailrace.common.TailraceStateException TAILRACE_REPLAY_ORIGIN_SPLIT
       */
     def send(moved: MarkTable, notices: Int): Unit = {
-      val atOnce = Math.max(1, MostAtOnce / MarkFile.entryLength(moved.disorder))
+      val atOnce = Math.max(1, MostAtOnce / MarkFile.entryLength(disorder))
       val place = if (moved.homes.size == 0) "" else moved.homes.name(0).get
       val parts = (0 until Math.max(moved.size, 1)) by atOnce
       parts.foreach { from =>
         val isLast = from + atOnce >= moved.size
-        val table = MarkFile.encodeTable(moved, from, Math.min(from + atOnce, moved.size))
+        val table = MarkFile.encodeTable(moved, from, Math.min(from + atOnce, moved.size), disorder)
         val bytes = new ByteArrayOutputStream(table.length + place.length + 64)
         val out = new DataOutputStream(bytes)
         out.writeInt(task)

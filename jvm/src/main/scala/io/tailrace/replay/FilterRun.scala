@@ -16,18 +16,21 @@ import io.tailrace.driver.RunState
   */
 private[replay] final class FilterRun(val name: String, val directory: Path) extends Logging {
 
-  // Of the batch after the last one that this run has done.
-  private var files = Option.empty[MarkFiles]
+  // The last batch that this run has done: the files of the next one, its marks, and what it has moved.
+  private var last = Option.empty[(MarkFiles, MarkTable, Option[Broadcast[Array[Byte]]])]
 
-  // What the batch before a batch has moved.
-  private var moved = Map.empty[Long, Broadcast[Array[Byte]]]
+  private def doneBefore(batch: Long) = last.filter(_._1.batch == batch)
 
-  /** The files that a batch begins with. If this run has done the batch before, they are known. */
-  def filesOf(batch: Long, log: MarkLog): MarkFiles = synchronized {
-    files.filter(_.batch == batch).getOrElse(log.before(batch))
+  /** The files and the marks that a batch begins with. If this run has done the batch before, nothing is read.
+    */
+  def begin(batch: Long, log: MarkLog): (MarkFiles, MarkTable) = synchronized {
+    // Not when a batch is done: tasks of that batch may still begin, and need the marks before it.
+    doneBefore(batch).foreach { case (_, marks, _) => MarkCache.put(name, batch - 1, marks) }
+    val files = doneBefore(batch).fold(log.before(batch))(_._1)
+    files -> MarkCache.get(name, files, log)
   }
 
-  /** Writes the marks of a batch that is done. A DataFrame that is used twice is done twice.
+  /** Writes the marks of a batch that is done, once.
     *
     * @param begun the files that the batch has begun with
     * @param send  sends the bytes of its file to the executors
@@ -35,28 +38,16 @@ private[replay] final class FilterRun(val name: String, val directory: Path) ext
   def end(begun: MarkFiles, log: MarkLog, marks: MarkTable, tables: Seq[Array[Byte]])(
       send: Array[Byte] => Option[Broadcast[Array[Byte]]]
   ): Unit = synchronized {
-    if (!files.exists(_.batch > begun.batch)) {
+    if (!last.exists(_._1.batch > begun.batch)) {
       val bytes = log.write(begun.batch, tables)
-      MarkCache.put(name, begun.batch, marks)
-      send(bytes).foreach(sent => moved += begun.batch + 1 -> sent)
-      files = Some(begun.next)
+      last = Some((begun.next, marks, send(bytes)))
     }
   }
 
-  /** What the batch before has moved, if this run has done it and executors are elsewhere. No task of an
-    * earlier batch runs any more.
+  /** What the batch before has moved, if this run has done it and executors are elsewhere. Spark removes it when
+    * no batch refers to it.
     */
-  def movedBefore(batch: Long): Option[Broadcast[Array[Byte]]] = synchronized {
-    val (past, rest) = moved.partition(_._1 < batch)
-    past.values.foreach(_.destroy())
-    moved = rest
-    moved.get(batch)
-  }
-
-  def close(): Unit = synchronized {
-    MarkCache.drop(name)
-    moved.values.foreach(_.destroy())
-  }
+  def movedBefore(batch: Long): Option[Broadcast[Array[Byte]]] = synchronized(doneBefore(batch).flatMap(_._3))
 
   /** The notices that the user has got. */
   val notices = new ReplayNotices
@@ -97,7 +88,7 @@ private[replay] object FilterRun {
   /** The most origins that a log line names. */
   private val MostNamed = 10
 
-  private val runs = new RunState[FilterRun](_.close())
+  private val runs = new RunState[FilterRun](run => MarkCache.drop(run.name))
 
   def of(session: SparkSession, batch: StreamingBatch, filter: String): FilterRun =
     runs.of(session, batch.runId, filter) {
@@ -144,7 +135,7 @@ private[replay] object ReplayNotices {
 }
 
 /** Logs each notice once in a run of a query. */
-private[replay] final class ReplayNotices extends Logging {
+private[tailrace] final class ReplayNotices extends Logging {
   private var told = 0
 
   def tell(notice: ReplayNotice, filter: String, place: String): Unit = synchronized {

@@ -29,16 +29,16 @@ object MarkFile {
   private def homes(table: MarkTable): Seq[String] = (0 until table.homes.size).flatMap(table.homes.name(_))
 
   /** Exact: a table may take most of the memory that there is, and is not copied. */
-  private[replay] def tableLength(table: MarkTable, entries: Int): Int = {
+  private[replay] def tableLength(table: MarkTable, entries: Int, disorder: Int): Int = {
     val texts = homes(table).map(4 + _.getBytes(UTF_8).length).sum
-    Math.addExact(12 + texts, Math.multiplyExact(entries, entryLength(table.disorder)))
+    Math.addExact(12 + texts, Math.multiplyExact(entries, entryLength(disorder)))
   }
 
   /** @param place of the file: a file of another place is refused */
   def encode(table: MarkTable, place: String): Array[Byte] =
-    Layout.encode(place, Math.addExact(4, tableLength(table, table.size))) { out =>
+    Layout.encode(place, Math.addExact(4, tableLength(table, table.size, table.disorder))) { out =>
       out.writeInt(1)
-      write(out, table, 0, table.size)
+      write(out, table, 0, table.size, table.disorder)
     }
 
   /** @param tables as [[encodeTable]] gives them */
@@ -48,17 +48,20 @@ object MarkFile {
       tables.foreach(out.write)
     }
 
-  /** Some entries of a table as a table of their own. */
-  def encodeTable(table: MarkTable, from: Int, until: Int): Array[Byte] = {
-    val bytes = new ByteArrayOutputStream(tableLength(table, until - from))
-    write(new DataOutputStream(bytes), table, from, until)
+  /** Some entries of a table as a table of their own.
+    *
+    * @param disorder of the new table: the table's, or 0 to leave its windows out
+    */
+  def encodeTable(table: MarkTable, from: Int, until: Int, disorder: Int): Array[Byte] = {
+    val bytes = new ByteArrayOutputStream(tableLength(table, until - from, disorder))
+    write(new DataOutputStream(bytes), table, from, until, disorder)
     bytes.toByteArray
   }
 
-  private def write(out: DataOutputStream, table: MarkTable, from: Int, until: Int): Unit = {
-    val words = MarkTable.wordsFor(table.disorder)
-    val row = ByteBuffer.allocate(entryLength(table.disorder))
-    out.writeInt(table.disorder)
+  private def write(out: DataOutputStream, table: MarkTable, from: Int, until: Int, disorder: Int): Unit = {
+    val words = MarkTable.wordsFor(disorder)
+    val row = ByteBuffer.allocate(entryLength(disorder))
+    out.writeInt(disorder)
     out.writeInt(table.homes.size)
     homes(table).foreach(CheckedBytes.writeText(out, _))
     out.writeInt(until - from)

@@ -183,7 +183,7 @@ final case class MarkFiles(snapshot: Option[Long], deltas: Seq[(Long, Seq[String
   */
 object MarkCache {
 
-  /** The bound for executors, which aren't told when a query ends. */
+  /** Executors aren't told when a query ends. */
   private val MostFilters = 64
 
   private final class Newest {

@@ -45,12 +45,12 @@ final class MarkTable(val disorder: Int) {
   def partition(entry: Int): Int = (places(entry) >>> 32).toInt
 
   /** The partitions that the records of this table's origins are read from. */
-  private[replay] var homes: Homes = new Homes
+  private[tailrace] var homes: Homes = new Homes
 
   /** The number in [[homes]] of the partition that an origin's records are read from, or [[Homes.Unknown]].
     */
   private[replay] def home(entry: Int): Int = places(entry).toInt
-  private[replay] def setHome(entry: Int, home: Int): Unit = places(entry) = place(partition(entry), home)
+  private[tailrace] def setHome(entry: Int, home: Int): Unit = places(entry) = place(partition(entry), home)
 
   /** The greatest offset that has passed. */
   def mark(entry: Int): Long = marks(entry)

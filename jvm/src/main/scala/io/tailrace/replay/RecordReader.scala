@@ -87,7 +87,7 @@ object MetadataReader {
 /** Small numbers for the partitions of topics that origins are read from. A table of marks has many origins
   * and few such partitions.
   */
-private[replay] final class Homes {
+private[tailrace] final class Homes {
   private val names = mutable.ArrayBuffer.empty[String]
   private val numbers = mutable.HashMap.empty[String, Int]
 

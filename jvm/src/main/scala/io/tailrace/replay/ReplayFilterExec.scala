@@ -1,5 +1,7 @@
 package io.tailrace.replay
 
+import scala.util.Try
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
@@ -90,7 +92,7 @@ final case class ReplayFilterExec(
       case None =>
         // No mark is kept, so none needs its window.
         val marks = new MarkTable(0)
-        new BatchMarks(settings.name, settings, new ReplayNotices, tasks, marks, (_, _) => ()) -> None
+        new BatchMarks(settings.name, settings, new ReplayNotices, tasks, marks, done = None) -> None
     }
     val report = DriverCalls.register(gathered._1)
     rows.mapPartitionsWithIndex(
@@ -124,7 +126,7 @@ final case class ReplayFilterExec(
       run.notices,
       tasks,
       marks,
-      (after, tables) => run.end(files, log, after, tables)(send)
+      Some((after, tables) => run.end(files, log, after, tables)(send))
     )
     gathered.endIfEmpty()
     val last = run.movedBefore(batch.batchId)
@@ -134,17 +136,15 @@ final case class ReplayFilterExec(
     )
   }
 
-  /** The files and the marks that a batch begins with. */
-  private def begin(batch: Long, run: FilterRun, log: MarkLog): (MarkFiles, MarkTable) = {
-    def read(files: MarkFiles) = files -> MarkCache.get(run.name, files, log)
-    try read(run.filesOf(batch, log))
+  private def begin(batch: Long, run: FilterRun, log: MarkLog): (MarkFiles, MarkTable) =
+    try run.begin(batch, log)
     catch {
       case e: TailraceStateException
           if ReplayFilterExec.Unusable(e.getCondition) &&
             TailraceConf.ReplayBeginAnew.read(SparkPlans.setting(session, _)) =>
-        read(log.beginAnew(batch))
+        val files = log.beginAnew(batch)
+        files -> MarkCache.get(run.name, files, log)
     }
-  }
 
   override protected def withNewChildInternal(newChild: SparkPlan): ReplayFilterExec = copy(child = newChild)
 }
@@ -210,12 +210,14 @@ private[replay] final class ReplayPartition(
   override def apply(index: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val base = batch.fold(new MarkTable(settings.disorder)) { b =>
       def log = new MarkLog(new Path(b.directory), b.hadoopConf.value.value, settings)
-      MarkCache.get(b.filter, b.files, log, b.last.map(_.value))
+      // It is gone if the function of foreachBatch uses a batch after the next one has begun: the file is there.
+      MarkCache.get(b.filter, b.files, log, b.last.flatMap(sent => Try(sent.value).toOption))
     }
     // In a batch DataFrame nothing is forgotten, so no time matters.
     val clock = new RecordClock(columns.eventTime, batch.fold(0L)(_.clockMs), base.newestMs)
     val forgottenBefore = batch.fold(Long.MinValue)(_.forgottenBefore)
-    val report = new BatchMarks.Report(index, TaskContext.get().taskAttemptId(), driver(_))
+    val disorder = if (batch.isEmpty) 0 else settings.disorder
+    val report = new BatchMarks.Report(index, TaskContext.get().taskAttemptId(), disorder, driver(_))
     val task = new ReplayTask(base, MetadataReader(columns.metadata), clock, forgottenBefore, report)
     val homes = new RecordHomes(columns.home, columns.all, columns.oneHome)(task.enter)
     val toUnsafe = new UnsafeRows(columns.all)

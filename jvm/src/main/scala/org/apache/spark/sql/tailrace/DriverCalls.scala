@@ -4,10 +4,11 @@ import java.lang.ref.WeakReference
 import java.util.UUID
 
 import scala.collection.concurrent.TrieMap
+import scala.concurrent.duration._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
+import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, RpcTimeout, ThreadSafeRpcEndpoint}
 import org.apache.spark.util.{RpcUtils, ThreadUtils}
 
 /** Answers a question that a task asks the driver before it ends. Question and answer are bytes. */
@@ -33,6 +34,9 @@ final class DriverCall private[tailrace] (@transient val answers: DriverAnswers,
   */
 object DriverCalls {
   private val Name = "TailraceDriverCalls"
+
+  // The driver may write a file while a task waits, and file systems stall for longer than Spark's two minutes.
+  private val Patience = 15.minutes
   private val answering = TrieMap.empty[String, WeakReference[DriverAnswers]]
   private var endpoint: Option[RpcEnv] = None
   @volatile private var driver: Option[(RpcEnv, RpcEndpointRef)] = None
@@ -53,7 +57,7 @@ object DriverCalls {
   }
 
   private[tailrace] def ask(id: String, question: Array[Byte]): Array[Byte] =
-    ref().askSync[Array[Byte]]((id, question))
+    ref().askSync[Array[Byte]]((id, question), new RpcTimeout(Patience, "Tailrace's call to the driver"))
 
   private def ref(): RpcEndpointRef = {
     val env = SparkEnv.get
@@ -77,6 +81,10 @@ object DriverCalls {
         val answers = answering.get(id).flatMap(known => Option(known.get))
         require(answers.isDefined, s"nobody on the driver answers $id: its batch is over")
         context.reply(answers.get.answer(question))
-      } catch { case NonFatal(e) => context.sendFailure(e) }
+      } catch {
+        case e: Throwable =>
+          context.sendFailure(e)
+          if (!NonFatal(e)) throw e
+      }
   }
 }

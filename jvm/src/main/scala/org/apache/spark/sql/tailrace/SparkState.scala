@@ -51,7 +51,8 @@ object SparkState {
       def run(item: A): Unit =
         try if (failed.get == null) work(item)
         catch { case e: Throwable => failed.compareAndSet(null, e): Unit }
-      items.foreach(item => threads.execute(() => run(item)))
+      try items.foreach(item => threads.execute(() => run(item)))
+      catch { case e: Throwable => failed.compareAndSet(null, e): Unit }
       threads.shutdown()
       while (!threads.isTerminated)
         try threads.awaitTermination(1, TimeUnit.DAYS): Unit

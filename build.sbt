@@ -134,6 +134,8 @@ lazy val bench = (project in file("benchmarks/jvm"))
     publish / skip := true,
     // jvm has it as Provided, which doesn't reach the projects that depend on it.
     libraryDependencies += "org.apache.spark" %% "spark-sql" % Versions.spark,
+    run / fork := true,
+    run / javaOptions ++= sparkJavaOptions :+ "-Xmx3g",
     Jmh / javaOptions ++= sparkJavaOptions :+ "-Xmx2g"
   )
 

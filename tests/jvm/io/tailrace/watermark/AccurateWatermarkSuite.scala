@@ -52,6 +52,28 @@ final class AccurateWatermarkSuite extends HostsWatermarkSuite {
     }
   }
 
+  test("many hosts, which tasks send by number, hold the watermark as few do, over new hosts and restarts") {
+    withDirectory { directory =>
+      val stream = new LoggedStream(spark, directory)(in =>
+        watermark(whole.copy(hosts = None))(in.head.repartition(3)).dropDuplicates("host", "at")
+      ).start()
+      def add(second: Int, hosts: Range, slow: Int): Unit = {
+        val rows = hosts.map(i => s"host-$i" -> (if (i == slow) second - 1.5 else second.toDouble))
+        stream.add(logged(rows: _*)): Unit
+        assert(stream.watermark == second - 1.501)
+        assert(stream.metrics().getAs[Long]("hosts") == hosts.size)
+      }
+      add(10, 0 until 100, slow = 99)
+      add(20, 0 until 100, slow = 0)
+      add(30, 0 until 300, slow = 299)
+      stream.restart()
+      add(40, 0 until 300, slow = 150)
+      add(50, 0 until 310, slow = 305)
+      stream.add(logged("host-7" -> 9000, "host-8" -> 60))
+      assert(stream.watermark == 48.499, "the others have not gone on")
+    }
+  }
+
   test("a row at exactly the watermark is on time, and one a microsecond earlier is late") {
     withDirectory { directory =>
       val stream = new LoggedStream(spark, directory)(in =>

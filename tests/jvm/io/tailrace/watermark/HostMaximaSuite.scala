@@ -21,7 +21,10 @@ final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   } yield letter * before + number + "x" * after
 
   private def readBack(maxima: HostMaxima): Map[String, (Long, Long)] = {
-    val table = HostMaxima.fromBytes(maxima.toBytes).table
+    val (task, driver) = (new HostAccumulator(None), new HostAccumulator(None))
+    task.add(0 -> TaskProgress(1, maxima.toBytes(None)))
+    driver.merge(task)
+    val table = driver.value.table
     (0 until table.size).map(i => table.name(i) -> (table.time(i) -> table.future(i))).toMap
   }
 

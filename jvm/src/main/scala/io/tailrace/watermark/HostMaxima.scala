@@ -1,8 +1,9 @@
 package io.tailrace.watermark
 
 import java.io.{ByteArrayOutputStream, DataOutputStream}
-import java.nio.ByteBuffer
 import java.util.Arrays
+
+import scala.collection.mutable
 
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
@@ -18,7 +19,7 @@ import io.tailrace.driver.SparkWatermark
   *   names: the names' bytes, one after the other
   * }}}
   */
-private[watermark] final class HostMaxima {
+private[tailrace] final class HostMaxima {
   import HostMaxima._
 
   private var used = 0
@@ -99,19 +100,39 @@ private[watermark] final class HostMaxima {
 
   def future: Long = known.map(cell => cells(cell + Future)).sum
 
-  /** The bytes that the driver gets: late rows(8), completeness(8), then the entries. */
-  def toBytes: Array[Byte] = {
-    val bytes = new ByteArrayOutputStream(namesEnd + used * 20 + 20)
+  /** The bytes that the driver gets: late rows(8), completeness(8), [[NumberedTimes]], then the entries of
+    * hosts without a number, and of those with rows ahead of the clock or without a time.
+    *
+    * @param numbers the hosts that the driver knows
+    */
+  def toBytes(numbers: Option[HostNumbers]): Array[Byte] = {
+    val times = NumberedTimes.none(numbers.fold(0)(_.size))
+    val rest = mutable.ArrayBuffer.empty[Int]
+    known.foreach { cell =>
+      val number = numberOf(cell, numbers)
+      if (number < 0) rest += cell else times(number) = cells(cell + Time)
+    }
+    val bytes = new ByteArrayOutputStream(
+      times.length * 8 + (if (rest.isEmpty) 0 else namesEnd + used * 20) + 24
+    )
     val out = new DataOutputStream(bytes)
     out.writeLong(late)
     out.writeLong(share)
-    out.writeInt(used)
-    known.foreach { cell =>
+    NumberedTimes.write(out, times, used - rest.size)
+    out.writeInt(rest.size)
+    rest.foreach { cell =>
       val (name, time, future) = (cells(cell + Name), cells(cell + Time), cells(cell + Future))
       HostEntries.write(out, names, (name >>> 32).toInt, name.toInt, time, future)
     }
     bytes.toByteArray
   }
+
+  private def numberOf(cell: Int, numbers: Option[HostNumbers]): Int =
+    if (cells(cell + Future) > 0 || cells(cell + Time) == SparkWatermark.Never) -1
+    else {
+      val name = cells(cell + Name)
+      numbers.fold(-1)(_.of(UTF8String.fromBytes(names, (name >>> 32).toInt, name.toInt)))
+    }
 }
 
 private[watermark] object HostMaxima {
@@ -147,44 +168,5 @@ private[watermark] object HostMaxima {
   private def mixed(hash: Long, word: Long): Long = {
     val product = (hash ^ word) * Spread
     product ^ (product >>> 32)
-  }
-
-  def fromBytes(bytes: Array[Byte]): SeenByTask = {
-    val in = ByteBuffer.wrap(bytes)
-    val (late, share) = (in.getLong(), in.getLong())
-    val table = new HostTable
-    HostEntries.read(in, table)
-    SeenByTask(late, share, table)
-  }
-}
-
-/** The observations of one task.
-  *
-  * @param late  rows behind the watermark
-  * @param share the least completeness of a stamp, in its units
-  */
-private[watermark] final case class SeenByTask(late: Long, share: Long, table: HostTable)
-
-private[watermark] object SeenByTask {
-
-  /** Sums up a batch.
-    *
-    * @param parts the observations of the tasks of each node of the source. A DataFrame that is used twice in
-    *              a query has two nodes, and the same rows pass both: the greater counts are taken
-    */
-  def inBatch(parts: Iterable[Iterable[SeenByTask]]): SeenByTask =
-    parts
-      .flatMap(_.reduceOption(ofNode(_, _)))
-      .reduceOption(ofSource(_, _))
-      .getOrElse(SeenByTask(0, WatermarkStamp.WholeShare, new HostTable))
-
-  private def ofNode(all: SeenByTask, task: SeenByTask): SeenByTask = {
-    all.table.addAll(task.table)
-    all.copy(late = all.late + task.late, share = Math.min(all.share, task.share))
-  }
-
-  private def ofSource(all: SeenByTask, node: SeenByTask): SeenByTask = {
-    all.table.raiseAll(node.table)
-    all.copy(late = Math.max(all.late, node.late), share = Math.min(all.share, node.share))
   }
 }

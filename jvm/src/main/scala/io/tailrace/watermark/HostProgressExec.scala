@@ -1,6 +1,7 @@
 package io.tailrace.watermark
 
 import org.apache.spark.TaskContext
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -14,12 +15,12 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.{Mark, MarkedRows, Policy, UnsafeRows}
-import io.tailrace.driver.{PartitionAccumulator, PartitionValue, SparkWatermark, TellsDriver}
+import io.tailrace.driver.{SparkWatermark, TellsDriver}
 
 /** Notes for each host how far its log has been read. All rows pass.
   *
   * {{{
-  *   rows ──> HostMaxima of the task ──(accumulator)──> SourceWatermark on the driver ──> LowWatermark
+  *   rows ──> HostMaxima of the task ──(HostAccumulator)──> SourceWatermark on the driver ──> LowWatermark
   *     └───> next operator
   * }}}
   *
@@ -63,6 +64,7 @@ final case class HostProgressExec(name: String, columns: Seq[NamedExpression], c
       FutureRule(Policy.believedThrough(settings.futureLimitMicros, batch.clockMs), settings.onFuture),
       source.lateThrough(batch.batchId),
       source.collect(batch.batchId),
+      source.numbers(batch.batchId),
       metrics
     )
   }
@@ -144,11 +146,13 @@ private[watermark] final case class FutureRule(limit: Long, action: Policy)
   *
   * @param lateThrough rows of this time or before are late, in microseconds
   * @param progress    sends the observations of tasks to the driver
+  * @param numbers     the hosts that they send by number
   */
 private[watermark] final class HostProgressTasks(
     future: FutureRule,
     lateThrough: Long,
-    progress: PartitionAccumulator[TaskProgress],
+    progress: HostAccumulator,
+    numbers: Option[Broadcast[HostNumbers]],
     metrics: Map[String, SQLMetric]
 ) extends Serializable {
 
@@ -158,25 +162,16 @@ private[watermark] final class HostProgressTasks(
     */
   def open(partition: Int): HostProgressTask = {
     val task = new HostProgressTask(future, lateThrough)
+    val known = numbers.map(_.value)
     TaskContext.get().addTaskCompletionListener[Unit] { _ =>
       // Even without rows: the driver must know that the task has run.
-      progress.add(partition -> TaskProgress(task.passed, task.maxima.toBytes))
+      progress.add(partition -> TaskProgress(task.passed, task.maxima.toBytes(known)))
       metrics("numOutputRows") += task.passed
       metrics("lateRows") += task.maxima.late
       metrics("futureRows") += task.maxima.future
     }
     task
   }
-}
-
-/** The observations of a task, as they are sent to the driver. Of two runs over a partition, the one with
-  * fewer rows has stopped earlier.
-  *
-  * @param bytes of a [[HostMaxima]]
-  */
-private[watermark] final case class TaskProgress(rows: Long, bytes: Array[Byte])
-    extends PartitionValue[TaskProgress] {
-  override def max(other: TaskProgress): TaskProgress = if (other.rows > rows) other else this
 }
 
 /** One task. Generated code or [[HostProgressPartition]] calls it for each row. */

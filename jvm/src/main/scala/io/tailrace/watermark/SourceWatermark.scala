@@ -3,6 +3,7 @@ package io.tailrace.watermark
 import java.sql.Timestamp
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
@@ -12,7 +13,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, StreamInputs, St
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{BatchSequence, DriverClock, PartitionAccumulator, RunState, SparkWatermark}
+import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SparkWatermark}
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -23,13 +24,15 @@ import io.tailrace.driver.{BatchSequence, DriverClock, PartitionAccumulator, Run
   * Spark may ask for the end of a batch several times and gets the same answer.
   *
   * @param newAccumulator makes an accumulator and registers it with Spark
+  * @param send           sends the names of hosts to the executors
   * @param input          the input of the batch that ends, by the time when it was asked for
   * @param retain         how many batches the query must be able to go back
   */
 private[watermark] final class SourceWatermark(
     settings: ProgressSettings,
     log: ProgressLog,
-    newAccumulator: () => PartitionAccumulator[TaskProgress],
+    newAccumulator: Option[HostNumbers] => HostAccumulator,
+    send: HostNumbers => Broadcast[HostNumbers],
     input: Long => BatchInput,
     retain: Int,
     server: Option[ServerClient]
@@ -44,6 +47,7 @@ private[watermark] final class SourceWatermark(
   )
   private val batches = new BatchSequence[Batch](begin)
   private var lastWritten: Option[Long] = None
+  private var sent = Option.empty[(HostNumbers, Broadcast[HostNumbers])]
   private var lowBefore = SparkWatermark.Never
   private var upstream = Completeness.Whole
   private var lateRows = 0L
@@ -60,12 +64,22 @@ private[watermark] final class SourceWatermark(
         file.roster.filter(_ != settings.rosterVersion).foreach(noteRoster)
       }
     }
+    renumber()
     val batch = new Batch
     // Before the first row comes out: the server refuses a query that reads the input of another one.
     server.filter(!_.isKnown).foreach { client =>
       client.report(progress.table, Array.empty, hasUnread = true): Unit
     }
     batch
+  }
+
+  /** Sends the names of the hosts that are known, if there are many more than were sent. */
+  private def renumber(): Unit = {
+    val hosts = Math.min(progress.table.size, MostNumbered)
+    if (hosts > sent.fold(FewHosts)(_._1.size) * 5 / 4) {
+      val numbers = new HostNumbers(Array.tabulate(hosts)(progress.table.name))
+      sent = Some(numbers -> send(numbers))
+    }
   }
 
   private def noteRoster(before: String): Unit = logWarning(
@@ -77,10 +91,17 @@ private[watermark] final class SourceWatermark(
   /** Makes an accumulator for the tasks of a batch. A DataFrame that is used twice in a query gets two for
     * each batch.
     */
-  def collect(next: Long): PartitionAccumulator[TaskProgress] = synchronized {
-    val accumulator = newAccumulator()
-    batches.at(next).collected ::= accumulator
+  def collect(next: Long): HostAccumulator = synchronized {
+    val batch = batches.at(next)
+    val accumulator = newAccumulator(sent.map(_._1))
+    batch.collected ::= accumulator
     accumulator
+  }
+
+  /** The hosts that the tasks of a batch send by number. */
+  def numbers(next: Long): Option[Broadcast[HostNumbers]] = synchronized {
+    batches.at(next): Unit
+    sent.map(_._2)
   }
 
   def noteTasks(next: Long, tasks: Int): Unit = synchronized {
@@ -114,7 +135,7 @@ private[watermark] final class SourceWatermark(
   }
 
   private def fold(finished: Long, batch: Batch, operators: ServerSettings => Seq[OperatorReport]): Unit = {
-    val seen = SeenByTask.inBatch(batch.collected.map(_.value.values.map(p => HostMaxima.fromBytes(p.bytes))))
+    val seen = SeenHosts.inBatch(batch.collected.map(_.value))
     lateRows = seen.late
     upstream = upstream.min(Completeness.ofUnits(seen.share))
     val before = progress.low
@@ -209,7 +230,12 @@ private[watermark] object SourceWatermark {
     new SourceWatermark(
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
-      () => PartitionAccumulator.registered(session.sparkContext),
+      numbers => {
+        val accumulator = new HostAccumulator(numbers)
+        session.sparkContext.register(accumulator)
+        accumulator
+      },
+      session.sparkContext.broadcast(_),
       askedMs => BatchInput(askedMs, StreamInputs.all(session).hasNew, inputs.hasUnread),
       session.sessionState.conf.minBatchesToRetain,
       settings.server.map { server =>
@@ -223,9 +249,15 @@ private[watermark] object SourceWatermark {
   /** The state of the current batch. */
   private final class Batch {
     val askedMs: Long = DriverClock.ms
-    var collected = List.empty[PartitionAccumulator[TaskProgress]]
+    var collected = List.empty[HostAccumulator]
     var hasNoTasks = false
   }
+
+  /** The names of fewer hosts aren't worth a broadcast. */
+  private val FewHosts = 80
+
+  /** What an executor can well keep. The times of other hosts come with their names. */
+  private val MostNumbered = 100000
 
   /** The number of hosts that the query's progress names. */
   private val Slowest = 5

@@ -263,6 +263,68 @@ final class CheckpointFilesSuite extends AnyFunSuite with TempDirectory {
     assert(Set("_metadata", "0-notes.txt").subsetOf(names))
   }
 
+  /** The time of the version's file, a minute for each version. */
+  private def settle(versions: Long*): Unit = versions.foreach { version =>
+    assert(stored(s"$version.manifest").setLastModified((1000000 + version * 60) * 1000))
+  }
+
+  /** Purges, and no manifest may be read whose name matches. */
+  private def purgeWithout(reading: String)(files: CheckpointFiles): Unit = {
+    val (_, read) = FileFaults.during(FileFault(FileStep.Read, reading.r))(files.purge(3))
+    assert(read.isEmpty)
+  }
+
+  private def purgeReads(file: String)(files: CheckpointFiles): Unit =
+    failing(FileStep.Read, file + "$")(unavailable(stored(file))(files.purge(3)))
+
+  test("purge reads a manifest once, and again if another attempt has replaced it") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    (1L to 4L).foreach(commit(files, _, Nil))
+    val five = commit(files, 5, Nil)
+    settle(1, 2, 3, 4, 5)
+    files.purge(3)
+    commit(files, 6, Seq(five))
+    settle(6)
+    purgeWithout("[34].manifest$")(files)
+    commit(files, 7, Nil)
+    settle(7)
+    // When 5 was read first it was the newest, and could have been replaced within the second.
+    purgeWithout("5.manifest$")(files)
+    commit(files, 8, Nil)
+    settle(8)
+    purgeReads("8.manifest")(files)
+    files.purge(3)
+    purgeWithout("[67].manifest$")(files)
+    commit(files, 7, Seq(five))
+    assert(stored("7.manifest").setLastModified((1000000 + 7 * 60 + 1) * 1000))
+    commit(files, 9, Nil)
+    settle(9)
+    purgeReads("7.manifest")(files)
+    files.purge(3)
+    assert(names(five.name), "the other attempt's manifest names it")
+    commit(files, 10, Nil)
+    settle(10)
+    files.purge(3)
+    assert(!names(five.name))
+  }
+
+  test("purge never reads a manifest with an id that was written here, and reads another's once") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    val one = commit(files, 1, Nil, Some("a"))
+    (2L to 5L).foreach(v => commit(files, v, Seq(one), Some("a")))
+    purgeWithout("manifest$")(files)
+    commit(newFiles(), 5, Seq(one), Some("b"))
+    commit(files, 6, Nil, Some("a"))
+    purgeReads("5_b.manifest")(files)
+    files.purge(3)
+    commit(files, 7, Nil, Some("a"))
+    purgeWithout("manifest$")(files)
+    assert(names(one.name))
+    commit(files, 8, Nil, Some("a"))
+    purgeWithout("manifest$")(files)
+    assert(!names(one.name))
+  }
+
   test("purge of an empty checkpoint does nothing") {
     newFiles().purge(2)
     assert(!checkpoint.exists)

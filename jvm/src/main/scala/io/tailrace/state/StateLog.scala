@@ -6,7 +6,7 @@ import java.util.zip.CRC32C
 import scala.util.matching.Regex
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.DurableFiles
@@ -72,6 +72,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     s"${partition.getParent.getName}/${partition.getName}"
   }
 
+  private val retained = new RetainedManifests
+
   private def manifestPath(version: Long, id: Option[String]): Path =
     new Path(directory, id.fold(s"$version.manifest")(i => s"${version}_$i.manifest"))
 
@@ -87,8 +89,11 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     finally in.close()
   }
 
-  override def writeManifest(manifest: Manifest, id: Option[String]): Unit =
-    files.write(manifestPath(manifest.version, id))(_.write(Manifest.encode(manifest, place)))
+  override def writeManifest(manifest: Manifest, id: Option[String]): Unit = {
+    val path = manifestPath(manifest.version, id)
+    files.write(path)(_.write(Manifest.encode(manifest, place)))
+    if (id.isDefined) retained.know(path.getName, None, manifest.fileNames)
+  }
 
   override def hasManifest(version: Long, id: Option[String]): Boolean =
     files.exists(manifestPath(version, id))
@@ -102,7 +107,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   /** The versions that have a manifest. In checkpoint format 2 a version may have several. */
-  def versions: Set[Long] = list().flatMap(manifestVersion).toSet
+  def versions: Set[Long] = list().flatMap(file => manifestVersion(file.getPath.getName)).toSet
 
   override def download(run: Run, local: File, version: Long): Unit = {
     val path = new Path(directory, run.name)
@@ -121,18 +126,23 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     * as new as the oldest of these: its manifest may not be written yet.
     */
   override def purge(versionsToRetain: Int): Unit = {
-    val names = list()
+    val found = list()
+    val names = found.map(_.getPath.getName)
     val manifests = names.flatMap(name => manifestVersion(name).map(_ -> name))
     if (manifests.nonEmpty) {
       val oldestRetained = manifests.map(_._1).max - versionsToRetain + 1
-      val (old, retained) = manifests.partition(_._1 < oldestRetained)
-      val oldRuns = names.filter(name => runVersion(name).exists(_ < oldestRetained))
-      names.filter(name => temporaryVersion(name).exists(_ < oldestRetained)).foreach(delete)
+      def isOld(version: Option[Long]) = version.exists(_ < oldestRetained)
+      val oldRuns = names.filter(name => isOld(runVersion(name)))
+      val (old, kept) =
+        found.filter(f => manifestVersion(f.getPath.getName).isDefined).partition { file =>
+          isOld(manifestVersion(file.getPath.getName))
+        }
+      names.filter(name => isOld(temporaryVersion(name))).foreach(delete)
       if (old.nonEmpty || oldRuns.nonEmpty) {
-        val named = retained.flatMap { case (version, name) =>
-          decode(new Path(directory, name), version).fileNames
-        }.toSet
-        old.foreach { case (_, name) => delete(name) }
+        val named = retained.fileNames(kept) { file =>
+          decode(file.getPath, manifestVersion(file.getPath.getName).get).fileNames
+        }
+        old.foreach(file => delete(file.getPath.getName))
         oldRuns.filterNot(named).foreach(delete)
       }
     }
@@ -149,9 +159,60 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     catch { case e: IOException => throw Errors.stateFileUnavailable(path.toString, "deleted", e) }
   }
 
-  private def list(): Seq[String] =
-    try files.names(directory)
+  private def list(): Seq[FileStatus] =
+    try files.list(directory)
     catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e) }
+}
+
+/** The runs that retained manifests name, as far as they were read or written here: a purge a minute of a
+  * hundred retained versions would read each of them a hundred times.
+  *
+  * A manifest with an id never changes. One without may be replaced by another attempt's. Then its file has
+  * another time, if the file system's clock has gone on since it was read:
+  *
+  * {{{
+  *   7.manifest, of 12:00:07, in a listing whose newest file is of 12:00:09   is read at the next purge too
+  *   7.manifest, of 12:00:07, in a listing whose newest file is of 12:01:00   is known: a later one isn't of 12:00:07
+  * }}}
+  */
+private[state] final class RetainedManifests {
+  import RetainedManifests._
+
+  private var known = Map.empty[String, Known]
+
+  /** @param stamp of the file that was read; none if it can't change */
+  def know(manifest: String, stamp: Option[Stamp], runs: Iterable[String]): Unit = synchronized {
+    known += manifest -> Known(stamp, runs.toArray)
+  }
+
+  /** @param manifests that are retained; others are forgotten
+    * @param read      the runs that a manifest names
+    */
+  def fileNames(manifests: Seq[FileStatus])(read: FileStatus => Set[String]): Set[String] = {
+    val newestMs = manifests.map(_.getModificationTime).maxOption.getOrElse(0L)
+    val names = manifests.map(_.getPath.getName).toSet
+    synchronized { known = known.filter { case (manifest, _) => names(manifest) } }
+    manifests.iterator.flatMap { file =>
+      val (name, stamp) = (file.getPath.getName, Stamp(file.getLen, file.getModificationTime))
+      def readNow(): Array[String] = {
+        val runs = read(file)
+        if (CheckpointFiles.hasId(name)) know(name, None, runs)
+        else if (newestMs - stamp.modifiedMs >= Settled) know(name, Some(stamp), runs)
+        runs.toArray
+      }
+      synchronized(known.get(name)).filter(_.stamp.forall(_ == stamp)).fold(readNow())(_.runs)
+    }.toSet
+  }
+}
+
+private[state] object RetainedManifests {
+
+  /** In milliseconds. File systems have times in whole seconds, some in two. */
+  private val Settled = 10000L
+
+  final case class Stamp(length: Long, modifiedMs: Long)
+
+  private final case class Known(stamp: Option[Stamp], runs: Array[String])
 }
 
 object CheckpointFiles {
@@ -162,6 +223,9 @@ object CheckpointFiles {
   private val TemporaryName = """\.(\d+)[-_.].+\.tmp""".r
 
   def runName(version: Long): String = s"$version-${java.util.UUID.randomUUID}.run"
+
+  /** Whether it is a manifest of one attempt, which no other one replaces. */
+  private[state] def hasId(manifest: String): Boolean = manifest.contains('_')
 
   private def manifestVersion(name: String): Option[Long] = versionIn(name, ManifestName)
 

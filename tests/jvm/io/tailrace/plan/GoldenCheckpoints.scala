@@ -33,6 +33,15 @@ private[plan] object GoldenCheckpoints {
   def archive(release: File, query: GoldenQuery): File =
     new File(release, query.name.replaceAll("[^a-z0-9]+", "-") + ".zip")
 
+  /** A directory for each release, in their order. */
+  def releases: Seq[File] = root.listFiles.toSeq.filter(_.isDirectory).sorted
+
+  /** All archives, with the queries that they are of. */
+  def archives: Seq[(GoldenQuery, File)] =
+    for {
+      release <- releases; query <- GoldenQueries.all; made = archive(release, query) if made.exists
+    } yield query -> made
+
   /** Makes the archives of this release in a directory. */
   def main(arguments: Array[String]): Unit = {
     val spark = SparkSuite.session

@@ -25,13 +25,14 @@ final class ObjectStoreQueriesSuite extends SparkSuite {
 
   ObjectStoreFileSystem.configure(spark.sparkContext.hadoopConfiguration)
 
-  Seq(
+  private val queries = Seq(
     "a label join" -> HostQueries.labelJoin,
     "a synced join" -> HostQueries.syncJoin,
     "an accurate watermark" -> HostQueries.watermark,
     "a recursion" -> HostQueries.recursion,
     "a filter of replays" -> HostQueries.replays
-  ).foreach { case (name, query) =>
+  )
+  queries.foreach { case (name, query) =>
     // Each run of the tests has the first one; the others are a campaign.
     val tags = if (name == "a label join") Nil else Seq(Campaign)
     test(s"$name goes on from a checkpoint in an object store, without a rename", tags: _*) {
@@ -51,6 +52,32 @@ final class ObjectStoreQueriesSuite extends SparkSuite {
     val ofRows = ObjectStore.counts(_.matches(".*/state/0/0/[0-9].*"))
     val versions = ObjectStore.keys("checkpoint/state/0/0/").count(_.endsWith(".manifest"))
     assert(ofRows.keySet == Set(ObjectStore.Put) && ofRows(ObjectStore.Put) <= 2 * versions, ofRows)
+  }
+
+  /** The requests of a query that runs without a stop, by the directory of the checkpoint, without those of Spark. */
+  private def requestsOf(query: Query): (Int, Map[String, Map[ObjectStore.Method, Int]]) = {
+    withDirectory(d => rowsOf(query, s"${ObjectStoreFileSystem.Name}/checkpoint", d, _ => false))
+    val own = ObjectStore.requests.filter(_.key.startsWith("checkpoint/tailrace-"))
+    val counts = own.groupBy(_.key.split("/")(1)).map { case (directory, requests) =>
+      directory -> requests.groupMapReduce(_.method)(_ => 1)(_ + _)
+    }
+    ObjectStore.keys("checkpoint/commits/").size -> counts
+  }
+
+  Seq(
+    ("a filter of replays", HostQueries.replays, "tailrace-replay"),
+    ("an accurate watermark", HostQueries.watermark, "tailrace-watermark"),
+    ("a synced join", HostQueries.syncJoin, "tailrace-sync")
+  ).foreach { case (name, query, directory) =>
+    test(s"the driver's part of $name is a PUT a batch; only a start looks for what is there", Campaign) {
+      val (batches, counts) = requestsOf(query)
+      val start = counts(directory) - ObjectStore.Put
+      assert(counts(directory)(ObjectStore.Put) <= batches && counts.size == 1, counts)
+      assert(
+        start.keySet.subsetOf(Set(ObjectStore.Head, ObjectStore.ListPage)) && start.values.sum <= 5,
+        counts
+      )
+    }
   }
 
   private def isRestarted(batch: Int): Boolean = batch % 2 == 1

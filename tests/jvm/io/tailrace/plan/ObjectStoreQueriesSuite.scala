@@ -80,6 +80,12 @@ final class ObjectStoreQueriesSuite extends SparkSuite {
     }
   }
 
+  test("a recursion's log takes at most sixteen requests a batch, one of them a PUT", Campaign) {
+    val (batches, counts) = requestsOf(HostQueries.recursion)
+    val ofLog = counts("tailrace-recursion")
+    assert(batches > 10 && ofLog(ObjectStore.Put) <= batches && ofLog.values.sum <= 16 * batches, ofLog)
+  }
+
   private def isRestarted(batch: Int): Boolean = batch % 2 == 1
 
   private def rowsOf(

@@ -64,6 +64,9 @@ private[recursion] final class FeedbackStream(
     with SupportsTriggerAvailableNow {
   private val rounds = new RoundsWatch(settings)
 
+  // What the last committed batch has fed back. Spark asks at each poll while nothing arrives.
+  @volatile private var known = Option.empty[(Long, Option[FeedbackOffset])]
+
   /** Nothing is fixed here: `availableNow` ends when no row goes round any more. */
   override def prepareForTriggerAvailableNow(): Unit = ()
 
@@ -78,9 +81,14 @@ private[recursion] final class FeedbackStream(
     * batch reads them again if its commit is taken back.
     */
   private def pending: Option[FeedbackOffset] = run.lastCommittedBatch.flatMap { batch =>
+    if (!known.exists(_._1 == batch)) known = Some(batch -> fedBackBy(batch))
+    known.get._2
+  }
+
+  private def fedBackBy(batch: Long): Option[FeedbackOffset] = {
     val fedBack = log.fedBack(batch)
     log.deleteBefore(batch - 1)
-    if (fedBack.files.isEmpty) rounds.rest() else rounds.of(batch)
+    if (fedBack.files.isEmpty) rounds.rest() else rounds.again()
     Option.when(fedBack.files.nonEmpty)(FeedbackOffset(batch, fedBack.attempt))
   }
 

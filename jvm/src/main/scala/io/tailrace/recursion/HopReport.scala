@@ -120,15 +120,13 @@ private object RunawayWatch {
   * has rows that go round, so this is no error.
   */
 private[recursion] final class RoundsWatch(settings: RecursionSettings) extends Logging {
-  private var last = -1L
   private var batches = 0L
   private var threshold = RunawayWatch.Rounds
 
   def rest(): Unit = batches = 0
 
-  /** A batch has fed rows back. Spark may ask about it more than once. */
-  def of(batch: Long): Unit = if (batch != last) {
-    last = batch
+  /** A batch has fed rows back. */
+  def again(): Unit = {
     batches += 1
     if (batches >= threshold) {
       threshold *= RunawayWatch.Factor

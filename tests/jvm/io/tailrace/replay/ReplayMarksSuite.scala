@@ -13,7 +13,7 @@ import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.api.Tailrace
-import io.tailrace.testkit.TempDirectory
+import io.tailrace.testkit.{FileFault, FileFaults, FileStep, TempDirectory, WatchedFiles}
 
 /** The marks that a replay filter keeps: over restarts and purges, lost ones, and forgotten origins. */
 final class ReplayMarksSuite extends ReplayPipelineSuite {
@@ -78,6 +78,24 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
       assert(
         marks.listFiles.head.list.toSet.filterNot(_.startsWith(".")) == (0 to 2).map(b => s"$b.marks").toSet
       )
+    }
+  }
+
+  test("marks that can't be written fail the batch by name, and it runs again whole") {
+    withConf(WatchedFiles.Key -> classOf[WatchedFiles].getName) {
+      withDirectory { directory =>
+        val pipeline = new Pipeline(directory, byKey).start()
+        pipeline.add((0L to 9L).map(i => written(0, i, 1, 0, i)))
+        FileFaults.during(FileFault(FileStep.Create, "1.marks$".r)) {
+          failsByName(pipeline, "TAILRACE_STATE_FILE_UNAVAILABLE") {
+            pipeline.add((5L to 14L).map(i => written(0, i, 1, 0, i)))
+          }
+        }
+        assert(pipeline.failure._2("file").endsWith("tailrace-replay/replays/1.marks"))
+        pipeline.start().query.processAllAvailable()
+        pipeline.add((10L to 19L).map(i => written(0, i, 1, 0, i)))
+        assert(pipeline.values == (0 to 19).map(i => s"1/0/$i"))
+      }
     }
   }
 

@@ -7,9 +7,9 @@ import scala.collection.concurrent.TrieMap
 import scala.concurrent.duration._
 import scala.util.control.NonFatal
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, RpcTimeout, ThreadSafeRpcEndpoint}
 import org.apache.spark.util.{RpcUtils, ThreadUtils}
+import org.apache.spark.{SparkEnv, SparkException}
 
 /** Answers a question that a task asks the driver before it ends. Question and answer are bytes. */
 trait DriverAnswers {
@@ -57,7 +57,11 @@ object DriverCalls {
   }
 
   private[tailrace] def ask(id: String, question: Array[Byte]): Array[Byte] =
-    ref().askSync[Array[Byte]]((id, question), new RpcTimeout(Patience, "Tailrace's call to the driver"))
+    try ref().askSync[Array[Byte]]((id, question), new RpcTimeout(Patience, "Tailrace's call to the driver"))
+    catch {
+      // Spark says only that it has waited. The cause is what users can act on.
+      case e: SparkException if e.getCause != null => throw e.getCause
+    }
 
   private def ref(): RpcEndpointRef = {
     val env = SparkEnv.get

@@ -29,7 +29,7 @@ final class BatchMarksSuite extends AnyFunSuite {
     var sent = 0
     var failures = 0
     private val settings = ReplaySettings("replays")
-    val driver = new BatchMarks("replays", settings, new ReplayNotices, tasks, base, Some(end(_, _)))
+    val driver = new BatchMarks(settings, new ReplayNotices, tasks, base, Some(end(_, _)))
     private val attempts = new AtomicLong
 
     private def end(marks: MarkTable, tables: Seq[Array[Byte]]): Unit = {
@@ -149,7 +149,7 @@ final class BatchMarksSuite extends AnyFunSuite {
 
   test("marks that aren't kept are only judged") {
     val driver =
-      new BatchMarks("replays", ReplaySettings("replays"), new ReplayNotices, 2, new MarkTable(0), None)
+      new BatchMarks(ReplaySettings("replays"), new ReplayNotices, 2, new MarkTable(0), None)
     val task = new MarkTable(100)
     task.setHome(task.add(1, 0, 5), task.homes.of("t/0"))
     var longest = 0

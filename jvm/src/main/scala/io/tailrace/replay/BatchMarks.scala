@@ -25,7 +25,6 @@ import org.apache.spark.sql.tailrace.DriverAnswers
   *               is called again when a task tells again. None: marks aren't kept
   */
 private[tailrace] final class BatchMarks(
-    filter: String,
     settings: ReplaySettings,
     notices: ReplayNotices,
     tasks: Int,
@@ -51,14 +50,16 @@ private[tailrace] final class BatchMarks(
 
   override def answer(question: Array[Byte]): Array[Byte] = synchronized {
     if (isBroken)
-      throw new IllegalStateException(s"the filter $filter has failed to gather the batch's marks")
+      throw new IllegalStateException(s"the filter ${settings.name} has failed to gather the batch's marks")
     val in = new DataInputStream(new ByteArrayInputStream(question))
     val (task, attempt, isLast, bits, place) =
       (in.readInt(), in.readLong(), in.readBoolean(), in.readInt(), in.readUTF())
     coming.getOrElseUpdate(attempt, mutable.ArrayBuffer.empty) += in.readAllBytes()
     if (!isLast) Accepted
     else {
-      ReplayNotices.all.filter(notice => (bits & notice.bit) != 0).foreach(notices.tell(_, filter, place))
+      ReplayNotices.all
+        .filter(notice => (bits & notice.bit) != 0)
+        .foreach(notices.tell(_, settings.name, place))
       val sent = coming.remove(attempt).get
       if (!told.get(task)) {
         // A part of a task's marks must not pass for all of them when it tells again, for want of memory say.

@@ -87,27 +87,19 @@ final case class ReplayFilterExec(
       child.output
     )
     val tasks = rows.getNumPartitions
-    val gathered = batch.zip(run) match {
-      case Some((b, r)) => ofStream(b, r, tasks)
-      case None =>
-        // No mark is kept, so none needs its window.
-        val marks = new MarkTable(0)
-        new BatchMarks(settings.name, settings, new ReplayNotices, tasks, marks, done = None) -> None
+    val (moved, state) = batch.zip(run) match {
+      case Some((b, r)) => begin(b, r, tasks)
+      // No mark is kept, so none needs its window.
+      case None => new BatchMarks(settings, new ReplayNotices, tasks, new MarkTable(0), done = None) -> None
     }
-    val report = DriverCalls.register(gathered._1)
-    rows.mapPartitionsWithIndex(
-      new ReplayPartition(columns, settings, gathered._2, metrics, counter, report)
-    )
+    val driver = DriverCalls.register(moved)
+    rows.mapPartitionsWithIndex(new ReplayPartition(columns, settings, state, metrics, counter, driver))
   }
 
-  private def ofStream(
-      batch: StreamingBatch,
-      run: FilterRun,
-      tasks: Int
-  ): (BatchMarks, Option[ReplayBatch]) = {
+  private def begin(batch: StreamingBatch, run: FilterRun, tasks: Int): (BatchMarks, Option[ReplayBatch]) = {
     val hadoopConf = RunState.hadoopConf(session)
     val log = new MarkLog(run.directory, hadoopConf.value.value, settings)
-    val (found, marks) = begin(batch.batchId, run, log)
+    val (found, marks) = marksBefore(batch.batchId, run, log)
     val forgottenBefore =
       if (settings.forgetAfterMs.isEmpty) Long.MinValue
       else settings.forgottenBefore(if (eventTime.isEmpty) batch.clockMs else marks.newestMs)
@@ -120,23 +112,17 @@ final case class ReplayFilterExec(
       else log.snapshot(batch.batchId - 1, marks, batch.batchId - 1 - conf.minBatchesToRetain)
     // Tasks that run in the driver's process have the driver's table.
     def send(bytes: Array[Byte]) = Option.unless(sparkContext.isLocal)(sparkContext.broadcast(bytes))
-    val gathered = new BatchMarks(
-      settings.name,
-      settings,
-      run.notices,
-      tasks,
-      marks,
-      Some((after, tables) => run.end(files, log, after, tables)(send))
-    )
-    gathered.endIfEmpty()
+    def end(after: MarkTable, tables: Seq[Array[Byte]]): Unit = run.end(files, log, after, tables)(send)
     val last = run.movedBefore(batch.batchId)
+    val moved = new BatchMarks(settings, run.notices, tasks, marks, Some(end))
+    moved.endIfEmpty()
     val clock = batch.clockMs
-    gathered -> Some(
+    moved -> Some(
       ReplayBatch(run.name, run.directory.toString, hadoopConf, found, last, clock, forgottenBefore)
     )
   }
 
-  private def begin(batch: Long, run: FilterRun, log: MarkLog): (MarkFiles, MarkTable) =
+  private def marksBefore(batch: Long, run: FilterRun, log: MarkLog): (MarkFiles, MarkTable) =
     try run.begin(batch, log)
     catch {
       case e: TailraceStateException

@@ -86,7 +86,6 @@ object DriverFanIn {
     (0 until Tasks * 160).foreach(i => before.add(i / 8L, i % 8, 100))
     var after: MarkTable = null
     val driver = new BatchMarks(
-      settings.name,
       settings,
       new ReplayNotices,
       Tasks,

@@ -19,7 +19,9 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
     this(directory, DurableFiles.in(directory, hadoopConf), suffixes)
 
   /** The entries in the order of the file system. A directory that doesn't exist yet has none. */
-  def list(): Seq[Entry] = files.names(directory).flatMap { name =>
+  def list(): Seq[Entry] = files.names(directory).flatMap(entry(_))
+
+  private def entry(name: String): Option[Entry] = {
     val digits = name.takeWhile(c => c >= '0' && c <= '9')
     val suffix = name.substring(digits.length)
     digits.toLongOption.filter(_ => suffixes.contains(suffix)).map(Entry(_, suffix))
@@ -34,10 +36,25 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
   def write(number: Long, suffix: String = suffixes.head)(bytes: Array[Byte]): Unit =
     files.write(path(number, suffix))(_.write(bytes))
 
+  /** Deletes the entries before a number, and the temporary files that writers who died have left of them. */
+  def deleteBefore(number: Long): Unit =
+    files
+      .names(directory)
+      .filter(name => (entry(name).map(_.number) ++ leftOver(name)).exists(_ < number))
+      .foreach(name => files.delete(new Path(directory, name)))
+
+  private def leftOver(name: String): Option[Long] = name match {
+    case LeftOver(number) => number.toLongOption
+    case _ => None
+  }
+
   def delete(entries: Iterable[Entry]): Unit = entries.foreach(entry => files.delete(path(entry)))
 }
 
 object BatchFiles {
+
+  // A file is written under such a name, and renamed when it is whole.
+  private val LeftOver = """\.(\d+)\..*\.tmp""".r
 
   /** A file or directory, by its name. */
   final case class Entry(number: Long, suffix: String)

@@ -77,7 +77,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
     RecursionErrors.feedbackIncomplete(batches.path(batch).toString, batch)
 
   /** Deletes the files of the batches before this one. */
-  def deleteBefore(batch: Long): Unit = batches.delete(batches.list().filter(_.number < batch))
+  def deleteBefore(batch: Long): Unit = batches.deleteBefore(batch)
 
   private def listed(batch: Long): Seq[(FeedbackName, FileStatus)] =
     batches.files

@@ -147,7 +147,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     val known = batches.list()
     known.filter(e => e.suffix == Snapshot && e.number <= retainFrom).map(_.number).maxOption.foreach {
       oldest =>
-        batches.delete(known.filter(e => e.number < oldest || e.suffix != Snapshot && e.number == oldest))
+        batches.delete(known.filter(e => e.suffix != Snapshot && e.number == oldest))
+        batches.deleteBefore(oldest)
     }
     MarkFiles(Some(batch), Nil, batch + 1)
   }

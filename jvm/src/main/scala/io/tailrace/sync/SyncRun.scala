@@ -242,7 +242,7 @@ private[sync] final class SyncLog(
     if (isPurged) {
       if (needed > 0) batches.files.delete(batches.path(needed - 1))
     } else {
-      batches.delete(batches.list().filter(_.number < needed))
+      batches.deleteBefore(needed)
       isPurged = true
     }
   }

@@ -99,9 +99,9 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
   }
 
   private def purge(retainFrom: Long): Unit = {
-    val known = batches.list()
-    val oldest = known.collect { case BatchFiles.Entry(b, Snapshot) if b <= retainFrom => b }.maxOption
-    batches.delete(known.filter(entry => oldest.exists(entry.number < _)))
+    val oldest =
+      batches.list().collect { case BatchFiles.Entry(b, Snapshot) if b <= retainFrom => b }.maxOption
+    oldest.foreach(batches.deleteBefore)
   }
 }
 

@@ -1,0 +1,172 @@
+package io.tailrace.state
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.Files
+
+import org.apache.hadoop.conf.Configuration
+
+import io.tailrace.testkit.{Damage, FileFault, FileFaults, FileStep, WatchedFiles}
+
+/** Which versions and runs a purge keeps, and what it reads for that. */
+final class CheckpointPurgeSuite extends CheckpointFilesFixture {
+
+  test("a purge that fails names the file, and the next one goes on") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    val one = commit(files, 1, Nil)
+    val two = commit(files, 2, Nil)
+    failing(FileStep.List, "checkpoint$")(unavailable(checkpoint)(files.purge(1)))
+    failing(FileStep.Read, "manifest$")(unavailable(stored("2.manifest"))(files.purge(1)))
+    failing(FileStep.Delete, "manifest$")(unavailable(stored("1.manifest"))(files.purge(1)))
+    failing(FileStep.Delete, "run$")(unavailable(stored(one.name))(files.purge(1)))
+    assert(names == Set("2.manifest", one.name, two.name))
+    files.purge(1)
+    assert(names == Set("2.manifest", two.name))
+  }
+
+  test("purge keeps the newest versions and the runs that they name, and no others") {
+    val files = newFiles()
+    val one = commit(files, 1, Nil)
+    val two = commit(files, 2, Seq(one))
+    val three = commit(files, 3, Seq(one))
+    val four = commit(files, 4, Seq(one, three))
+    files.purge(2)
+    assert(names == Set("3.manifest", "4.manifest", one.name, three.name, four.name))
+    assert(!names(two.name))
+    files.purge(1)
+    assert(names == Set("4.manifest", one.name, three.name, four.name))
+    val after = names
+    files.purge(1)
+    assert(names == after)
+  }
+
+  test("purge deletes nothing while there are no more versions than to retain") {
+    val files = newFiles()
+    commit(files, 1, Nil)
+    commit(files, 2, Nil)
+    val before = names
+    files.purge(2)
+    files.purge(100)
+    assert(names == before)
+  }
+
+  test("purge keeps the runs of both manifests of a version that two attempts wrote") {
+    val files = newFiles()
+    val base = commit(files, 1, Nil, Some("x"))
+    val other = commit(files, 1, Nil, Some("y"))
+    val a = commit(files, 2, Seq(base), Some("a"))
+    val b = commit(files, 2, Seq(other), Some("b"))
+    files.purge(1)
+    assert(names == Set("2_a.manifest", "2_b.manifest", base.name, other.name, a.name, b.name))
+  }
+
+  test(
+    "purge: the run of a replaced attempt goes once its version is old, unless a later version is built on it"
+  ) {
+    val files = newFiles()
+    val lost = commit(files, 1, Nil)
+    val kept = commit(files, 1, Nil)
+    val two = commit(files, 2, Seq(kept))
+    files.purge(2)
+    assert(names == Set("1.manifest", "2.manifest", lost.name, kept.name, two.name))
+    val three = commit(files, 3, Seq(kept))
+    files.purge(2)
+    assert(names == Set("2.manifest", "3.manifest", kept.name, two.name, three.name))
+  }
+
+  test("purge keeps a run whose manifest isn't written yet") {
+    val files = newFiles()
+    commit(files, 1, Nil)
+    commit(files, 2, Nil)
+    val early = upload(files, CheckpointFiles.runName(3))
+    val slow = upload(files, CheckpointFiles.runName(2))
+    files.purge(1)
+    assert(names(early.name) && names(slow.name))
+  }
+
+  test("purge fails rather than delete runs that a damaged manifest may name") {
+    val files = newFiles()
+    val one = commit(files, 1, Nil)
+    commit(files, 2, Seq(one))
+    Damage.flipMiddle(stored("2.manifest"))
+    val before = names
+    corrupt(stored("2.manifest"))(files.purge(1))
+    assert(names == before)
+  }
+
+  test("purge doesn't delete files that aren't of the state") {
+    val files = newFiles()
+    commit(files, 1, Nil)
+    Files.createDirectory(stored("_metadata").toPath)
+    Files.write(stored("0-notes.txt").toPath, "x".getBytes(UTF_8))
+    (2L to 5L).foreach(commit(files, _, Nil))
+    files.purge(1)
+    assert(Set("_metadata", "0-notes.txt").subsetOf(names))
+  }
+
+  /** The time of the version's file, a minute for each version. */
+  private def settle(versions: Long*): Unit = versions.foreach { version =>
+    assert(stored(s"$version.manifest").setLastModified((1000000 + version * 60) * 1000))
+  }
+
+  /** Purges, and no manifest may be read whose name matches. */
+  private def purgeWithout(reading: String)(files: CheckpointFiles): Unit = {
+    val (_, read) = FileFaults.during(FileFault(FileStep.Read, reading.r))(files.purge(3))
+    assert(read.isEmpty)
+  }
+
+  private def purgeReads(file: String)(files: CheckpointFiles): Unit =
+    failing(FileStep.Read, file + "$")(unavailable(stored(file))(files.purge(3)))
+
+  test("purge reads a manifest once, and again if another attempt has replaced it") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    (1L to 4L).foreach(commit(files, _, Nil))
+    val five = commit(files, 5, Nil)
+    settle(1, 2, 3, 4, 5)
+    files.purge(3)
+    commit(files, 6, Seq(five))
+    settle(6)
+    purgeWithout("[34].manifest$")(files)
+    commit(files, 7, Nil)
+    settle(7)
+    // When 5 was read first it was the newest, and could have been replaced within the second.
+    purgeWithout("5.manifest$")(files)
+    commit(files, 8, Nil)
+    settle(8)
+    purgeReads("8.manifest")(files)
+    files.purge(3)
+    purgeWithout("[67].manifest$")(files)
+    commit(files, 7, Seq(five))
+    assert(stored("7.manifest").setLastModified((1000000 + 7 * 60 + 1) * 1000))
+    commit(files, 9, Nil)
+    settle(9)
+    purgeReads("7.manifest")(files)
+    files.purge(3)
+    assert(names(five.name), "the other attempt's manifest names it")
+    commit(files, 10, Nil)
+    settle(10)
+    files.purge(3)
+    assert(!names(five.name))
+  }
+
+  test("purge never reads a manifest with an id that was written here, and reads another's once") {
+    val files = newFiles(WatchedFiles.configure(new Configuration))
+    val one = commit(files, 1, Nil, Some("a"))
+    (2L to 5L).foreach(v => commit(files, v, Seq(one), Some("a")))
+    purgeWithout("manifest$")(files)
+    commit(newFiles(), 5, Seq(one), Some("b"))
+    commit(files, 6, Nil, Some("a"))
+    purgeReads("5_b.manifest")(files)
+    files.purge(3)
+    commit(files, 7, Nil, Some("a"))
+    purgeWithout("manifest$")(files)
+    assert(names(one.name))
+    commit(files, 8, Nil, Some("a"))
+    purgeWithout("manifest$")(files)
+    assert(!names(one.name))
+  }
+
+  test("purge of an empty checkpoint does nothing") {
+    newFiles().purge(2)
+    assert(!checkpoint.exists)
+  }
+}

@@ -40,21 +40,13 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
   def deleteBefore(number: Long): Unit =
     files
       .names(directory)
-      .filter(name => (entry(name).map(_.number) ++ leftOver(name)).exists(_ < number))
+      .filter(name => (entry(name).map(_.number) ++ DurableFiles.temporaryOf(name)).exists(_ < number))
       .foreach(name => files.delete(new Path(directory, name)))
-
-  private def leftOver(name: String): Option[Long] = name match {
-    case LeftOver(number) => number.toLongOption
-    case _ => None
-  }
 
   def delete(entries: Iterable[Entry]): Unit = entries.foreach(entry => files.delete(path(entry)))
 }
 
 object BatchFiles {
-
-  // A file is written under such a name, and renamed when it is whole.
-  private val LeftOver = """\.(\d+)\..*\.tmp""".r
 
   /** A file or directory, by its name. */
   final case class Entry(number: Long, suffix: String)

@@ -115,6 +115,12 @@ final class DurableFiles(open: => CheckpointFileManager) {
 
 object DurableFiles {
 
+  // Spark's file managers write such files, and rename them. A writer that died leaves one behind.
+  private val Temporary = """\.(\d+)[-_.].+\.tmp""".r
+
+  /** The number that a file's name begins with, if it is the name of a temporary file; else none. */
+  def temporaryOf(name: String): Option[Long] = Temporary.unapplySeq(name).flatMap(_.head.toLongOption)
+
   /** @param directory the files are in it or below it */
   def in(directory: Path, hadoopConf: Configuration): DurableFiles =
     new DurableFiles(TailraceFileManager.forPath(directory, hadoopConf))

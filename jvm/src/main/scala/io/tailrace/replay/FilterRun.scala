@@ -24,9 +24,13 @@ private[replay] final class FilterRun(val name: String, val directory: Path) ext
   /** The files and the marks that a batch begins with. If this run has done the batch before, nothing is read.
     */
   def begin(batch: Long, log: MarkLog): (MarkFiles, MarkTable) = synchronized {
-    // Not when a batch is done: tasks of that batch may still begin, and need the marks before it.
-    doneBefore(batch).foreach { case (_, marks, _) => MarkCache.put(name, batch - 1, marks) }
-    val files = doneBefore(batch).fold(log.before(batch))(_._1)
+    val files = doneBefore(batch) match {
+      case Some((files, marks, _)) =>
+        // Not when a batch is done: tasks of that batch may still begin, and need the marks before it.
+        MarkCache.put(name, batch - 1, marks)
+        files
+      case None => log.before(batch)
+    }
     files -> MarkCache.get(name, files, log)
   }
 

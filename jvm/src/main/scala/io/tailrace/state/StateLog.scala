@@ -128,21 +128,15 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override def purge(versionsToRetain: Int): Unit = {
     val found = list()
     val names = found.map(_.getPath.getName)
-    val manifests = names.flatMap(name => manifestVersion(name).map(_ -> name))
+    val manifests = found.flatMap(file => manifestVersion(file.getPath.getName).map(_ -> file))
     if (manifests.nonEmpty) {
       val oldestRetained = manifests.map(_._1).max - versionsToRetain + 1
-      def isOld(version: Option[Long]) = version.exists(_ < oldestRetained)
-      val oldRuns = names.filter(name => isOld(runVersion(name)))
-      val (old, kept) =
-        found.filter(f => manifestVersion(f.getPath.getName).isDefined).partition { file =>
-          isOld(manifestVersion(file.getPath.getName))
-        }
-      names.filter(name => isOld(temporaryVersion(name))).foreach(delete)
+      val (old, kept) = manifests.partition(_._1 < oldestRetained)
+      val oldRuns = names.filter(name => runVersion(name).exists(_ < oldestRetained))
+      names.filter(name => DurableFiles.temporaryOf(name).exists(_ < oldestRetained)).foreach(delete)
       if (old.nonEmpty || oldRuns.nonEmpty) {
-        val named = retained.fileNames(kept) { file =>
-          decode(file.getPath, manifestVersion(file.getPath.getName).get).fileNames
-        }
-        old.foreach(file => delete(file.getPath.getName))
+        val named = retained.fileNames(kept)((version, file) => decode(file.getPath, version).fileNames)
+        old.foreach { case (_, file) => delete(file.getPath.getName) }
         oldRuns.filterNot(named).foreach(delete)
       }
     }
@@ -185,17 +179,17 @@ private[state] final class RetainedManifests {
     known += manifest -> Known(stamp, runs.toArray)
   }
 
-  /** @param manifests that are retained; others are forgotten
+  /** @param manifests that are retained, with their versions; others are forgotten
     * @param read      the runs that a manifest names
     */
-  def fileNames(manifests: Seq[FileStatus])(read: FileStatus => Set[String]): Set[String] = {
-    val newestMs = manifests.map(_.getModificationTime).maxOption.getOrElse(0L)
-    val names = manifests.map(_.getPath.getName).toSet
+  def fileNames(manifests: Seq[(Long, FileStatus)])(read: (Long, FileStatus) => Set[String]): Set[String] = {
+    val newestMs = manifests.map(_._2.getModificationTime).maxOption.getOrElse(0L)
+    val names = manifests.map(_._2.getPath.getName).toSet
     synchronized { known = known.filter { case (manifest, _) => names(manifest) } }
-    manifests.iterator.flatMap { file =>
+    manifests.iterator.flatMap { case (version, file) =>
       val (name, stamp) = (file.getPath.getName, Stamp(file.getLen, file.getModificationTime))
       def readNow(): Array[String] = {
-        val runs = read(file)
+        val runs = read(version, file)
         if (CheckpointFiles.hasId(name)) know(name, None, runs)
         else if (newestMs - stamp.modifiedMs >= Settled) know(name, Some(stamp), runs)
         runs.toArray
@@ -219,9 +213,6 @@ object CheckpointFiles {
   private val ManifestName = """(\d+)(?:_.+)?\.manifest""".r
   private val RunName = """(\d+)-.+\.run""".r
 
-  // Spark's file managers write such files, and rename them. A writer that died leaves one behind.
-  private val TemporaryName = """\.(\d+)[-_.].+\.tmp""".r
-
   def runName(version: Long): String = s"$version-${java.util.UUID.randomUUID}.run"
 
   /** Whether it is a manifest of one attempt, which no other one replaces. */
@@ -231,8 +222,6 @@ object CheckpointFiles {
 
   /** The version that was being made when the run was written. */
   private[state] def runVersion(name: String): Option[Long] = versionIn(name, RunName)
-
-  private def temporaryVersion(name: String): Option[Long] = versionIn(name, TemporaryName)
 
   private def versionIn(name: String, pattern: Regex): Option[Long] =
     pattern.unapplySeq(name).map(_.head.toLong)

@@ -80,13 +80,6 @@ final class HostTable {
   def raiseAll(from: HostTable): Unit =
     (0 until from.size).foreach(i => raise(from.name(i), from.time(i), from.future(i)))
 
-  /** Merges a table of other rows. */
-  def addAll(from: HostTable): Unit = (0 until from.size).foreach { i =>
-    val host = add(from.name(i))
-    raise(host, from.time(i)): Unit
-    addFuture(host, from.future(i))
-  }
-
   private def link(host: Int): Unit = {
     var slot = spread(names(host)) & (slots.length - 1)
     while (slots(slot) >= 0) slot = (slot + 1) & (slots.length - 1)
@@ -149,5 +142,9 @@ private[watermark] object HostEntries {
 
   /** @throws java.nio.BufferUnderflowException if the bytes end too soon, or lengths make no sense */
   def read(in: ByteBuffer, into: HostTable): Unit =
-    (0 until in.getInt()).foreach(_ => into.raise(CheckedBytes.readText(in), in.getLong(), in.getLong()))
+    each(in)((name, time, future) => into.raise(name, time, future): Unit)
+
+  /** Reads entries. `entry` is given the name, the time and the rows ahead of the clock of each. */
+  def each(in: ByteBuffer)(entry: (String, Long, Long) => Unit): Unit =
+    (0 until in.getInt()).foreach(_ => entry(CheckedBytes.readText(in), in.getLong(), in.getLong()))
 }

@@ -9,7 +9,6 @@ import scala.collection.mutable
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.AccumulatorV2
 
-import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.driver.SparkWatermark
 
 /** The hosts that the driver knows when a batch begins, by number. A task sends the times of these hosts
@@ -164,8 +163,7 @@ private object HostAccumulator {
       val (late, share) = (in.getLong(), in.getLong())
       NumberedTimes.raise(times, in)
       val future = Seq.newBuilder[(String, Long)]
-      (0 until in.getInt()).foreach { _ =>
-        val (name, time, rows) = (CheckedBytes.readText(in), in.getLong(), in.getLong())
+      HostEntries.each(in) { (name, time, rows) =>
         named.raise(named.add(name), time): Unit
         if (rows > 0) future += name -> rows
       }

@@ -72,8 +72,10 @@ object DriverCalls {
     }
   }
 
+  private val MostAtOnce = 16
+
   // In threads of its own: Spark's few threads for messages take the executors' heartbeats, too.
-  private lazy val threads = ThreadUtils.newDaemonCachedThreadPool("tailrace-driver-calls", 16)
+  private lazy val threads = ThreadUtils.newDaemonCachedThreadPool("tailrace-driver-calls", MostAtOnce)
 
   private final class Endpoint(override val rpcEnv: RpcEnv) extends ThreadSafeRpcEndpoint {
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {

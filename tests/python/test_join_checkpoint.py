@@ -54,14 +54,13 @@ def test_another_column_type_is_refused_by_name(streams: Streams) -> None:
             query.run()
 
 
-@pytest.mark.parametrize("kind", ["*.run", "*.manifest"])
 @pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])
-def test_a_damaged_file_stops_the_query_and_is_named(streams: Streams, kind: str, damage: str) -> None:
+def test_a_damaged_file_of_the_state_stops_the_query_and_is_named(streams: Streams, damage: str) -> None:
     with streams.query(streams.join()) as query:
         query.run()
         query.query.stop()
         damaged = []
-        for file in (query.checkpoint / "state").rglob(kind):
+        for file in (query.checkpoint / "state").rglob("*.manifest"):
             content = bytearray(file.read_bytes())
             # Hadoop's local file system would repair nothing, but notice a flip by its own checksum file.
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
@@ -70,7 +69,9 @@ def test_a_damaged_file_stops_the_query_and_is_named(streams: Streams, kind: str
             else:
                 content[len(content) // 2] ^= 0x20
                 file.write_bytes(content if damage == "flip" else content[: len(content) // 2])
-            damaged.append(file.name)
+            # Nothing tells the attempt of a version whose file is gone.
+            version = file.name.split(".")[0]
+            damaged.append(f"{version}.*.manifest" if damage == "delete" else file.name)
         streams.add(*END)
         query.restart()
         with pytest.raises(StreamingQueryException) as caught:

@@ -1,6 +1,6 @@
 package io.tailrace.checkpoint
 
-import java.io.{File, IOException}
+import java.io.{File, FileNotFoundException, IOException}
 import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.state.{CheckpointFiles, Manifest}
+import io.tailrace.state.{CheckpointFiles, Manifest, Run, StateFileNames}
 import io.tailrace.testkit.ObjectStore._
 import io.tailrace.testkit.{ObjectStore, ObjectStoreFileSystem, TempDirectory}
 
@@ -84,6 +84,16 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
     assert(e.getMessage.contains("503") && ObjectStore.keys("").isEmpty)
   }
 
+  test("a directory that was made is listed, empty, without a request for making it") {
+    val directory = file.getParent
+    intercept[FileNotFoundException](manager.list(directory))
+    val files = manager
+    assert(requestsOf(files.mkdirs(directory)).isEmpty)
+    assert(files.list(directory).isEmpty)
+    write("a", overwrite = false)
+    assert(files.list(directory).map(_.getPath.getName).toSeq == Seq("7"))
+  }
+
   test("a store whose streams can't be aborted gets Spark's own manager") {
     val whole = conf
     whole.setBoolean(ObjectStoreFileSystem.AbortableKey, false)
@@ -103,15 +113,37 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
     assert(requests.values.sum > 10 && requests(Copy) == 1)
   }
 
-  test("a partition's version is two PUTs and no other request") {
-    val local = new File(directory, "run")
-    Files.write(local.toPath, new Array[Byte](1000))
+  private def local = Files.write(new File(directory, "run").toPath, new Array[Byte](1000)).toFile
+
+  test("a partition's version is one PUT and no other request, but for a listing at the start") {
     val files = new CheckpointFiles(new Path(root, "state/0/0"), conf)
-    def commit(): Assertion = {
-      val run = files.upload(local, CheckpointFiles.runName(1))
-      files.writeManifest(Manifest(1, 0, Seq(run)), None)
-      succeed
+    def commit(version: Long, id: Option[String]): Assertion = {
+      val file = files.newManifest(version, id)
+      val run = Run(StateFileNames.inline(file, 0), 0, 0, Nil)
+      assert(files.commit(file, Manifest(version, 0, Seq(run)), Map(run.name -> local)).runs.head.offset > 0)
     }
-    assert(requestsOf(commit()) == Map(Put -> 2))
+    assert(requestsOf(commit(1, Some("x"))) == Map(Put -> 1))
+    assert(requestsOf(commit(1, None)) - ListPage - Head == Map(Put -> 1))
+    (2L to 4L).foreach(version => assert(requestsOf(commit(version, None)) == Map(Put -> 1)))
+  }
+
+  test("purges take less than a request for 20 versions, and leave few old files") {
+    val files = new CheckpointFiles(new Path(root, "state/0/0"), conf)
+    var alive = Vector.empty[Run]
+    def commit(version: Long): Unit = {
+      val file = files.newManifest(version, None)
+      val run = Run(StateFileNames.inline(file, 0), 0, 0, Nil)
+      val manifest = Manifest(version, 0, alive :+ run)
+      // A run is compacted, or its rows have left, after 40 versions.
+      alive = files.commit(file, manifest, Map(run.name -> local)).runs.toVector.takeRight(40)
+    }
+    (1L to 100L).foreach(commit)
+    val requests = requestsOf((101L to 1300L).foreach { version =>
+      commit(version)
+      // A micro-batch each 10 seconds, and a purge each minute.
+      if (version % 6 == 0) files.purge(100)
+    })
+    assert(requests(Put) == 1200 && (requests - Put).values.sum <= 1200 / 20, requests)
+    assert(ObjectStore.keys("checkpoint/state/0/0/").size <= 100 + 40 + 32 + 6)
   }
 }

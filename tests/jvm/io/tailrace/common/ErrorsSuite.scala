@@ -109,6 +109,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WATERMARK_REPORTER_CONFLICT" -> WatermarkErrors.reporterConflict("S", "A", "D"),
     "TAILRACE_WATERMARK_RUN_REPLACED" -> WatermarkErrors.runReplaced("S", "A", "D"),
     "TAILRACE_WATERMARK_STAMP_SOURCE" -> WatermarkErrors.stampSource(),
+    "TAILRACE_WATERMARK_STORES_DIFFER" -> WatermarkErrors.storesDiffer("S", "1", "T", "2"),
     "TAILRACE_WINDOWS_BATCH" -> WindowErrors.batch(),
     "TAILRACE_WINDOWS_FILE_MISSING" -> WindowErrors.fileMissing("F", "T", 7),
     "TAILRACE_WINDOWS_FOLDER" -> WindowErrors.folder("P", "R"),
@@ -128,7 +129,7 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
-      Seq("REPORTER_CONFLICT", "RUN_REPLACED").map("TAILRACE_WATERMARK_" + _) ++
+      Seq("REPORTER_CONFLICT", "RUN_REPLACED", "STORES_DIFFER").map("TAILRACE_WATERMARK_" + _) ++
       Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "LATE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS")
         .map("TAILRACE_RECURSION_" + _)

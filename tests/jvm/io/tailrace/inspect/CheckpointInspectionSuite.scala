@@ -10,6 +10,7 @@ import org.apache.spark.SparkThrowable
 import org.json4s.jackson.JsonMethods
 import org.scalatest.BeforeAndAfterAll
 
+import io.tailrace.state.StateFileNames
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{microsOf, seconds}
 import io.tailrace.testkit.{Checkpoint, Damage, Engaged, Served, SparkSuite, StreamHarness, TempDirectory}
@@ -57,8 +58,14 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
       case e => throw e
     }
 
-  private def partitionFile(d: File, partition: Int, name: String): File =
-    new File(d, s"state/0/$partition/$name")
+  /** The file of a version, which only one attempt has made. */
+  private def manifestOf(d: File, partition: Int, version: Long): File = {
+    val found = new File(d, s"state/0/$partition").listFiles.filter { file =>
+      StateFileNames.manifestVersion(file.getName).contains(version)
+    }
+    assert(found.length == 1)
+    found.head
+  }
 
   /** Removes the checksum of the local file system, as object stores have none. */
   private def harm(file: File)(how: File => Unit): Unit = {
@@ -126,8 +133,9 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
       assert(allFiles(d) == before)
       operator.partitions.foreach { p =>
         val runs = new File(d, s"state/0/${p.partition}").listFiles
-          .filter(f => f.getName.endsWith(".run") && !f.getName.startsWith("."))
-        assert(p.files > 0 && p.files <= runs.length && p.fileBytes <= runs.map(_.length).sum)
+          .filter(f => StateFileNames.runVersion(f.getName).isDefined)
+        assert(p.files > 0 && p.files <= runs.length)
+        assert(p.fileBytes > 0 && p.fileBytes < runs.map(_.length).sum)
         assert(p.expiredThrough.isDefined && p.rows == p.stores.map(_.rows).sum)
       }
       assert(operator.files == operator.partitions.map(_.files).sum)
@@ -164,7 +172,7 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
       val last = inspection(d).report(None).version
       // Spark's purge deletes manifests before commits.
       (1L to 2L).foreach(v =>
-        (0 to 1).foreach(p => harm(partitionFile(d, p, s"$v.manifest"))(f => Files.delete(f.toPath)))
+        (0 to 1).foreach(p => harm(manifestOf(d, p, v.toLong))(f => Files.delete(f.toPath)))
       )
       Seq(0L, 1L, last + 1).foreach { v =>
         val (name, parameters) = condition(inspection(d).report(Some(v)))
@@ -178,13 +186,16 @@ class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
   test("the error names a damaged manifest (missing, changed or cut), commit or settings file") {
     def damaged(path: File => File)(how: File => Unit)(expected: String): Unit = withDirectory { d =>
       run(d)
-      harm(path(d))(how)
+      val file = path(d)
+      harm(file)(how)
       val (name, parameters) = condition(inspection(d).report(None))
-      assert(name == expected && parameters("file").endsWith(path(d).getPath), parameters)
+      // Without the file the attempt isn't known.
+      val named = file.getPath.replaceFirst("1-[^/]+manifest$", if (file.exists) "$0" else "*.manifest")
+      assert(name == expected && parameters("file").endsWith(named), parameters)
       ()
     }
     def newest(d: File): Long = new File(d, "commits").list.flatMap(_.toLongOption).max
-    val manifest = (d: File) => partitionFile(d, 1, s"${newest(d) + 1}.manifest")
+    val manifest = (d: File) => manifestOf(d, 1, newest(d) + 1)
     damaged(manifest)(f => Files.delete(f.toPath))("TAILRACE_STATE_FILE_MISSING")
     damaged(manifest)(Damage.flipMiddle)("TAILRACE_STATE_FILE_CORRUPT")
     damaged(manifest)(Damage.truncate(_, 40))("TAILRACE_STATE_FILE_CORRUPT")

@@ -157,6 +157,13 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
     check(Seq("00000" -> 0L, "01500" -> 15L, "01501" -> 39L, "02999" -> 0L, "x" -> 1L), Seq(dense), -5, 100)
   }
 
+  test("a chunk finds its matches in sections of many pages, whether it needs few of them or all") {
+    def entries(from: Int, by: Int, n: Int) = (0 until n).map(i => f"${from + i * by}%05d" -> (i % 40).toLong)
+    val dense = Seq(entries(0, 2, 500), entries(1, 2, 500), entries(0, 7, 150) ++ entries(0, 7, 150))
+    check(Seq(17, 18, 18, 499, 500, 1001, 9000).map(i => f"$i%05d" -> 0L), dense, -5, 100, 1000, fill = 1500)
+    check(entries(0, 5, 220), dense, -5, 100, 1000, chunk = 120, fill = 1500)
+  }
+
   test("a dense chunk finds its matches in sparse sections") {
     val dense = (0 until 3000).map(i => f"$i%05d" -> i % 40L)
     check(dense, Seq(Seq("00007" -> 3L, "01500" -> 3L), Seq("02999" -> 3L, "x" -> 1L)), -40, 40)

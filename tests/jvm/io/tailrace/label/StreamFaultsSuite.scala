@@ -4,6 +4,7 @@ import scala.util.Random
 
 import org.apache.hadoop.fs.Path
 
+import io.tailrace.common.TailraceConf
 import io.tailrace.testkit.FileStep._
 import io.tailrace.testkit.{
   Campaign,
@@ -22,7 +23,12 @@ import io.tailrace.testkit.{
   * gives the rows of one that never failed. If the file is Tailrace's, the error names it.
   */
 class StreamFaultsSuite extends SparkSuite with CampaignSuite {
-  private def withFailingFiles[T](format: Int, partitions: Int, retain: Int)(body: => T): T = withConf(
+
+  /** @param runsInFiles whether each run has a file, as large ones have */
+  private def withFailingFiles[T](format: Int, partitions: Int, retain: Int, runsInFiles: Boolean)(
+      body: => T
+  ): T = withConf(
+    TailraceConf.InlineRunBytes.key -> (if (runsInFiles) 0L else TailraceConf.InlineRunBytes.default),
     WatchedFiles.Key -> classOf[WatchedFiles].getName,
     "spark.sql.shuffle.partitions" -> partitions,
     "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
@@ -44,11 +50,14 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
 
   private val writes = Seq(Create, Write, Close, Rename, Renamed)
 
-  Seq(1, 2).foreach { format =>
-    test(s"each step of a first batch, a commit and a restart fails once: checkpoint format $format") {
+  for (format <- Seq(1, 2); runsInFiles <- Seq(true, false)) {
+    val layout =
+      s"checkpoint format $format, runs in ${if (runsInFiles) "files of their own" else "manifests"}"
+    val stateFiles = if (runsInFiles) Seq("run$", "manifest$") else Seq("manifest$")
+    test(s"each step of a first batch, a commit and a restart fails once: $layout") {
       // There must be nothing to purge, or Spark's maintenance thread would get the fault instead of the
       // query.
-      withFailingFiles(format, partitions = 1, retain = 1000) {
+      withFailingFiles(format, partitions = 1, retain = 1000, runsInFiles) {
         withDirectory { d =>
           val random = new Random(format)
           var batches = 0
@@ -63,7 +72,7 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
           for (step <- writes; file <- Seq("/tailrace-join.json$", "/_metadata/schema$"))
             strike(stream, FileFault(step, file.r), None)
           stream.persistently(None)
-          for (step <- Sync +: writes; file <- Seq("run$", "manifest$")) {
+          for (step <- Sync +: writes; file <- stateFiles) {
             strike(stream, FileFault(step, file.r), next())
             stream.persistently(None)
           }
@@ -73,14 +82,8 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
           }
           for {
             step <- Seq(Open, Read)
-            file <- Seq(
-              "run$",
-              "manifest$",
-              "/tailrace-join.json$",
-              "/_metadata/schema$",
-              "/offsets/",
-              "/commits/"
-            )
+            file <- stateFiles ++
+              Seq("/tailrace-join.json$", "/_metadata/schema$", "/offsets/", "/commits/")
           } {
             stream.stop()
             strike(stream, FileFault(step, file.r), next())
@@ -95,7 +98,7 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
     val fired = Campaign.seeds(short = 2).map { seed =>
       val random = new Random(seed)
       val how = if (seed % 3 == 2) "inner" else "left"
-      withFailingFiles(format = 1 + seed % 2, partitions = 2, retain = 2) {
+      withFailingFiles(1 + seed % 2, partitions = 2, retain = 2, runsInFiles = seed % 4 < 2) {
         withDirectory { d =>
           val stream = new UnluckyStream(spark, d, how)
           val faults = Seq.fill(8) {

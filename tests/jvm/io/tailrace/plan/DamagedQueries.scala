@@ -78,6 +78,9 @@ private[plan] object DamagedQueries {
   private def format(version: Int): (String, Any) =
     "spark.sql.streaming.stateStore.checkpointFormatVersion" -> version
 
+  /** Each run has a file, as large ones have. */
+  private val ownFiles: (String, Any) = TailraceConf.InlineRunBytes.key -> 0
+
   private def strategy(name: String): (String, Any) = TailraceConf.JoinStrategy.key -> name
 
   /** The offsets of the batch of each origin, and again those of the two batches before; in the last batch
@@ -96,7 +99,7 @@ private[plan] object DamagedQueries {
 
   val all: Seq[DamagedQuery] = Seq(
     DamagedQuery("label join", schedule, rest, 6, Seq(format(1)))(joined(join)),
-    DamagedQuery("label join, format 2", schedule, rest, 6, Seq(format(2)))(
+    DamagedQuery("label join, format 2", schedule, rest, 6, Seq(format(2), ownFiles))(
       joined(join.copy(before = "1 second", how = "inner"))
     ),
     DamagedQuery("synced join", schedule, rest, 6)(syncJoin),

@@ -1,7 +1,7 @@
 package io.tailrace.plan
 
 import java.nio.ByteBuffer
-import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.charset.StandardCharsets.{ISO_8859_1, UTF_8}
 import java.nio.file.{Files, Path}
 import java.util.Arrays
 
@@ -80,7 +80,7 @@ private[plan] object Damages {
   /** A format that a later release may write. */
   val Later = 99
 
-  private val Text = """(?s)(tailrace-[a-z-]+) \d+(.*\n)[0-9a-f]{8}\n""".r
+  private val Text = """(?s)(tailrace-[a-z-]+) \d+([^\n]*\n[^\n]*\n)[0-9a-f]{8}\n(.*)""".r
   private val Json = """(?s)(.*"format":)\d+(.*)""".r
 
   /** The bytes of a file in that format, with the right checksum. A file without a format keeps its bytes. */
@@ -89,11 +89,11 @@ private[plan] object Damages {
       val changed = ByteBuffer.wrap(bytes.clone).putInt(4, Later)
       changed.putInt(bytes.length - 4, Checksum.of(changed.array, bytes.length - 4)).array
     } else
-      new String(bytes, UTF_8) match {
-        case Text(magic, rest) =>
+      new String(bytes, ISO_8859_1) match {
+        case Text(magic, rest, behind) =>
           val text = s"$magic $Later$rest"
-          s"$text${Checksum.hex(text)}\n".getBytes(UTF_8)
-        case Json(before, after) => s"$before$Later$after".getBytes(UTF_8)
+          s"$text${Checksum.hex(text)}\n$behind".getBytes(ISO_8859_1)
+        case Json(before, after) => s"$before$Later$after".getBytes(ISO_8859_1)
         case _ => bytes
       }
 

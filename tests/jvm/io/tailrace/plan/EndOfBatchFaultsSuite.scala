@@ -29,7 +29,7 @@ final class EndOfBatchFaultsSuite extends SparkSuite with CampaignSuite {
   import HostQueries._
 
   test("a synced join waits for all partitions that have come") {
-    same("run$", "manifest$", "/tailrace-sync/")(HostQueries.syncJoin)
+    same("manifest$", "/tailrace-sync/")(HostQueries.syncJoin)
   }
 
   test("a watermark waits for all hosts that have come") {

@@ -30,7 +30,7 @@ final class FutureFormatsSuite extends AnyFunSuite with TempDirectory {
       "tailrace-join.json" -> { f =>
         JoinCheckpoint.read(new Path(f.getParent.toString), new Configuration, 1)
       },
-      ".manifest" -> (f => Manifest.decode(bytes(f), "", f.toString)),
+      ".manifest" -> (f => Manifest.decode(bytes(f), "", new Path(f.toString))),
       ".marks" -> (f => MarkFile.decode(bytes(f), f.toString, "", new MarkTable(0))(_ => ())),
       "tailrace-replay/<name>/<batch>.snapshot" -> { f =>
         MarkFile.decode(bytes(f), f.toString, "", new MarkTable(0))(_ => ())

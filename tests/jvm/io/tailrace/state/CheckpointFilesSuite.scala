@@ -13,46 +13,53 @@ final class CheckpointFilesSuite extends CheckpointFilesFixture {
   test("a run that was uploaded is downloaded with the same bytes") {
     val run = upload(newFiles(), "1-a.run")
     assert(run.length == content.length)
-    val target = new File(directory, "download")
-    newFiles().download(run, target, 1)
-    assert(Files.readAllBytes(target.toPath).sameElements(content))
+    assert(Files.readAllBytes(download(newFiles(), run).toPath).sameElements(content))
   }
 
   test("a manifest is read back by version, and by id where it has one") {
     val manifest = Manifest(3, 5, Seq(Run("3-a.run", 1, 2, Nil)))
-    newFiles().writeManifest(manifest, None)
-    newFiles().writeManifest(manifest.copy(expiredThrough = 6), Some("x"))
-    assert(names == Set("3.manifest", "3_x.manifest"))
+    val one = write(newFiles(), manifest)
+    val other = write(newFiles(), manifest.copy(expiredThrough = 6), Some("x"))
+    assert(names == Set(one.getName, other.getName) && other.getName == "3_x.manifest")
     assert(newFiles().readManifest(3, None) == manifest)
     assert(newFiles().readManifest(3, Some("x")).expiredThrough == 6)
   }
 
   test("versions are those with a manifest, and a query for them creates no directory") {
     assert(newFiles().versions.isEmpty)
-    missing(stored("3.manifest"))(newFiles().readManifest(3, None))
+    missing(stored("3.*.manifest"))(newFiles().readManifest(3, None))
     assert(!checkpoint.exists)
     commit(newFiles(), 3, Nil)
     commit(newFiles(), 4, Nil, Some("x"))
-    upload(newFiles(), CheckpointFiles.runName(5))
-    assert(newFiles().versions == Set(3, 4))
+    commitBefore(2)
+    upload(newFiles(), StateFileNames.run(5))
+    assert(newFiles().versions == Set(2, 3, 4))
   }
 
-  test("a second attempt's manifest of a version replaces the first") {
-    newFiles().writeManifest(Manifest(3, 5, Nil), None)
-    newFiles().writeManifest(Manifest(3, 6, Nil), None)
-    assert(newFiles().readManifest(3, None).expiredThrough == 6)
+  test("a later attempt's manifest of a version counts, also after one of an earlier release") {
+    commitBefore(3)
+    assert(newFiles().readManifest(3, None).expiredThrough == 0)
+    (1L to 12L).foreach { attempt =>
+      write(newFiles(), Manifest(3, attempt, Nil))
+      assert(newFiles().readManifest(3, None).expiredThrough == attempt)
+    }
+    val files = newFiles()
+    val (early, late) = (files.newManifest(3, None), files.newManifest(3, None))
+    files.commit(late, Manifest(3, 101, Nil), Map.empty)
+    files.commit(early, Manifest(3, 100, Nil), Map.empty)
+    assert(newFiles().readManifest(3, None).expiredThrough == 101)
   }
 
   test("a missing manifest is named") {
-    missing(stored("3.manifest"))(newFiles().readManifest(3, None))
-    newFiles().writeManifest(Manifest(3, 5, Nil), None)
+    missing(stored("3.*.manifest"))(newFiles().readManifest(3, None))
+    write(newFiles(), Manifest(3, 5, Nil))
     missing(stored("3_x.manifest"))(newFiles().readManifest(3, Some("x")))
   }
 
   test("a missing run is named") {
     val run = upload(newFiles(), "1-a.run")
     assert(stored("1-a.run").delete())
-    missing(stored("1-a.run"))(newFiles().download(run, new File(directory, "download"), 1))
+    missing(stored("1-a.run"))(download(newFiles(), run))
   }
 
   // Spark's usual manager turns Hadoop's checksums of local files off, so that ours are all there is; the
@@ -66,9 +73,9 @@ final class CheckpointFilesSuite extends CheckpointFilesFixture {
     }
 
     test(s"a damaged manifest is named, found by $by") {
-      managed().writeManifest(Manifest(3, 5, Nil), None)
-      Damage.flipMiddle(stored("3.manifest"))
-      corrupt(stored("3.manifest"))(managed().readManifest(3, None))
+      val file = write(managed(), Manifest(3, 5, Nil))
+      Damage.flipMiddle(file)
+      corrupt(file)(managed().readManifest(3, None))
     }
 
     Seq[(String, File => Unit)](
@@ -79,15 +86,15 @@ final class CheckpointFilesSuite extends CheckpointFilesFixture {
       test(s"a run with a $what is named, found by $by") {
         val run = upload(managed(), "1-a.run")
         damage(stored("1-a.run"))
-        corrupt(stored("1-a.run"))(managed().download(run, new File(directory, "download"), 1))
+        corrupt(stored("1-a.run"))(download(managed(), run))
       }
     }
   }
 
   test("a manifest under the name of another version is refused") {
-    newFiles().writeManifest(Manifest(3, 5, Nil), None)
-    Files.copy(stored("3.manifest").toPath, stored("4.manifest").toPath)
-    corrupt(stored("4.manifest"))(newFiles().readManifest(4, None))
+    val file = write(newFiles(), Manifest(3, 5, Nil))
+    Files.copy(file.toPath, stored("4.1-a.manifest").toPath)
+    corrupt(stored("4.1-a.manifest"))(newFiles().readManifest(4, None))
   }
 
   test("a write that fails leaves no file, and the error names it") {
@@ -106,10 +113,9 @@ final class CheckpointFilesSuite extends CheckpointFilesFixture {
     val files = newFiles(WatchedFiles.configure(new Configuration))
     val run = commit(files, 1, Nil)
     Seq(FileStep.Open, FileStep.Read).foreach { step =>
-      failing(step, "manifest$")(unavailable(stored("1.manifest"))(files.readManifest(1, None)))
-      val target = new File(directory, "download")
-      failing(step, "run$")(unavailable(stored(run.name))(files.download(run, target, 1)))
-      files.download(run, target, 1)
+      failing(step, "manifest$")(unavailable(manifest(1))(files.readManifest(1, None)))
+      failing(step, "run$")(unavailable(stored(run.name))(download(files, run)))
+      download(files, run)
     }
     assert(files.readManifest(1, None).runs == Seq(run))
   }

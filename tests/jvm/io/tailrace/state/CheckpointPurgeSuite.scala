@@ -5,22 +5,23 @@ import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
 
+import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.{Damage, FileFault, FileFaults, FileStep, WatchedFiles}
 
 /** Which versions and runs a purge keeps, and what it reads for that. */
 final class CheckpointPurgeSuite extends CheckpointFilesFixture {
 
   test("a purge that fails names the file, and the next one goes on") {
-    val files = newFiles(WatchedFiles.configure(new Configuration))
+    val files = newWatched()
     val one = commit(files, 1, Nil)
     val two = commit(files, 2, Nil)
-    failing(FileStep.List, "checkpoint$")(unavailable(checkpoint)(files.purge(1)))
-    failing(FileStep.Read, "manifest$")(unavailable(stored("2.manifest"))(files.purge(1)))
-    failing(FileStep.Delete, "manifest$")(unavailable(stored("1.manifest"))(files.purge(1)))
+    failing(FileStep.List, "checkpoint/?$")(unavailable(checkpoint)(newWatched().purge(1)))
+    failing(FileStep.Read, "manifest$")(unavailable(manifest(2))(newWatched().purge(1)))
+    failing(FileStep.Delete, "manifest$")(unavailable(manifest(1))(files.purge(1)))
     failing(FileStep.Delete, "run$")(unavailable(stored(one.name))(files.purge(1)))
-    assert(names == Set("2.manifest", one.name, two.name))
+    assert(names == manifests(2) ++ Set(one.name, two.name))
     files.purge(1)
-    assert(names == Set("2.manifest", two.name))
+    assert(names == manifests(2) + two.name)
   }
 
   test("purge keeps the newest versions and the runs that they name, and no others") {
@@ -30,10 +31,10 @@ final class CheckpointPurgeSuite extends CheckpointFilesFixture {
     val three = commit(files, 3, Seq(one))
     val four = commit(files, 4, Seq(one, three))
     files.purge(2)
-    assert(names == Set("3.manifest", "4.manifest", one.name, three.name, four.name))
+    assert(names == manifests(3, 4) ++ Set(one.name, three.name, four.name))
     assert(!names(two.name))
     files.purge(1)
-    assert(names == Set("4.manifest", one.name, three.name, four.name))
+    assert(names == manifests(4) ++ Set(one.name, three.name, four.name))
     val after = names
     files.purge(1)
     assert(names == after)
@@ -67,18 +68,20 @@ final class CheckpointPurgeSuite extends CheckpointFilesFixture {
     val kept = commit(files, 1, Nil)
     val two = commit(files, 2, Seq(kept))
     files.purge(2)
-    assert(names == Set("1.manifest", "2.manifest", lost.name, kept.name, two.name))
+    val attempts = names.filter(StateFileNames.manifestVersion(_).contains(1))
+    assert(attempts.size == 2)
+    assert(names == attempts ++ manifests(2) ++ Set(lost.name, kept.name, two.name))
     val three = commit(files, 3, Seq(kept))
     files.purge(2)
-    assert(names == Set("2.manifest", "3.manifest", kept.name, two.name, three.name))
+    assert(names == manifests(2, 3) ++ Set(kept.name, two.name, three.name))
   }
 
   test("purge keeps a run whose manifest isn't written yet") {
     val files = newFiles()
     commit(files, 1, Nil)
     commit(files, 2, Nil)
-    val early = upload(files, CheckpointFiles.runName(3))
-    val slow = upload(files, CheckpointFiles.runName(2))
+    val early = upload(files, StateFileNames.run(3))
+    val slow = upload(files, StateFileNames.run(2))
     files.purge(1)
     assert(names(early.name) && names(slow.name))
   }
@@ -87,9 +90,9 @@ final class CheckpointPurgeSuite extends CheckpointFilesFixture {
     val files = newFiles()
     val one = commit(files, 1, Nil)
     commit(files, 2, Seq(one))
-    Damage.flipMiddle(stored("2.manifest"))
+    Damage.flipMiddle(manifest(2))
     val before = names
-    corrupt(stored("2.manifest"))(files.purge(1))
+    corrupt(manifest(2))(newFiles().purge(1))
     assert(names == before)
   }
 
@@ -103,6 +106,8 @@ final class CheckpointPurgeSuite extends CheckpointFilesFixture {
     assert(Set("_metadata", "0-notes.txt").subsetOf(names))
   }
 
+  private def newWatched() = newFiles(WatchedFiles.configure(new Configuration))
+
   /** The time of the version's file, a minute for each version. */
   private def settle(versions: Long*): Unit = versions.foreach { version =>
     assert(stored(s"$version.manifest").setLastModified((1000000 + version * 60) * 1000))
@@ -110,51 +115,63 @@ final class CheckpointPurgeSuite extends CheckpointFilesFixture {
 
   /** Purges, and no manifest may be read whose name matches. */
   private def purgeWithout(reading: String)(files: CheckpointFiles): Unit = {
+    listAgain(files)
     val (_, read) = FileFaults.during(FileFault(FileStep.Read, reading.r))(files.purge(3))
     assert(read.isEmpty)
   }
 
-  private def purgeReads(file: String)(files: CheckpointFiles): Unit =
+  private def purgeReads(file: String)(files: CheckpointFiles): Unit = {
+    listAgain(files)
     failing(FileStep.Read, file + "$")(unavailable(stored(file))(files.purge(3)))
+  }
 
-  test("purge reads a manifest once, and again if another attempt has replaced it") {
-    val files = newFiles(WatchedFiles.configure(new Configuration))
-    (1L to 4L).foreach(commit(files, _, Nil))
-    val five = commit(files, 5, Nil)
+  private def listAgain(files: CheckpointFiles): Unit = assert(files.versions.nonEmpty)
+
+  test("purge reads a manifest of an earlier release once, and again if another attempt has replaced it") {
+    val files = newWatched()
+    def commitBefore(version: Long, earlier: Run*): Run = {
+      val run = upload(files, StateFileNames.run(version))
+      this.commitBefore(version, earlier :+ run: _*)
+      run
+    }
+    (1L to 4L).foreach(commitBefore(_))
+    val five = commitBefore(5)
     settle(1, 2, 3, 4, 5)
     files.purge(3)
-    commit(files, 6, Seq(five))
+    commitBefore(6, five)
     settle(6)
     purgeWithout("[34].manifest$")(files)
-    commit(files, 7, Nil)
+    commitBefore(7)
     settle(7)
     // When 5 was read first it was the newest, and could have been replaced within the second.
     purgeWithout("5.manifest$")(files)
-    commit(files, 8, Nil)
+    commitBefore(8)
     settle(8)
     purgeReads("8.manifest")(files)
     files.purge(3)
     purgeWithout("[67].manifest$")(files)
-    commit(files, 7, Seq(five))
+    commitBefore(7, five)
     assert(stored("7.manifest").setLastModified((1000000 + 7 * 60 + 1) * 1000))
-    commit(files, 9, Nil)
+    commitBefore(9)
     settle(9)
     purgeReads("7.manifest")(files)
     files.purge(3)
     assert(names(five.name), "the other attempt's manifest names it")
-    commit(files, 10, Nil)
+    commitBefore(10)
     settle(10)
+    listAgain(files)
     files.purge(3)
     assert(!names(five.name))
   }
 
-  test("purge never reads a manifest with an id that was written here, and reads another's once") {
-    val files = newFiles(WatchedFiles.configure(new Configuration))
+  test("purge never reads a manifest that was written here, and reads another's once") {
+    val files = newWatched()
     val one = commit(files, 1, Nil, Some("a"))
     (2L to 5L).foreach(v => commit(files, v, Seq(one), Some("a")))
     purgeWithout("manifest$")(files)
     commit(newFiles(), 5, Seq(one), Some("b"))
     commit(files, 6, Nil, Some("a"))
+    files.readManifest(6, Some("a"))
     purgeReads("5_b.manifest")(files)
     files.purge(3)
     commit(files, 7, Nil, Some("a"))
@@ -163,6 +180,28 @@ final class CheckpointPurgeSuite extends CheckpointFilesFixture {
     commit(files, 8, Nil, Some("a"))
     purgeWithout("manifest$")(files)
     assert(!names(one.name))
+  }
+
+  test("purge lists at first, when a version was read, and each 32nd time: then it finds what others left") {
+    val files = newWatched()
+    (1L to 5L).foreach(commit(files, _, Nil))
+    def lists(): Boolean = {
+      val (_, listed) = FileFaults.during(FileFault(FileStep.List, "checkpoint$".r)) {
+        try files.purge(2)
+        catch { case _: TailraceStateException => () }
+      }
+      listed.nonEmpty
+    }
+    // A listing for the first attempt.
+    assert(!lists() && names.size == 4)
+    val lost = upload(newFiles(), StateFileNames.run(1))
+    assert((2 to 32).forall(_ => !lists()) && names(lost.name))
+    assert(lists())
+    files.purge(2)
+    assert(!names(lost.name) && !lists())
+    commit(files, 6, Nil, Some("x"))
+    files.readManifest(6, Some("x"))
+    assert(lists())
   }
 
   test("purge of an empty checkpoint does nothing") {

@@ -1,9 +1,10 @@
 package io.tailrace.state
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, Path}
+import java.nio.file.{Files, Path => LocalPath}
 import java.util.zip.CRC32C
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkThrowable
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
@@ -11,7 +12,10 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val place = "0/3"
-  private val file = s"somewhere/$place/7.manifest"
+  private val path = new Path(s"somewhere/$place/7.1-a.manifest")
+  private val file = path.toString
+
+  private def encode(manifest: Manifest) = Manifest.encode(manifest, place, path.getName)
 
   private val sections: Gen[Section] = for {
     kind <- Gen.oneOf(StoreKind.all)
@@ -26,7 +30,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     version <- Gen.choose(1L, 1000L)
     crc <- Gen.choose(0L, 0xffffffffL)
     some <- Gen.listOf(sections)
-  } yield Run(CheckpointFiles.runName(version), crc + 1, crc, some)
+  } yield Run(StateFileNames.run(version), crc + 1, crc, some)
 
   private val manifests: Gen[Manifest] = for {
     version <- Gen.choose(0L, Long.MaxValue)
@@ -47,14 +51,17 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
           Section("left-time-sorted", 0, 3, 10, 20, 300, 1),
           Section("right-key-sorted", -1, 2, -20, -10, 200)
         )
-      )
+      ),
+      Run("6_x.manifest#1", 77, 78, Seq(Section("left-time-sorted", 0, 1, 5, 5, 50)), offset = 901),
+      Run("7.1-a.manifest#0", 1000, 8, Seq(Section("left-time-sorted", 0, 1, 6, 6, 60)), offset = 865),
+      Run("7.1-a.manifest#2", 9, 9, Seq(Section("left-time-sorted", 0, 1, 7, 7, 70)), offset = 1865)
     )
   )
 
-  private def goldenBytes: Array[Byte] = Files.readAllBytes(Path.of("tests/golden/manifest-2.txt"))
+  private def goldenBytes: Array[Byte] = Files.readAllBytes(LocalPath.of("tests/golden/manifest-3.txt"))
 
   private def error(bytes: Array[Byte]): SparkThrowable =
-    intercept[Exception](Manifest.decode(bytes, place, file)) match {
+    intercept[Exception](Manifest.decode(bytes, place, path)) match {
       case e: SparkThrowable => e
       case e => throw e
     }
@@ -72,12 +79,12 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a manifest that is encoded is decoded") {
-    forAll(manifests)(m => assert(Manifest.decode(Manifest.encode(m, place), place, file) == m))
+    forAll(manifests)(m => assert(Manifest.decode(encode(m), place, path) == m))
   }
 
   test("a manifest has the golden bytes, both ways") {
-    assert(new String(Manifest.encode(golden, place), UTF_8) == new String(goldenBytes, UTF_8))
-    assert(Manifest.decode(goldenBytes, place, file) == golden)
+    assert(new String(encode(golden), UTF_8) == new String(goldenBytes, UTF_8))
+    assert(Manifest.decode(goldenBytes, place, path) == golden)
   }
 
   test("a manifest of a synced join has the golden bytes, with one more field") {
@@ -89,8 +96,26 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       """{"version":7,"expiredThrough":-5,"rightExpiredThrough":9,"runs":[{"name":"7-b.run","length":5,""" +
         """"crc32c":6,"sections":[{"store":"held-right","bucket":0,"rows":3,"minTime":10,"maxTime":20,""" +
         """"bytes":300,"expiredRows":1}],"level":0}]}"""
-    assert(new String(Manifest.encode(synced, place), UTF_8).split('\n')(1) == text)
-    assert(Manifest.decode(Manifest.encode(synced, place), place, file) == synced)
+    assert(new String(encode(synced), UTF_8).split('\n')(1) == text)
+    assert(Manifest.decode(encode(synced), place, path) == synced)
+  }
+
+  test("a manifest of the format before is read, where each run has a file of its own") {
+    val before = Files.readAllBytes(LocalPath.of("tests/golden/manifest-2.txt"))
+    assert(Manifest.decode(before, place, path) == golden.copy(runs = golden.runs.take(1)))
+  }
+
+  test("inline runs follow the text one after the other, wherever the manifest names them") {
+    forAll(manifests) { manifest =>
+      val inline = Seq(5L, 6L).zipWithIndex.map { case (length, n) =>
+        Run(StateFileNames.inline(path.getName, n), length, n.toLong, Nil)
+      }
+      val named = manifest.copy(runs = (inline.head +: manifest.runs) :+ inline.last)
+      val text = encode(named)
+      val read = Manifest.decode(text, place, path)
+      assert(read.runs.head.offset == text.length && read.runs.last.offset == text.length + 5)
+      assert(read == Manifest.placed(named, path.getName, text.length.toLong))
+    }
   }
 
   test("the golden file's last line is the checksum of the lines above it") {
@@ -135,15 +160,15 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("a manifest of another partition, or of none, is refused, even if it names no run") {
     Seq(" 0/2", " 1/3", "").foreach { other =>
-      val body = new String(Manifest.encode(Manifest.empty, place), UTF_8).split('\n')(1)
+      val body = new String(encode(Manifest.empty), UTF_8).split('\n')(1)
       assert(
-        Manifest.decode(withChecksum(s"tailrace-state 2 $place\n$body\n"), place, file) == Manifest.empty
+        Manifest.decode(withChecksum(s"tailrace-state 2 $place\n$body\n"), place, path) == Manifest.empty
       )
       assertCorrupt(withChecksum(s"tailrace-state 2$other\n$body\n"))
     }
   }
 
-  Seq(3 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
+  Seq(4 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
     test(s"$what is refused by its number, whatever follows") {
       Seq("", "of another shape\n\n\n", "{}\n00000000\n").foreach { rest =>
         val e = error(s"tailrace-state $format\n$rest".getBytes(UTF_8))
@@ -161,7 +186,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("file names are those of the runs") {
-    assert(golden.fileNames == Set("7-a.run"))
+    assert(golden.fileNames == Set("7-a.run", "6_x.manifest", "7.1-a.manifest"))
     assert(Manifest.empty.fileNames.isEmpty)
   }
 }

@@ -1,45 +1,15 @@
 package io.tailrace.state
 
-import java.io.File
+import java.util.concurrent.CountDownLatch
 
-import org.apache.hadoop.fs.Path
-import org.apache.spark.SparkThrowable
-import org.scalatest.funsuite.AnyFunSuite
+import io.tailrace.testkit.{Damage, FileStep, TestRow, WatchedFiles}
 
-import io.tailrace.testkit.{Damage, StoreFixture, TestRow}
-
-final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
-  private val kind = StoreKind.LeftTimeSorted
-
-  private def newOwner(settings: (String, String)*): OwnStore =
-    new OwnStore(storeId, storeConf(settings: _*), hadoopConf())
-
-  private def load(owner: OwnStore, version: Long, id: Option[String] = None): TailraceStateStore =
-    owner.store(version, id, empty = false)
-
-  private def add(store: TailraceStateStore, rows: TestRow*): TailraceStateStore = {
-    store.addRun(1000, kind -> bufferOf(rows))
-    store
-  }
-
-  /** A version on top of `version` with one more row, at time `version`. */
-  private def step(owner: OwnStore, version: Long): TestRow = {
-    val row = TestRow.of(s"k$version", version, version, s"made by ${version + 1}")
-    add(load(owner, version), row).commit()
-    row
-  }
-
-  private def readAndClose(store: TailraceStateStore): Seq[TestRow] =
-    try rowsOf(store, kind)
-    finally store.abort()
-
-  private def localFiles(owner: OwnStore): Set[String] = owner.localFile("x").getParentFile.list.toSet
-  private def runs: Set[String] = checkpointFiles.filter(_.endsWith(".run"))
+final class OwnStoreSuite extends OwnStoreFixture {
 
   test("an executor loads a version that another one has committed") {
     val rows = (0L to 2L).map(step(newOwner(), _))
     assert(readAndClose(load(newOwner(), 3)) == rows)
-    assert(checkpointFiles -- runs == Set("1.manifest", "2.manifest", "3.manifest"))
+    assert(plainNames == Set("1.manifest", "2.manifest", "3.manifest"))
   }
 
   test("a retained older version is loaded unchanged, also after a newer one") {
@@ -54,7 +24,7 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
   test("the newest version is served from local files") {
     val owner = newOwner()
     val row = step(owner, 0)
-    assert(new File(storeDirectory, runs.head).delete())
+    assert(manifest(1).delete())
     assert(readAndClose(load(owner, 1)) == Seq(row))
   }
 
@@ -98,9 +68,32 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     val more = (1L to 2L).map(step(owner, _))
     add(zombie, TestRow.of("zombie", 9, 9)).commit()
     // The newest is still the local one: it is there without the checkpoint.
-    runs.foreach(name => assert(new File(storeDirectory, name).delete()))
+    checkpointFiles.foreach(name => assert(stored(name).delete()))
     assert(readAndClose(load(owner, 3)) == rows ++ more)
     assert(localFiles(owner).size == 3)
+  }
+
+  test("a load that ends late doesn't push out what was committed meanwhile") {
+    val rows = (0L to 1L).map(step(newOwner(), _))
+    val owner = new OwnStore(storeId, storeConf(), WatchedFiles.configure(hadoopConf()))
+    val (begun, goOn) = (new CountDownLatch(1), new CountDownLatch(1))
+    val zombie = new Thread(() => load(owner, 1).abort())
+    val holding: WatchedFiles.Watcher = (step, _) =>
+      if (step == FileStep.Open && (Thread.currentThread eq zombie)) {
+        begun.countDown()
+        goOn.await()
+      }
+    val added = WatchedFiles.watchedBy(holding) {
+      zombie.start()
+      begun.await()
+      val row = step(owner, 2)
+      goOn.countDown()
+      zombie.join()
+      row
+    }
+    // The newest is still the local one: it is there without the checkpoint.
+    checkpointFiles.foreach(name => assert(stored(name).delete()))
+    assert(readAndClose(load(owner, 3)) == rows :+ added)
   }
 
   test("a commit can be continued after an older version was loaded in between") {
@@ -147,7 +140,7 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
       assert(readAndClose(load(o, 2, idB)) == Seq(base, rowB))
     }
     assert(
-      checkpointFiles -- runs == Set(s"1_${first.get}", s"2_${idA.get}", s"2_${idB.get}").map(_ + ".manifest")
+      checkpointFiles == Set(s"1_${first.get}", s"2_${idA.get}", s"2_${idB.get}").map(_ + ".manifest")
     )
   }
 
@@ -157,36 +150,26 @@ final class OwnStoreSuite extends AnyFunSuite with StoreFixture {
     assert(store.getStateStoreCheckpointInfo().stateStoreCkptId.isEmpty)
   }
 
-  private def assertFails(condition: String, file: File, owner: OwnStore)(body: => Any): Unit = {
-    intercept[Exception](body) match {
-      case e: SparkThrowable =>
-        assert(e.getCondition == condition)
-        assert(new Path(e.getMessageParameters.get("file")).toUri.getPath == file.getPath)
-      case e => throw e
-    }
-    assert(localFiles(owner).isEmpty)
-  }
-
   test("a missing or damaged file stops the load, each time, and leaves nothing behind") {
-    (0L to 1L).foreach(step(newOwner(), _))
-    val run = new File(storeDirectory, runs.toSeq.sorted.last)
+    def newOne() = new OwnStore(storeId, storeConf(), withoutInlineRuns(hadoopConf()))
+    (0L to 1L).foreach(step(newOne(), _))
+    val run = stored(checkpointFiles.filter(_.endsWith(".run")).toSeq.sorted.last)
     val owner = newOwner()
     Damage.flipMiddle(run)
     (1 to 2).foreach(_ => assertFails("TAILRACE_STATE_FILE_CORRUPT", run, owner)(load(owner, 2)))
     assert(run.delete())
     (1 to 2).foreach(_ => assertFails("TAILRACE_STATE_FILE_MISSING", run, owner)(load(owner, 2)))
-    val manifest = new File(storeDirectory, "2.manifest")
-    Damage.flipMiddle(manifest)
-    assertFails("TAILRACE_STATE_FILE_CORRUPT", manifest, owner)(load(owner, 2))
-    assert(manifest.delete())
-    assertFails("TAILRACE_STATE_FILE_MISSING", manifest, owner)(load(owner, 2))
+    val file = manifest(2)
+    Damage.flipMiddle(file)
+    assertFails("TAILRACE_STATE_FILE_CORRUPT", file, owner)(load(owner, 2))
+    assert(file.delete())
+    assertFails("TAILRACE_STATE_FILE_MISSING", stored("2.*.manifest"), owner)(load(owner, 2))
   }
 
   test("maintenance keeps the versions that Spark retains") {
     val owner = newOwner(retain(2))
     val rows = (0L to 4L).map(step(owner, _))
     owner.maintain()
-    assert(checkpointFiles -- runs == Set("3.manifest", "4.manifest", "5.manifest"))
     assert(readAndClose(load(newOwner(), 3)) == rows.take(3))
     assert(readAndClose(load(newOwner(), 4)) == rows.take(4))
     assert(readAndClose(load(newOwner(), 5)) == rows)

@@ -14,14 +14,14 @@ import io.tailrace.testkit.{RunFixture, TestRow}
 final class RunWriterSuite extends AnyFunSuite with RunFixture {
   private val kind = StoreKind.RightKeySorted
 
-  /** Keys and values of all entries of the file. */
+  /** Keys and values of all pages of the kind's rows. */
   private def pagesOf(live: LiveSection): Seq[(Array[Byte], Array[Byte])] = {
     val entries = live.local.iterator()
     val found = new ArrayBuffer[(Array[Byte], Array[Byte])]
     try {
       entries.seekToFirst()
       while (entries.isValid) {
-        found += entries.key() -> entries.value()
+        if (entries.key().head == kind.id) found += entries.key() -> entries.value()
         entries.next()
       }
     } finally entries.close()

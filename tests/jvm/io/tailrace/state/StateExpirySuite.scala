@@ -73,7 +73,7 @@ final class StateExpirySuite extends StateStoreSuite {
     reopen(4).commit()
     val provider = newProvider(storeConf(retain(1)))
     provider.doMaintenance()
-    assert(checkpointFiles == Set("3.manifest", "4.manifest", "5.manifest"))
+    assert(plainNames == Set("3.manifest", "4.manifest", "5.manifest"))
   }
 
   test("a store's bytes are those of its live sections") {

@@ -36,7 +36,10 @@ final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with Campaign
     private var versions = Vector[(Option[String], Set[TestRow])]((None, Set.empty))
     private var provider = start()
 
-    private def start() = newProvider(conf, hadoop = WatchedFiles.configure(hadoopConf()))
+    private def start() = {
+      val hadoop = if (random.nextInt(3) == 0) withoutInlineRuns(hadoopConf()) else hadoopConf()
+      newProvider(conf, hadoop = WatchedFiles.configure(hadoop))
+    }
 
     private def fault(): FileFault = {
       val step = steps(random.nextInt(steps.size))
@@ -126,19 +129,22 @@ final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with Campaign
     }
   }
 
-  test("no local file is left by attempts that failed") {
-    val provider = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
-    val store = open(provider, 0)
-    store.addRun(10, kind -> bufferOf(TestRow.of("k", 1, 1)))
-    store.commit()
-    val fresh = newProvider(hadoop = WatchedFiles.configure(hadoopConf()))
-    val (_, fired) = FileFaults.during(FileFault(FileStep.Read, "run$".r, nth = 2)) {
-      assertThrows[TailraceStateException](open(fresh, 1))
+  Seq("run$", "manifest$").foreach { file =>
+    test(s"no local file is left by attempts that failed at a $file") {
+      def hadoop() = if (file == "run$") withoutInlineRuns(hadoopConf()) else hadoopConf()
+      val provider = newProvider(hadoop = WatchedFiles.configure(hadoop()))
+      val store = open(provider, 0)
+      store.addRun(10, kind -> bufferOf(TestRow.of("k", 1, 1)))
+      store.commit()
+      val fresh = newProvider(hadoop = WatchedFiles.configure(hadoop()))
+      val (_, fired) = FileFaults.during(FileFault(FileStep.Read, file.r, nth = 2)) {
+        assertThrows[TailraceStateException](open(fresh, 1))
+      }
+      assert(fired.size == 1)
+      val again = open(fresh, 1)
+      val local = again.sectionsOf(kind).head.local.file
+      assert(local.getParentFile.listFiles.toSeq == Seq[File](local))
+      again.abort()
     }
-    assert(fired.size == 1)
-    val again = open(fresh, 1)
-    val local = again.sectionsOf(kind).head.local.file
-    assert(local.getParentFile.listFiles.toSeq == Seq[File](local))
-    again.abort()
   }
 }

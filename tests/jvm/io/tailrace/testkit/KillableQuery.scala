@@ -9,6 +9,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 
+import io.tailrace.common.TailraceConf
+
 /** A process that joins the streams of a folder into another one, and may be told to die at a step of a file:
   *
   * {{{
@@ -22,7 +24,9 @@ object KillableQuery {
 
   def main(arguments: Array[String]): Unit = {
     val root = new File(arguments(0))
-    val spark = session(new File(root, "format"))
+    // A death at a run needs one with a file of its own.
+    val inlineRunBytes = if (arguments.lift(2).contains("run$")) 0L else TailraceConf.InlineRunBytes.default
+    val spark = session(new File(root, "format"), inlineRunBytes)
     val death: WatchedFiles.Watcher =
       if (arguments.length == 1) (_, _) => ()
       else new Death(FileFault(FileStep.named(arguments(1)), arguments(2).r, arguments(3).toInt))
@@ -42,10 +46,11 @@ object KillableQuery {
   /** What a shell says of a process that died by signal 9. */
   val Killed = 137
 
-  private def session(format: File): SparkSession = {
+  private def session(format: File, inlineRunBytes: Long): SparkSession = {
     val settings = Map(
       "spark.sql.extensions" -> "io.tailrace.TailraceExtensions",
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> Files.readString(format.toPath),
+      TailraceConf.InlineRunBytes.key -> inlineRunBytes.toString,
       WatchedFiles.Key -> classOf[WatchedFiles].getName,
       "spark.sql.shuffle.partitions" -> "1",
       "spark.sql.session.timeZone" -> "UTC",

@@ -3,6 +3,8 @@ package io.tailrace.testkit
 import java.io.{FileNotFoundException, IOException}
 import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
+import java.util
+import java.util.Collection
 
 import scala.jdk.CollectionConverters._
 
@@ -172,6 +174,18 @@ final class ObjectStoreFileSystem extends FileSystem {
       keepParent(path)
       true
     } catch { case _: FileNotFoundException => false }
+
+  /** S3A's: a request for a page of keys, and no look at what is there. */
+  override def createBulkDelete(base: Path): BulkDelete = new BulkDelete {
+    override def pageSize: Int = 250
+    override def basePath: Path = makeQualified(base)
+    override def bulkDelete(paths: Collection[Path]): util.List[util.Map.Entry[Path, String]] = {
+      require(paths.size <= pageSize && paths.asScala.forall(_.toString.startsWith(s"$basePath/")))
+      ObjectStore.delete(paths.asScala.toSeq.map(key))
+      util.List.of()
+    }
+    override def close(): Unit = ()
+  }
 
   /** S3A sees to it that a directory doesn't end with its last file. */
   private def keepParent(path: Path): Unit = {

@@ -12,6 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.scalatest.Suite
 
+import io.tailrace.common.TailraceConf
 import io.tailrace.state.{BufferedRows, OwnStoreProvider, StoreKind, TailraceStateStore}
 
 /** Stores over a checkpoint in the test's directory, without a query. */
@@ -74,6 +75,15 @@ trait StoreFixture extends TempDirectory with RowFixture { self: Suite =>
   /** Names of the files of the store's checkpoint, without the file system's own. */
   def checkpointFiles: Set[String] =
     Option(storeDirectory.list).fold(Set.empty[String])(_.filterNot(_.startsWith(".")).toSet)
+
+  /** The same without the attempts of manifests. */
+  def plainNames: Set[String] = checkpointFiles.map(_.replaceFirst("\\.\\d+-.+\\.manifest$", ".manifest"))
+
+  /** Settings with which each run has a file of its own. */
+  def withoutInlineRuns(conf: Configuration): Configuration = {
+    conf.set(TailraceConf.InlineRunBytes.key, "0")
+    conf
+  }
 
   def checkpointFile(suffix: String): File = {
     val found = checkpointFiles.filter(_.endsWith(suffix))

@@ -19,6 +19,13 @@ final class WatermarkServerStub extends AutoCloseable {
 
   @volatile var status = 200
 
+  /** The id of the store, in each answer; none as in earlier releases. */
+  @volatile var store: Option[String] = None
+
+  /** The number of requests that have come, but for looks at its health. */
+  def asked: Int = requests.get
+  private val requests = new AtomicInteger
+
   /** Requests are answered when this latch is open. */
   @volatile var answers = new CountDownLatch(0)
   @volatile var needRoster = false
@@ -70,10 +77,14 @@ final class WatermarkServerStub extends AutoCloseable {
 
   private def answer(exchange: HttpExchange): Unit = {
     val body = json.readTree(exchange.getRequestBody.readAllBytes())
+    val isLook = exchange.getRequestURI.getPath == "/healthz"
+    if (!isLook) requests.incrementAndGet(): Unit
+    store.foreach(exchange.getResponseHeaders.set("Tailrace-Store", _))
     answers.await()
     val authorized = token == null || exchange.getRequestHeaders.getFirst("Authorization") == s"Bearer $token"
     val code =
-      if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404
+      if (isLook) 204
+      else if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404
       else if (authorized && conflict.isDefined) 409
       else if (authorized && untilFailure.getAndDecrement() == 0) 503
       else if (authorized) status
@@ -98,8 +109,9 @@ final class WatermarkServerStub extends AutoCloseable {
       if (code == 409 && refusal.isDefined) json.writeValueAsBytes(refusal.get)
       else if (code == 200) json.writeValueAsBytes(root)
       else "the reason".getBytes
-    exchange.sendResponseHeaders(code, bytes.length.toLong)
-    if (stopsHalfway) {
+    exchange.sendResponseHeaders(code, if (isLook) -1 else bytes.length.toLong)
+    if (isLook) exchange.close()
+    else if (stopsHalfway) {
       exchange.getResponseBody.write(bytes, 0, bytes.length / 2)
       exchange.getResponseBody.flush()
     } else {

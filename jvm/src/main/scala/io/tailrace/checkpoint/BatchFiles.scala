@@ -37,13 +37,18 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
     files.write(path(number, suffix))(_.write(bytes))
 
   /** Deletes the entries before a number, and the temporary files that writers who died have left of them. */
-  def deleteBefore(number: Long): Unit =
-    files
-      .names(directory)
-      .filter(name => (entry(name).map(_.number) ++ DurableFiles.temporaryOf(name)).exists(_ < number))
-      .foreach(name => files.delete(new Path(directory, name)))
+  def deleteBefore(number: Long): Unit = {
+    val names = files.names(directory)
+    val temporary = names.filter(DurableFiles.temporaryOf(_).exists(_ < number))
+    files.deleteAll(temporary.map(new Path(directory, _)))
+    delete(names.flatMap(entry(_)).filter(_.number < number))
+  }
 
-  def delete(entries: Iterable[Entry]): Unit = entries.foreach(entry => files.delete(path(entry)))
+  def delete(entries: Iterable[Entry]): Unit = {
+    val (directories, others) = entries.partition(_.suffix.isEmpty)
+    directories.foreach(entry => files.delete(path(entry)))
+    files.deleteAll(others.map(path(_)).toSeq)
+  }
 }
 
 object BatchFiles {

@@ -19,6 +19,35 @@ object Checksum {
     crc.getValue.toInt
   }
 
+  /** The checksum of some bytes followed by others, from the checksums of both.
+    *
+    * A checksum is a polynomial over bits, whose highest bit is that of x^0. Bytes that follow multiply it by
+    * x^8 each, modulo that of CRC-32C.
+    */
+  def combine(first: Int, second: Int, lengthOfSecond: Long): Int = {
+    // x^8, then the square of the one before.
+    val squares = Iterator.iterate(1 << 23)(p => multiply(p, p))
+    val shift = Iterator
+      .iterate(lengthOfSecond)(_ >>> 1)
+      .takeWhile(_ > 0)
+      .zip(squares)
+      .foldLeft(1 << 31) { case (product, (bits, power)) =>
+        if ((bits & 1) == 1) multiply(product, power) else product
+      }
+    multiply(first, shift) ^ second
+  }
+
+  private val Polynomial = 0x82f63b78
+
+  private def multiply(a: Int, b: Int): Int = {
+    var (product, shifted) = (0, b)
+    for (bit <- 31 to 0 by -1) {
+      if ((a >>> bit & 1) == 1) product ^= shifted
+      shifted = (shifted >>> 1) ^ (if ((shifted & 1) == 1) Polynomial else 0)
+    }
+    product
+  }
+
   /** The checksum of a text's UTF-8 bytes, in eight hexadecimal digits. */
   def hex(text: String): String = {
     val bytes = text.getBytes(UTF_8)
@@ -160,6 +189,19 @@ final class CheckedText(magic: String, kind: String, oldest: Int, newest: Int, p
   def encode(body: String, place: String = ""): Array[Byte] = {
     val text = s"$magic $newest${if (place.isEmpty) "" else s" $place"}\n$body\n"
     s"$text${Checksum.hex(text)}\n".getBytes(UTF_8)
+  }
+
+  /** Reads the three lines from a file that goes on behind them. Fewer if the file ends. */
+  def read(in: InputStream): Array[Byte] = {
+    val text = new ByteArrayOutputStream
+    var lines = 0
+    var byte = in.read()
+    while (byte >= 0) {
+      text.write(byte)
+      if (byte == '\n') lines += 1
+      byte = if (lines < 3) in.read() else -1
+    }
+    text.toByteArray
   }
 
   /** @param file  name, for errors

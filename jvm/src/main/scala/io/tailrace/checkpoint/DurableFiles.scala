@@ -1,6 +1,6 @@
 package io.tailrace.checkpoint
 
-import java.io.{FileNotFoundException, IOException, InputStream, OutputStream}
+import java.io.{FileNotFoundException, IOException, OutputStream}
 
 import scala.util.control.NonFatal
 
@@ -94,7 +94,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
     *
     * @see [[read]]
     */
-  def stream[T](path: Path, neededBy: => String)(body: InputStream => T): T = naming(path) {
+  def stream[T](path: Path, neededBy: => String)(body: FSDataInputStream => T): T = naming(path) {
     val in = openStream(path, neededBy)
     try body(in)
     finally in.close()
@@ -105,12 +105,34 @@ final class DurableFiles(open: => CheckpointFileManager) {
     try manager.open(path)
     catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, neededBy, e) }
 
+  /** Deletes files, where the file system can by a request for many and without a look at what is there. */
+  def deleteAll(paths: Seq[Path]): Unit = manager match {
+    case bulk: BulkDeletes => bulk.deleteAll(paths)
+    case _ => paths.foreach(delete)
+  }
+
+  /** How many files [[deleteAll]] deletes by one request. */
+  def deletePage: Int = manager match {
+    case bulk: BulkDeletes => bulk.deletePage
+    case _ => 1
+  }
+
   private def naming[T](path: Path)(body: => T): T =
     try body
     catch {
       case e: ChecksumException => throw Errors.stateFileCorrupt(path.toString, "its file system says so", e)
       case e: IOException => throw Errors.stateFileUnavailable(path.toString, "read", e)
     }
+}
+
+/** A file manager that deletes several files by one request. */
+trait BulkDeletes {
+
+  /** How many at most. */
+  def deletePage: Int
+
+  /** @param paths of files, which need not exist */
+  def deleteAll(paths: Seq[Path]): Unit
 }
 
 object DurableFiles {

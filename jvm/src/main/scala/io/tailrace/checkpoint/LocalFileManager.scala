@@ -114,20 +114,32 @@ object LocalFileManager {
   * own logs (offsets, commits, sources) too where the checkpoint is on a local disk. Spark calls this
   * constructor.
   */
-final class TailraceFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
+final class TailraceFileManager(path: Path, conf: Configuration)
+    extends CheckpointFileManager
+    with BulkDeletes {
   private val files = {
     val unset = new Configuration(conf)
     unset.unset(TailraceFileManager.Key)
     TailraceFileManager.forPath(path, unset)
   }
+  private val durable = new DurableFiles(files)
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
     files.createAtomic(path, overwriteIfPossible)
   override def open(path: Path): FSDataInputStream = files.open(path)
-  override def list(path: Path, filter: PathFilter): Array[FileStatus] = files.list(path, filter)
+
+  /** A directory with nothing but temporary files is empty: a process that was killed in its first batch has
+    * left them, and Spark would refuse the checkpoint at each start ("should be empty on batch 0").
+    */
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] = {
+    val found = files.list(path, filter)
+    if (found.forall(file => DurableFiles.temporaryOf(file.getPath.getName).isDefined)) Array.empty else found
+  }
   override def mkdirs(path: Path): Unit = files.mkdirs(path)
   override def exists(path: Path): Boolean = files.exists(path)
   override def delete(path: Path): Unit = files.delete(path)
+  override def deletePage: Int = durable.deletePage
+  override def deleteAll(paths: Seq[Path]): Unit = durable.deleteAll(paths)
   override def isLocal: Boolean = files.isLocal
   override def createCheckpointDirectory(): Path = files.createCheckpointDirectory()
   override def close(): Unit = files.close()

@@ -3,7 +3,9 @@ package io.tailrace.checkpoint
 import java.io.{FileNotFoundException, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -24,10 +26,13 @@ import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointF
   * A store may do a PUT and lose the answer. The client's second PUT of a new file then finds the first one.
   * Each new file has the name of its writer as metadata, which tells this case from another writer's file.
   */
-final class ObjectStoreFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
+final class ObjectStoreFileManager(root: Path, conf: Configuration)
+    extends CheckpointFileManager
+    with BulkDeletes {
   import ObjectStoreFileManager._
 
   private val files = root.getFileSystem(conf)
+  private val made = ConcurrentHashMap.newKeySet[Path]()
   private lazy val createsExclusively = files.hasPathCapability(root, Conditional)
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
@@ -56,7 +61,10 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration) extends Chec
   }
 
   override def open(path: Path): FSDataInputStream = files.open(path)
-  override def list(path: Path, filter: PathFilter): Array[FileStatus] = files.listStatus(path, filter)
+
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] =
+    try files.listStatus(path, filter)
+    catch { case _: FileNotFoundException if made.contains(path) => Array.empty }
 
   override def exists(path: Path): Boolean =
     try {
@@ -64,10 +72,29 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration) extends Chec
       true
     } catch { case _: FileNotFoundException => false }
 
-  /** Directories are the names of objects. */
-  override def mkdirs(path: Path): Unit = ()
+  /** Directories are the names of objects. Spark's logs make theirs, and list it before it has a file. */
+  override def mkdirs(path: Path): Unit = made.add(path): Unit
 
   override def delete(path: Path): Unit = files.delete(path, true): Unit
+
+  override lazy val deletePage: Int = {
+    val bulk = files.createBulkDelete(root)
+    try bulk.pageSize
+    finally bulk.close()
+  }
+
+  override def deleteAll(paths: Seq[Path]): Unit = {
+    val bulk = files.createBulkDelete(root)
+    try
+      paths.map(files.makeQualified).grouped(bulk.pageSize).foreach { page =>
+        val failed = bulk.bulkDelete(page.asJava).asScala
+        failed.headOption.foreach { failure =>
+          throw new IOException(s"${failure.getKey} and ${failed.size - 1} others: ${failure.getValue}")
+        }
+      }
+    finally bulk.close()
+  }
+
   override def isLocal: Boolean = false
 
   override def createCheckpointDirectory(): Path = {

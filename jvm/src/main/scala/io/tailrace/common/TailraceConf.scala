@@ -30,6 +30,12 @@ object TailraceConf {
   val CompactionRuns: NumberEntry =
     new NumberEntry("spark.tailrace.state.compactionRuns", 32, least = 2, most = 1000)
 
+  /** The bytes of a batch's runs that are written into the file of the manifest, which makes one file of two.
+    * A larger run is copied into the checkpoint while its task goes on.
+    */
+  val InlineRunBytes: BytesEntry =
+    new BytesEntry("spark.tailrace.state.inlineRunBytes", 8L << 20, least = 0, most = 1L << 30)
+
   /** Whether the state is written to the checkpoint's file system. If so, a commit waits for it. */
   val StateDurability: ChoiceEntry[Durability] =
     new ChoiceEntry(
@@ -66,9 +72,19 @@ object TailraceConf {
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.watermark.beginAnew", false, Seq("true" -> true, "false" -> false))
 
-  private val all: Seq[ConfEntry[_]] =
-    Seq(BatchBufferBytes, BucketsPerWindow, BlockCacheBytes, CompactionRuns, StateDurability, JoinStrategy) :+
-      RecursionBroadcastBytes :+ ReplayBeginAnew :+ ReplayProducerCheck :+ WatermarkBeginAnew
+  private val all: Seq[ConfEntry[_]] = Seq[ConfEntry[_]](
+    BatchBufferBytes,
+    BucketsPerWindow,
+    BlockCacheBytes,
+    CompactionRuns,
+    InlineRunBytes,
+    StateDurability,
+    JoinStrategy,
+    RecursionBroadcastBytes,
+    ReplayBeginAnew,
+    ReplayProducerCheck,
+    WatermarkBeginAnew
+  )
 
   /** Refuses a key that no setting has: a misspelt setting would be ignored without a word.
     *

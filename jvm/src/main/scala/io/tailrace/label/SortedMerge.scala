@@ -3,7 +3,7 @@ package io.tailrace.label
 import java.util.Arrays
 
 import io.tailrace.common.RowMemoryExhausted
-import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RunCursor}
+import io.tailrace.state.{KeyCursor, LiveSection, MemoryShare, PageFilters, RowBuffer, RowMemory}
 
 /** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store. It goes through all
   * sections at once, key by key. It holds the matches of one key, however large the chunk. Each row's
@@ -59,7 +59,7 @@ final class SortedMerge(
   private var matches = 0
   private var reached: Seq[LiveSection] = Nil
 
-  private var cursors = new Array[RunCursor](0)
+  private var cursors = new Array[KeyCursor](0)
   private var prefixes = new Array[Long](0)
   private var open = 0
 
@@ -79,14 +79,12 @@ final class SortedMerge(
     groupEnd = 0
     line()
     reached = reachable(sections)
-    cursors = new Array[RunCursor](reached.size)
+    cursors = new Array[KeyCursor](reached.size)
     prefixes = new Array[Long](reached.size)
     reached.foreach { live =>
-      val cursor = live.cursor()
-      cursors(open) = cursor
+      cursors(open) = new KeyCursor(live)
+      prefixes(open) = cursors(open).keyPrefix
       open += 1
-      cursor.first()
-      prefixes(open - 1) = cursor.keyPrefix
     }
   }
 
@@ -230,6 +228,7 @@ final class SortedMerge(
 
   private def collectAll(counting: Boolean, base: AnyRef, at: Long): Boolean = {
     val prefix = probePrefixes(groupStart)
+    val hash = PageFilters.hash(base, at)
     val (first, last) = (earliest, latest)
     var i = 0
     while (i < open) {
@@ -237,18 +236,21 @@ final class SortedMerge(
       if (java.lang.Long.compareUnsigned(prefixes(i), prefix) > 0) i += 1
       else {
         val cursor = cursors(i)
-        cursor.advanceTo(base, at)
-        while (cursor.isValid && cursor.keyPrefix == prefix && cursor.compareKey(base, at) == 0) {
-          if (cursor.time >= first && cursor.time <= last) {
-            if (counting) count(cursor.time)
-            else {
-              if (share.isFull(candidates.bytes) && candidates.size > 0) return false
-              candidates.add(cursor.base, cursor.at)
+        if (cursor.advanceTo(base, at, hash)) {
+          val rows = cursor.rows
+          while (rows.isValid && rows.keyPrefix == prefix && rows.compareKey(base, at) == 0) {
+            if (rows.time >= first && rows.time <= last) {
+              if (counting) count(rows.time)
+              else {
+                if (share.isFull(candidates.bytes) && candidates.size > 0) return false
+                candidates.add(rows.base, rows.at)
+              }
             }
+            rows.next()
           }
-          cursor.next()
+          cursor.settle()
         }
-        if (cursor.isValid) {
+        if (!cursor.isAtEnd) {
           prefixes(i) = cursor.keyPrefix
           i += 1
         } else {

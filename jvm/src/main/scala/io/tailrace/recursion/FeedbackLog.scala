@@ -25,7 +25,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
   /** Notes that a task, or a run without tasks, has fed nothing back. */
   def writeEmpty(batch: Long, name: FeedbackName): Unit = {
     batches.files.write(file(batch, name.copy(content = FeedbackContent.NoRows)))(_ => ())
-    batches.files.delete(file(batch, name))
+    batches.files.deleteAll(Seq(file(batch, name)))
   }
 
   /** Begins a task's file, which exists only when it is closed. */
@@ -35,7 +35,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
   /** Ends a task's file. An earlier attempt may have had no rows: random functions give others. */
   def close(file: CancellableFSDataOutputStream, batch: Long, name: FeedbackName): Unit = {
     file.close()
-    batches.files.delete(this.file(batch, name.copy(content = FeedbackContent.NoRows)))
+    batches.files.deleteAll(Seq(this.file(batch, name.copy(content = FeedbackContent.NoRows))))
   }
 
   def file(batch: Long, name: FeedbackName): Path = new Path(batches.path(batch), name.toString)

@@ -169,7 +169,7 @@ private[state] final class Compactor(
 
   /** The new run, complete and in the checkpoint; held once. */
   private def write(state: LoadedState, inputs: Seq[LiveSection], level: Int): Option[Compacted] = {
-    val local = newLocalRun(CheckpointFiles.runName(state.manifest.version + 1))
+    val local = newLocalRun(StateFileNames.run(state.manifest.version + 1))
     local.acquire()
     try {
       val writer = new RunWriter(local.file)
@@ -201,7 +201,7 @@ private[state] final class Compactor(
   }
 
   private def tooOld(compacted: Compacted, state: LoadedState): Boolean =
-    CheckpointFiles.runVersion(compacted.run.name).forall(_ < state.manifest.version + 2 - versionsToRetain)
+    StateFileNames.runVersion(compacted.run.name).forall(_ < state.manifest.version + 2 - versionsToRetain)
 
   /** Drops a new run that is part of the committed version, or that no later version can use. */
   def committed(state: LoadedState): Unit = synchronized {

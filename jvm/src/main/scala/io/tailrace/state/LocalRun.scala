@@ -14,7 +14,7 @@ import io.tailrace.common.{Errors, TailraceConf}
 final class LocalRun(val name: String, val file: File) {
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
-  lazy val version: Option[Long] = CheckpointFiles.runVersion(name)
+  lazy val version: Option[Long] = StateFileNames.runVersion(name)
 
   private var users = 0
   private var gone = false
@@ -60,7 +60,7 @@ final class LocalRun(val name: String, val file: File) {
 
 /** A section, with the run that it is in. */
 final class LiveSection(val local: LocalRun, val section: Section) {
-  def cursor(): RunCursor = new RunCursor(local, section)
+  def cursor(): RunCursor = new RunCursor(local, section.kind, section.bucket, section.minTime)
 
   /** Calls `row` with the cursor at each row, in the order of the section. */
   def foreachRow(row: RunCursor => Unit): Unit = {

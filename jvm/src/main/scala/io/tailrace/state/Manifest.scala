@@ -1,8 +1,9 @@
 package io.tailrace.state
 
-import java.io.StringWriter
+import java.io.{InputStream, StringWriter}
 import java.util.concurrent.atomic.AtomicReference
 
+import org.apache.hadoop.fs.Path
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
@@ -30,11 +31,24 @@ final case class Section(
   def liveRows: Long = if (kind.hasRows) rows - expiredRows else 0L
 }
 
-/** One immutable file of the state, and its sections that are alive.
+/** One immutable run of the state, and its sections that are alive.
   *
-  * @param level 0 for a batch's run; one more than its inputs' for a run that a [[Compaction]] has made
+  * @param name   unique: that of its file, or of its manifest's file and a number ([[StateFileNames]])
+  * @param level  0 for a batch's run; one more than its inputs' for a run that a [[Compaction]] has made
+  * @param offset where it begins in its file
   */
-final case class Run(name: String, length: Long, crc32c: Long, sections: Seq[Section], level: Int = 0)
+final case class Run(
+    name: String,
+    length: Long,
+    crc32c: Long,
+    sections: Seq[Section],
+    level: Int = 0,
+    offset: Long = 0
+) {
+
+  /** The name of the file that it is in. */
+  def file: String = StateFileNames.fileOf(name)
+}
 
 /** One version of a partition's state: everything that is needed to load it.
   *
@@ -47,15 +61,17 @@ final case class Manifest(
     runs: Seq[Run],
     rightExpiredThrough: Long = Long.MinValue
 ) {
-  def fileNames: Set[String] = runs.iterator.map(_.name).toSet
+  def fileNames: Set[String] = runs.iterator.map(_.file).toSet
 }
 
 object Manifest {
 
   /** The layout of manifest and runs that this release writes. */
-  val Format = 2
+  val Format = 3
 
-  /** The oldest layout that it reads. Format 1, an entry for each row, was never released. */
+  /** The oldest layout that it reads, where each run has a file of its own. Format 1, an entry for each row,
+    * was never released.
+    */
   private val OldestFormat = 2
   private val text = new CheckedText("tailrace-state", "a manifest", OldestFormat, Format)
 
@@ -63,11 +79,17 @@ object Manifest {
 
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
-  /** @param place the partition. Without it, a manifest without runs would be accepted in any partition */
-  def encode(manifest: Manifest, place: String): Array[Byte] = text.encode(json(manifest), place)
+  /** The three lines at the beginning of a manifest's file. The runs that are in the same file follow, in the
+    * order in which the manifest names them.
+    *
+    * @param place the partition. Without it, a manifest without runs would be accepted in any partition
+    * @param file  the file's name
+    */
+  def encode(manifest: Manifest, place: String, file: String): Array[Byte] =
+    text.encode(json(manifest, file), place)
 
   /** Reflection over case classes would cost more than the rest of a small commit. */
-  private def json(manifest: Manifest): String = {
+  private def json(manifest: Manifest, file: String): String = {
     val written = new StringWriter
     val out = new JsonFactory().createGenerator(written)
     out.writeStartObject()
@@ -78,7 +100,10 @@ object Manifest {
     out.writeArrayFieldStart("runs")
     manifest.runs.foreach { run =>
       out.writeStartObject()
-      out.writeStringField("name", run.name)
+      val inline = run.file == file
+      // An inline run's place depends on the length of this text. So it is not in it.
+      out.writeStringField("name", if (inline) run.name.drop(file.length) else run.name)
+      if (run.offset > 0 && !inline) out.writeNumberField("offset", run.offset)
       out.writeNumberField("length", run.length)
       out.writeNumberField("crc32c", run.crc32c)
       out.writeArrayFieldStart("sections")
@@ -103,9 +128,37 @@ object Manifest {
     written.toString
   }
 
-  /** @param file the file's name, for errors */
-  def decode(bytes: Array[Byte], place: String, file: String): Manifest =
-    text.decode(bytes, file, place)(Serialization.read[Manifest](_))
+  /** Reads the beginning of a manifest's file. */
+  def readText(in: InputStream): Array[Byte] = text.read(in)
+
+  /** @param lines as [[encode]] has made them
+    * @param path  the file's, for errors
+    */
+  def decode(lines: Array[Byte], place: String, path: Path): Manifest =
+    text.decode(lines, path.toString, place) { json =>
+      val manifest = Serialization.read[Manifest](json)
+      val named = manifest.runs.map { run =>
+        if (run.file.isEmpty) run.copy(name = s"${path.getName}${run.name}") else run
+      }
+      placed(manifest.copy(runs = named), path.getName, lines.length.toLong)
+    }
+
+  /** Says where the runs that are in the manifest's own file begin.
+    *
+    * @param begin the length of the text before the first of them
+    */
+  def placed(manifest: Manifest, file: String, begin: Long): Manifest = {
+    var next = begin
+    val runs = manifest.runs.map { run =>
+      if (run.file != file) run
+      else {
+        val at = next
+        next += run.length
+        run.copy(offset = at)
+      }
+    }
+    manifest.copy(runs = runs)
+  }
 }
 
 /** One committed version with local copies of its runs, which count its users. */

@@ -75,8 +75,8 @@ object OwnStoreProvider {
   * newest version's runs stay as local files, so that the next batch reads nothing from the checkpoint.
   *
   * Several stores may be open at a time: a killed task may still run when its successor starts. Each works on
-  * its own base version, and writes its own files. The last manifest of a version wins as a whole. Either is
-  * right, because both come from the same input.
+  * its own base version, and writes its own files. The manifest of the last attempt at a version counts, as a
+  * whole. Either is right, because both come from the same input.
   */
 private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, hadoopConf: Configuration)
     extends Logging {
@@ -96,12 +96,15 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     }
   }
 
-  /** Without ids, a zombie's manifest may replace the one that counts. It names runs of the version before,
+  /** Without ids, a zombie's manifest may count instead of its successor's. It names runs of the version before,
     * which the other task may have compacted: these must not be purged while the zombie's version is needed.
     */
   private val versionsToRetain =
     if (conf.enableStateStoreCheckpointIds) conf.minVersionsToRetain
     else Math.max(2, conf.minVersionsToRetain)
+
+  /** Up to this many bytes of a batch's runs come into the manifest's file. */
+  val inlineRunBytes: Long = TailraceConf.InlineRunBytes.read(setting)
 
   private val compactor = new Compactor(
     TailraceConf.CompactionRuns.read(setting).toInt,
@@ -132,62 +135,76 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     if (conf.enableStateStoreCheckpointIds) Some(UUID.randomUUID.toString) else None
 
   /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
-  def store(version: Long, checkpointId: Option[String], empty: Boolean): TailraceStateStore = synchronized {
-    require(!closed, s"the store $id is closed")
-    var lost = 0L
-    def isAt(state: LoadedState) =
-      state.manifest.version == version && checkpointId.forall(state.checkpointId.contains)
-    if (empty) install(OwnStore.emptyAt(version))
-    else if (!isAt(newest)) {
-      if (version == 0) install(OwnStore.emptyAt(0))
-      else if (!stateLog.durable && isAt(previous)) {
-        previous.acquire()
-        install(previous)
-      } else if (!stateLog.durable && !stateLog.hasManifest(version, checkpointId)) {
-        lost = version
-        logWarning(
-          s"TAILRACE_STATE_LOST: $id begins empty at version $version, because " +
-            s"${TailraceConf.StateDurability.key} is ${Durability.None.name} and no other copy of it " +
-            "exists: rows that waited in it will not come out"
-        )
-        install(OwnStore.emptyAt(version, checkpointId))
-      } else install(load(version, checkpointId))
+  def store(version: Long, checkpointId: Option[String], empty: Boolean): TailraceStateStore = {
+    val before = synchronized(newest)
+    val (base, lost) =
+      if (empty || version == 0) (OwnStore.emptyAt(version), 0L)
+      else heldHere(version, checkpointId).fold(read(version, checkpointId))((_, 0L))
+    synchronized {
+      if (closed) base.release()
+      require(!closed, s"the store $id is closed")
+      val store = new TailraceStateStore(this, base, checkpointId, compactor.adopt(base), lost)
+      // A task that was given up may come late: what its successor has committed meanwhile stays.
+      val isOvertaken = (newest ne before) && newest.manifest.version > base.manifest.version
+      if ((base eq newest) || isOvertaken) base.release() else install(base)
+      store
     }
-    new TailraceStateStore(this, newest, checkpointId, compactor.adopt(newest), lost)
   }
 
-  /** @return the version, acquired */
+  /** @return the version, acquired, if its runs are here */
+  private def heldHere(version: Long, checkpointId: Option[String]): Option[LoadedState] = synchronized {
+    require(!closed, s"the store $id is closed")
+    val found = Seq(newest, previous).find { state =>
+      state.manifest.version == version && checkpointId.forall(state.checkpointId.contains)
+    }
+    found.foreach(_.acquire())
+    found
+  }
+
+  /** @return the version, acquired, and the number of versions whose rows it lacks */
+  private def read(version: Long, checkpointId: Option[String]): (LoadedState, Long) =
+    if (stateLog.durable || stateLog.hasManifest(version, checkpointId)) (load(version, checkpointId), 0L)
+    else {
+      logWarning(
+        s"TAILRACE_STATE_LOST: $id begins empty at version $version, because " +
+          s"${TailraceConf.StateDurability.key} is ${Durability.None.name} and no other copy of it " +
+          "exists: rows that waited in it will not come out"
+      )
+      (OwnStore.emptyAt(version, checkpointId), version)
+    }
+
+  /** Reads a version from the checkpoint. Without the lock: it may take minutes, and a task that has been
+    * given up must not hold up its successor, which may be able to begin at once.
+    */
   private def load(version: Long, checkpointId: Option[String]): LoadedState = {
     val manifest = stateLog.readManifest(version, checkpointId)
-    val present = newest.runs.map(r => r.name -> r).toMap
+    val here = synchronized { newest.acquire(); newest }
     val runs = new ArrayBuffer[LocalRun]
-    try
+    val missing = new ArrayBuffer[(Run, File)]
+    try {
+      val present = here.runs.map(run => run.name -> run).toMap
       manifest.runs.foreach { run =>
-        val local = present.getOrElse(run.name, download(run, version))
+        val local = present.getOrElse(run.name, new LocalRun(run.name, newFile(run.name)))
         local.acquire()
         runs += local
+        if (!present.contains(run.name)) missing += run -> local.file
       }
-    catch {
+      stateLog.download(missing.toSeq, version)
+    } catch {
       case e: Throwable =>
         runs.foreach(_.release())
         throw e
-    }
-    logInfo(s"Loaded version $version of $id: ${runs.size} runs, ${manifest.runs.map(_.length).sum} bytes")
+    } finally here.release()
+    val bytes = missing.map(_._1.length).sum
+    logInfo(
+      s"Loaded version $version of $id: ${runs.size} runs, of which ${missing.size} were read, $bytes bytes"
+    )
     new LoadedState(manifest, runs.toSeq, checkpointId)
   }
 
-  private def download(run: Run, version: Long): LocalRun = {
-    val file = localFile(run.name)
-    // Another attempt may still use a file of this name: it must not be overwritten.
-    val target = if (file.exists) localFile(s"${UUID.randomUUID}.run") else file
-    try stateLog.download(run, target, version)
-    catch {
-      case e: Throwable =>
-        target.delete()
-        throw e
-    }
-    new LocalRun(run.name, target)
-  }
+  /** An empty local file. Another attempt may still use a file of the run's name. */
+  private def newFile(name: String): File =
+    Seq(localFile(name), localFile(s"${UUID.randomUUID}.run")).find(_.createNewFile()).get
 
   def committed(next: LoadedState): Unit = {
     synchronized {

@@ -59,6 +59,10 @@ object RowLayout {
 
   def writeSeq(base: AnyRef, at: Long, seq: Long): Unit = Platform.putLong(base, at + SeqAt, seq)
 
+  /** Makes room for a value behind a row that has none. */
+  def writeValueLength(base: AnyRef, at: Long, length: Int): Unit =
+    Platform.putInt(base, at + ValueLengthAt, length)
+
   /** Writes a copy of a row without its value. */
   def copyKey(base: AnyRef, at: Long, to: AnyRef, toAt: Long): Unit = {
     Platform.copyMemory(base, at, to, toAt, length(keyLength(base, at), 0))

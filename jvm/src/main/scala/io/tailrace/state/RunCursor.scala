@@ -13,10 +13,10 @@ import io.tailrace.common.Errors
 /** Reads one section of a run in its order: a page at a time from RocksDB, row by row within the page. It has
   * no position before `first` or a seek. At its end `isValid` is false; a read error is thrown.
   */
-final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
+final class RunCursor(local: LocalRun, kind: StoreKind, bucket: Long, minTime: Long = Long.MinValue)
+    extends AutoCloseable {
   import RunCursor._
 
-  private val kind = section.kind
   private val entries = local.iterator()
   private val page = PageBuffer.take()
   private val entryKey = ByteBuffer.allocateDirect(RunKey.PrefixLength)
@@ -41,7 +41,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
   def keyPrefix: Long = rowPrefix
 
   def first(): Unit = {
-    RunKey.writePrefix(bound, kind, section.bucket)
+    RunKey.writePrefix(bound, kind, bucket)
     entries.seek(bound)
     loadPage()
   }
@@ -50,11 +50,11 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     * key-sorted section none has expired.
     */
   def firstAfter(expiredThrough: Long): Unit =
-    if (kind.timeSorted && expiredThrough >= section.minTime) seekTime(expiredThrough + 1) else first()
+    if (kind.timeSorted && expiredThrough >= minTime) seekTime(expiredThrough + 1) else first()
 
   /** Goes to the first row at `time` or later, in a time-sorted section. */
   def seekTime(time: Long): Unit = {
-    RunKey.writeTimeBound(bound, kind, section.bucket, time)
+    RunKey.writeTimeBound(bound, kind, bucket, time)
     seekToPage()
     while (valid && rowTime < time) next()
   }
@@ -65,10 +65,8 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     */
   def seekKey(probe: AnyRef, probeAt: Long): Unit = {
     val length = RowLayout.keyLength(probe, probeAt)
-    if (bound.capacity < RunKey.FixedLength + length) {
-      bound = ByteBuffer.allocateDirect(2 * (RunKey.FixedLength + length))
-    }
-    RunKey.writeKeyBound(bound, kind, section.bucket, RowLayout.keyBytes(probe, probeAt))
+    ensureBound(length)
+    RunKey.writeKeyBound(bound, kind, bucket, RowLayout.keyBytes(probe, probeAt))
     seekToPage()
     while (valid && compareKey(probe, probeAt) < 0) next()
   }
@@ -88,6 +86,23 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
       } else seekKey(probe, probeAt)
     }
   }
+
+  private def ensureBound(keyLength: Int): Unit =
+    if (bound.capacity < RunKey.FixedLength + keyLength)
+      bound = ByteBuffer.allocateDirect(2 * (RunKey.FixedLength + keyLength))
+
+  /** Goes to the page that begins with this row. */
+  def seekPage(firstRow: AnyRef, firstRowAt: Long): Unit = {
+    val key = RowLayout.keyBytes(firstRow, firstRowAt)
+    ensureBound(key.length)
+    val (time, seq) = (RowLayout.time(firstRow, firstRowAt), RowLayout.seq(firstRow, firstRowAt))
+    RunKey.write(bound, kind, bucket, key, key.length, time, seq)
+    entries.seek(bound)
+    loadPage()
+  }
+
+  /** Whether the last row of this page is before the key. */
+  def isPageBefore(probe: AnyRef, probeAt: Long): Boolean = compareLastKey(probe, probeAt) < 0
 
   /** Byte order of this row's key and the other row's. */
   def compareKey(other: AnyRef, otherAt: Long): Int =
@@ -135,7 +150,7 @@ final class RunCursor(local: LocalRun, section: Section) extends AutoCloseable {
     entryKey.clear()
     entries.key(entryKey)
     entryKey.clear()
-    RunKey.isIn(entryKey, kind, section.bucket)
+    RunKey.isIn(entryKey, kind, bucket)
   }
 
   private def loadPage(): Unit = {

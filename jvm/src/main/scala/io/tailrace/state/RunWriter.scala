@@ -15,6 +15,7 @@ import org.rocksdb.SstFileWriter
   * {{{
   *   begin(left-time-sorted, bucket 7)  append(row) append(row) ...  end()
   *                                      └─── a page of 16 KiB ───┘ ──> one entry of the SST file
+  *   finish()   the filters of the pages, behind all sections: [[PageFilters]]
   * }}}
   */
 final class RunWriter(file: File) extends AutoCloseable {
@@ -35,6 +36,7 @@ final class RunWriter(file: File) extends AutoCloseable {
   private var lastRow = 0
   private var pageKey = ByteBuffer.allocateDirect(256)
   private var key = new Array[Byte](128)
+  private val filters = new PageFilters.Builder
 
   try writer.open(file.getPath)
   catch {
@@ -50,6 +52,10 @@ final class RunWriter(file: File) extends AutoCloseable {
     val last = written.lastOption
     val follows = last.forall(s => s.kind.id < store.id || (s.kind.id == store.id && s.bucket < bucketOfRows))
     require(follows, s"${store.name} $bucketOfRows after $last")
+    start(store, bucketOfRows)
+  }
+
+  private def start(store: StoreKind, bucketOfRows: Long): Unit = {
     kind = store
     bucket = bucketOfRows
     rows = 0
@@ -93,6 +99,7 @@ final class RunWriter(file: File) extends AutoCloseable {
   def end(): Unit = {
     if (pageRows > 0) writePage()
     if (rows > 0) written += Section(kind.name, bucket, rows, minTime, maxTime, bytes)
+    kind.pages.foreach(filters.endSection(_, bucket))
   }
 
   private def writePage(): Unit = {
@@ -109,12 +116,21 @@ final class RunWriter(file: File) extends AutoCloseable {
     Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.RowsAt, pageRows)
     Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.LastRowAt, lastRow)
     writer.put(pageKey, page.toNative(used))
+    if (kind.pages.nonEmpty)
+      filters.add(base, first, Platform.BYTE_ARRAY_OFFSET.toLong + lastRow, pageRows)
     used = PageBuffer.HeaderLength
     pageRows = 0
   }
 
   /** Completes the file. At least one row must have been written. */
-  def finish(): Unit = writer.finish()
+  def finish(): Unit = {
+    filters.result.foreach { case (pages, bucketOfRows, rows) =>
+      start(pages, bucketOfRows)
+      rows.foreach(append(_, Platform.BYTE_ARRAY_OFFSET.toLong))
+      if (pageRows > 0) writePage()
+    }
+    writer.finish()
+  }
 
   override def close(): Unit = if (!closed) {
     closed = true

@@ -11,6 +11,7 @@ import java.util.Comparator
   * @param order    of its rows in a section
   * @param compacts whether background compaction may merge its sections
   * @param marks    the store whose rows it marks as gone, by their sequence numbers; none: it holds rows
+  * @param pages    the kind of the sections that hold its [[PageFilters]]; none: its pages have none
   */
 // No default arguments: they would initialize the companion, which lists the kinds, while the first kind that
 // is asked for isn't there yet.
@@ -19,20 +20,29 @@ sealed abstract class StoreKind(
     val name: String,
     val order: RowOrder,
     val compacts: Boolean,
-    val marks: Option[StoreKind]
+    val marks: Option[StoreKind],
+    val pages: Option[StoreKind]
 ) {
   final def timeSorted: Boolean = order.byTime
   final def hasRows: Boolean = marks.isEmpty
 }
 
 object StoreKind {
-  case object LeftTimeSorted extends StoreKind(1, "left-time-sorted", RowOrder.Time, true, None)
-  case object LeftKeySorted extends StoreKind(2, "left-key-sorted", RowOrder.Key, true, None)
-  case object RightKeySorted extends StoreKind(3, "right-key-sorted", RowOrder.Key, true, None)
-  case object JoinedIndicator extends StoreKind(4, "joined-indicator", RowOrder.TimeSeqAndKey, true, None)
-  case object HeldLeft extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, false, None)
-  case object HeldRight extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, false, None)
-  case object JoinedRight extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, false, Some(HeldRight))
+  case object LeftTimeSorted extends StoreKind(1, "left-time-sorted", RowOrder.Time, true, None, None)
+  case object LeftKeySorted
+      extends StoreKind(2, "left-key-sorted", RowOrder.Key, true, None, Some(LeftKeyPages))
+  case object RightKeySorted
+      extends StoreKind(3, "right-key-sorted", RowOrder.Key, true, None, Some(RightKeyPages))
+  case object JoinedIndicator
+      extends StoreKind(4, "joined-indicator", RowOrder.TimeSeqAndKey, true, None, None)
+  case object HeldLeft extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, false, None, None)
+  case object HeldRight extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, false, None, None)
+  case object JoinedRight
+      extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, false, Some(HeldRight), None)
+
+  // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
+  case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, None, None)
+  case object RightKeyPages extends StoreKind(67, "right-key-pages", RowOrder.Key, false, None, None)
 
   val all: Seq[StoreKind] =
     Seq(LeftTimeSorted, LeftKeySorted, RightKeySorted, JoinedIndicator, HeldLeft, HeldRight, JoinedRight)

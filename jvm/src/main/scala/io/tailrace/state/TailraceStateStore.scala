@@ -1,5 +1,6 @@
 package io.tailrace.state
 
+import java.io.File
 import java.util.UUID
 import java.util.concurrent.{ExecutionException, Future}
 
@@ -30,6 +31,8 @@ final class TailraceStateStore private[state] (
 
   private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))
   private val newRuns = new ArrayBuffer[NewRun]
+  private val nextCheckpointId = owner.newCheckpointId()
+  private lazy val manifestFile = owner.stateLog.newManifest(version + 1, nextCheckpointId)
   private var expired = base.manifest.expiredThrough
   private var ownTime = base.manifest.rightExpiredThrough
   private var toKeep: Option[AnyRef] = None
@@ -58,8 +61,8 @@ final class TailraceStateStore private[state] (
 
   def sectionsOf(kind: StoreKind): Seq[LiveSection] = sections.filter(_.section.store == kind.name)
 
-  /** Writes the rows of stores, in ascending order of their id, as one run. The run is copied into the
-    * checkpoint while the operator goes on.
+  /** Writes the rows of stores, in ascending order of their id, as one run. A large run is copied into the
+    * checkpoint while the operator goes on, others come into the manifest's file.
     *
     * @param bucketWidth in microseconds; it may change from run to run
     */
@@ -71,8 +74,16 @@ final class TailraceStateStore private[state] (
     requireUpdating()
     if (stores.forall(_.isEmpty)) Nil
     else {
-      val added = write(CheckpointFiles.runName(version + 1), stores)
-      newRuns += new NewRun(added.head.local, owner.upload(added.head.local))
+      // Before there is a local file: this may list the checkpoint's directory, and fail.
+      val manifest = manifestFile
+      val file = owner.localFile(StateFileNames.run(version + 1))
+      val written = write(file, stores)
+      val inline = newRuns.iterator.filter(_.isInline).map(_.local.file.length).sum + file.length
+      val isInline = inline <= owner.inlineRunBytes
+      val name = if (isInline) StateFileNames.inline(manifest, newRuns.size) else file.getName
+      val local = held(name, file)
+      newRuns += new NewRun(local, if (isInline) None else Some(owner.upload(local)))
+      val added = written.map(new LiveSection(local, _))
       sections = sections ++ added
       added
     }
@@ -81,26 +92,31 @@ final class TailraceStateStore private[state] (
   /** Writes rows, at least one, into a local file that isn't part of the state, for this batch's own use. */
   def scratch(rows: SortedRows): ScratchRun = {
     requireUpdating()
-    new ScratchRun(write(s"scratch-${UUID.randomUUID}", Seq(rows)))
+    val file = owner.localFile(s"scratch-${UUID.randomUUID}")
+    val written = write(file, Seq(rows))
+    val local = held(file.getName, file)
+    new ScratchRun(written.map(new LiveSection(local, _)))
   }
 
-  /** @return the new run's sections; the run is held by the caller */
-  private def write(name: String, stores: Seq[SortedRows]): Seq[LiveSection] = {
-    val local = new LocalRun(name, owner.localFile(name))
+  private def held(name: String, file: File): LocalRun = {
+    val local = new LocalRun(name, file)
     local.acquire()
+    local
+  }
+
+  private def write(file: File, stores: Seq[SortedRows]): Seq[Section] =
     try {
-      val writer = new RunWriter(local.file)
+      val writer = new RunWriter(file)
       try {
         stores.foreach(_.writeTo(writer))
         writer.finish()
-        writer.sections.map(new LiveSection(local, _))
+        writer.sections
       } finally writer.close()
     } catch {
       case e: Throwable =>
-        local.release()
+        file.delete()
         throw e
     }
-  }
 
   /** Says that the results of all rows of `kind` up to `through` have come out.
     *
@@ -167,16 +183,16 @@ final class TailraceStateStore private[state] (
       before ++ ((c.local -> c.run) +: rest.filterNot { case (local, _) => c.replaces(local) })
     }
     // Also runs without a living section: their upload must end before the batch does.
-    val uploaded = newRuns.toSeq.map(run => run.local -> run.uploaded())
-    val runs = (kept ++ uploaded).filter { case (local, _) => alive.contains(local) }
+    val complete = newRuns.toSeq.map(run => run.local -> run.complete())
+    val runs = (kept ++ complete).filter { case (local, _) => alive.contains(local) }
     val named = runs.map { case (local, run) => run.copy(sections = alive(local)) }
-    val manifest = Manifest(version + 1, expired, named, ownTime)
-    val id = owner.newCheckpointId()
-    owner.stateLog.writeManifest(manifest, id)
+    val inline = newRuns.iterator.filter(_.isInline).map(run => run.local.name -> run.local.file).toMap
+    val manifest =
+      owner.stateLog.commit(manifestFile, Manifest(version + 1, expired, named, ownTime), inline)
     state = TailraceStateStore.Committed
-    checkpointId = id
+    checkpointId = nextCheckpointId
     stateBytes = manifest.runs.map(_.length).sum
-    val next = new LoadedState(manifest, runs.map(_._1), id, dropped)
+    val next = new LoadedState(manifest, runs.map(_._1), checkpointId, dropped)
     toKeep.foreach(next.keep)
     owner.committed(next)
     letGo()
@@ -250,12 +266,16 @@ final class ScratchRun(val sections: Seq[LiveSection]) extends AutoCloseable {
   override def close(): Unit = sections.head.local.release()
 }
 
-/** A run of this batch that is being copied into the checkpoint. */
-private final class NewRun(val local: LocalRun, upload: Future[Run]) {
+/** A run of this batch.
+  *
+  * @param upload its copy into the checkpoint; none for a run that comes into the manifest's file
+  */
+private final class NewRun(val local: LocalRun, upload: Option[Future[Run]]) {
+  def isInline: Boolean = upload.isEmpty
 
   /** Waits for the end of the upload, and throws the error that it ended with. */
-  def uploaded(): Run =
-    try upload.get()
+  def complete(): Run =
+    try upload.fold(Run(local.name, local.file.length, 0L, Nil))(_.get())
     catch { case e: ExecutionException => throw e.getCause }
 }
 

@@ -240,7 +240,7 @@ private[sync] final class SyncLog(
     // A batch goes on from the file of the batch before it.
     val needed = retainFrom - 1
     if (isPurged) {
-      if (needed > 0) batches.files.delete(batches.path(needed - 1))
+      if (needed > 0) batches.files.deleteAll(Seq(batches.path(needed - 1)))
     } else {
       batches.deleteBefore(needed)
       isPurged = true

@@ -48,6 +48,15 @@ final class FileManagerSuite extends CheckpointFileManagerTests with CampaignSui
     }
   }
 
+  test("a directory with nothing but a dead writer's file is empty: Spark refuses others before batch 0") {
+    withTempHadoopPath { path =>
+      assert(new File(new File(path.toUri), ".0.8e4f6f0a-1.tmp").createNewFile())
+      assert(createManager(path).list(path).isEmpty)
+      assert(new File(new File(path.toUri), "0").createNewFile())
+      assert(createManager(path).list(path).length == 2)
+    }
+  }
+
   test("of two writers of a file that may not be replaced, one succeeds") {
     withTempHadoopPath { path =>
       val pool = Executors.newFixedThreadPool(2)

@@ -1,0 +1,209 @@
+package io.tailrace.state
+
+import java.io._
+import java.nio.file.Files
+import java.util.zip.CRC32C
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.common.Errors
+
+/** The files of one partition's state in the query's checkpoint ([[StateFileNames]]). A version is one file:
+  * its manifest, and behind it the rows that its batch has added. Large runs have files of their own.
+  *
+  * {{{
+  *   7_<id>.manifest    tailrace-state 3 0/3
+  *                      {"version":7, "runs":[{"name":"6_<id>.manifest#0","offset":901, ...}, {"name":"#0", ...}]}
+  *                      CRC-32C
+  *                      bytes of #0
+  * }}}
+  *
+  * Each file appears complete and synced, by one atomic create, a manifest after the runs of other files. So
+  * a crash can only leave runs that no manifest names.
+  */
+final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends StateLog {
+  import CheckpointFiles._
+
+  private val files = DurableFiles.in(directory, hadoopConf)
+
+  // Operator and partition, which stay when a checkpoint is moved.
+  private val place = {
+    // A path made of a URI may end in a slash, and then has no name.
+    val partition = new Path(directory.toString)
+    s"${partition.getParent.getName}/${partition.getName}"
+  }
+
+  private val retained = new RetainedManifests
+
+  private val recent = new RecentFiles
+
+  override val durable = true
+
+  /** Lists the directory for the first version without an id: an attempt may have made it before the query
+    * started again. This one must count instead of it.
+    */
+  override def newManifest(version: Long, id: Option[String]): String =
+    id.fold {
+      if (!recent.isListed) list()
+      StateFileNames.manifest(version, recent.beginAttempt(version))
+    }(StateFileNames.manifestOf(version, _))
+
+  override def upload(local: File, name: String): Run = {
+    val (length, crc) = reading(local)(in => files.write(new Path(directory, name))(copy(in, _)))
+    recent.written(name)
+    Run(name, length, crc, Nil)
+  }
+
+  override def commit(file: String, manifest: Manifest, inline: Map[String, File]): Manifest = {
+    val measured = manifest.runs.map { run =>
+      inline.get(run.name).fold(run) { local =>
+        val (length, crc) = reading(local)(copy(_, OutputStream.nullOutputStream))
+        run.copy(length = length, crc32c = crc)
+      }
+    }
+    val complete = manifest.copy(runs = measured)
+    val text = Manifest.encode(complete, place, file)
+    files.write(new Path(directory, file)) { out =>
+      out.write(text)
+      measured.foreach(run => inline.get(run.name).foreach(local => Files.copy(local.toPath, out)))
+    }
+    recent.written(file)
+    retained.know(file, None, manifest.fileNames)
+    Manifest.placed(complete, file, text.length.toLong)
+  }
+
+  override def hasManifest(version: Long, id: Option[String]): Boolean =
+    id.fold(lastManifest(version).isDefined)(i => files.exists(manifestOf(version, i)))
+
+  override def readManifest(version: Long, id: Option[String]): Manifest = {
+    // Another executor has written, and may have gone on.
+    recent.expire()
+    val path = id.fold {
+      lastManifest(version).getOrElse {
+        // As in the listing that a user looks at.
+        throw Errors.stateFileMissing(new Path(directory, s"$version.*.manifest").toString, neededBy(version))
+      }
+    }(manifestOf(version, _))
+    val manifest = decode(path, version, isWhole = true)
+    if (manifest.version != version)
+      throw Errors.stateFileCorrupt(path.toString, s"it describes version ${manifest.version}, not $version")
+    manifest
+  }
+
+  private def manifestOf(version: Long, id: String) =
+    new Path(directory, StateFileNames.manifestOf(version, id))
+
+  private def lastManifest(version: Long): Option[Path] =
+    list()
+      .filter(file => StateFileNames.manifestVersion(file.getName).contains(version))
+      .flatMap(file => StateFileNames.attempt(file.getName).map(_ -> file))
+      .maxByOption { case (attempt, file) => (attempt, file.getName) }
+      .map(_._2)
+
+  /** The versions that have a manifest. In checkpoint format 2 a version may have several. One that isn't
+    * retained any more may be among them, because its manifest's file has rows of later versions.
+    */
+  def versions: Set[Long] = list().flatMap(file => StateFileNames.manifestVersion(file.getName)).toSet
+
+  override def download(runs: Seq[(Run, File)], version: Long): Unit =
+    new RunDownload(files, directory, neededBy(version))(runs)
+
+  /** Deletes temporary files of dead writers too. A run is kept if a retained manifest names it, or if it is
+    * as new as the oldest of these: its manifest may not be written yet.
+    *
+    * Listings and deletions would be most of a partition's requests to an object store. So it lists now and
+    * then, and knows in between what was written here. Where one request deletes many files, it waits for them.
+    */
+  override def purge(versionsToRetain: Int): Unit = {
+    val isListed = recent.beginPurge()
+    if (isListed) list()
+    val dead = deadFiles(versionsToRetain)
+    if (dead.nonEmpty && dead.size >= Math.min(deletePage, MostWaiting)) {
+      // Another executor, which has written one of them, may have named it since in a version that is retained.
+      val isSure = isListed || dead.forall(recent.isOwn)
+      if (!isSure) list()
+      val sure = if (isSure) dead else deadFiles(versionsToRetain)
+      // Manifests first: a purge that is cut off must leave no version without its runs.
+      val (manifests, others) = sure.partition(StateFileNames.manifestVersion(_).isDefined)
+      Seq(manifests, others).filter(_.nonEmpty).foreach(delete)
+    }
+  }
+
+  private def deadFiles(versionsToRetain: Int): Seq[String] = {
+    val known = recent.files
+    val manifests = known.keys.toSeq.flatMap(name => StateFileNames.manifestVersion(name).map(_ -> name))
+    manifests.map(_._1).maxOption.toSeq.flatMap { newest =>
+      val oldestRetained = newest - versionsToRetain + 1
+      def isOld(version: Long) = version < oldestRetained
+      // Old manifests' files too: rows that are alive may be in them.
+      val old = known.keys.filter(StateFileNames.runVersion(_).exists(isOld)).toSeq
+      val temporary = known.keys.filter(DurableFiles.temporaryOf(_).exists(isOld)).toSeq
+      val named =
+        if (old.isEmpty) Set.empty[String]
+        else {
+          val kept = manifests.filterNot { case (version, _) => isOld(version) }.map(_._2).toSet
+          retained.fileNames(known.view.filterKeys(kept).toMap) { name =>
+            decode(new Path(directory, name), StateFileNames.manifestVersion(name).get).fileNames
+          }
+        }
+      temporary ++ old.filterNot(named)
+    }
+  }
+
+  private def deletePage: Int =
+    try files.deletePage
+    catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "deleted", e) }
+
+  /** @param isWhole whether nothing may follow the runs that the manifest says are in its file */
+  private def decode(path: Path, version: Long, isWhole: Boolean = false): Manifest =
+    files.stream(path, neededBy(version)) { in =>
+      val text = Manifest.readText(new BufferedInputStream(in))
+      val manifest = Manifest.decode(text, place, path)
+      val inline = manifest.runs.filter(_.file == path.getName)
+      if (isWhole && RunDownload.skipTo(in, text.length + inline.map(_.length).sum) && in.read() >= 0)
+        throw Errors.stateFileCorrupt(path.toString, "it goes on behind the runs that it names")
+      manifest
+    }
+
+  private def neededBy(version: Long) = s"version $version of the state"
+
+  private def delete(names: Seq[String]): Unit = {
+    val paths = names.map(new Path(directory, _))
+    try files.deleteAll(paths)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(paths.head.toString, "deleted", e) }
+    recent.deleted(names)
+  }
+
+  private def list(): Seq[Path] =
+    try recent.listing(files.list(directory)).map(_.getPath)
+    catch { case e: IOException => throw Errors.stateFileUnavailable(directory.toString, "listed", e) }
+}
+
+object CheckpointFiles {
+
+  /** Files that a purge leaves for the next one, where one request deletes many. */
+  private val MostWaiting = 32
+
+  private def reading[T](local: File)(body: InputStream => T): T = {
+    val in = new FileInputStream(local)
+    try body(in)
+    finally in.close()
+  }
+
+  /** @return how many bytes were copied, and their CRC-32C */
+  private def copy(in: InputStream, out: OutputStream): (Long, Long) = {
+    val buffer = new Array[Byte](1 << 16)
+    val crc = new CRC32C
+    var length = 0L
+    var n = in.read(buffer)
+    while (n >= 0) {
+      out.write(buffer, 0, n)
+      crc.update(buffer, 0, n)
+      length += n
+      n = in.read(buffer)
+    }
+    (length, crc.getValue)
+  }
+}

@@ -1,0 +1,109 @@
+package io.tailrace.state
+
+import io.tailrace.common.Errors
+
+/** Goes through a key-sorted section from one key to the next that is asked for. Where the section has
+  * [[PageFilters]], it reads the pages only that may hold such a key:
+  *
+  * {{{
+  *   keys asked for      B          E        H
+  *   filters             no         yes      no
+  *   pages            A C ... C | D E ... | F I ... I
+  *                     not read    read     not read
+  * }}}
+  */
+final class KeyCursor(live: LiveSection) extends AutoCloseable {
+  import KeyCursor._
+
+  private var filters: PageFilters = PageFilters.of(live).orNull
+  private var opened: RunCursor = _
+  private var asked = 0L
+  private var pagesRead = 0L
+  // Where the cursor isn't at a row, rows may be anywhere behind the last key.
+  private var lowest = 0L
+  private var ended = false
+
+  if (filters == null)
+    try {
+      opened = live.cursor()
+      opened.first()
+      settle()
+    } catch {
+      case e: Throwable =>
+        close()
+        throw e
+    }
+
+  /** At the first row with the key, or a greater one, when [[advanceTo]] has said true. */
+  def rows: RunCursor = opened
+
+  /** Whether there is no row any more for the keys that come next. */
+  def isAtEnd: Boolean = ended
+
+  /** All rows that are left have this [[RowLayout.keyPrefix]] or a greater one. */
+  def keyPrefix: Long = lowest
+
+  /** Goes on to a key. Keys must ascend.
+    *
+    * @param hash of the key, by [[PageFilters.hash]]
+    * @return false: no row has the key
+    */
+  def advanceTo(probe: AnyRef, probeAt: Long, hash: Long): Boolean =
+    if (filters == null || isOnPage(probe, probeAt)) {
+      opened.advanceTo(probe, probeAt)
+      true
+    } else {
+      asked += 1
+      val mayHold = filters.mayHold(probe, probeAt, hash)
+      if (mayHold) {
+        readPage()
+        opened.advanceTo(probe, probeAt)
+        if (!filtersPay) dropFilters()
+      } else if (filters.isAtEnd) ended = true
+      mayHold
+    }
+
+  /** Whether the key is on the page that has been read, or nowhere: then a walk there costs as little. */
+  private def isOnPage(probe: AnyRef, probeAt: Long): Boolean =
+    opened != null && opened.isValid && !opened.isPageBefore(probe, probeAt)
+
+  /** Whether the filters haven't cost more than the pages would have that they have saved. */
+  private def filtersPay: Boolean =
+    asked / AskedAPage + pagesRead / ReadAPage <= filters.pagesSeen - pagesRead + Trial
+
+  /** To be called when rows were read, and before the next key is asked for. */
+  def settle(): Unit = {
+    ended = !opened.isValid
+    if (!ended) lowest = opened.keyPrefix
+  }
+
+  private def readPage(): Unit = {
+    if (opened == null) opened = live.cursor()
+    opened.seekPage(filters.base, filters.firstAt)
+    pagesRead += 1
+    // Rows of the key would be lost in silence.
+    if (!opened.isValid || opened.seq != RowLayout.seq(filters.base, filters.firstAt))
+      throw Errors.stateFileCorrupt(live.local.path, "a filter is of a page that isn't there")
+  }
+
+  private def dropFilters(): Unit = {
+    filters.close()
+    filters = null
+  }
+
+  override def close(): Unit = {
+    if (filters != null) dropFilters()
+    if (opened != null) opened.close()
+  }
+}
+
+private object KeyCursor {
+  // To read a page costs as much as to ask filters so many times.
+  private val AskedAPage = 256
+
+  // And as much as to go to so many pages by seeks, beside reading them.
+  private val ReadAPage = 4
+
+  /** So many pages filters may cost before they are left aside. */
+  private val Trial = 2
+}

@@ -114,6 +114,12 @@ def names(values: str | Sequence[str], argument: str) -> list[str]:
     return found
 
 
+def at_server(server: str | Sequence[str] | None, app: str | None, token: str | None) -> dict[str, str]:
+    """The arguments that name watermark servers, one or several, without those that are None."""
+    servers = {} if server is None else {"server": ",".join(names(server, "server"))}
+    return servers | texts(**given(app=app, token=token))
+
+
 @dataclass(frozen=True)
 class Columns:
     """Finds the names of columns that an argument gives by name or as Columns.

@@ -39,7 +39,7 @@ def accurate_watermark(
     future_limit: Duration | None = None,
     on_future: OnFuture = "clamp",
     delay: Duration = "0 seconds",
-    server: str | None = None,
+    server: str | Sequence[str] | None = None,
     app: str | None = None,
     operator: str = "source",
     token: str | None = None,
@@ -83,7 +83,11 @@ def accurate_watermark(
         server: a watermark server, "http://host:port", which learns of hosts from several queries and decides
             for all of them. It learns of the query's operators with state and of its sink, too, under names
             that begin with `operator`: "source/tailraceLabelJoin-0", "source/sink". While the server is away
-            the query goes on, and the watermark stays. None: the query decides.
+            the query goes on, and the watermark stays. Several servers of one store: a list, or one string
+            with commas in between. The one that answered last is asked first. If it can't be reached, doesn't
+            answer within two seconds or fails (a status of 500 or more), the next one is asked, with a
+            warning TAILRACE_WATERMARK_SERVER_REPLACED. If two of them have different stores, the query ends
+            with TAILRACE_WATERMARK_STORES_DIFFER. None: the query decides.
         app: with `server`, the application whose operators belong together.
         operator: with `server`, the name of this source there. Several queries may have one name: while they
             run and read different files or topics, each host's least progress counts, and they wait for each
@@ -109,7 +113,7 @@ def accurate_watermark(
     """
     _convert.frame(frame, "frame")
     named = _convert.texts(on_future=on_future, operator=operator, name=name)
-    at_server = _convert.texts(**_convert.given(server=server, app=app, token=token))
+    at_server = _convert.at_server(server, app, token)
     limits = _convert.given(idle_after=idle_after, future_limit=future_limit)
     options = _options(completeness, delay, limits) | named | at_server
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
@@ -165,7 +169,7 @@ def stamped_watermark(
     future_limit: Duration | None = None,
     on_future: OnFuture = "clamp",
     delay: Duration = "0 seconds",
-    server: str | None = None,
+    server: str | Sequence[str] | None = None,
     app: str | None = None,
     operator: str = "source",
     token: str | None = None,
@@ -194,8 +198,8 @@ def stamped_watermark(
             the watermark there for good. None: any stamp is.
         on_future: what is done with records whose stamp is further ahead, as in `accurate_watermark`.
         delay: how far the watermark stays behind.
-        server: a watermark server that learns of the stamps, and decides; with `app`, `operator` and `token`
-            as in `accurate_watermark`.
+        server: a watermark server, or several, that learns of the stamps, and decides; with `app`, `operator`
+            and `token` as in `accurate_watermark`.
         app: as there.
         operator: as there.
         token: as there.
@@ -211,7 +215,7 @@ def stamped_watermark(
     """
     _convert.frame(frame, "frame")
     named = _convert.texts(on_future=on_future, operator=operator, name=name)
-    at_server = _convert.texts(**_convert.given(server=server, app=app, token=token))
+    at_server = _convert.at_server(server, app, token)
     options = _options(completeness, delay, _convert.given(future_limit=future_limit)) | named | at_server
     roster = None if partitions is None else _convert.names(partitions, "partitions")
     columns = _convert.Columns("tailrace.stamped_watermark", frame)

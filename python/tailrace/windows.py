@@ -27,7 +27,7 @@ def write_windows(
     offset: Duration = "0 seconds",
     into: str = "window_start",
     missing: int = 10,
-    server: str | None = None,
+    server: str | Sequence[str] | None = None,
     app: str | None = None,
     operator: str = "sink",
     token: str | None = None,
@@ -69,7 +69,8 @@ def write_windows(
             the window in UTC.
         missing: how many of the hosts that hadn't passed a window's end its report names, those that lag
             most.
-        server: a watermark server, "http://host:port".
+        server: a watermark server, "http://host:port", or several of one store, as in `accurate_watermark`;
+            one of them is a server of the sources.
         app: with `server`, the application whose operators belong together.
         operator: with `server`, the name of this sink there. Several jobs may have one name; all of them
             count.
@@ -92,7 +93,8 @@ def write_windows(
     _convert.frame(frame, "frame")
     options = (
         _convert.durations(window=window, offset=offset)
-        | _convert.texts(into=into, operator=operator, **_convert.given(server=server, app=app, token=token))
+        | _convert.texts(into=into, operator=operator)
+        | _convert.at_server(server, app, token)
         | _convert.counts(missing=missing)
     )
     named = None if upstreams is None else _convert.names(upstreams, "upstreams")

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import watermark_format_2
+from tailrace.server import postgresql
+from tailrace.server.database import DatabaseError
+from tailrace.server.opening import open_database
+from tailrace.server.store import Store
+from watermark_ledgers import Ledgers, low, report_of
 from watermark_servers import (
     SECOND,
     ServerProcess,
@@ -26,6 +31,8 @@ from watermark_servers import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tailrace.server.answers import ReportAnswer
 
 HOSTS = [f"h{n}" for n in range(6)]
 _BINARIES = postgres_binaries()
@@ -173,6 +180,30 @@ def test_a_server_knows_the_reports_to_another_one(postgres: str) -> None:
         assert answer["excluded_hosts"] == {"source": ["h2"]}
         assert answer["global_low_watermark"] == T + 7
         assert other.request("GET", "/v1/apps/two")[1]["global_low_watermark"] == T + 7
+
+
+def test_a_server_that_vanishes_in_a_transaction_doesnt_keep_the_lock(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that loses its power closes no connection, and PostgreSQL waits two hours for it."""
+    monkeypatch.setattr(postgresql, "IDLE_SECONDS", 1)
+    with Ledgers(postgres) as ledgers:
+        one = ledgers.make()
+        told = one.report([report_of("q", source({"h": T}), app="vanished")])
+        assert not isinstance(told[0], Exception)
+        stuck = open_database(postgres)
+        answers: list[ReportAnswer | Exception] = []
+
+        def vanish() -> None:
+            with stuck.transaction():
+                assert Store(stuck).lock("vanished")
+                answers.extend(one.report([report_of("q", source({"h": T + 1}), app="vanished")]))
+
+        with pytest.raises(DatabaseError):
+            vanish()
+        (answer,) = answers
+        assert not isinstance(answer, Exception)
+        assert low(answer) == T + 1
 
 
 def test_a_lost_connection_is_a_503_and_comes_back(postgres: str) -> None:

@@ -63,10 +63,18 @@ def report(
 
 
 class ServerProcess:
-    """A server that runs; each request has a connection of its own."""
+    """A server that runs; each request has a connection of its own.
 
-    def __init__(self, store: str, options: Sequence[str] = (), **environ: str) -> None:
-        line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0", *options]
+    Args:
+        store: the URL of its database.
+        options: more of the command line.
+        port: 0 takes a free one.
+        environ: more of the environment.
+    """
+
+    def __init__(self, store: str, options: Sequence[str] = (), port: int = 0, **environ: str) -> None:
+        listen = f"127.0.0.1:{port}"
+        line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", listen, *options]
         self._process = subprocess.Popen(
             [*line, "--store", store], stdout=subprocess.PIPE, text=True, env={**os.environ, **environ}
         )
@@ -135,7 +143,7 @@ class ServerProcess:
 @contextmanager
 def running(store: str, options: Sequence[str] = (), **environ: str) -> Iterator[ServerProcess]:
     """A server until the block ends."""
-    server = ServerProcess(store, options, **environ)
+    server = ServerProcess(store, options, 0, **environ)
     try:
         yield server
     finally:

@@ -18,5 +18,6 @@ A file imports from its own layer and from the layers below it. `run` starts the
     protocol, answers               the JSON of requests and answers
     topology, rules, names, times   pure: low watermarks along a graph, the completeness rule, names, times
 
-`overview` is the client of `tailrace watermarks`. Nothing here imports Spark.
+`overview` is the client of `tailrace watermarks`; `failover` asks one of several servers for it. Nothing here
+imports Spark.
 """

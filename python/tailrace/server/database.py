@@ -135,6 +135,10 @@ class Database(ABC):
         """Makes servers that create the tables at the same moment wait for each other."""
 
     @abstractmethod
+    def place(self) -> str:
+        """What tells this database from a copy of it; called in a transaction."""
+
+    @abstractmethod
     def renumber(self, table: str) -> None:
         """Makes new rows of a table get ids above those that were inserted explicitly."""
 

@@ -51,10 +51,12 @@ class Guard:
         tokens: each request must have one, as `Authorization: Bearer TOKEN` or, in a browser, as the password
             of any user. None: the server listens on loopback only, and the header Host must name loopback.
             Otherwise a web page could reach it by a domain that resolves to 127.0.0.1.
+        store: the id of the server's store, which every answer has in the header Tailrace-Store.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Tokens | None) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens | None, store: str) -> None:
         self._app = app
+        self._headers = (*_HEADERS, (b"tailrace-store", store.encode()))
         self._tokens = tokens
         self._held: dict[Right, int] = dict.fromkeys(MAX_BODIES, 0)
 
@@ -67,7 +69,7 @@ class Guard:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+                message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
             elif asks_for_head and message["type"] == "http.response.body":
                 message = {**message, "body": b""}
             await send(message)

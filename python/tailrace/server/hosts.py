@@ -199,6 +199,7 @@ class HostUnion:
         self._names: list[str] = []
         self._index: dict[str, int] = {}
         self._places: dict[int, NDArray[np.int64]] = {}
+        self._ranges: dict[int, slice] = {}
 
     def counted(self, tables: Sequence[HostTable], excluded: Collection[str]) -> Counted:
         """The hosts as the completeness rule sees them: of each host the least progress of its reporters.
@@ -224,8 +225,8 @@ class HostUnion:
             named[at] |= own & (one.counts | one.is_idle)
             counts[at] |= own & one.counts
             read = own & (table.progress != NEVER)
-            _lower(progress, at, read & ~one.is_idle, table.progress)
-            _lower(of_idle, at, read, table.progress)
+            _lower(progress, at, np.where(read & ~one.is_idle, table.progress, _UNREAD))
+            _lower(of_idle, at, np.where(read, table.progress, _UNREAD))
         progress = np.where(progress == _UNREAD, of_idle, progress)
         progress[progress == _UNREAD] = NEVER
         taken_out = np.zeros(size, bool)
@@ -233,7 +234,8 @@ class HostUnion:
         rostered = any(table.has_roster for table in tables)
         return Counted(self._names, progress, named, named & ~counts, taken_out, rostered)
 
-    def _placed(self, table: HostTable) -> NDArray[np.int64]:
+    def _placed(self, table: HostTable) -> NDArray[np.int64] | slice:
+        """The places of a table's hosts; if they follow each other a range, for which numpy copies less."""
         have = self._places.get(id(table), np.zeros(0, np.int64))
         if len(have) < len(table):
             index = self._index
@@ -241,11 +243,11 @@ class HostUnion:
             self._names.extend(list(index)[len(self._names) :])
             have = np.concatenate([have, np.array(more, np.int64)])
             self._places[id(table)] = have
-        return have
+            self._ranges.pop(id(table), None)
+            if (np.diff(have) == 1).all():
+                self._ranges[id(table)] = slice(int(have[0]), int(have[-1]) + 1)
+        return self._ranges.get(id(table), have)
 
 
-def _lower(
-    into: NDArray[np.int64], at: NDArray[np.int64], which: NDArray[np.bool_], progress: NDArray[np.int64]
-) -> None:
-    places = at[which]
-    into[places] = np.minimum(into[places], progress[which])
+def _lower(into: NDArray[np.int64], at: NDArray[np.int64] | slice, progress: NDArray[np.int64]) -> None:
+    into[at] = np.minimum(into[at], progress)

@@ -51,7 +51,7 @@ def refresh(database: Database, app: App, moment: Moment, *, at_start: bool) -> 
     for row in database.rows(_OPERATOR, app.id, app.version):
         _operator(database, app, row)
     for row in database.rows(_REPORTER, app.id, app.version):
-        _reporter(database, app, row)
+        _reporter(database, app, row, moment)
     app.version = version
     app.rewired()
 
@@ -101,7 +101,7 @@ def _operator(database: Database, app: App, row: Row) -> None:
     operator.changed()
 
 
-def _reporter(database: Database, app: App, row: Row) -> None:
+def _reporter(database: Database, app: App, row: Row, moment: Moment) -> None:
     identity, operator_name, client_name = row[:3]
     operator, client = app.operators[operator_name], app.clients[client_name]
     reporter = operator.reporters.get(client_name)
@@ -109,7 +109,8 @@ def _reporter(database: Database, app: App, row: Row) -> None:
     if reporter is None or reporter.id != identity or row[19] > since:
         before = reporter
         reporter = Reporter(identity, client, Settings(), hosts=HostTable(operator.excluded))
-        reporter.raised_tick = None if before is None or before.id != identity else before.raised_tick
+        if before is not None and before.id == identity:
+            reporter.raised_tick, reporter.hosts.active = before.raised_tick, before.hosts.active
         operator.reporters[client_name] = reporter
         operator.shrunk()
         since = 0
@@ -118,6 +119,7 @@ def _reporter(database: Database, app: App, row: Row) -> None:
     if reads == reporter.settings.reads:
         reads = reporter.settings.reads
     reporter.settings = Settings(tuple(json.loads(row[3])), row[4], row[5], row[6], reads)
+    _shift_silence(reporter, row[16], row[8], moment)
     reporter.reported_at, reporter.stamps, reporter.told_input, reporter.told_output = row[8:12]
     reporter.roster = RosterState(bool(row[12]), row[13], row[14])
     reporter.overflowed, reporter.warnings = row[17], tuple(json.loads(row[18]))
@@ -135,3 +137,16 @@ def _reporter(database: Database, app: App, row: Row) -> None:
     )
     reporter.raise_groups(dict(groups))
     operator.changed()
+
+
+def _shift_silence(reporter: Reporter, active: int, reported_at: int, moment: Moment) -> None:
+    """Leaves out of a reporter's time what another server has counted, or it would count twice.
+
+    The other server's clock, which may be wrong, says when it has counted last. So time may be lost here, for
+    which a silent host is waited for longer; but none is added to what this server would have counted alone.
+    """
+    if reporter.raised_tick is None:
+        return
+    counted_until = moment.tick - max(0, moment.at - reported_at)
+    rest = max(reporter.raised_tick + active - reporter.hosts.active, counted_until)
+    reporter.raised_tick = min(rest, moment.tick)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus, urlsplit
 
@@ -45,6 +47,23 @@ def open_database(url: str) -> Database:
             parameters={"store": shown_url(url)},
         ) from None  # the driver's own text may have the password
     return database
+
+
+def store_id(database: Database) -> str:
+    """The id of an open store, by which clients of several servers see that all of them have one.
+
+    Servers of one database have the same, and a copy of it has another one. It tells nothing of the store.
+
+    Raises:
+        DatabaseError: it can't be read.
+    """
+    with database.transaction():
+        # Of two servers that open a new store at once, the second one finds what the first has written.
+        database.lock_creation()
+        if not database.rows("SELECT name FROM store"):
+            database.run("INSERT INTO store VALUES (?)", uuid.uuid4().hex)
+        name = database.rows("SELECT name FROM store")[0][0]
+        return hashlib.sha256(f"{name} {database.place()}".encode()).hexdigest()[:16]
 
 
 def _create_tables(database: Database) -> None:

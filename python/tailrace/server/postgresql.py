@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 # Any number, the same in each server that creates tables at the same moment.
 _CREATION_LOCK = 7171
+IDLE_SECONDS = 30
+"""A server that stops within a transaction, or whose machine does, loses its locks after so long."""
+
 # A database that vanishes is noticed in seconds; TCP alone would wait a quarter of an hour.
 _PATIENCE: dict[str, Any] = {
     "connect_timeout": WAIT_SECONDS,
@@ -55,6 +58,13 @@ class PostgreSQLDatabase(Database):
         """See Database."""
         self.rows("SELECT pg_advisory_xact_lock(?)", _CREATION_LOCK)
 
+    def place(self) -> str:
+        """See Database: a standby that takes over has its primary's numbers, a restored dump hasn't."""
+        database = self.rows("SELECT oid FROM pg_database WHERE datname = current_database()")
+        may_ask = self.rows("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")[0][0]
+        cluster = self.rows("SELECT system_identifier FROM pg_control_system()") if may_ask else []
+        return f"{cluster} {database}"
+
     def renumber(self, table: str) -> None:
         """See Database."""
         self.rows(
@@ -77,8 +87,13 @@ class PostgreSQLDatabase(Database):
             self._open = psycopg.connect("", autocommit=True, **given)
             # An acknowledged report must be on the disk, whatever the database's default is.
             self._open.execute("SET synchronous_commit = on")
-            wait = f"SET lock_timeout = '{WAIT_SECONDS}s'"
-            self._open.execute(wait)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            for setting, seconds in (
+                ("lock_timeout", WAIT_SECONDS),
+                # A machine that loses its power closes no connection.
+                ("idle_in_transaction_session_timeout", IDLE_SECONDS),
+            ):
+                wait = f"SET {setting} = '{seconds}s'"
+                self._open.execute(wait)  # pyright: ignore[reportCallIssue, reportArgumentType]
         return self._open.execute(_with_psycopgs_marks(statement), values)
 
 

@@ -150,7 +150,7 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
         from tailrace.server.database import DatabaseError  # noqa: PLC0415
         from tailrace.server.ledger import Ledger  # noqa: PLC0415
         from tailrace.server.metrics import router as metrics  # noqa: PLC0415
-        from tailrace.server.opening import open_database  # noqa: PLC0415
+        from tailrace.server.opening import open_database, store_id  # noqa: PLC0415
         from tailrace.server.page import mount_page  # noqa: PLC0415
         from tailrace.server.reading import Reader  # noqa: PLC0415
         from tailrace.server.state import Limits  # noqa: PLC0415
@@ -165,6 +165,7 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
     writing, reading = open_database(store), open_database(store)
     ledger = Ledger(writing, Store(writing), limits=limits)
     try:
+        identity = store_id(writing)
         ledger.load()
     except DatabaseError as error:
         raise TailraceServerError(
@@ -175,7 +176,8 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
     api = build_api(Worker(ledger), Reader(Ledger(reading, Store(reading), limits=limits)))
     mount_page(api)
     api.include_router(metrics)
-    api.add_middleware(Guard, tokens=Tokens.one(tokens) if isinstance(tokens, str) else tokens)
+    given = Tokens.one(tokens) if isinstance(tokens, str) else tokens
+    api.add_middleware(Guard, tokens=given, store=identity)
     return api
 
 

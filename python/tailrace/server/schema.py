@@ -6,8 +6,8 @@ versions are in the order of commits, and a server takes in what others have wri
 above the version that it has. Rows that are gone can't be asked for: `cleared` is the version in which rows
 below this one were deleted last, and who has an older one reads all that are there anew.
 
-Format 3 knows who has reported what; `migrate` makes it of format 2. Indexes are no part of a format: who
-opens a store adds those that it lacks.
+Format 3 knows who has reported what; `migrate` makes it of format 2. Indexes are no part of a format, nor is
+`store`: who opens a store adds what it lacks.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ OLDEST = 2
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS store (name TEXT NOT NULL)",  # one row, a random text
     """CREATE TABLE IF NOT EXISTS app (
         id {identity},
         name TEXT NOT NULL UNIQUE,

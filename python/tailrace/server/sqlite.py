@@ -49,6 +49,10 @@ class SQLiteDatabase(Database):
     def lock_creation(self) -> None:
         """See Database: a transaction has the whole file to itself."""
 
+    def place(self) -> str:
+        """See Database: a copy is another inode. The device isn't taken, whose number a reboot may change."""
+        return str(self._file and self._file[1])
+
     def renumber(self, table: str) -> None:
         """See Database: the next number is one above the greatest anyway."""
 

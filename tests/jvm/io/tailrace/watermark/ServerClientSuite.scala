@@ -30,7 +30,7 @@ final class ServerClientSuite extends AnyFunSuite {
       idleAfterMs,
       None,
       Policy.Clamp,
-      Some(ServerSettings(server.url, "my app", "clicks", token))
+      Some(ServerSettings(Seq(server.url), "my app", "clicks", token))
     )
     val reporter = new Reporter(settings.server.get, "query-1", "run-1", () => true)
     new ServerClient(
@@ -245,7 +245,7 @@ final class ServerClientSuite extends AnyFunSuite {
     "a reporter without reports sends heartbeats, and reports the end of its query"
   ) {
     withServer { server =>
-      val settings = ServerSettings(server.url, "my app", "clicks", None)
+      val settings = ServerSettings(Seq(server.url), "my app", "clicks", None)
       @volatile var runs = true
       server.warnings = Seq("look here")
       Reporter.remember(new Reporter(settings, "query-1", "run-1", () => runs, restMs = 300)).start()

@@ -22,7 +22,7 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
     // The thread asks before each of its rounds.
     val rounds = new AtomicInteger
     try {
-      val at = ServerSettings(server.url, "my app", "windows", None)
+      val at = ServerSettings(Seq(server.url), "my app", "windows", None)
       val path = new Path(directory.toURI)
       val settings = LandingSettings(
         path.toString,

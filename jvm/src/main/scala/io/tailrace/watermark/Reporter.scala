@@ -37,9 +37,14 @@ final class Reporter private[tailrace] (
 ) extends Logging {
   import Reporter._
 
-  private val connection = new ServerConnection(server)
+  private val servers = new ServerFailover(server)
+  private val connection = newConnection(server)
   private val warned = mutable.LinkedHashSet.empty[String]
   @volatile private var lastMs = DriverClock.ms
+
+  /** For a thread or a part of the query that reports; each waits by itself while the servers are away. */
+  private[watermark] def newConnection(of: ServerSettings): ServerConnection =
+    new ServerConnection(of, servers)
 
   private[watermark] def newBody(): ObjectNode =
     ServerConnection.newBody().put("client", client).put("run", run)
@@ -59,7 +64,7 @@ final class Reporter private[tailrace] (
       if (warned.size >= MostWarnings) warned.remove(warned.head)
       warned.add(text)
     }
-    if (isNew) logWarning(s"TAILRACE_WATERMARK_SERVER_WARNING: ${server.url}, '${server.app}': $text")
+    if (isNew) logWarning(s"TAILRACE_WATERMARK_SERVER_WARNING: ${server.named}, '${server.app}': $text")
   }
 
   /** Starts the thread that sends heartbeats until the query ends. */
@@ -87,7 +92,7 @@ final class Reporter private[tailrace] (
     } catch {
       // The server refuses the query's next report too, which ends the query.
       case e: TailraceStateException =>
-        logWarning(s"${server.url} refuses the query $client", e)
+        logWarning(s"${server.named} refuses the query $client", e)
         false
     }
 
@@ -96,7 +101,7 @@ final class Reporter private[tailrace] (
     try report(connection, withoutOperators.put("leaving", true)): Unit
     catch {
       case e @ (_: IOException | _: TailraceStateException) =>
-        logInfo(s"${server.url} hasn't heard that the run $run of the query $client has ended: $e")
+        logInfo(s"${server.named} hasn't heard that the run $run of the query $client has ended: $e")
     }
   }
 
@@ -112,7 +117,7 @@ object Reporter {
 
   /** The reporter of a run for an application. All its sources and its sink share it. */
   def of(session: SparkSession, queryId: String, runId: String, server: ServerSettings): Reporter =
-    reporters.of(session, runId, s"${server.url.stripSuffix("/")} ${server.app}") {
+    reporters.of(session, runId, s"${server.places.toSeq.sorted.mkString(",")} ${server.app}") {
       val isActive = () => StreamingRun.activeIds(session).contains(runId)
       Reporter.remember(new Reporter(server, queryId, runId, isActive)).start()
     }

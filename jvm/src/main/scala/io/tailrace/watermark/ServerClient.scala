@@ -37,7 +37,7 @@ private[watermark] final class ServerClient(
 ) extends Logging {
   import ServerClient._
   import ServerConnection.{nearest, time}
-  private val connection = new ServerConnection(server)
+  private val connection = reporter.newConnection(server)
 
   private val pending = new BitSet
   private var everything = true
@@ -123,7 +123,7 @@ private[watermark] final class ServerClient(
     val silent = now -- idle
     if (silent.nonEmpty) {
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_IDLE: the watermark server ${server.url} has heard nothing of " +
+        s"TAILRACE_WATERMARK_HOST_IDLE: the watermark server ${server.named} has heard nothing of " +
           s"${SourceWatermark.named(silent.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
           s"the watermark '${settings.name}' doesn't wait for them until they are back"
       )

@@ -1,13 +1,11 @@
 package io.tailrace.watermark
 
 import java.io.IOException
-import java.net.URI
-import java.net.http.{HttpClient, HttpRequest, HttpResponse}
+import java.net.http.{HttpRequest, HttpResponse}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 import java.time.Duration
 import java.util.HexFormat
-import java.util.concurrent.{ExecutionException, TimeUnit, TimeoutException}
 
 import org.apache.spark.internal.Logging
 
@@ -16,10 +14,13 @@ import io.tailrace.driver.DriverClock
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** Sends the requests of one application to a watermark server. While the server is away, attempts become
-  * rarer. A batch waits at most [[ServerConnection.Timeout]] for an attempt.
+/** Sends the requests of one application to its watermark servers. While all of them are away, attempts
+  * become rarer. A batch waits at most [[ServerFailover.Timeout]] for each server in an attempt.
+  *
+  * @param servers of the run of the query
   */
-private[watermark] final class ServerConnection(server: ServerSettings) extends Logging {
+private[watermark] final class ServerConnection(server: ServerSettings, servers: ServerFailover)
+    extends Logging {
   import ServerConnection._
 
   // A sink has two threads. A race between them costs one attempt.
@@ -30,19 +31,18 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
   @volatile private var refusal = ""
 
   private val reporter = s"'${server.operator}' of '${server.app}'"
-  private val application = s"${server.url.stripSuffix("/")}/v1/apps/${encoded(server.app)}"
 
   /** Runs requests, unless it is too early for another attempt.
     *
     * @param meanwhile the consequence of a failure, for the warning
-    * @return none while the server is away
+    * @return none while no server answers
     */
   def attempt[T](meanwhile: => String)(requests: => T): Option[T] =
     if (DriverClock.nanos - nextAttempt < 0) None
     else
       try {
         val answer = requests
-        if (failures > 0) logInfo(s"The watermark server ${server.url} answers again")
+        if (failures > 0) logInfo(s"The watermark server ${server.named} answers again")
         failures = 0
         refusal = ""
         Some(answer)
@@ -62,43 +62,37 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
       if (kind != refusal) {
         refusal = kind
         logWarning(
-          s"TAILRACE_WATERMARK_REPORT_REFUSED: ${server.url} refuses the report of $reporter, and is asked " +
+          s"TAILRACE_WATERMARK_REPORT_REFUSED: ${server.named} refuses the report of $reporter, and is asked " +
             s"again without another warning: ${refused.getMessage}. $meanwhile"
         )
       }
     case _ =>
       refusal = ""
       logWarning(
-        s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.url} has not taken the report of $reporter: $failure. " +
+        s"TAILRACE_WATERMARK_SERVER_AWAY: ${server.named} has not taken the report of $reporter: $failure. " +
           meanwhile
       )
   }
 
   /** @throws java.io.IOException if there is no answer, or its status isn't 200 */
-  def report(body: ObjectNode): JsonNode =
-    send(
-      request("/reports")
+  def report(body: ObjectNode): JsonNode = {
+    val bytes = json.writeValueAsBytes(body)
+    read(servers.send("/reports") { request =>
+      request
         .header("Content-Type", "application/json")
-        .POST(HttpRequest.BodyPublishers.ofByteArray(json.writeValueAsBytes(body)))
-    )
+        .POST(HttpRequest.BodyPublishers.ofByteArray(bytes))
+    })
+  }
 
   /** @param path below the application's, with parameters
     * @throws java.io.IOException if there is no answer, or its status isn't 200
     */
-  def read(path: String): JsonNode = send(request(path).GET())
+  def read(path: String): JsonNode = read(servers.send(path)(_.GET()))
 
-  private def request(path: String): HttpRequest.Builder = {
-    val request = HttpRequest.newBuilder(URI.create(application + path)).timeout(Timeout)
-    server.token.foreach(token => request.header("Authorization", s"Bearer $token"))
-    request
-  }
-
-  private def send(request: HttpRequest.Builder): JsonNode = {
-    val response = exchange(request)
-    if (response.statusCode == 409) refuse(response.body)
-    if (response.statusCode != 200)
-      throw new IOException(s"status ${response.statusCode}: ${response.body.take(MostOfAnAnswer)}")
-    json.readTree(response.body)
+  private def read(answer: HttpResponse[String]): JsonNode = {
+    if (answer.statusCode == 409) refuse(answer.body)
+    if (answer.statusCode != 200) throw new IOException(ServerFailover.statusOf(answer))
+    json.readTree(answer.body)
   }
 
   /** Two codes end the query, because another query or run reports the same. After other refusals the server
@@ -109,26 +103,12 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
     def detail = problem.path("detail").asText
     problem.path("code").asText match {
       case "TAILRACE_WATERMARK_REPORTER_CONFLICT" =>
-        throw WatermarkErrors.reporterConflict(server.url, server.app, detail)
+        throw WatermarkErrors.reporterConflict(server.named, server.app, detail)
       case "TAILRACE_WATERMARK_RUN_REPLACED" =>
-        throw WatermarkErrors.runReplaced(server.url, server.app, detail)
+        throw WatermarkErrors.runReplaced(server.named, server.app, detail)
       case _ if detail.nonEmpty => throw new RefusedReportException(detail)
       case _ =>
     }
-  }
-
-  /** The timeout here covers the whole answer. The HTTP client's own covers only the headers. */
-  private def exchange(request: HttpRequest.Builder): HttpResponse[String] = {
-    val answer = http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
-    try answer.get(Timeout.toMillis, TimeUnit.MILLISECONDS)
-    catch {
-      case e: TimeoutException => throw new IOException(s"no whole answer within ${Timeout.toMillis} ms", e)
-      case e: ExecutionException =>
-        throw (e.getCause match {
-          case failed: IOException => failed
-          case other => new IOException(other)
-        })
-    } finally answer.cancel(true): Unit
   }
 }
 
@@ -136,9 +116,6 @@ private[watermark] final class ServerConnection(server: ServerSettings) extends 
 private[watermark] final class RefusedReportException(detail: String) extends IOException(detail)
 
 private[watermark] object ServerConnection {
-
-  /** The longest wait for an answer. */
-  val Timeout: Duration = Duration.ofSeconds(2)
 
   // The greatest integer that every JSON parser reads exactly. As a time it is in 2255.
   private val LatestTime = (1L << 53) - 1
@@ -155,10 +132,7 @@ private[watermark] object ServerConnection {
   private val FirstPause = Duration.ofMillis(500).toNanos
   private val LongestPause = Duration.ofSeconds(30).toNanos
 
-  private val MostOfAnAnswer = 300
   private val json = new ObjectMapper
-  private lazy val http =
-    HttpClient.newBuilder().connectTimeout(Timeout).version(HttpClient.Version.HTTP_1_1).build()
 
   def newBody(): ObjectNode = json.createObjectNode()
 

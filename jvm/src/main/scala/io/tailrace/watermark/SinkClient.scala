@@ -39,7 +39,8 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
   import ServerConnection.{isTime, nearest, time}
   import SinkClient._
 
-  private val connection = new ServerConnection(server)
+  // Of the run that the reporter is of.
+  private var connected = Option.empty[(Reporter, ServerConnection)]
 
   /** @param low the sink's low watermark, in microseconds. [[SparkWatermark.Never]] is sent as 0: the server
     *            takes a sink without a low watermark to be as far as its upstreams
@@ -47,18 +48,16 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
     * @return none while the server is away
     */
   def report(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): Option[SinkWord] =
-    reporter().flatMap { by =>
-      attempt {
-        val answer = by.report(connection, body(by, low, upstreams, windows))
-        val own = answer.path("operators").path(server.operator)
-        // 0 stands for none.
-        def known(node: JsonNode) = time(node).filter(_ > 0)
-        SinkWord(
-          known(own.path("input_low_watermark")),
-          known(own.path("output_low_watermark")),
-          known(answer.path("global_low_watermark"))
-        )
-      }
+    attempt { (by, connection) =>
+      val answer = by.report(connection, body(by, low, upstreams, windows))
+      val own = answer.path("operators").path(server.operator)
+      // 0 stands for none.
+      def known(node: JsonNode) = time(node).filter(_ > 0)
+      SinkWord(
+        known(own.path("input_low_watermark")),
+        known(own.path("output_low_watermark")),
+        known(answer.path("global_low_watermark"))
+      )
     }
 
   private def body(by: Reporter, low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): ObjectNode = {
@@ -88,13 +87,24 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
     * @return none while the server is away
     */
   def hosts(operator: String, source: ProgressSettings, through: Long): Option[SourceHosts] = attempt {
-    val topology = connection.read("").path("topology").elements.asScala
-    val known = topology.find(_.path("operator").asText == operator)
-    val expected = known.map(_.path("hosts").asLong).getOrElse(0L)
-    SourceHosts(source.name, source.completeness.toString, expected, behind(operator, through, 0))
+    (_, connection) =>
+      val topology = connection.read("").path("topology").elements.asScala
+      val known = topology.find(_.path("operator").asText == operator)
+      val expected = known.map(_.path("hosts").asLong).getOrElse(0L)
+      SourceHosts(
+        source.name,
+        source.completeness.toString,
+        expected,
+        behind(connection, operator, through, 0)
+      )
   }
 
-  private def behind(operator: String, through: Long, offset: Int): Seq[(String, Long)] = {
+  private def behind(
+      connection: ServerConnection,
+      operator: String,
+      through: Long,
+      offset: Int
+  ): Seq[(String, Long)] = {
     val name = ServerConnection.encoded(operator)
     val page = connection.read(s"/hosts?operator=$name&limit=$PageLength&offset=$offset")
     def progress(host: JsonNode) = time(host.path("progress")).getOrElse(SparkWatermark.Never)
@@ -104,11 +114,16 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
       .map(h => WireName.decode(h.path("host").asText) -> progress(h))
     // The server sorts them: the slowest come first.
     val isLast = before.size < PageLength || offset + PageLength > LastOffset
-    if (isLast) counting else counting ++ behind(operator, through, offset + PageLength)
+    if (isLast) counting else counting ++ behind(connection, operator, through, offset + PageLength)
   }
 
-  private def attempt[T](request: => T): Option[T] =
-    connection.attempt("No window closes until it is back; rows go on landing")(request)
+  private def attempt[T](request: (Reporter, ServerConnection) => T): Option[T] =
+    reporter().flatMap { by =>
+      val connection = connected.collect { case (`by`, known) => known }.getOrElse(by.newConnection(server))
+      connected = Some(by -> connection)
+      val meanwhile = "No window closes until it is back; rows go on landing"
+      connection.attempt(meanwhile)(request(by, connection))
+    }
 }
 
 object SinkClient {

@@ -25,6 +25,24 @@ object WatermarkErrors {
   def runReplaced(server: String, app: String, detail: String): TailraceStateException =
     stateError("TAILRACE_WATERMARK_RUN_REPLACED", null, "server" -> server, "app" -> app, "detail" -> detail)
 
+  /** @param server    that has answered with the store, a random id of its database
+    * @param another   that has answered with another one
+    */
+  def storesDiffer(
+      server: String,
+      store: String,
+      another: String,
+      otherStore: String
+  ): TailraceStateException =
+    stateError(
+      "TAILRACE_WATERMARK_STORES_DIFFER",
+      null,
+      "server" -> server,
+      "store" -> store,
+      "another" -> another,
+      "otherStore" -> otherStore
+    )
+
   def operatorExists(operator: String, app: String): TailraceAnalysisException =
     refuse("TAILRACE_WATERMARK_OPERATOR_EXISTS", "operator" -> operator, "app" -> app)
 

@@ -18,7 +18,8 @@ import io.tailrace.watermark.{Completeness, HostProgress, ProgressSettings, Serv
   * @param offset    how far after 1970-01-01 UTC a window starts; a duration shorter than a window
   * @param into      the column that directories of windows are named after
   * @param missing   the most hosts that a report names
-  * @param server    a watermark server, whose global low watermark closes windows; none: the query's own
+  * @param server    a watermark server, or several of one store with commas between them, whose global low
+  *                  watermark closes windows; none: the query's own
   * @param app       the application at the server
   * @param operator  the sink's name in it
   * @param token     the server's bearer token
@@ -61,7 +62,7 @@ final case class WindowOptions(
       throw arguments.invalid("upstreams", "", "one operator at the server or more")
     val others = sources.filterNot(_.server.exists(settings.isBeside))
     if (upstreams.isEmpty && others.nonEmpty)
-      throw WindowErrors.server(settings.url, settings.app, others.map(_.name))
+      throw WindowErrors.server(settings.named, settings.app, others.map(_.name))
     if (named.contains(operator))
       throw arguments.invalid("operator", operator, "a name that no operator upstream has")
     val ofSources = others.isEmpty && named.toSet == own.toSet

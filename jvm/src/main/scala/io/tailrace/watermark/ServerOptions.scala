@@ -1,0 +1,113 @@
+package io.tailrace.watermark
+
+import java.net.{URI, URISyntaxException}
+import java.util.Locale
+
+import io.tailrace.common.Arguments
+
+/** The options of a call that name a watermark server. */
+private[tailrace] final case class ServerOptions(
+    arguments: Arguments,
+    server: Option[String],
+    app: Option[String],
+    operator: String,
+    token: Option[String]
+) {
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  def settings: Option[ServerSettings] = {
+    // A user who sets one of these expects that the query reports.
+    if (server.isEmpty)
+      Seq("app" -> app, "token" -> token).foreach { case (argument, value) =>
+        if (value.isDefined) throw arguments.needs(argument, "set", ServerOptions.Needed)
+      }
+    server.map(settingsAt)
+  }
+
+  private def settingsAt(named: String): ServerSettings = {
+    val urls = addresses(named)
+    def needed = "app, a name that all queries of the application give"
+    val application = app.getOrElse(throw arguments.needs("server", named, needed))
+    // It is a part of the URL path. Servers take an encoded slash there for a slash.
+    if (!WireName.isName(application) || application.contains('/'))
+      throw arguments.invalid("app", application, "1 to 200 characters, no / among them")
+    ServerOptions.checkName(arguments, "operator", operator)
+    // Checked here, because the HTTP client's error would show it.
+    if (token.exists(t => !t.matches("[!-~]([ -~]*[!-~])?")))
+      throw arguments.invalid("token", "not shown here", "printable ASCII without spaces around it")
+    ServerSettings(urls, application, operator, token)
+  }
+
+  private def addresses(named: String): Seq[String] = {
+    val urls = named.split(",", -1).map(_.trim).toSeq
+    val shown = if (named.exists("@?#".contains(_))) "not shown here" else named
+    if (!urls.forall(isAddress)) {
+      val allowed = "http://host:port, or several of one store with commas between them, none of them empty"
+      throw arguments.invalid("server", shown, allowed)
+    }
+    val repeated = urls.groupBy(ServerSettings.place).values.find(_.size > 1)
+    repeated.foreach { same =>
+      val allowed = s"each server once: ${same.mkString(" and ")} are one"
+      throw arguments.invalid("server", shown, allowed)
+    }
+    urls
+  }
+
+  private def isAddress(url: String): Boolean = {
+    val parsed =
+      try new URI(url)
+      catch { case _: URISyntaxException => new URI("") }
+    Seq("http", "https").contains(parsed.getScheme) && parsed.getHost != null &&
+    parsed.getUserInfo == null && Seq("", "/").contains(parsed.getRawPath) && parsed.getRawQuery == null &&
+    parsed.getRawFragment == null && (parsed.getPort == -1 || parsed.getPort > 0 && parsed.getPort < 65536)
+  }
+}
+
+private[tailrace] object ServerOptions {
+
+  /** The argument that `app`, `token` and `upstreams` need. */
+  val Needed = "server, for instance server='http://host:port'"
+
+  /** A server would refuse each report with another name. */
+  def checkName(arguments: Arguments, argument: String, name: String): Unit =
+    if (!WireName.isName(name)) {
+      val allowed = s"1 to ${WireName.Longest} characters without control characters"
+      throw arguments.invalid(argument, name, allowed)
+    }
+}
+
+/** The addresses of watermark servers of one store, and the reporter's name there.
+  *
+  * @param urls     "http://host:port" of each, in the order in which they are asked
+  * @param app      the application whose sources, operators and sinks share a global low watermark
+  * @param operator this source's name in it
+  * @param token    the servers' bearer token, if they want one
+  */
+final case class ServerSettings(urls: Seq[String], app: String, operator: String, token: Option[String]) {
+
+  /** The servers as messages name them, and as the user has. */
+  def named: String = urls.mkString(",")
+
+  /** The servers, whatever their order and spelling. */
+  def places: Set[String] = urls.map(ServerSettings.place).toSet
+
+  /** Whether the other reporter reports to the same application. Servers that one query names have one store,
+    * so one address in common is enough.
+    */
+  def isBeside(other: ServerSettings): Boolean = places.exists(other.places) && app == other.app
+
+  // Spark shows plans in its pages. The token must not be there.
+  override def toString: String = s"ServerSettings($named,$app,$operator)"
+}
+
+private[tailrace] object ServerSettings {
+
+  /** An address in one spelling: two that differ in case, in a slash or in a port that is the default are one
+    * server.
+    */
+  def place(url: String): String = {
+    val parsed = new URI(url.toLowerCase(Locale.ROOT))
+    val port = if (parsed.getPort != -1) parsed.getPort else if (parsed.getScheme == "https") 443 else 80
+    s"${parsed.getScheme}://${parsed.getHost}:$port"
+  }
+}

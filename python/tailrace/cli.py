@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tailrace._jar import jar_path
 from tailrace._version import __version__
 from tailrace.errors import TailraceError
+from tailrace.sizing import command as size_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +91,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.set_defaults(run=_inspect)
 
+    size_command.fill(
+        commands.add_parser(
+            "size", help="calculate what a join needs: state, cores, requests, memory, and what breaks first"
+        )
+    )
+
     server = commands.add_parser(
         "watermark-server",
         help="run the server that keeps the low watermarks of applications",
@@ -151,7 +158,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Shows each operator's input and output low watermark and lag, and the slowest hosts.",
     )
     where = watermarks.add_mutually_exclusive_group()
-    where.add_argument("url", nargs="?", metavar="URL", help="the server; the same as --server URL")
+    where.add_argument(
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="the server, or several of one store with commas between them, the next of which is asked if "
+        "one is away; the same as --server URL",
+    )
     where.add_argument(
         "--server", default="http://127.0.0.1:7171", metavar="URL", help="the server (default: %(default)s)"
     )

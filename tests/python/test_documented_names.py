@@ -53,7 +53,8 @@ OF_SPARK = {
 
 @pytest.fixture(scope="module")
 def documents(repository: Path) -> dict[str, str]:
-    files = [repository / "README.md", *sorted((repository / "python/tailrace").glob("*.py"))]
+    guides = [repository / "README.md", *sorted((repository / "docs").glob("*.md"))]
+    files = [*guides, *sorted((repository / "python/tailrace").glob("*.py"))]
     return {file.name: file.read_text() for file in files}
 
 

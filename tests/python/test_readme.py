@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tailrace import cli
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +28,42 @@ def _example(repository: Path, name: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def test_the_campaigns_of_the_table_are_there(repository: Path) -> None:
-    text = (repository / "CONTRIBUTING.md").read_text()
-    named = set(re.findall(r"`(\w+Suite|test_\w+\.py)`", text))
+@pytest.mark.parametrize(
+    ("document", "least"), [("CONTRIBUTING.md", 10), ("docs/running-on-a-cluster.md", 5)]
+)
+def test_the_tests_that_a_document_names_are_there(repository: Path, document: str, least: int) -> None:
+    text = (repository / document).read_text()
+    named = set(re.findall(r"`(?:tests/\w+/)?(\w+Suite|test_\w+\.py)`", text))
     files = {path.name for path in (repository / "tests").rglob("*") if path.suffix in {".py", ".scala"}}
-    assert len(named) > 10
+    assert len(named) > least
     assert {name for name in named if name not in files and f"{name}.scala" not in files} == set()
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/running-on-a-cluster.md"])
+def test_the_files_and_headings_that_a_document_links_to_are_there(repository: Path, document: str) -> None:
+    text = (repository / document).read_text()
+    links = set(re.findall(r"\]\(([^)\s]+)\)", text))
+    assert links
+    for link in links:
+        name, _, heading = link.partition("#")
+        if name.startswith("https:"):
+            continue
+        target = (repository / document).parent / name if name else repository / document
+        assert target.exists(), link
+        if heading:
+            lines = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+            assert heading in slugs, link
+
+
+def test_the_sizing_of_the_page_is_what_the_command_prints(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (repository / "docs/running-on-a-cluster.md").read_text()
+    found = re.search(r"```sh\ntailrace (size .*?)\n```\n\n```\n(.*?)```", text, re.DOTALL)
+    assert found
+    assert cli.main(shlex.split(found[1])) == 0
+    assert capsys.readouterr().out == found[2]
 
 
 @pytest.mark.parametrize(

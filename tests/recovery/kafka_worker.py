@@ -49,7 +49,7 @@ def main() -> None:
     spark = worker_session.start({"spark.jars": connector_jars()})
     batch = 10_000 if until == "drain" else 100
     writer = _copy(spark, servers, batch) if pipeline == "copy" else _read(spark, servers, 2 * batch, root)
-    worker_session.run(writer, root / f"{pipeline}-checkpoint", drain=until == "drain")
+    worker_session.run(writer, worker_session.at(root, f"{pipeline}-checkpoint"), drain=until == "drain")
 
 
 if __name__ == "__main__":

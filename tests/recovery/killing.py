@@ -12,15 +12,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from places import LocalPlace
+
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from places import Place
 
 KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
 # Another one makes another campaign: other data, other moments.
 SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
 _LONGEST_SECONDS = 30
 _SHARED = Path(__file__).parents[1] / "python"
+LOCAL = LocalPlace()
 
 
 def run_to_the_end(
@@ -28,18 +33,20 @@ def run_to_the_end(
     root: Path,
     kills: int,
     rng: random.Random,
+    *,
+    place: Place = LOCAL,
     after_kill: Callable[[], None] = lambda: None,
 ) -> None:
     """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE.
 
-    After each kill, before the next start, `after_kill` looks at what is there.
+    Its checkpoint is at `place`. After each kill, before the next start, `after_kill` looks at what is there.
     """
     path = root / "worker.log"
     finished_early = 0
     with path.open("wb") as log, ExitStack() as stack:
 
         def prepare() -> subprocess.Popen[bytes]:
-            process = start(worker, root, log=log)
+            process = start(worker, root, log=log, environment=place.environment(root))
             stack.callback(kill, process)
             return process
 
@@ -48,7 +55,7 @@ def run_to_the_end(
             # The Spark of the next one starts meanwhile: that takes longest.
             process, upcoming = upcoming, prepare()
             begin(process, path)
-            _wait_for_batches(process, root, rng.choice((0, 0, 1, 2)))
+            _wait_for_batches(process, root, place, rng.choice((0, 0, 1, 2)))
             time.sleep(rng.uniform(0.0, 1.5))
             if process.poll() is None:
                 kill(process)
@@ -61,17 +68,17 @@ def run_to_the_end(
     assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
 
 
-def _wait_for_batches(process: subprocess.Popen[bytes], root: Path, batches: int) -> None:
+def _wait_for_batches(process: subprocess.Popen[bytes], root: Path, place: Place, batches: int) -> None:
     """Waits until so many are committed: on a machine that is slow, each one would die in its first batch."""
-    target = _newest_batch(root) + batches
+    target = _newest_batch(root, place) + batches
     end = time.monotonic() + _LONGEST_SECONDS
-    while _newest_batch(root) < target and process.poll() is None and time.monotonic() < end:
+    while _newest_batch(root, place) < target and process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
 
 
-def _newest_batch(root: Path) -> int:
-    commits = root / "checkpoint" / "commits"
-    return max((int(p.name) for p in commits.glob("[0-9]*") if p.name.isdigit()), default=-1)
+def _newest_batch(root: Path, place: Place) -> int:
+    names = place.names(root, "checkpoint/commits")
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def committed_files(root: Path) -> list[str]:
@@ -89,11 +96,13 @@ def committed_files(root: Path) -> list[str]:
     return list(files)
 
 
-def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
+def start(
+    worker: Path, root: Path, *more: str, log: IO[bytes], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Starts `worker ROOT MORE...`, which makes the tests' Spark and waits for `begin`."""
     paths = [str(_SHARED), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC", **os.environ}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(paths)}
+    whole = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC", **os.environ}
+    whole |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(paths), **(environment or {})}
     return subprocess.Popen(
         [sys.executable, str(worker), str(root), *more],
         stdin=subprocess.PIPE,
@@ -101,7 +110,7 @@ def start(worker: Path, root: Path, *more: str, log: IO[bytes]) -> subprocess.Po
         stderr=log,
         # A group of its own: the JVM is a child of the Python process, and both die at the same moment.
         start_new_session=True,
-        env=environment,
+        env=whole,
     )
 
 

@@ -25,7 +25,7 @@ def main() -> None:
         nodes.selectExpr("node AS leaf", "parent AS node"),
         lambda up: up.join(parents, "node").selectExpr("leaf", "parent AS node"),
     )
-    worker_session.run(worker_session.into_files(pairs, root), root / "checkpoint")
+    worker_session.run(worker_session.into_files(pairs, root), worker_session.at(root, "checkpoint"))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def main() -> None:
     topic = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / "topic"))
     keyed = topic.select("*", tailrace.stream_metadata("pid", "source", "position").alias("key"))
     once = tailrace.filter_replays(keyed, disorder=3).select("pid", "source", "position")
-    worker_session.run(worker_session.into_files(once, root), root / "checkpoint")
+    worker_session.run(worker_session.into_files(once, root), worker_session.at(root, "checkpoint"))
 
 
 if __name__ == "__main__":

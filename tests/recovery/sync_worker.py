@@ -29,7 +29,7 @@ def main() -> None:
         sync_delay="4 seconds",
         on_unmatched_right="emit",
     )
-    worker_session.run(worker_session.into_files(joined, root), root / "checkpoint")
+    worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))
 
 
 if __name__ == "__main__":

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, SEED, committed_files, run_to_the_end
+from killing import KILLS, LOCAL, SEED, committed_files, run_to_the_end
 
 from arrivals import arrive
 from join_oracle import Oracle
 from streams import SCHEMA, Row, arrow
+
+if TYPE_CHECKING:
+    from places import Place
 
 pytestmark = pytest.mark.campaign
 
@@ -56,13 +60,17 @@ def _is_in_order(group: list[int], expected: list[int]) -> bool:
     return sorted(group) == sorted(expected)
 
 
-def test_output_after_kills_equals_the_oracle(tmp_path: Path) -> None:
+def campaign(root: Path, kills: int, place: Place) -> None:
     assert [f.name for f in SCHEMA] == ["id", "key", "ts", "note"]
     rng = random.Random(SEED)
-    expected = _make(tmp_path, KILLS * _SLICES_PER_KILL, rng)
-    run_to_the_end(_WORKER, tmp_path, KILLS, rng)
-    got = _output(tmp_path)
+    expected = _make(root, kills * _SLICES_PER_KILL, rng)
+    run_to_the_end(_WORKER, root, kills, rng, place=place)
+    got = _output(root)
     assert len(got) == len({left for left, _ in got}), "a left row came out twice"
     assert {left for left, _ in got} == set(expected)
     wrong = {left for left, group in got if not _is_in_order(group, expected[left])}
     assert not wrong
+
+
+def test_output_after_kills_equals_the_oracle(tmp_path: Path) -> None:
+    campaign(tmp_path, KILLS, LOCAL)

@@ -9,14 +9,18 @@ import os
 import random
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, SEED, committed_files, run_to_the_end
+from killing import KILLS, LOCAL, SEED, committed_files, run_to_the_end
 
 from arrivals import arrive
 from trees import ancestors
+
+if TYPE_CHECKING:
+    from places import Place
 
 pytestmark = pytest.mark.campaign
 
@@ -36,19 +40,22 @@ def _make(root: Path, files: int, rng: random.Random) -> list[tuple[int, int]]:
     return edges
 
 
-def test_each_result_comes_out_once(tmp_path: Path) -> None:
-    kills = KILLS if "TAILRACE_KILLS" in os.environ else 2
+def campaign(root: Path, kills: int, place: Place) -> None:
     rng = random.Random(SEED)
-    edges = _make(tmp_path, kills * _FILES_PER_KILL, rng)
-    run_to_the_end(_WORKER, tmp_path, kills, rng)
+    edges = _make(root, kills * _FILES_PER_KILL, rng)
+    run_to_the_end(_WORKER, root, kills, rng, place=place)
     found: Counter[tuple[int, int]] = Counter()
-    for path in committed_files(tmp_path):
+    for path in committed_files(root):
         for row in pq.read_table(path).to_pylist():
             found[row["leaf"], row["node"]] += 1
     assert found == Counter(ancestors(edges))
-    batches = [p for p in (tmp_path / "checkpoint" / "tailrace-recursion").glob("*/*") if p.name.isdigit()]
+    batches = [p for p in place.see(root, "checkpoint/tailrace-recursion").glob("*/*") if p.name.isdigit()]
     # The input of the last batch stays, for another run of it.
     last = max(batches, key=lambda p: int(p.name))
     assert list(last.glob("*.none")), "the last batch has said nothing"
     assert list(last.glob("*.fed")) == [], "rows are left on their way"
     assert len(batches) <= 2, "the log isn't deleted"
+
+
+def test_each_result_comes_out_once(tmp_path: Path) -> None:
+    campaign(tmp_path, KILLS if "TAILRACE_KILLS" in os.environ else 2, LOCAL)

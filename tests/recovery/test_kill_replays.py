@@ -9,13 +9,17 @@ import os
 import random
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, SEED, committed_files, run_to_the_end
+from killing import KILLS, LOCAL, SEED, committed_files, run_to_the_end
 
 from arrivals import arrive
+
+if TYPE_CHECKING:
+    from places import Place
 
 pytestmark = pytest.mark.campaign
 
@@ -54,14 +58,17 @@ def _make(root: Path, files: int, rng: random.Random) -> set[tuple[int, int, int
     return written
 
 
-def test_each_record_comes_out_once(tmp_path: Path) -> None:
-    kills = KILLS if "TAILRACE_KILLS" in os.environ else 3
+def campaign(root: Path, kills: int, place: Place) -> None:
     rng = random.Random(SEED)
-    written = _make(tmp_path, kills * _FILES_PER_KILL, rng)
-    run_to_the_end(_WORKER, tmp_path, kills, rng)
+    written = _make(root, kills * _FILES_PER_KILL, rng)
+    run_to_the_end(_WORKER, root, kills, rng, place=place)
     found: Counter[tuple[int, int, int]] = Counter()
-    for path in committed_files(tmp_path):
+    for path in committed_files(root):
         for row in pq.read_table(path).to_pylist():
             found[row["pid"], row["source"], row["position"]] += 1
     assert set(found) == written
     assert max(found.values()) == 1
+
+
+def test_each_record_comes_out_once(tmp_path: Path) -> None:
+    campaign(tmp_path, KILLS if "TAILRACE_KILLS" in os.environ else 3, LOCAL)

@@ -9,14 +9,17 @@ import os
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, SEED, committed_files, run_to_the_end
+from killing import KILLS, LOCAL, SEED, committed_files, run_to_the_end
 
 from synced import Row, write
+
+if TYPE_CHECKING:
+    from places import Place
 
 pytestmark = pytest.mark.campaign
 
@@ -89,15 +92,18 @@ def _seconds(column: pa.ChunkedArray[Any]) -> list[int | None]:
     return [None if value is None else round(value.timestamp()) - noon for value in column.to_pylist()]
 
 
-def test_each_left_row_comes_out_once_with_its_right_row(tmp_path: Path) -> None:
-    kills = KILLS if "TAILRACE_KILLS" in os.environ else 2
+def campaign(root: Path, kills: int, place: Place) -> None:
     rng = random.Random(SEED)
-    expected = _make(tmp_path, max(18, kills * _FILES_PER_KILL), rng)
+    expected = _make(root, max(18, kills * _FILES_PER_KILL), rng)
     assert sum(1 for _, left, _ in expected if left is None) > 0
-    run_to_the_end(_WORKER, tmp_path, kills, rng)
+    run_to_the_end(_WORKER, root, kills, rng, place=place)
     found: Counter[tuple[Any, ...]] = Counter()
-    for path in committed_files(tmp_path):
+    for path in committed_files(root):
         table = pq.read_table(path)
         times = (_seconds(table[name]) for name in ("created", "created_right"))
         found.update(zip(table["id"].to_pylist(), *times, strict=True))
     assert found == expected
+
+
+def test_each_left_row_comes_out_once_with_its_right_row(tmp_path: Path) -> None:
+    campaign(tmp_path, KILLS if "TAILRACE_KILLS" in os.environ else 2, LOCAL)

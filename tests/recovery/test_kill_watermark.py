@@ -9,13 +9,17 @@ import os
 import random
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, SEED, committed_files, run_to_the_end
+from killing import KILLS, LOCAL, SEED, committed_files, run_to_the_end
 
 from arrivals import arrive
+
+if TYPE_CHECKING:
+    from places import Place
 
 pytestmark = pytest.mark.campaign
 
@@ -55,16 +59,19 @@ def _make(root: Path, files: int, rng: random.Random) -> Counter[int]:
     return truth
 
 
-def test_no_row_is_late(tmp_path: Path) -> None:
-    kills = KILLS if "TAILRACE_KILLS" in os.environ else 2
+def campaign(root: Path, kills: int, place: Place) -> None:
     rng = random.Random(SEED)
-    truth = _make(tmp_path, kills * _FILES_PER_KILL, rng)
-    run_to_the_end(_WORKER, tmp_path, kills, rng)
+    truth = _make(root, kills * _FILES_PER_KILL, rng)
+    run_to_the_end(_WORKER, root, kills, rng, place=place)
     found: Counter[int] = Counter()
     windows: Counter[int] = Counter()
-    for path in committed_files(tmp_path):
+    for path in committed_files(root):
         for row in pq.read_table(path).to_pylist():
             found[row["start"]] += row["count"]
             windows[row["start"]] += 1
     assert found == truth
     assert max(windows.values()) == 1
+
+
+def test_no_row_is_late(tmp_path: Path) -> None:
+    campaign(tmp_path, KILLS if "TAILRACE_KILLS" in os.environ else 2, LOCAL)

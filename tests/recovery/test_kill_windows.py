@@ -10,13 +10,17 @@ import os
 import random
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, SEED, run_to_the_end
+from killing import KILLS, LOCAL, SEED, run_to_the_end
 
 from arrivals import arrive
+
+if TYPE_CHECKING:
+    from places import Place
 
 pytestmark = pytest.mark.campaign
 
@@ -90,16 +94,18 @@ def _check_marked(out: Path, truth: dict[str, set[int]]) -> int:
     return len(marked)
 
 
-def test_each_row_lands_once_and_marked_windows_are_complete(tmp_path: Path) -> None:
+def campaign(root: Path, kills: int, place: Place) -> None:
     rng = random.Random(SEED)
-    logs = Logs(tmp_path, rng)
-    logs.write(_KILLS * _FILES_PER_KILL)
+    logs = Logs(root, rng)
+    logs.write(kills * _FILES_PER_KILL)
     assert any(name.startswith("_late/") for name in logs.truth)
-    out = tmp_path / "out"
     marked = []
-    run_to_the_end(
-        _WORKER, tmp_path, _KILLS, rng, after_kill=lambda: marked.append(_check_marked(out, logs.truth))
-    )
+
+    def look() -> None:
+        marked.append(_check_marked(place.see(root, "out"), logs.truth))
+
+    run_to_the_end(_WORKER, root, kills, rng, place=place, after_kill=look)
+    out = place.see(root, "out")
     folders = [*out.glob("window_start=*"), *out.glob("_late/*")]
     found = {str(folder.relative_to(out)): sorted(_ids(folder)) for folder in folders}
     assert {name: ids for name, ids in found.items() if ids} == {
@@ -110,3 +116,7 @@ def test_each_row_lands_once_and_marked_windows_are_complete(tmp_path: Path) -> 
     assert _check_marked(out, logs.truth) == len(windows) - 1
     assert not list((out / "_tailrace" / "staging").glob("*"))
     assert marked == sorted(marked), "a mark is gone"
+
+
+def test_each_row_lands_once_and_marked_windows_are_complete(tmp_path: Path) -> None:
+    campaign(tmp_path, _KILLS, LOCAL)

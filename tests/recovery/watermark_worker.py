@@ -26,7 +26,7 @@ def main() -> None:
     waiting = tailrace.accurate_watermark(logs, "at", host="host", completeness="100%")
     counts = waiting.groupBy(F.window("at", "10 seconds")).count()
     flat = counts.select(F.unix_seconds("window.start").alias("start"), "count")
-    worker_session.run(worker_session.into_files(flat, root), root / "checkpoint")
+    worker_session.run(worker_session.into_files(flat, root), worker_session.at(root, "checkpoint"))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,10 @@ def main() -> None:
         .parquet(str(root / "logs"))
     )
     waiting = tailrace.accurate_watermark(logs, "at", host="host", completeness="100%")
-    writer = tailrace.write_windows(waiting.repartition(2), root / "out", "at", window="40 seconds")
-    worker_session.run(writer, root / "checkpoint")
+    writer = tailrace.write_windows(
+        waiting.repartition(2), worker_session.at(root, "out"), "at", window="40 seconds"
+    )
+    worker_session.run(writer, worker_session.at(root, "checkpoint"))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def main() -> None:
     joined = tailrace.join(
         *sides, on="key", left_time="l_ts", right_time="r_ts", before="5 seconds", after="30 seconds"
     )
-    worker_session.run(worker_session.into_files(joined, root), root / "checkpoint")
+    worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))
 
 
 if __name__ == "__main__":

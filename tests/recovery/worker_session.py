@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+# Where the test wants what is tested, as `places` tells it: a store's URL and Spark's settings for it.
+_PLACE = json.loads(os.environ.get("TAILRACE_PLACE", "{}"))
+
 
 def start(more: Mapping[str, str] | None = None) -> SparkSession:
     """Starts it, with further settings, and waits until the test says BEGIN."""
@@ -23,6 +28,7 @@ def start(more: Mapping[str, str] | None = None) -> SparkSession:
         # Often, so that purging is killed too.
         "spark.sql.streaming.stateStore.maintenanceInterval": "300ms",
         "spark.sql.streaming.minBatchesToRetain": "3",
+        **_PLACE.get("settings", {}),
         **(more or {}),
     }
     session = local_spark.start("1g", settings)
@@ -36,9 +42,14 @@ def into_files(results: DataFrame, root: Path) -> DataStreamWriter:
     return results.writeStream.format("parquet").option("path", str(root / "out"))
 
 
-def run(writer: DataStreamWriter, checkpoint: Path, *, drain: bool = True) -> None:
+def at(root: Path, folder: str) -> str:
+    """A folder of the worker's root, or of the store that the test wants it in."""
+    return f"{_PLACE.get('url', root)}/{folder}"
+
+
+def run(writer: DataStreamWriter, checkpoint: str, *, drain: bool = True) -> None:
     """Says READY once the query is up, and DONE once it has ended: where `drain`, when all was read."""
-    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer = writer.option("checkpointLocation", checkpoint)
     query = (writer.trigger(availableNow=True) if drain else writer).start()
     print("READY", flush=True)
     query.awaitTermination()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-_POLL_SECONDS = 0.1
 _UTIME, _STIME = 11, 12  # in /proc/PID/stat, counted from the field after the name
 _PPID = 1
 
@@ -48,6 +50,21 @@ class Jvm(Process):
             raise RuntimeError(f"expected one JVM below this process, found {len(jvms)}")
         return cls(jvms[0])
 
+    def cpu_of_threads(self, without: tuple[str, ...]) -> float:
+        """User and system time of its living threads, but those whose names begin with one of `without`.
+
+        Linux knows the first 15 characters of a name.
+        """
+        total = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            try:
+                name, fields = (task / "comm").read_text(), _fields((task / "stat").read_text())
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended since it was listed
+            if not name.startswith(without):
+                total += int(fields[_UTIME]) + int(fields[_STIME])
+        return total / os.sysconf("SC_CLK_TCK")
+
 
 def _processes() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
@@ -58,6 +75,10 @@ def _stat(pid: int) -> list[str]:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ["", ""]  # it has ended since it was listed: nobody's child
+    return _fields(text)
+
+
+def _fields(text: str) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
@@ -125,7 +146,52 @@ def _files(root: Path) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-class StateSampler:
+class Sampler:
+    """Takes samples from a thread of this process, as long as the context goes on."""
+
+    def __init__(self, seconds: float = 0.1) -> None:
+        """Takes one each so many seconds."""
+        self._seconds = seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            self._sample()
+
+    def _sample(self) -> None:
+        raise NotImplementedError
+
+
+class CpuClock(Sampler):
+    """The CPU time of a process, looked at again and again, so that it is known for each moment later."""
+
+    def __init__(self, process: Jvm) -> None:
+        super().__init__(0.02)
+        self._process = process
+        self._at: list[float] = []
+        self._cpu: list[float] = []
+
+    def at(self, moments: Sequence[float]) -> list[float]:
+        """The CPU seconds until each of the moments, which are seconds since 1970."""
+        return [float(cpu) for cpu in np.interp(moments, self._at, self._cpu)]
+
+    def _sample(self) -> None:
+        self._at.append(time.time())
+        self._cpu.append(self._process.cpu_seconds())
+
+
+class StateSampler(Sampler):
     """Looks at a query's state whenever a micro-batch has been committed, from a thread of this process.
 
     Used as a context around the query; its numbers are complete when the context has ended.
@@ -139,31 +205,24 @@ class StateSampler:
     _LOCAL = ("StateStoreId(", "tailrace-")
 
     def __init__(self, checkpoint: Path, local: Path) -> None:
+        super().__init__()
         self.checkpoint = FileTally(checkpoint / "state")
         self.local_peak_bytes = 0
         self._commits = checkpoint / "commits"
         self._local = local
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+        self._seen = 0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
-        self._thread.join()
+        super().__exit__(kind, error, trace)
         self._look()
 
-    def _run(self) -> None:
-        seen = 0
-        while not self._ended.wait(_POLL_SECONDS):
-            commits = sum(not entry.name.startswith(".") for entry in _files(self._commits))
-            if commits != seen:
-                seen = commits
-                self._look()
+    def _sample(self) -> None:
+        commits = sum(not entry.name.startswith(".") for entry in _files(self._commits))
+        if commits != self._seen:
+            self._seen = commits
+            self._look()
 
     def _look(self) -> None:
         self.checkpoint.look()

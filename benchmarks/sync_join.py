@@ -52,9 +52,10 @@ def _side(spark: SparkSession, data: Path, name: str) -> DataFrame:
     return reader.parquet(str(data / name))
 
 
-def _query(engine: str, left: DataFrame, right: DataFrame) -> DataFrame:
+def joined(engine: str, left: DataFrame, right: DataFrame) -> DataFrame:
+    """The query of one engine over both streams."""
     if engine == "tailrace":
-        joined = tailrace.sync_join(
+        out = tailrace.sync_join(
             left,
             right,
             on="id",
@@ -63,7 +64,7 @@ def _query(engine: str, left: DataFrame, right: DataFrame) -> DataFrame:
             window="10 minutes",
             sync_delay=_DELAY,
         )
-        return joined.withColumnRenamed("created_right", "matched")
+        return out.withColumnRenamed("created_right", "matched")
     # Spark's own needs a watermark on both sides, and a bound of the times to give anything up.
     right = right.select(F.col("id").alias("right_id"), F.col("created").alias("matched"), "value")
     delay = _WAITING if engine.endswith("-waiting") else _DELAY
@@ -93,7 +94,7 @@ def run_once(engine: str, data: Path, scratch: Path, cores: int, *, checked: boo
         os.sched_setaffinity(0, {0})
     spark = session(engine.removesuffix("-waiting"), conf)
     jvm = Jvm.of_this_process()
-    frame = _query(engine, _side(spark, data, "left"), _side(spark, data, "right"))
+    frame = joined(engine, _side(spark, data, "left"), _side(spark, data, "right"))
     if checked:
         writer = frame.select("id", "created", "matched").writeStream.format("parquet")
         writer = writer.option("path", str(scratch / "out"))

@@ -204,7 +204,7 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as directory:
         store = Path(directory) / "abuse.db"
-        with running(store) as server:
+        with running(f"sqlite:///{store}") as server:
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
             for app in range(_APPS):
                 if _post(connection, app, _body(app, 0)) != http.client.OK:

@@ -66,10 +66,10 @@ class Load:
 
 
 @contextmanager
-def running(store: Path) -> Iterator[Server]:
-    """A server of a SQLite file, until the block ends."""
+def running(store: str) -> Iterator[Server]:
+    """A server of a store's URL, until the block ends."""
     line = [sys.executable, "-m", "tailrace", "watermark-server", "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen([*line, "--store", f"sqlite:///{store}"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*line, "--store", store], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None  # noqa: S101  it is a pipe
         yield Server(process.pid, int(process.stdout.readline().rpartition(":")[2]))
@@ -124,7 +124,7 @@ def _client(port: int, source: int, names: list[str], steps: int, begin: float) 
 def load(directory: Path, hosts: int, seconds: int) -> Load:
     """Ten sources of some hosts each, a report a second of each."""
     names = _names(hosts)
-    with running(directory / f"load-{hosts}.db") as server:
+    with running(f"sqlite:///{directory}/load-{hosts}.db") as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
         for source in range(_SOURCES):
             _post(connection, _body(source, names, 0, with_roster=True))
@@ -162,7 +162,7 @@ def cold_start(directory: Path) -> tuple[float, float]:
         ledger.report([(_APP, protocol.Report.model_validate(body))])
     database.close()
     started = time.monotonic()
-    with running(store) as server:
+    with running(f"sqlite:///{store}") as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
         _post(connection, _body(0, names, _COLD_SOURCES, with_roster=False))
         return time.monotonic() - started, server.peak_rss_bytes() / 2**20

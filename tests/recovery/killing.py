@@ -40,7 +40,11 @@ def run_to_the_end(
     """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE.
 
     Its checkpoint is at `place`. After each kill, before the next start, `after_kill` looks at what is there.
+    Where the place has a cluster, the process stays, and executors are lost in its place.
     """
+    if place.cluster is not None:
+        _lose_executors(worker, root, kills, rng, place, after_kill)
+        return
     path = root / "worker.log"
     finished_early = 0
     with path.open("wb") as log, ExitStack() as stack:
@@ -66,6 +70,29 @@ def run_to_the_end(
         output, _ = upcoming.communicate(timeout=600)
     assert b"DONE" in output, path.read_text()[-4000:]
     assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
+
+
+def _lose_executors(
+    worker: Path, root: Path, faults: int, rng: random.Random, place: Place, after_fault: Callable[[], None]
+) -> None:
+    assert place.cluster is not None
+    path = root / "worker.log"
+    finished_early = 0
+    with path.open("wb") as log, ExitStack() as stack:
+        process = start(worker, root, log=log, environment=place.environment(root))
+        stack.callback(kill, process)
+        begin(process, path)
+        for _ in range(faults):
+            _wait_for_batches(process, root, place, rng.choice((0, 1, 2)))
+            time.sleep(rng.uniform(0.0, 1.5))
+            if process.poll() is None:
+                place.cluster.strike(rng)
+            else:
+                finished_early += 1
+            after_fault()
+        output, _ = process.communicate(timeout=600)
+    assert b"DONE" in output, path.read_text()[-4000:]
+    assert finished_early < max(1, faults // 2), "all was read before the faults were done: it proves little"
 
 
 def _wait_for_batches(process: subprocess.Popen[bytes], root: Path, place: Place, batches: int) -> None:

@@ -10,11 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from cluster import Cluster
+
     from stores import Store
 
 
 class Place(Protocol):
-    """Where a campaign's processes put what they are tested for. The root is the campaign's own folder."""
+    """Where a campaign's processes put what they are tested for. The root is the campaign's own folder.
+
+    Attributes:
+        cluster: where its tasks run, if they don't run in the process. Then executors are lost instead of it.
+    """
+
+    cluster: Cluster | None
 
     def environment(self, root: Path) -> Mapping[str, str]:
         """What `worker_session` reads of it."""
@@ -32,6 +40,8 @@ class Place(Protocol):
 class LocalPlace:
     """The campaign's own folder."""
 
+    cluster: Cluster | None = None
+
     def environment(self, _root: Path) -> Mapping[str, str]:
         return {}
 
@@ -45,12 +55,14 @@ class LocalPlace:
 class StorePlace:
     """A folder of a store, with the name of the campaign's own."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, cluster: Cluster | None = None) -> None:
         self._store = store
+        self.cluster = cluster
         self._numbers = itertools.count()
 
     def environment(self, root: Path) -> Mapping[str, str]:
-        place = {"url": self._store.url(root.name), "settings": dict(self._store.settings)}
+        settings = {**self._store.settings, **(self.cluster.settings if self.cluster else {})}
+        place = {"url": self._store.url(root.name), "settings": settings}
         return {"TAILRACE_PLACE": json.dumps(place)}
 
     def names(self, root: Path, folder: str) -> list[str]:

@@ -10,12 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-import test_kill
-import test_kill_recursion
-import test_kill_replays
-import test_kill_sync
-import test_kill_watermark
-import test_kill_windows
+from kill_campaigns import CAMPAIGNS
 from killing import KILLS
 from places import StorePlace
 
@@ -33,21 +28,13 @@ pytestmark = pytest.mark.campaign
 
 _IS_LONG = "TAILRACE_KILLS" in os.environ
 _KILLS = KILLS if _IS_LONG else 1
-_CAMPAIGNS = {
-    "join": test_kill.campaign,
-    "sync_join": test_kill_sync.campaign,
-    "filter_replays": test_kill_replays.campaign,
-    "recursively": test_kill_recursion.campaign,
-    "accurate_watermark": test_kill_watermark.campaign,
-    "write_windows": test_kill_windows.campaign,
-}
 
 _SHORT_OVER_S3A = ("join", "filter_replays", "write_windows")
 _SHORT_OVER_HDFS = ("sync_join",)
 
 
 def _over(short: tuple[str, ...]) -> pytest.MarkDecorator:
-    chosen = _CAMPAIGNS if _IS_LONG else {name: _CAMPAIGNS[name] for name in short}
+    chosen = CAMPAIGNS if _IS_LONG else {name: CAMPAIGNS[name] for name in short}
     return pytest.mark.parametrize("campaign", chosen.values(), ids=chosen)
 
 

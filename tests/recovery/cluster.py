@@ -1,0 +1,179 @@
+"""Spark's standalone master and its workers, each in a process of its own, with faults of their executors.
+
+with run_cluster(directory, workers=4) as cluster:
+    ...configure(builder.config(map=cluster.settings))...
+    cluster.strike(rng)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from tailrace._java import find_java
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Generator, Mapping
+
+_QUICK = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_START_SECONDS = 90
+_DEPLOY = "org.apache.spark.deploy"
+# The driver gives up an executor that is silent for so long.
+_SILENCE_SECONDS = 5
+_STALL_SECONDS = 8
+
+_SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Several attempts at one task, and executors that come and go.
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.minTaskRuntime": "50ms",
+    "spark.speculation.quantile": "0.3",
+    "spark.speculation.multiplier": "1.1",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "2",
+    "spark.dynamicAllocation.executorIdleTimeout": "2s",
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": f"{_SILENCE_SECONDS}s",
+    "spark.network.timeoutInterval": "1s",
+    # The campaign kills more of them than a cluster loses in a day.
+    "spark.executor.maxNumFailures": "1000000",
+    "spark.task.maxFailures": "100",
+    "spark.stage.maxConsecutiveAttempts": "100",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+class Cluster:
+    """A master and workers with one core each.
+
+    Attributes:
+        settings: what a Spark session needs to run on it.
+        struck: the faults so far, by name.
+    """
+
+    def __init__(self, directory: Path, workers: int) -> None:
+        self._directory = directory
+        self._host = ("--host", "127.0.0.1")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._url = f"spark://127.0.0.1:{port}"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._started = 0
+        self._log = directory / "master.log"
+        self._start("master.Master", "--port", str(port), "--webui-port", "0", log=self._log)
+        for _ in range(workers):
+            self._start_worker()
+        self._wait_for_workers(workers)
+        self.settings: Mapping[str, str] = {**_SETTINGS, "spark.master": self._url}
+        self.struck: list[str] = []
+
+    def _start(self, role: str, *arguments: str, log: Path) -> None:
+        jars = Path(pyspark.__file__).parent / "jars" / "*"
+        line = [str(find_java(os.environ).path), *_QUICK, "-cp", str(jars), f"{_DEPLOY}.{role}"]
+        whole = {
+            **os.environ,
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        with log.open("wb") as out:
+            self._processes.append(
+                subprocess.Popen(
+                    [*line, *self._host, *arguments],
+                    stdout=out,
+                    stderr=out,
+                    # A group of its own: a worker's executors are its children, and all are lost at once.
+                    start_new_session=True,
+                    cwd=self._directory,
+                    env=whole,
+                )
+            )
+
+    def _start_worker(self) -> None:
+        self._started += 1
+        folder = self._directory / f"worker-{self._started}"
+        folder.mkdir()
+        limits = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder))
+        self._start("worker.Worker", *limits, self._url, log=folder / "log")
+
+    def _wait_for_workers(self, count: int) -> None:
+        end = time.monotonic() + _START_SECONDS
+        while self._log.read_text().count("Registering worker") < count:
+            if time.monotonic() > end or any(process.poll() is not None for process in self._processes):
+                raise RuntimeError(f"the cluster hasn't started: {self._log.read_text()[-3000:]}")
+            time.sleep(0.1)
+
+    def _executors(self) -> list[int]:
+        """The processes that run tasks now."""
+        groups = {process.pid for process in self._processes}
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    command = (entry / "cmdline").read_bytes()
+                    if b"CoarseGrainedExecutorBackend" in command and os.getpgid(int(entry.name)) in groups:
+                        found.append(int(entry.name))
+                except (FileNotFoundError, ProcessLookupError):
+                    continue  # It has ended meanwhile.
+        return sorted(found)
+
+    def strike(self, rng: random.Random) -> None:
+        """Kills an executor, loses a worker with its executors, or stalls one until it is given up."""
+        fault = rng.choice((self._kill_executor, self._lose_worker, self._stall_executor))
+        fault(rng)
+
+    def _kill_executor(self, rng: random.Random) -> None:
+        if executors := self._executors():
+            os.kill(rng.choice(executors), signal.SIGKILL)
+            self.struck.append("an executor killed")
+
+    def _lose_worker(self, rng: random.Random) -> None:
+        lost = rng.choice(self._processes[1:])
+        os.killpg(lost.pid, signal.SIGKILL)
+        lost.wait()
+        self._processes.remove(lost)
+        self.struck.append("a worker lost")
+        self._start_worker()
+
+    def _stall_executor(self, rng: random.Random) -> None:
+        """It goes on when others do its work: what it writes then must not count."""
+        if executors := self._executors():
+            stalled = rng.choice(executors)
+            os.kill(stalled, signal.SIGSTOP)
+            try:
+                time.sleep(_STALL_SECONDS)
+            finally:
+                os.kill(stalled, signal.SIGCONT)
+            self.struck.append("an executor stalled")
+
+    def end(self) -> None:
+        """Ends all its processes."""
+        for process in self._processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@contextmanager
+def run_cluster(directory: Path, workers: int) -> Generator[Cluster]:
+    """Runs one until the block ends."""
+    cluster = Cluster(directory, workers)
+    try:
+        yield cluster
+    finally:
+        cluster.end()

@@ -92,6 +92,7 @@ def _lose_executors(
             after_fault()
         output, _ = process.communicate(timeout=600)
     assert b"DONE" in output, path.read_text()[-4000:]
+    print(output.decode().splitlines()[-2])
     assert finished_early < max(1, faults // 2), "all was read before the faults were done: it proves little"
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # Where the test wants what is tested, as `places` tells it: a store's URL and Spark's settings for it.
@@ -47,11 +48,22 @@ def at(root: Path, folder: str) -> str:
     return f"{_PLACE.get('url', root)}/{folder}"
 
 
+def _report(query: StreamingQuery) -> str:
+    """How long the last hundred micro-batches took, and what their tasks copied from the checkpoint."""
+    seconds = sorted(progress["batchDuration"] / 1000 for progress in query.recentProgress)
+    operators = [operator for progress in query.recentProgress for operator in progress["stateOperators"]]
+    copied = sum(operator["customMetrics"].get("loadedBytes", 0) for operator in operators)
+    middle = seconds[len(seconds) // 2] if seconds else 0.0
+    longest = max(seconds, default=0.0)
+    return f"{len(seconds)} micro-batches, median {middle} s, longest {longest} s, {copied} bytes copied"
+
+
 def run(writer: DataStreamWriter, checkpoint: str, *, drain: bool = True) -> None:
     """Says READY once the query is up, and DONE once it has ended: where `drain`, when all was read."""
     writer = writer.option("checkpointLocation", checkpoint)
     query = (writer.trigger(availableNow=True) if drain else writer).start()
     print("READY", flush=True)
     query.awaitTermination()
+    print(_report(query), flush=True)
     print("DONE", flush=True)
     SparkSession.active().stop()

@@ -105,6 +105,11 @@ class JoinStateSuite extends SparkSuite {
         }
         // (key 1 to key 5 with their one label) and the pair at 15; on match the pair at 40, too.
         assert(h.total(LabelMetrics.LabelsOut) == (if (how == "left") 6 else 7))
+        assert(h.total(JoinMetrics.LoadedBytes) == 0 && h.total(JoinMetrics.LoadTimeMs) == 0)
+        val waiting = h.progress().customMetrics.get(JoinMetrics.StateFileBytes).longValue
+        h.restart()
+        h.step(Seq(served(41, 3)), Nil)
+        assert(waiting > 0 && h.total(JoinMetrics.LoadedBytes) == waiting)
       })
     }
   }

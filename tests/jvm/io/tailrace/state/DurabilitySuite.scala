@@ -31,7 +31,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
 
   private def read(owner: OwnStore, version: Long): (Seq[TestRow], Long) = {
     val s = store(owner, version)
-    try (rowsOf(s, kind), s.lostVersions)
+    try (rowsOf(s, kind), s.load.lostVersions)
     finally s.abort()
   }
 

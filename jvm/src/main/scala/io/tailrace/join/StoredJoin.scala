@@ -119,6 +119,8 @@ trait StoredJoinTask extends AutoCloseable {
 object JoinMetrics {
   val NullKeyRightRows = "nullKeyRightRows"
   val LostVersions = "lostVersions"
+  val LoadedBytes = "loadedBytes"
+  val LoadTimeMs = "loadTimeMs"
   val StateFiles = "stateFiles"
   val LeftStoreBytes = "leftStoreBytes"
   val RightStoreBytes = "rightStoreBytes"
@@ -135,10 +137,12 @@ object JoinMetrics {
   private val sizes = Seq(
     LeftStoreBytes -> "bytes of left rows in the state",
     RightStoreBytes -> "bytes of right rows in the state",
-    StateFileBytes -> "bytes of the state's files"
+    StateFileBytes -> "bytes of the state's files",
+    LoadedBytes -> "bytes of the state that were copied from the checkpoint"
   )
+  private val times = Seq(LoadTimeMs -> "time to copy the state from the checkpoint")
 
-  val names: Seq[String] = (counts ++ sizes).map(_._1)
+  val names: Seq[String] = (counts ++ sizes ++ times).map(_._1)
 
   /** These metrics, and further ones of one kind of join.
     *
@@ -153,5 +157,6 @@ object JoinMetrics {
     (counts ++ moreCounts).map { case (name, text) =>
       name -> SQLMetrics.createMetric(context, text)
     }.toMap ++
-      (sizes ++ moreSizes).map { case (name, text) => name -> SQLMetrics.createSizeMetric(context, text) }
+      (sizes ++ moreSizes).map { case (name, text) => name -> SQLMetrics.createSizeMetric(context, text) } ++
+      times.map { case (name, text) => name -> SQLMetrics.createTimingMetric(context, text) }
 }

@@ -92,7 +92,9 @@ final class StoredJoinPartition(
     metrics("numStateStoreInstances") += 1
     tasks.report(store, metrics)
     metrics(JoinMetrics.StateFiles) += store.files
-    metrics(JoinMetrics.LostVersions) += store.lostVersions
+    metrics(JoinMetrics.LostVersions) += store.load.lostVersions
+    metrics(JoinMetrics.LoadedBytes) += store.load.bytes
+    metrics(JoinMetrics.LoadTimeMs) += store.load.millis
     metrics(JoinMetrics.LeftStoreBytes) += tasks.leftKinds.map(store.bytesOf).sum
     metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(tasks.rightKind)
     metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(tasks.joinedKind)

@@ -161,6 +161,19 @@ object Manifest {
   }
 }
 
+/** What it took to have a version of the state on an executor.
+  *
+  * @param lostVersions versions whose rows are missing, because they were never written; 0 unless
+  *                     `spark.tailrace.state.durability` is `none`
+  * @param bytes        copied from the checkpoint, because they weren't on the executor's disk
+  * @param millis       the time that the copy took
+  */
+final case class StateLoad(lostVersions: Long = 0, bytes: Long = 0, millis: Long = 0)
+
+object StateLoad {
+  val None: StateLoad = StateLoad()
+}
+
 /** One committed version with local copies of its runs, which count its users. */
 final class LoadedState(
     val manifest: Manifest,

@@ -2,7 +2,7 @@ package io.tailrace.state
 
 import java.io.File
 import java.util.UUID
-import java.util.concurrent.{ExecutorService, Future, RejectedExecutionException}
+import java.util.concurrent.{ExecutorService, Future, RejectedExecutionException, TimeUnit}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -137,13 +137,13 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
   /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
   def store(version: Long, checkpointId: Option[String], empty: Boolean): TailraceStateStore = {
     val before = synchronized(newest)
-    val (base, lost) =
-      if (empty || version == 0) (OwnStore.emptyAt(version), 0L)
-      else heldHere(version, checkpointId).fold(read(version, checkpointId))((_, 0L))
+    val (base, load) =
+      if (empty || version == 0) (OwnStore.emptyAt(version), StateLoad.None)
+      else heldHere(version, checkpointId).fold(read(version, checkpointId))((_, StateLoad.None))
     synchronized {
       if (closed) base.release()
       require(!closed, s"the store $id is closed")
-      val store = new TailraceStateStore(this, base, checkpointId, compactor.adopt(base), lost)
+      val store = new TailraceStateStore(this, base, checkpointId, compactor.adopt(base), load)
       // A task that was given up may come late: what its successor has committed meanwhile stays.
       val isOvertaken = (newest ne before) && newest.manifest.version > base.manifest.version
       if ((base eq newest) || isOvertaken) base.release() else install(base)
@@ -161,22 +161,23 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     found
   }
 
-  /** @return the version, acquired, and the number of versions whose rows it lacks */
-  private def read(version: Long, checkpointId: Option[String]): (LoadedState, Long) =
-    if (stateLog.durable || stateLog.hasManifest(version, checkpointId)) (load(version, checkpointId), 0L)
+  /** @return the version, acquired */
+  private def read(version: Long, checkpointId: Option[String]): (LoadedState, StateLoad) =
+    if (stateLog.durable || stateLog.hasManifest(version, checkpointId)) load(version, checkpointId)
     else {
       logWarning(
         s"TAILRACE_STATE_LOST: $id begins empty at version $version, because " +
           s"${TailraceConf.StateDurability.key} is ${Durability.None.name} and no other copy of it " +
           "exists: rows that waited in it will not come out"
       )
-      (OwnStore.emptyAt(version, checkpointId), version)
+      (OwnStore.emptyAt(version, checkpointId), StateLoad(lostVersions = version))
     }
 
   /** Reads a version from the checkpoint. Without the lock: it may take minutes, and a task that has been
     * given up must not hold up its successor, which may be able to begin at once.
     */
-  private def load(version: Long, checkpointId: Option[String]): LoadedState = {
+  private def load(version: Long, checkpointId: Option[String]): (LoadedState, StateLoad) = {
+    val begin = System.nanoTime
     val manifest = stateLog.readManifest(version, checkpointId)
     val here = synchronized { newest.acquire(); newest }
     val runs = new ArrayBuffer[LocalRun]
@@ -199,7 +200,8 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     logInfo(
       s"Loaded version $version of $id: ${runs.size} runs, of which ${missing.size} were read, $bytes bytes"
     )
-    new LoadedState(manifest, runs.toSeq, checkpointId)
+    val millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime - begin)
+    (new LoadedState(manifest, runs.toSeq, checkpointId), StateLoad(bytes = bytes, millis = millis))
   }
 
   /** An empty local file. Another attempt may still use a file of the run's name. */

@@ -17,16 +17,15 @@ import io.tailrace.common.Errors
   * leaves only runs that no manifest names, which maintenance removes. Spark's put and get are refused by
   * name: they would work a row at a time.
   *
-  * @param compacted    a run that replaces several of the base's; held by this store
-  * @param lostVersions versions whose rows are missing in the base, because they were never written; 0 unless
-  *                     `spark.tailrace.state.durability` is `none`
+  * @param compacted a run that replaces several of the base's; held by this store
+  * @param load      what it took to have the base here
   */
 final class TailraceStateStore private[state] (
     owner: OwnStore,
     base: LoadedState,
     baseCheckpointId: Option[String],
     compacted: Option[Compacted],
-    val lostVersions: Long
+    val load: StateLoad
 ) extends StateStore {
 
   private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))

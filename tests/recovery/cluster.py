@@ -8,11 +8,11 @@ with run_cluster(directory, workers=4) as cluster:
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,22 +65,23 @@ class Cluster:
         struck: the faults so far, by name.
     """
 
-    def __init__(self, directory: Path, workers: int) -> None:
+    def __init__(self, directory: Path) -> None:
+        self.settings: Mapping[str, str] = {}
+        self.struck: list[str] = []
         self._directory = directory
-        self._host = ("--host", "127.0.0.1")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self._url = f"spark://127.0.0.1:{port}"
+        self._log = directory / "master.log"
+        self._url = ""
         self._processes: list[subprocess.Popen[bytes]] = []
         self._started = 0
-        self._log = directory / "master.log"
-        self._start("master.Master", "--port", str(port), "--webui-port", "0", log=self._log)
+
+    def start(self, workers: int) -> None:
+        """Returns when all of them have registered."""
+        self._start("master.Master", "--port", "0", "--webui-port", "0", log=self._log)
+        self._url = self._wait_for(r"Starting Spark master at (spark://\S+)")[0]
+        self.settings = {**_SETTINGS, "spark.master": self._url}
         for _ in range(workers):
             self._start_worker()
-        self._wait_for_workers(workers)
-        self.settings: Mapping[str, str] = {**_SETTINGS, "spark.master": self._url}
-        self.struck: list[str] = []
+        self._wait_for("Registering worker", workers)
 
     def _start(self, role: str, *arguments: str, log: Path) -> None:
         jars = Path(pyspark.__file__).parent / "jars" / "*"
@@ -94,7 +95,7 @@ class Cluster:
         with log.open("wb") as out:
             self._processes.append(
                 subprocess.Popen(
-                    [*line, *self._host, *arguments],
+                    [*line, "--host", "127.0.0.1", *arguments],
                     stdout=out,
                     stderr=out,
                     # A group of its own: a worker's executors are its children, and all are lost at once.
@@ -111,12 +112,14 @@ class Cluster:
         limits = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(folder))
         self._start("worker.Worker", *limits, self._url, log=folder / "log")
 
-    def _wait_for_workers(self, count: int) -> None:
+    def _wait_for(self, line: str, count: int = 1) -> list[str]:
+        """What the master's log has of a line, as soon as that is so many."""
         end = time.monotonic() + _START_SECONDS
-        while self._log.read_text().count("Registering worker") < count:
+        while len(found := re.findall(line, self._log.read_text())) < count:
             if time.monotonic() > end or any(process.poll() is not None for process in self._processes):
                 raise RuntimeError(f"the cluster hasn't started: {self._log.read_text()[-3000:]}")
             time.sleep(0.1)
+        return found
 
     def _executors(self) -> list[int]:
         """The processes that run tasks now."""
@@ -137,9 +140,17 @@ class Cluster:
         fault = rng.choice((self._kill_executor, self._lose_worker, self._stall_executor))
         fault(rng)
 
+    def _any_executor(self, rng: random.Random) -> int:
+        end = time.monotonic() + _START_SECONDS
+        while not (executors := self._executors()):
+            if time.monotonic() > end:
+                raise RuntimeError(f"no executor has started: {self._log.read_text()[-3000:]}")
+            time.sleep(0.1)
+        return rng.choice(executors)
+
     def _kill_executor(self, rng: random.Random) -> None:
-        if executors := self._executors():
-            os.kill(rng.choice(executors), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # One that wasn't needed has ended by itself.
+            os.kill(self._any_executor(rng), signal.SIGKILL)
             self.struck.append("an executor killed")
 
     def _lose_worker(self, rng: random.Random) -> None:
@@ -152,14 +163,12 @@ class Cluster:
 
     def _stall_executor(self, rng: random.Random) -> None:
         """It goes on when others do its work: what it writes then must not count."""
-        if executors := self._executors():
-            stalled = rng.choice(executors)
+        stalled = self._any_executor(rng)
+        with suppress(ProcessLookupError):  # Its worker may have killed it meanwhile.
             os.kill(stalled, signal.SIGSTOP)
-            try:
-                time.sleep(_STALL_SECONDS)
-            finally:
-                os.kill(stalled, signal.SIGCONT)
             self.struck.append("an executor stalled")
+            time.sleep(_STALL_SECONDS)
+            os.kill(stalled, signal.SIGCONT)
 
     def end(self) -> None:
         """Ends all its processes."""
@@ -172,8 +181,9 @@ class Cluster:
 @contextmanager
 def run_cluster(directory: Path, workers: int) -> Generator[Cluster]:
     """Runs one until the block ends."""
-    cluster = Cluster(directory, workers)
+    cluster = Cluster(directory)
     try:
+        cluster.start(workers)
         yield cluster
     finally:
         cluster.end()

@@ -45,4 +45,5 @@ def test_output_after_lost_executors_equals_the_oracle(
     folder.mkdir()
     with run_cluster(folder, _WORKERS) as cluster:
         CAMPAIGNS[operator](tmp_path, _FAULTS, StorePlace(store, cluster))
+    assert cluster.struck
     print(operator, dict(Counter(cluster.struck)))

@@ -30,6 +30,8 @@ _DEPLOY = "org.apache.spark.deploy"
 # The driver gives up an executor that is silent for so long.
 _SILENCE_SECONDS = 5
 _STALL_SECONDS = 8
+# A lost one is replaced at once.
+_EXECUTOR_SECONDS = 10
 
 _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -135,40 +137,45 @@ class Cluster:
                     continue  # It has ended meanwhile.
         return sorted(found)
 
-    def strike(self, rng: random.Random) -> None:
-        """Kills an executor, loses a worker with its executors, or stalls one until it is given up."""
-        fault = rng.choice((self._kill_executor, self._lose_worker, self._stall_executor))
-        fault(rng)
+    def strike(self, rng: random.Random) -> bool:
+        """Kills an executor, loses a worker with its executors, or stalls one until it is given up.
 
-    def _any_executor(self, rng: random.Random) -> int:
-        end = time.monotonic() + _START_SECONDS
-        while not (executors := self._executors()):
-            if time.monotonic() > end:
-                raise RuntimeError(f"no executor has started: {self._log.read_text()[-3000:]}")
+        Returns:
+            False if there was no executor: the query is about to end.
+        """
+        before = len(self.struck)
+        executor = self._any_executor(rng)
+        if executor is not None:
+            fault = rng.choice((self._kill, self._lose_worker, self._stall))
+            with suppress(ProcessLookupError):  # It may end by itself, or its worker may have killed it.
+                fault(executor)
+        return len(self.struck) > before
+
+    def _any_executor(self, rng: random.Random) -> int | None:
+        end = time.monotonic() + _EXECUTOR_SECONDS
+        while not (executors := self._executors()) and time.monotonic() < end:
             time.sleep(0.1)
-        return rng.choice(executors)
+        return rng.choice(executors) if executors else None
 
-    def _kill_executor(self, rng: random.Random) -> None:
-        with suppress(ProcessLookupError):  # One that wasn't needed has ended by itself.
-            os.kill(self._any_executor(rng), signal.SIGKILL)
-            self.struck.append("an executor killed")
+    def _kill(self, executor: int) -> None:
+        os.kill(executor, signal.SIGKILL)
+        self.struck.append("an executor killed")
 
-    def _lose_worker(self, rng: random.Random) -> None:
-        lost = rng.choice(self._processes[1:])
+    def _lose_worker(self, executor: int) -> None:
+        group = os.getpgid(executor)
+        lost = next(process for process in self._processes if process.pid == group)
         os.killpg(lost.pid, signal.SIGKILL)
         lost.wait()
         self._processes.remove(lost)
         self.struck.append("a worker lost")
         self._start_worker()
 
-    def _stall_executor(self, rng: random.Random) -> None:
+    def _stall(self, executor: int) -> None:
         """It goes on when others do its work: what it writes then must not count."""
-        stalled = self._any_executor(rng)
-        with suppress(ProcessLookupError):  # Its worker may have killed it meanwhile.
-            os.kill(stalled, signal.SIGSTOP)
-            self.struck.append("an executor stalled")
-            time.sleep(_STALL_SECONDS)
-            os.kill(stalled, signal.SIGCONT)
+        os.kill(executor, signal.SIGSTOP)
+        self.struck.append("an executor stalled")
+        time.sleep(_STALL_SECONDS)
+        os.kill(executor, signal.SIGCONT)
 
     def end(self) -> None:
         """Ends all its processes."""

@@ -85,15 +85,14 @@ def _lose_executors(
         for _ in range(faults):
             _wait_for_batches(process, root, place, rng.choice((0, 1, 2)))
             time.sleep(rng.uniform(0.0, 1.5))
-            if process.poll() is None:
-                place.cluster.strike(rng)
-            else:
+            if process.poll() is not None or not place.cluster.strike(rng):
                 finished_early += 1
             after_fault()
         output, _ = process.communicate(timeout=600)
     assert b"DONE" in output, path.read_text()[-4000:]
     print(output.decode().splitlines()[-2])
-    assert finished_early < max(1, faults // 2), "all was read before the faults were done: it proves little"
+    # A query goes on while an executor is stalled, and may come to its end.
+    assert finished_early <= faults // 2, "all was read before the faults were done: it proves little"
 
 
 def _wait_for_batches(process: subprocess.Popen[bytes], root: Path, place: Place, batches: int) -> None:

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
     from places import Place
 
-KILLS = int(os.environ.get("TAILRACE_KILLS", "4"))
+IS_LONG = "TAILRACE_KILLS" in os.environ
 # Another one makes another campaign: other data, other moments.
 SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
 _LONGEST_SECONDS = 30
 _SHARED = Path(__file__).parents[1] / "python"
 LOCAL = LocalPlace()
+
+
+def kill_count(by_default: int) -> int:
+    """How many kills or faults a campaign has."""
+    return int(os.environ.get("TAILRACE_KILLS", by_default))
 
 
 def run_to_the_end(
@@ -67,8 +72,7 @@ def run_to_the_end(
                 finished_early += 1
             after_kill()
         begin(upcoming, path)
-        output, _ = upcoming.communicate(timeout=600)
-    assert b"DONE" in output, path.read_text()[-4000:]
+        _wait_for_end(upcoming, path)
     assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
 
 
@@ -88,11 +92,16 @@ def _lose_executors(
             if process.poll() is not None or not place.cluster.strike(rng):
                 finished_early += 1
             after_fault()
-        output, _ = process.communicate(timeout=600)
-    assert b"DONE" in output, path.read_text()[-4000:]
-    print(output.decode().splitlines()[-2])
+        print(_wait_for_end(process, path)[-2])
     # A query goes on while an executor is stalled, and may come to its end.
     assert finished_early <= faults // 2, "all was read before the faults were done: it proves little"
+
+
+def _wait_for_end(process: subprocess.Popen[bytes], log: Path) -> list[str]:
+    """The lines that it says until it has read all."""
+    output, _ = process.communicate(timeout=600)
+    assert b"DONE" in output, log.read_text()[-4000:]
+    return output.decode().splitlines()
 
 
 def _wait_for_batches(process: subprocess.Popen[bytes], root: Path, place: Place, batches: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, LOCAL, SEED, committed_files, run_to_the_end
+from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
 from arrivals import arrive
 from join_oracle import Oracle
@@ -73,4 +73,4 @@ def campaign(root: Path, kills: int, place: Place) -> None:
 
 
 def test_output_after_kills_equals_the_oracle(tmp_path: Path) -> None:
-    campaign(tmp_path, KILLS, LOCAL)
+    campaign(tmp_path, kill_count(4), LOCAL)

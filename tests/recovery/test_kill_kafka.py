@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from killing import SEED, begin, committed_files, kill, start
+from killing import SEED, begin, committed_files, kill, kill_count, start
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("kafka_worker.py")
-_KILLS = int(os.environ.get("TAILRACE_KILLS", "3"))
+_KILLS = kill_count(3)
 # More than pipeline 1 copies in the time that it has between two kills.
 _RECORDS_PER_KILL = 6000
 _PARTITIONS = 4

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, LOCAL, SEED, committed_files, run_to_the_end
+from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
 from arrivals import arrive
 
@@ -71,4 +70,4 @@ def campaign(root: Path, kills: int, place: Place) -> None:
 
 
 def test_each_record_comes_out_once(tmp_path: Path) -> None:
-    campaign(tmp_path, KILLS if "TAILRACE_KILLS" in os.environ else 3, LOCAL)
+    campaign(tmp_path, kill_count(3), LOCAL)

@@ -6,12 +6,11 @@ default some are killed once.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 from kill_campaigns import CAMPAIGNS
-from killing import KILLS
+from killing import IS_LONG, kill_count
 from places import StorePlace
 
 import stores
@@ -26,15 +25,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.campaign
 
-_IS_LONG = "TAILRACE_KILLS" in os.environ
-_KILLS = KILLS if _IS_LONG else 1
+_KILLS = kill_count(1)
 
 _SHORT_OVER_S3A = ("join", "filter_replays", "write_windows")
 _SHORT_OVER_HDFS = ("sync_join",)
 
 
 def _over(short: tuple[str, ...]) -> pytest.MarkDecorator:
-    chosen = CAMPAIGNS if _IS_LONG else {name: CAMPAIGNS[name] for name in short}
+    chosen = CAMPAIGNS if IS_LONG else {name: CAMPAIGNS[name] for name in short}
     return pytest.mark.parametrize("campaign", chosen.values(), ids=chosen)
 
 

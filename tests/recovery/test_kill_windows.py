@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import defaultdict
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from killing import KILLS, LOCAL, SEED, run_to_the_end
+from killing import LOCAL, SEED, kill_count, run_to_the_end
 
 from arrivals import arrive
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("windows_worker.py")
-_KILLS = KILLS if "TAILRACE_KILLS" in os.environ else 2
 _FILES_PER_KILL = 10
 _WINDOW = 40
 _HOSTS = 8
@@ -119,4 +117,4 @@ def campaign(root: Path, kills: int, place: Place) -> None:
 
 
 def test_each_row_lands_once_and_marked_windows_are_complete(tmp_path: Path) -> None:
-    campaign(tmp_path, _KILLS, LOCAL)
+    campaign(tmp_path, kill_count(2), LOCAL)

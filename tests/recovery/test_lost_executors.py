@@ -7,14 +7,13 @@ runs all of them. By default some have two.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 from cluster import run_cluster
 from kill_campaigns import CAMPAIGNS
-from killing import KILLS
+from killing import IS_LONG, kill_count
 from places import StorePlace
 
 import stores
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.campaign
 
-_IS_LONG = "TAILRACE_KILLS" in os.environ
-_FAULTS = KILLS if _IS_LONG else 2
+_FAULTS = kill_count(2)
 _WORKERS = 4
 _SHORT = ("join", "filter_replays")
 
@@ -37,7 +35,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stores.Store]:
         yield store
 
 
-@pytest.mark.parametrize("operator", CAMPAIGNS if _IS_LONG else _SHORT)
+@pytest.mark.parametrize("operator", CAMPAIGNS if IS_LONG else _SHORT)
 def test_output_after_lost_executors_equals_the_oracle(
     store: stores.Store, operator: str, tmp_path: Path
 ) -> None:

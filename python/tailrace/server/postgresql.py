@@ -62,7 +62,9 @@ class PostgreSQLDatabase(Database):
         """See Database: a standby that takes over has its primary's numbers, a restored dump hasn't."""
         database = self.rows("SELECT oid FROM pg_database WHERE datname = current_database()")
         may_ask = self.rows("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")[0][0]
-        cluster = self.rows("SELECT system_identifier FROM pg_control_system()") if may_ask else []
+        cluster: Sequence[Row] = []
+        if may_ask:
+            cluster = self.rows("SELECT system_identifier FROM pg_control_system()")
         return f"{cluster} {database}"
 
     def renumber(self, table: str) -> None:

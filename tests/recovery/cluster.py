@@ -56,6 +56,9 @@ _SETTINGS = {
     "spark.task.maxFailures": "100",
     "spark.stage.maxConsecutiveAttempts": "100",
     "spark.sql.shuffle.partitions": "4",
+    # Partitions move all the time: their state comes when it is read, and hardly any of it stays.
+    "spark.tailrace.state.backgroundLoadBytes": "0",
+    "spark.tailrace.state.localRunBytes": "100k",
 }
 
 

@@ -82,7 +82,7 @@ PART_BYTES = Constant(64 * 2**20, "bytes", "of a part of a larger PUT: S3A's def
 DRIVER_PUTS = Constant(2, "requests", "of Spark a micro-batch: offsets and commits", _PUT)
 
 # Recovery.
-STREAMS = Constant(32, "streams", "by which a task reads a partition", _RECOVERY)
+STREAMS = Constant(64, "streams", "by which an executor reads its partitions", _RECOVERY)
 STREAM = Constant(70e6, "bytes/s", "of a stream of an object store", _RECOVERY)
 
 # Memory of a task.

@@ -121,7 +121,7 @@ def _recovery(load: Load, partitions: int, cores: int) -> tuple[float, float]:
     lost = math.ceil(partitions / executors)
     others = max(cores - load.executor_cores, load.executor_cores)  # a lone executor is started again
     waits = state(load, partitions)
-    task = min(load.download / load.executor_cores, constants.STREAMS.value * constants.STREAM.value)
+    task = min(load.download, constants.STREAMS.value * constants.STREAM.value) / load.executor_cores
     one = waits.local_bytes / partitions / task + load.latency
     return math.ceil(lost / others) * one, lost * (1 + waits.runs)
 

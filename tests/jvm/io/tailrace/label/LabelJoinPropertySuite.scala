@@ -38,6 +38,10 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
         "spark.sql.shuffle.partitions" -> s.partitions,
         TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
         TailraceConf.CompactionRuns.key -> s.compactionRuns,
+        TailraceConf.BackgroundLoadBytes.key -> s.localBytes.fold(TailraceConf.BackgroundLoadBytes.default)(
+          _ => 0L
+        ),
+        TailraceConf.LocalRunBytes.key -> s.localBytes.getOrElse(TailraceConf.LocalRunBytes.default),
         TailraceConf.JoinStrategy.key -> s.strategy,
         "spark.sql.streaming.stateStore.checkpointFormatVersion" -> s.formatVersion
       ) {
@@ -128,6 +132,7 @@ object LabelJoinPropertySuite {
       partitions: Int,
       bufferBytes: Int,
       compactionRuns: Int,
+      localBytes: Option[Long],
       strategy: String,
       formatVersion: Int,
       batches: Seq[(Seq[Served], Seq[Engaged])],
@@ -179,6 +184,7 @@ object LabelJoinPropertySuite {
     partitions <- Gen.oneOf(1, 2, 2, 7)
     bufferBytes <- Gen.oneOf(1, 1000, 1 << 20)
     compactionRuns <- Gen.oneOf(2, 3, 32)
+    localBytes <- Gen.oneOf(None, None, Some(0L), Some(4000L))
     strategy <- Gen.oneOf("lazy", "eager")
     formatVersion <- Gen.oneOf(1, 1, 2)
     count <- Gen.choose(3, 5)
@@ -197,6 +203,7 @@ object LabelJoinPropertySuite {
     partitions,
     bufferBytes,
     compactionRuns,
+    localBytes,
     strategy,
     formatVersion,
     batches,

@@ -55,6 +55,7 @@ final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with Campai
     val rights = cut(random, data.rights, data.right(_)._2, batches, lag)
     val hadoop = hadoopConf()
     hadoop.set(TailraceConf.CompactionRuns.key, oneOf("2", "3", "1000"))
+    if (random.nextInt(3) == 0) withLittleDisk(hadoop, oneOf(0L, 20000L))
     var provider = newProvider(hadoop = hadoop)
     val bufferBytes = oneOf(9000L, 30000L, 64L << 20)
     val memory = oneOf(1L << 20, 64L << 20)

@@ -42,7 +42,7 @@ abstract class CheckpointFilesFixture extends AnyFunSuite with TempDirectory {
 
   protected def download(files: CheckpointFiles, run: Run): File = {
     val file = Files.createTempFile(directory.toPath, "download", "").toFile
-    files.download(Seq(run -> file), 1)
+    files.copyOf(run, file, 1, isHere = false).await()
     file
   }
 

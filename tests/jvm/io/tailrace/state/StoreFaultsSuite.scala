@@ -38,6 +38,7 @@ final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with Campaign
 
     private def start() = {
       val hadoop = if (random.nextInt(3) == 0) withoutInlineRuns(hadoopConf()) else hadoopConf()
+      if (random.nextInt(3) == 0) withLittleDisk(hadoop, random.nextInt(3000).toLong)
       newProvider(conf, hadoop = WatchedFiles.configure(hadoop))
     }
 

@@ -19,10 +19,11 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
 
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(10, Seconds), Span(5, Millis))
 
-  private final class Executor(ids: Boolean, fanIn: Int = 2) {
+  private final class Executor(ids: Boolean, fanIn: Int = 2, localBytes: Option[Long] = None) {
     private val conf = storeConf(retain(1) +: Option.when(ids)(CheckpointIds).toSeq: _*)
     private val hadoop = hadoopConf()
     hadoop.set(TailraceConf.CompactionRuns.key, fanIn.toString)
+    localBytes.foreach(withLittleDisk(hadoop, _))
     val provider: OwnStoreProvider = newProvider(conf, hadoop = hadoop)
 
     def open(version: Long, id: Option[String]): TailraceStateStore =
@@ -90,7 +91,8 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
 
   private def schedule(ids: Boolean, seed: Int): Unit = {
     val random = new Random(seed)
-    val executors = Vector.fill(3)(new Executor(ids))
+    val localBytes = Option.when(random.nextBoolean())(random.nextInt(3000).toLong)
+    val executors = Vector.fill(3)(new Executor(ids, localBytes = localBytes))
     val attempts = new ArrayBuffer[TailraceStateStore]
     val steps = new ArrayBuffer[String]
     // What Spark's commit log has.

@@ -85,6 +85,13 @@ trait StoreFixture extends TempDirectory with RowFixture { self: Suite =>
     conf
   }
 
+  /** Settings with which runs come when they are read, and only so many bytes of them stay. */
+  def withLittleDisk(conf: Configuration, bytes: Long): Configuration = {
+    conf.set(TailraceConf.BackgroundLoadBytes.key, "0")
+    conf.set(TailraceConf.LocalRunBytes.key, bytes.toString)
+    conf
+  }
+
   def checkpointFile(suffix: String): File = {
     val found = checkpointFiles.filter(_.endsWith(suffix))
     assert(found.size == 1, s"files that end in $suffix")

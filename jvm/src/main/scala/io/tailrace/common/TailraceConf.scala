@@ -36,6 +36,18 @@ object TailraceConf {
   val InlineRunBytes: BytesEntry =
     new BytesEntry("spark.tailrace.state.inlineRunBytes", 8L << 20, least = 0, most = 1L << 30)
 
+  /** A partition that comes to an executor with more bytes of state than this is handed to its task at once,
+    * and its runs are copied in the background. With fewer bytes, the task waits for all of them.
+    */
+  val BackgroundLoadBytes: BytesEntry =
+    new BytesEntry("spark.tailrace.state.backgroundLoadBytes", 64L << 20, least = 0, most = 1L << 50)
+
+  /** The bytes of runs that an executor keeps on its local disks. Beyond that, runs that haven't been read for
+    * the longest time are deleted there, and are copied from the checkpoint again when they are read.
+    */
+  val LocalRunBytes: BytesEntry =
+    new BytesEntry("spark.tailrace.state.localRunBytes", 1L << 50, least = 0, most = 1L << 50)
+
   /** Whether the state is written to the checkpoint's file system. If so, a commit waits for it. */
   val StateDurability: ChoiceEntry[Durability] =
     new ChoiceEntry(
@@ -78,6 +90,8 @@ object TailraceConf {
     BlockCacheBytes,
     CompactionRuns,
     InlineRunBytes,
+    BackgroundLoadBytes,
+    LocalRunBytes,
     StateDurability,
     JoinStrategy,
     RecursionBroadcastBytes,

@@ -107,8 +107,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     */
   def versions: Set[Long] = list().flatMap(file => StateFileNames.manifestVersion(file.getName)).toSet
 
-  override def download(runs: Seq[(Run, File)], version: Long): Unit =
-    new RunDownload(files, directory, neededBy(version))(runs)
+  override def copyOf(run: Run, local: File, version: Long, isHere: Boolean): RunCopy =
+    new RunCopy(files, directory, run, local, neededBy(version), isHere)
 
   /** Deletes temporary files of dead writers too. A run is kept if a retained manifest names it, or if it is
     * as new as the oldest of these: its manifest may not be written yet.
@@ -162,7 +162,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       val text = Manifest.readText(new BufferedInputStream(in))
       val manifest = Manifest.decode(text, place, path)
       val inline = manifest.runs.filter(_.file == path.getName)
-      if (isWhole && RunDownload.skipTo(in, text.length + inline.map(_.length).sum) && in.read() >= 0)
+      if (isWhole && RunCopy.skipTo(in, text.length + inline.map(_.length).sum) && in.read() >= 0)
         throw Errors.stateFileCorrupt(path.toString, "it goes on behind the runs that it names")
       manifest
     }

@@ -1,6 +1,6 @@
 package io.tailrace.state
 
-import java.util.concurrent.{ExecutorService, RejectedExecutionException}
+import java.util.concurrent.{CyclicBarrier, ExecutorService, RejectedExecutionException}
 
 import scala.util.control.NonFatal
 
@@ -109,7 +109,7 @@ private[state] final class Compacted(
     (s.local.name, s.section.store, s.section.bucket)
 }
 
-/** Compacts the runs of one partition's state in the background, one compaction at a time, in a thread that
+/** Compacts the runs of one partition's state in the background, one compaction at a time, in threads that
   * all partitions of the executor share. The new run waits here until a batch commits a version with it.
   *
   * {{{
@@ -139,7 +139,7 @@ private[state] final class Compactor(
       val inputs = state.sections.filter(s => names(s.local.name))
       state.acquire()
       busy = true
-      try Compactor.thread.execute(() => compact(state, inputs, due.head.level + 1))
+      try Compactor.threads.execute(() => compact(state, inputs, due.head.level + 1))
       catch {
         case e: RejectedExecutionException =>
           busy = false
@@ -221,9 +221,15 @@ private[state] final class Compactor(
 
 private[state] object Compactor {
 
-  /** One thread for the executor: compaction must not take the cores that the batches need. */
-  private lazy val thread: ExecutorService = SparkState.oneThread("tailrace-compaction")
+  /** One thread for four cores: compaction must not take the cores that the batches need. */
+  private val Threads = Math.max(1, Runtime.getRuntime.availableProcessors / 4)
+
+  private lazy val threads: ExecutorService = SparkState.threads("tailrace-compaction", Threads)
 
   /** Waits until all submitted compactions have ended, for tests. */
-  private[state] def awaitEnd(): Unit = thread.submit((() => ()): Runnable).get(): Unit
+  private[state] def awaitEnd(): Unit = synchronized {
+    val allAreFree = new CyclicBarrier(Threads)
+    val waiting = (1 to Threads).map(_ => threads.submit(() => allAreFree.await()))
+    waiting.foreach(_.get())
+  }
 }

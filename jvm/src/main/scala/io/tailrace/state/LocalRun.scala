@@ -1,7 +1,9 @@
 package io.tailrace.state
 
-import java.io.File
+import java.io.{File, FileOutputStream}
 import java.nio.file.Files
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.atomic.AtomicLong
 
 import org.rocksdb._
 
@@ -10,30 +12,67 @@ import io.tailrace.common.{Errors, TailraceConf}
 /** The local copy of a run, open for reading. Several stores and versions may use it at a time, for instance
   * a killed task and its successor. So it counts its users, and the last one deletes the file. To close
   * RocksDB's reader under a cursor would end the JVM.
+  *
+  * A run of a checkpoint may not be here yet, or not any more, where [[LocalDisk]] has a bound. The first
+  * cursor then waits for it:
+  *
+  * {{{
+  *   load of version 7 ──> manifest ──> runs that aren't here, copied in the background
+  *   cursor()          ──> not here: goes before the others, and waits ──> RocksDB's reader
+  * }}}
+  *
+  * @param comingFrom how it comes from the checkpoint; none for a file that has been written here
   */
-final class LocalRun(val name: String, val file: File) {
+final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCopy] = None) {
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
   lazy val version: Option[Long] = StateFileNames.runVersion(name)
 
   private var users = 0
+  private var cursors = 0
   private var gone = false
   private var reader: SstFileReader = _
+  @volatile private var copy = comingFrom
+  private val waited = new AtomicLong
+  private var deletion = CompletableFuture.completedFuture(())
 
   def acquire(): Unit = synchronized {
     require(!gone, s"$name was released")
     users += 1
   }
 
-  def release(): Unit = synchronized {
-    users -= 1
-    if (users == 0) delete()
+  def release(): Unit = {
+    val isLast = synchronized {
+      users -= 1
+      if (users == 0) delete()
+      gone
+    }
+    if (isLast) LocalDisk.deleted(this)
   }
 
-  private[state] def iterator(): SstFileReaderIterator = synchronized {
-    require(users > 0, s"$name is not in use")
-    if (reader == null) reader = openReader()
-    reader.newIterator(SstOptions.read)
+  /** An iterator, to be given back to [[close]]. */
+  private[state] def iterator(): SstFileReaderIterator = {
+    synchronized {
+      require(users > 0, s"$name is not in use")
+      cursors += 1
+    }
+    try {
+      bring()
+      copy.foreach(c => LocalDisk.used(this, c.length))
+      synchronized {
+        if (reader == null) reader = openReader()
+        reader.newIterator(SstOptions.read)
+      }
+    } catch {
+      case e: Throwable =>
+        synchronized { cursors -= 1 }
+        throw e
+    }
+  }
+
+  private[state] def close(entries: SstFileReaderIterator): Unit = {
+    entries.close()
+    synchronized { cursors -= 1 }
   }
 
   private[tailrace] def path: String = file.getPath
@@ -50,11 +89,56 @@ final class LocalRun(val name: String, val file: File) {
     opened
   }
 
+  /** Lets it be copied in the background, where there is room for it. */
+  private[state] def begin(): Unit = copy.filterNot(_.isDone).foreach { c =>
+    if (LocalDisk.reserve(this, c.length)) c.begin()
+  }
+
+  /** Waits until it is here. */
+  private[state] def bring(): Unit = copy.filterNot(_.isDone).foreach { c =>
+    LocalDisk.used(this, c.length)
+    val started = System.nanoTime
+    try c.await()
+    finally waited.addAndGet(System.nanoTime - started): Unit
+  }
+
+  /** If it could not be copied in the background, tries again, and waits. */
+  private[state] def retry(): Unit = if (copy.exists(_.hasFailed)) bring()
+
+  /** Nanoseconds for which tasks have waited for it so far. */
+  private[state] def waitedNanos: Long = waited.get
+
+  /** Says that a file that was written here has come into the checkpoint. */
+  private[state] def isIn(checkpoint: => RunCopy): Unit = if (copy.isEmpty) {
+    val known = checkpoint
+    copy = Some(known)
+    LocalDisk.used(this, known.length)
+  }
+
+  /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */
+  private[state] def evict(): Boolean = synchronized {
+    val isFree = cursors == 0 && !gone && copy.exists(_.isDone)
+    if (isFree) {
+      closeReader()
+      copy.foreach(_.forget())
+      new FileOutputStream(file).close()
+    }
+    isFree
+  }
+
+  /** Waits until the file is deleted, if it has no users any more: a thread may still write to it. */
+  private[state] def awaitDeletion(): Unit = synchronized(deletion).join()
+
   private def delete(): Unit = {
     gone = true
+    closeReader()
+    val quiet = copy.filterNot(_.isDone).fold(CompletableFuture.completedFuture(()))(_.stop())
+    deletion = quiet.thenApply(_ => Files.deleteIfExists(file.toPath): Unit)
+  }
+
+  private def closeReader(): Unit = {
     if (reader != null) reader.close()
     reader = null
-    Files.deleteIfExists(file.toPath)
   }
 }
 

@@ -165,8 +165,8 @@ object Manifest {
   *
   * @param lostVersions versions whose rows are missing, because they were never written; 0 unless
   *                     `spark.tailrace.state.durability` is `none`
-  * @param bytes        copied from the checkpoint, because they weren't on the executor's disk
-  * @param millis       the time that the copy took
+  * @param bytes        of runs that weren't on the executor's disk
+  * @param millis       for which its task has waited for them
   */
 final case class StateLoad(lostVersions: Long = 0, bytes: Long = 0, millis: Long = 0)
 
@@ -196,6 +196,9 @@ final class LoadedState(
 
   /** Takes that value. Only one caller gets it, and may change it. */
   private[state] def takeKept(): Option[AnyRef] = Option(kept.getAndSet(null))
+
+  /** Nanoseconds for which tasks have waited for its runs so far. */
+  def waitedNanos: Long = runs.map(_.waitedNanos).sum
 
   def acquire(): Unit = runs.foreach(_.acquire())
   def release(): Unit = runs.foreach(_.release())

@@ -40,7 +40,9 @@ final class OwnStoreProvider extends StateStoreProvider {
   ): Unit = {
     require(BufferedRows.isKeySchema(keySchema), s"$stateStoreId is not a store of Tailrace's: $keySchema")
     storeId = stateStoreId
-    SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(key => Option(hadoopConf.get(key))))
+    def setting(key: String) = Option(hadoopConf.get(key))
+    SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
+    LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
     store = Some(new OwnStore(stateStoreId, storeConfs, hadoopConf))
   }
 
@@ -72,7 +74,9 @@ object OwnStoreProvider {
 }
 
 /** The state of one partition of an operator on one executor. It loads versions and hands out stores. The
-  * newest version's runs stay as local files, so that the next batch reads nothing from the checkpoint.
+  * newest version's runs stay as local files, so that the next batch reads nothing from the checkpoint. A
+  * version with many bytes is handed out while its runs are still being copied: a batch that reads none of
+  * them doesn't wait.
   *
   * Several stores may be open at a time: a killed task may still run when its successor starts. Each works on
   * its own base version, and writes its own files. The manifest of the last attempt at a version counts, as a
@@ -105,6 +109,8 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   /** Up to this many bytes of a batch's runs come into the manifest's file. */
   val inlineRunBytes: Long = TailraceConf.InlineRunBytes.read(setting)
+
+  private val backgroundLoadBytes = TailraceConf.BackgroundLoadBytes.read(setting)
 
   private val compactor = new Compactor(
     TailraceConf.CompactionRuns.read(setting).toInt,
@@ -139,7 +145,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     val before = synchronized(newest)
     val (base, load) =
       if (empty || version == 0) (OwnStore.emptyAt(version), StateLoad.None)
-      else heldHere(version, checkpointId).fold(read(version, checkpointId))((_, StateLoad.None))
+      else heldHere(version, checkpointId).fold(read(version, checkpointId))(complete(_) -> StateLoad.None)
     synchronized {
       if (closed) base.release()
       require(!closed, s"the store $id is closed")
@@ -161,6 +167,19 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     found
   }
 
+  /** Runs that could not be copied in the background are copied now: an error must not wait until a later
+    * batch needs them.
+    */
+  private def complete(state: LoadedState): LoadedState =
+    try {
+      state.runs.foreach(_.retry())
+      state
+    } catch {
+      case e: Throwable =>
+        state.release()
+        throw e
+    }
+
   /** @return the version, acquired */
   private def read(version: Long, checkpointId: Option[String]): (LoadedState, StateLoad) =
     if (stateLog.durable || stateLog.hasManifest(version, checkpointId)) load(version, checkpointId)
@@ -173,35 +192,45 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
       (OwnStore.emptyAt(version, checkpointId), StateLoad(lostVersions = version))
     }
 
-  /** Reads a version from the checkpoint. Without the lock: it may take minutes, and a task that has been
-    * given up must not hold up its successor, which may be able to begin at once.
+  /** Reads a version from the checkpoint: its manifest, and its runs too if they are small. Without the lock:
+    * it may take long, and a task that has been given up must not hold up its successor, which may be able to
+    * begin at once.
     */
   private def load(version: Long, checkpointId: Option[String]): (LoadedState, StateLoad) = {
     val begin = System.nanoTime
     val manifest = stateLog.readManifest(version, checkpointId)
     val here = synchronized { newest.acquire(); newest }
     val runs = new ArrayBuffer[LocalRun]
-    val missing = new ArrayBuffer[(Run, File)]
+    val missing = new ArrayBuffer[(Run, LocalRun)]
+    def bytes = missing.map(_._1.length).sum
     try {
       val present = here.runs.map(run => run.name -> run).toMap
       manifest.runs.foreach { run =>
-        val local = present.getOrElse(run.name, new LocalRun(run.name, newFile(run.name)))
+        val local = present.getOrElse(run.name, coming(run, version))
         local.acquire()
         runs += local
-        if (!present.contains(run.name)) missing += run -> local.file
+        if (!present.contains(run.name)) missing += run -> local
       }
-      stateLog.download(missing.toSeq, version)
+      // Small runs are soon here, and their readers don't wait for large ones.
+      missing.sortBy(_._1.length).foreach(_._2.begin())
+      if (bytes <= backgroundLoadBytes) missing.foreach(_._2.bring())
     } catch {
       case e: Throwable =>
         runs.foreach(_.release())
+        if (!e.isInstanceOf[InterruptedException]) missing.foreach(_._2.awaitDeletion())
         throw e
     } finally here.release()
-    val bytes = missing.map(_._1.length).sum
     logInfo(
-      s"Loaded version $version of $id: ${runs.size} runs, of which ${missing.size} were read, $bytes bytes"
+      s"Loaded version $version of $id: ${runs.size} runs, of which ${missing.size} were not here, " +
+        s"$bytes bytes"
     )
     val millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime - begin)
     (new LoadedState(manifest, runs.toSeq, checkpointId), StateLoad(bytes = bytes, millis = millis))
+  }
+
+  private def coming(run: Run, version: Long): LocalRun = {
+    val file = newFile(run.name)
+    new LocalRun(run.name, file, Some(stateLog.copyOf(run, file, version, isHere = false)))
   }
 
   /** An empty local file. Another attempt may still use a file of the run's name. */
@@ -209,6 +238,12 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     Seq(localFile(name), localFile(s"${UUID.randomUUID}.run")).find(_.createNewFile()).get
 
   def committed(next: LoadedState): Unit = {
+    if (stateLog.durable) {
+      val version = next.manifest.version
+      next.runs.zip(next.manifest.runs).foreach { case (local, run) =>
+        local.isIn(stateLog.copyOf(run, local.file, version, isHere = true))
+      }
+    }
     synchronized {
       // A late commit of a task that was replaced must not replace a newer version of its successor.
       if (!closed && next.manifest.version >= newest.manifest.version) {

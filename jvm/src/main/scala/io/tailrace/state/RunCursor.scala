@@ -189,7 +189,7 @@ final class RunCursor(local: LocalRun, kind: StoreKind, bucket: Long, minTime: L
     closed = true
     valid = false
     PageBuffer.giveBack(page)
-    entries.close()
+    local.close(entries)
   }
 }
 

@@ -29,11 +29,12 @@ trait StateLog {
 
   def readManifest(version: Long, id: Option[String]): Manifest
 
-  /** Copies runs of a version to local files, and checks every byte.
+  /** How a run of a version comes to a local file, with every byte checked. It doesn't begin by itself.
     *
-    * @param runs with their local files, which exist and are empty
+    * @param local  exists, and is empty if the run isn't here
+    * @param isHere whether the local file has the run already
     */
-  def download(runs: Seq[(Run, File)], version: Long): Unit
+  def copyOf(run: Run, local: File, version: Long, isHere: Boolean): RunCopy
 
   /** Deletes versions older than the newest `versionsToRetain`, but files with runs that retained ones name. */
   def purge(versionsToRetain: Int): Unit
@@ -50,6 +51,7 @@ final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   override def commit(file: String, manifest: Manifest, inline: Map[String, File]): Manifest = manifest
   override def hasManifest(version: Long, id: Option[String]): Boolean = kept.hasManifest(version, id)
   override def readManifest(version: Long, id: Option[String]): Manifest = kept.readManifest(version, id)
-  override def download(runs: Seq[(Run, File)], version: Long): Unit = kept.download(runs, version)
+  override def copyOf(run: Run, local: File, version: Long, isHere: Boolean): RunCopy =
+    kept.copyOf(run, local, version, isHere)
   override def purge(versionsToRetain: Int): Unit = kept.purge(versionsToRetain)
 }

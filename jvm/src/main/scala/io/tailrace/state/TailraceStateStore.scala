@@ -2,6 +2,7 @@ package io.tailrace.state
 
 import java.io.File
 import java.util.UUID
+import java.util.concurrent.TimeUnit.NANOSECONDS
 import java.util.concurrent.{ExecutionException, Future}
 
 import scala.collection.mutable.ArrayBuffer
@@ -18,14 +19,14 @@ import io.tailrace.common.Errors
   * name: they would work a row at a time.
   *
   * @param compacted a run that replaces several of the base's; held by this store
-  * @param load      what it took to have the base here
+  * @param loaded    what it took to have the base here
   */
 final class TailraceStateStore private[state] (
     owner: OwnStore,
     base: LoadedState,
     baseCheckpointId: Option[String],
     compacted: Option[Compacted],
-    val load: StateLoad
+    loaded: StateLoad
 ) extends StateStore {
 
   private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))
@@ -41,7 +42,15 @@ final class TailraceStateStore private[state] (
   private var dropped = StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
   private var nextSeq = (version + 1) << TailraceStateStore.SeqBitsInBatch
 
+  private val waitedBefore = base.waitedNanos
+
   base.acquire()
+
+  /** What it took to have the base here, with the time for which this store's readers have waited. */
+  def load: StateLoad = {
+    val waited = NANOSECONDS.toMillis(base.waitedNanos - waitedBefore)
+    loaded.copy(millis = loaded.millis + waited)
+  }
 
   override def id: StateStoreId = owner.id
   override def version: Long = base.manifest.version

@@ -1,128 +1,216 @@
 package io.tailrace.bench
 
-import java.io.{EOFException, File, InputStream}
+import java.io.{File, InputStream}
 import java.net.URI
-import java.nio.file.Files
-import java.util.zip.CRC32C
+import java.nio.file.{Files, Path => LocalPath}
+import java.util.SplittableRandom
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
 
-import io.tailrace.checkpoint.Checksum
-import io.tailrace.state.{CheckpointFiles, Run}
+import io.tailrace.common.TailraceConf
+import io.tailrace.state._
 
-/** How long a partition takes to come to another executor: its runs are copied from an object store that gives 70 MB/s a
-  * stream, 30 ms after it was opened, to the local disk: `bench/runMain io.tailrace.bench.Recovery 10000 FILE` for 10,000 MB.
-  * The content is zeros. The runs are those of compactions by 32: a few large ones, some of a 32nd, and those of single batches.
+/** How long a micro-batch takes whose partition has come to another executor. The partition's runs are in an object store
+  * that gives 70 MB/s a stream, 30 ms after it was opened: `bench/runMain io.tailrace.bench.Recovery 10000 FILE` for 10,000 MB.
+  * The runs are those of compactions by 32: a few large ones, some of a 32nd, and those of single batches. Runs of one size
+  * are the same bytes, so that the page cache holds what the store reads.
   *
   * {{{
-  *   one by one     a stream for the whole of a run, the next run after it: as it was before
-  *   side by side   RunDownload
+  *   in the background   handed to its task with the manifest | a batch adds rows, commits | a release reads all runs
+  *   whole               handed to its task with all runs     | a batch adds rows, commits | a release reads all runs
+  *   one by one          a stream for the whole of a run, the next run after it: as it was at first
   * }}}
   */
 object Recovery {
   private val BytesPerMs = 70000L
   private val OpenMs = 30L
+  private val BatchRows = 5000
 
-  /** @param arguments megabytes; the file of the result, on the disk that the runs are copied to; "before" for the time of the runs one by one, too */
+  /** Seconds from the beginning of the task. */
+  private final case class Times(handed: Double, committed: Double, released: Double)
+
+  /** @param arguments megabytes; the file of the result, on the disk for runs; "before" for the time one by one, too */
   def main(arguments: Array[String]): Unit = {
     val bytes = arguments(0).toLong * 1000000
-    val lengths = Seq.fill(3)(bytes * 3 / 10) ++ Seq.fill(20)(bytes / 220) ++ Seq.fill(30)(bytes / 3300)
-    val runs = lengths.zipWithIndex.map { case (length, i) =>
-      Run(s"1-$i.run", length, crcOfZeros(length), Nil)
-    }
-    this.lengths = runs.map(run => run.name -> run.length).toMap
-    val conf = new Configuration
-    conf.set("fs.zeros.impl", classOf[ZerosFileSystem].getName)
-    val files = new CheckpointFiles(new Path("zeros:///checkpoint/state/0/0"), conf)
-    val disk = new File(arguments(1)).getAbsoluteFile.getParentFile
-    val together = seconds(disk, runs)(files.download(_, 1))
-    val before =
-      if (arguments.lift(2).contains("before")) Some(seconds(disk, runs)(_.foreach(oneByOne))) else None
+    val file = new File(arguments(1)).getAbsoluteFile
+    val directory = Files.createTempDirectory(file.getParentFile.toPath, "recovery")
+    val spark = SparkSession
+      .builder()
+      .master("local[2]")
+      .config("spark.ui.enabled", "false")
+      .config("spark.local.dir", directory.toString)
+      .getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    val runs = write(directory, bytes)
     val lines = Seq(
-      f"cores ${Runtime.getRuntime.availableProcessors}, ${runs.size} runs, ${lengths.sum / 1e6}%.0f MB, " +
-        f"${BytesPerMs / 1000} MB/s a stream, $OpenMs ms to open one",
-      f"side by side  $together%8.1f s"
-    ) ++ before.map(s => f"one by one    $s%8.1f s")
-    Files.writeString(new File(arguments(1)).toPath, lines.mkString("", "\n", "\n")): Unit
-  }
-
-  private def seconds(disk: File, runs: Seq[Run])(copy: Seq[(Run, File)] => Unit): Double = {
-    val directory = Files.createTempDirectory(disk.toPath, "recovery").toFile
-    val locals = runs.map(run => new File(directory, run.name))
-    locals.foreach(file => assert(file.createNewFile()))
-    val start = System.nanoTime()
-    copy(runs.zip(locals))
-    val taken = (System.nanoTime() - start) / 1e9
-    assert(locals.map(_.length) == runs.map(_.length))
-    assert(FileUtil.fullyDelete(directory))
-    taken
-  }
-
-  private def oneByOne(copied: (Run, File)): Unit = {
-    val (run, local) = copied
-    val in = new Zeros(run.length)
-    val out = Files.newOutputStream(local.toPath)
-    val (buffer, crc) = (new Array[Byte](1 << 16), new CRC32C)
-    Iterator.continually(in.read(buffer, 0, buffer.length)).takeWhile(_ >= 0).foreach { n =>
-      out.write(buffer, 0, n)
-      crc.update(buffer, 0, n)
+      f"cores ${Runtime.getRuntime.availableProcessors}, ${runs.size} runs, ${runs.map(_.length).sum / 1e6}%.0f MB, " +
+        f"${BytesPerMs / 1000} MB/s a stream, $OpenMs ms to open one; seconds from the beginning of the task",
+      "                     handed   a batch is committed   a release has read all runs",
+      line("in the background", recover(directory, 0)),
+      line("whole", recover(directory, 1L << 50))
+    ) ++ arguments.lift(2).filter(_ == "before").map { _ =>
+      f"one by one         ${oneByOne(directory, runs)}%8.1f"
     }
-    out.close()
-    assert(crc.getValue == run.crc32c)
+    spark.stop()
+    Files.writeString(file.toPath, lines.mkString("", "\n", "\n"))
+    BenchRows.deleteDirectory(directory)
   }
 
-  private def crcOfZeros(length: Long): Long = {
-    val byte = Checksum.of(new Array[Byte](1), 1)
-    val (crc, _) = length.toBinaryString.foldLeft((0, 0L)) { case ((crc, n), bit) =>
-      val twice = Checksum.combine(crc, crc, n)
-      if (bit == '1') (Checksum.combine(twice, byte, 1), 2 * n + 1) else (twice, 2 * n)
+  private def line(name: String, t: Times): String =
+    f"$name%-18s ${t.handed}%8.2f ${t.committed}%22.2f ${t.released}%29.2f"
+
+  private def checkpoint(directory: LocalPath): LocalPath = directory.resolve("state/0/0")
+
+  /** The partition's first version, with runs of 0.3, 1/220 and 1/3300 of the bytes. */
+  private def write(directory: LocalPath, bytes: Long): Seq[Run] = {
+    val files = new CheckpointFiles(new Path(checkpoint(directory).toUri), new Configuration)
+    val sizes = Seq(3 -> bytes * 3 / 10, 20 -> bytes / 220, 30 -> bytes / 3300)
+    val runs = sizes.zipWithIndex.flatMap { case ((count, size), i) =>
+      val local = directory.resolve(s"$i.run").toFile
+      val section = writeRun(local, size)
+      val first = files.upload(local, StateFileNames.run(1)).copy(sections = Seq(section), level = 2 - i)
+      Files.delete(local.toPath)
+      first +: Seq.fill(count - 1) {
+        val name = StateFileNames.run(1)
+        Files.createLink(checkpoint(directory).resolve(name), checkpoint(directory).resolve(first.name))
+        first.copy(name = name)
+      }
     }
-    Integer.toUnsignedLong(crc)
+    files.commit(files.newManifest(1, None), Manifest(1, Long.MinValue, runs), Map.empty)
+    runs
+  }
+
+  private def writeRun(file: File, bytes: Long): Section = {
+    val writer = new RunWriter(file)
+    val buffer = BenchRows.newBuffer()
+    BenchRows.append(buffer, 1, 1, valueBytes = 200)
+    val (base, at) = (buffer.base(0), buffer.at(0))
+    val random = new SplittableRandom(7)
+    val value = RowLayout.valueAt(base, at)
+    writer.begin(StoreKind.LeftTimeSorted, 0)
+    // Random values can't be compressed.
+    (0L until bytes / RowLayout.length(base, at)).foreach { _ =>
+      (0 until 200 by 8).foreach(i =>
+        org.apache.spark.unsafe.Platform.putLong(base, value + i, random.nextLong())
+      )
+      writer.append(base, at)
+    }
+    writer.end()
+    writer.finish()
+    writer.close()
+    buffer.close()
+    writer.sections.head
+  }
+
+  private def recover(directory: LocalPath, backgroundLoadBytes: Long): Times = {
+    val conf = new Configuration
+    conf.set("fs.slow.impl", classOf[SlowStreams].getName)
+    conf.set(TailraceConf.BackgroundLoadBytes.key, backgroundLoadBytes.toString)
+    val provider = newProvider(directory, conf)
+    val started = System.nanoTime
+    def seconds = (System.nanoTime - started) / 1e9
+    val store = provider.getStore(1, None, forceSnapshotOnCommit = false, loadEmpty = false)
+    val handed = seconds
+    val rows = BenchRows.newBuffer()
+    BenchRows.append(rows, BatchRows, BatchRows, valueBytes = 200)
+    store.addRun(BenchRows.BucketWidth, StoreKind.LeftTimeSorted -> rows)
+    rows.close()
+    store.commit()
+    val committed = seconds
+    val next = provider.getStore(2, None, forceSnapshotOnCommit = false, loadEmpty = false)
+    next.sectionsOf(StoreKind.LeftTimeSorted).foreach { live =>
+      val cursor = live.cursor()
+      cursor.first()
+      cursor.close()
+    }
+    val released = seconds
+    next.abort()
+    provider.close()
+    // It would be the next one's first version.
+    checkpoint(directory).toFile.listFiles
+      .filter(file => StateFileNames.manifestVersion(file.getName).contains(2))
+      .foreach(file => assert(file.delete()))
+    Times(handed, committed, released)
+  }
+
+  private def newProvider(directory: LocalPath, conf: Configuration): OwnStoreProvider = {
+    val provider = new OwnStoreProvider
+    val settings = new SQLConf
+    // There is no query whose coordinator could be told of a commit.
+    settings.setConfString("spark.sql.streaming.stateStore.commitValidation.enabled", "false")
+    provider.init(
+      StateStoreId(s"slow://$directory/state", 0, 0),
+      BufferedRows.KeySchema,
+      BufferedRows.ValueSchema,
+      NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
+      useColumnFamilies = false,
+      new StateStoreConf(settings),
+      conf,
+      useMultipleValuesPerKey = false,
+      None
+    )
+    provider
+  }
+
+  private def oneByOne(directory: LocalPath, runs: Seq[Run]): Double = {
+    val started = System.nanoTime
+    runs.foreach { run =>
+      val in = new Slow(
+        FileSystem
+          .getLocal(new Configuration)
+          .getRaw
+          .open(new Path(checkpoint(directory).resolve(run.name).toUri))
+      )
+      val local = directory.resolve("copy")
+      Files.copy(in, local)
+      in.close()
+      Files.delete(local)
+    }
+    (System.nanoTime - started) / 1e9
   }
 
   /** The bytes of an object, as slow as a stream of the store. */
-  private[bench] final class Zeros(length: Long) extends InputStream with Seekable with PositionedReadable {
-    private var at = 0L
+  private[bench] final class Slow(in: FSDataInputStream)
+      extends InputStream
+      with Seekable
+      with PositionedReadable {
     private var begun = 0L
     private var sent = 0L
 
     override def read(): Int = {
       val one = new Array[Byte](1)
-      if (read(one, 0, 1) < 0) -1 else 0
+      if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
     }
 
-    override def read(into: Array[Byte], offset: Int, most: Int): Int =
-      if (at >= length) -1
-      else {
-        if (begun == 0) begun = System.nanoTime() + OpenMs * 1000000
-        val n = Math.min(most.toLong, length - at).toInt
-        java.util.Arrays.fill(into, offset, offset + n, 0.toByte)
-        at += n
-        sent += n
-        val ahead = begun + sent * 1000000 / BytesPerMs - System.nanoTime()
-        if (ahead > 1000000) Thread.sleep(ahead / 1000000)
-        n
-      }
+    override def read(into: Array[Byte], offset: Int, most: Int): Int = {
+      if (begun == 0) begun = System.nanoTime() + OpenMs * 1000000
+      val n = in.read(into, offset, most)
+      sent += Math.max(0, n)
+      val ahead = begun + sent * 1000000 / BytesPerMs - System.nanoTime()
+      if (ahead > 1000000) Thread.sleep(ahead / 1000000)
+      n
+    }
 
-    override def seek(to: Long): Unit = if (to > length) throw new EOFException else at = to
-    override def getPos: Long = at
-    override def seekToNewSource(to: Long): Boolean = false
-    override def read(from: Long, into: Array[Byte], offset: Int, n: Int): Int =
+    override def close(): Unit = in.close()
+    override def seek(to: Long): Unit = in.seek(to)
+    override def getPos: Long = in.getPos
+    override def seekToNewSource(position: Long): Boolean = false
+    override def read(position: Long, into: Array[Byte], offset: Int, n: Int): Int =
       throw new UnsupportedOperationException
-    override def readFully(from: Long, into: Array[Byte], offset: Int, n: Int): Unit =
+    override def readFully(position: Long, into: Array[Byte], offset: Int, n: Int): Unit =
       throw new UnsupportedOperationException
-    override def readFully(from: Long, into: Array[Byte]): Unit = throw new UnsupportedOperationException
+    override def readFully(position: Long, into: Array[Byte]): Unit = throw new UnsupportedOperationException
   }
-
-  /** How long the object of a name is. */
-  @volatile private[bench] var lengths: Map[String, Long] = Map.empty
 }
 
-/** Objects of zeros. */
-final class ZerosFileSystem extends RawLocalFileSystem {
-  override def getScheme: String = "zeros"
-  override def getUri: URI = URI.create("zeros:///")
+/** Files of the local disk behind streams of an object store. */
+final class SlowStreams extends RawLocalFileSystem {
+  override def getScheme: String = "slow"
+  override def getUri: URI = URI.create("slow:///")
   override def open(path: Path, bufferSize: Int): FSDataInputStream =
-    new FSDataInputStream(new Recovery.Zeros(Recovery.lengths(path.getName)))
+    new FSDataInputStream(new Recovery.Slow(super.open(path, bufferSize)))
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.tailrace
 
 import java.io.File
 import java.util.concurrent.atomic.AtomicReference
-import java.util.concurrent.{ExecutorService, TimeUnit}
+import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.memory.TaskMemoryManager
@@ -30,8 +30,20 @@ object SparkState {
   /** As many daemon threads as there is work, which end when there is none. */
   def threads(name: String): ExecutorService = ThreadUtils.newDaemonCachedThreadPool(name)
 
-  /** One daemon thread. */
-  def oneThread(name: String): ExecutorService = ThreadUtils.newDaemonSingleThreadExecutor(name)
+  /** So many daemon threads. */
+  def threads(name: String, number: Int): ExecutorService =
+    ThreadUtils.newDaemonFixedThreadPool(number, name)
+
+  /** Daemon threads, at most so many. They take the least of the waiting pieces of work first, which must be
+    * comparable.
+    */
+  def inOrder(name: String, most: Int): Executor = {
+    val factory = ThreadUtils.namedThreadFactory(name)
+    val waiting = new PriorityBlockingQueue[Runnable]
+    val pool = new ThreadPoolExecutor(most, most, 60, TimeUnit.SECONDS, waiting, factory)
+    pool.allowCoreThreadTimeOut(true)
+    pool
+  }
 
   /** Works on items side by side. When it returns or throws, no thread works any more.
     *

@@ -14,17 +14,21 @@ import io.tailrace.checkpoint.Checksum
 import io.tailrace.testkit.{FileStep, WatchedFiles}
 
 /** Runs of a checkpoint, copied in parts to local files. */
-final class RunDownloadSuite extends CheckpointFilesFixture with ScalaCheckPropertyChecks {
+final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyChecks {
   private val random = new Random(3)
   private val part = 32 << 20
 
+  private def newLocal(): File = {
+    val file = new File(directory, s"local-${random.nextLong()}")
+    assert(file.createNewFile())
+    file
+  }
+
   private def downloadAll(files: CheckpointFiles, runs: Run*): Seq[File] = {
-    val locals = runs.map { _ =>
-      val file = new File(directory, s"local-${random.nextLong()}")
-      assert(file.createNewFile())
-      file
-    }
-    files.download(runs.zip(locals), 1)
+    val locals = runs.map(_ => newLocal())
+    val copies = runs.zip(locals).map { case (run, file) => files.copyOf(run, file, 1, isHere = false) }
+    copies.foreach(_.await())
+    assert(copies.forall(copy => copy.isDone && !copy.hasFailed))
     locals
   }
 

@@ -2,6 +2,7 @@ package io.tailrace.join
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
@@ -21,6 +22,13 @@ trait StoredJoin {
 
   /** As Spark's own joins name it: rows of which side come out without a partner. */
   def joinType: JoinType
+
+  /** A value of left rows that decides their partition beside the key; null for each row whose key can match.
+    *
+    * Spark's hash leaves out nulls. So rows that can match go to the partition of their key, as if there were
+    * no such value, and a checkpoint of before goes on.
+    */
+  def leftSpread: Option[Expression] = None
 
   /** The operator's line in `explain`. */
   def explain: String

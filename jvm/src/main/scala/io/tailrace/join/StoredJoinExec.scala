@@ -7,8 +7,9 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.JoinType
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, StatefulOpClusteredDistribution}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
@@ -144,6 +145,18 @@ final class StoredJoinExec(
         .validateAndMaybeEvolveStateSchema(getStateInfo, hadoopConf, List(schema), session.sessionState, 2)
     }
     List(validated)
+  }
+
+  override def requiredChildDistribution: Seq[Distribution] = join.leftSpread.fold(
+    super.requiredChildDistribution
+  ) { spread =>
+    // Both sides have as many expressions, as Spark requires of them.
+    val more = Seq(spread, Literal(null, spread.dataType))
+    super.requiredChildDistribution.zip(more).map {
+      case (byKey: StatefulOpClusteredDistribution, expression) =>
+        byKey.copy(expressions = byKey.expressions :+ expression)
+      case (other, _) => throw new IllegalStateException(s"$nodeName requires $other")
+    }
   }
 
   override def workName: String = s"$shortName-${stateInfo.fold(0L)(_.operatorId)}"

@@ -3,6 +3,7 @@ package io.tailrace.label
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.expressions.{Expression, If, IsNull, Literal, Or}
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.util.CollectionAccumulator
@@ -34,6 +35,17 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def joinType: JoinType = if (settings.isGrouped) LeftOuter else Inner
   override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}, " +
     s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
+
+  /** A left row with a null in its key matches nothing, but comes out. By its key alone, it would go to one
+    * partition with all others.
+    */
+  override def leftSpread: Option[Expression] = {
+    val mayBeNull = columns.leftKeys.filter(_.nullable)
+    Option.when(settings.isGrouped && mayBeNull.nonEmpty) {
+      val time = columns.leftTime
+      If(mayBeNull.map(IsNull(_): Expression).reduce(Or(_, _)), time, Literal(null, time.dataType))
+    }
+  }
 
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> settings.output.name,

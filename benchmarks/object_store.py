@@ -77,7 +77,7 @@ def _results(query: str, stream: DataFrame, spark: SparkSession) -> DataFrame:
         named |= {"left_partition": "partition", "right_partition": "partition"}
         return tailrace.sync_join(stream, other, on="id", window="1 minute", sync_delay="5 seconds", **named)
     if query == "filter_replays":
-        records = stream.selectExpr("'t' AS topic", "partition", "id AS offset", "host AS pid")
+        records = stream.selectExpr("'t' AS topic", "partition", "id AS offset", "bigint(host) AS pid")
         ordered = ("topic", "partition", "offset")
         return tailrace.filter_replays(
             records, pid="pid", partition="partition", offset="offset", order=ordered

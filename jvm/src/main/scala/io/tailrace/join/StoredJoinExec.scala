@@ -134,6 +134,10 @@ final class StoredJoinExec(
     val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
     import join.{boundSettings, settingsAddedLater, settingsThatFollow}
     bound {
+      if (!sparkContext.isLocal)
+        ClusterSettings.thatMovePartitions(sparkContext.getConf).foreach { setting =>
+          logWarning(s"TAILRACE_STATE_MOVES: $workName keeps its state on its executors, and $setting")
+        }
       JoinCheckpoint
         .bind(directory, hadoopConf, batchId, boundSettings, settingsAddedLater, settingsThatFollow)
     }

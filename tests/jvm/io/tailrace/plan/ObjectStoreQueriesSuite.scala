@@ -80,6 +80,23 @@ final class ObjectStoreQueriesSuite extends SparkSuite {
     assert(looks.values.sum <= 2, looks)
   }
 
+  test("a start of a label join reads a manifest, and the bytes of each run that lives, once") {
+    val restart = 6
+    def isLast(batch: Int): Boolean = {
+      if (batch == restart) ObjectStore.clear()
+      batch == restart
+    }
+    withDirectory(d => rowsOf(labelJoin, s"${ObjectStoreFileSystem.Name}/checkpoint", d, isLast))
+    val gets = ObjectStore.requests.filter { r =>
+      r.method == ObjectStore.Get && r.key.matches(".*/state/0/0/[0-9].*")
+    }
+    val sizes = gets.map(_.key).distinct.map(key => key -> ObjectStore.size(key)).toMap
+    assert(sizes.size > 3)
+    // The manifest's text is before the runs in its file.
+    assert(gets.size <= sizes.size + 1, gets)
+    assert(gets.map(_.bytes).sum <= sizes.values.sum, gets)
+  }
+
   /** The requests of a query that runs without a stop, by the directory of the checkpoint, without those of Spark. */
   private def requestsOf(query: Query): (Int, Map[String, Map[ObjectStore.Method, Int]]) = {
     withDirectory(d => rowsOf(query, s"${ObjectStoreFileSystem.Name}/checkpoint", d, _ => false))

@@ -77,6 +77,9 @@ object ObjectStore {
   def keys(prefix: String): Seq[String] =
     objects.tailMap(prefix).keySet.asScala.iterator.takeWhile(_.startsWith(prefix)).toSeq
 
+  /** The bytes of an object. No request. */
+  def size(key: String): Long = objects.get(key).bytes.length.toLong
+
   /** Forgets all objects below a prefix. No request. */
   def wipe(prefix: String): Unit = keys(prefix).foreach(objects.remove(_))
 

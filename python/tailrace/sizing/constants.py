@@ -1,7 +1,6 @@
 """The numbers that a sizing is made of, each with the measurement or the decision that it comes from.
 
-Times are of the machines of `benchmarks/results`: a core of an AMD EPYC or an Intel Xeon of a cloud. Those
-of `partitions.txt` are from a busy machine, so they are rather too high than too low.
+Times are of the machines of `benchmarks/results`: a core of an AMD EPYC or an Intel Xeon of a cloud.
 """
 
 from __future__ import annotations
@@ -41,16 +40,14 @@ _PUT = "jvm/docs/adr/013-one-put-a-file.md"
 # Time of a micro-batch.
 BATCH = Constant(0.098, "s", "a micro-batch of a scan and a shuffle to two partitions", _SLICES)
 DRIVER_PARTITION = Constant(
-    0.9e-3, "s", "a task in the driver, and without work: its scheduling", _PARTITIONS
+    0.27e-3, "s", "a task in the driver, and without work: its scheduling", _PARTITIONS
 )
-SCAN = Constant(0.0459, "s", "CPU of a micro-batch's tasks without rows and partitions", _PARTITIONS)
-TASK_PARTITION = Constant(8.96e-3, "s", "CPU of a partition and micro-batch without rows", _PARTITIONS)
-SHUFFLED_ROW = Constant(0.913e-6, "s", "CPU of a row in scan and shuffle, whatever its size", _PARTITIONS)
-SHUFFLED_BYTE = Constant(7.24e-9, "s", "CPU of a byte of a row in scan and shuffle", _SHAPES)
-JOINED_ROW = Constant(
-    0.839e-6, "s", "CPU of a row in the label join, from its write to its release", _PARTITIONS
-)
-JOINED_BYTE = Constant(6.03e-9, "s", "CPU of a byte of a row in the label join", _SHAPES)
+SCAN = Constant(0.0347, "s", "CPU of a micro-batch's tasks without rows and partitions", _PARTITIONS)
+TASK_PARTITION = Constant(5.68e-3, "s", "CPU of a partition and micro-batch without rows", _PARTITIONS)
+SHUFFLED_ROW = Constant(0.0, "s", "CPU of a row in scan and shuffle, beside its bytes", _PARTITIONS)
+SHUFFLED_BYTE = Constant(4.83e-9, "s", "CPU of a byte of a row in scan and shuffle", _SHAPES)
+JOINED_ROW = Constant(0.12e-6, "s", "CPU of a row in the label join, beside its bytes", _PARTITIONS)
+JOINED_BYTE = Constant(10.4e-9, "s", "CPU of a byte of a row in the label join", _SHAPES)
 EAGER_MATCH = Constant(2.0e-6, "s", "CPU of a match that is found on arrival and written", _STRATEGIES)
 
 # Releasing left rows, and compaction.

@@ -166,7 +166,7 @@ def _needs(sized: Size) -> Iterator[tuple[str, str]]:
     yield (
         "recovery",
         (
-            f"{show_seconds(needs.recovery)} after an executor is known to be lost, "
+            f"all is back {show_seconds(needs.recovery)} after an executor is known to be lost, "
             f"{show_count(needs.recovery_gets)} GETs"
         ),
     )

@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.TailraceStateException
+import io.tailrace.common.{TailraceConf, TailraceStateException}
 import io.tailrace.testkit.{
   Campaign,
   CampaignSuite,
@@ -39,6 +39,7 @@ final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with Campaign
     private def start() = {
       val hadoop = if (random.nextInt(3) == 0) withoutInlineRuns(hadoopConf()) else hadoopConf()
       if (random.nextInt(3) == 0) withLittleDisk(hadoop, random.nextInt(3000).toLong)
+      if (random.nextInt(3) == 0) hadoop.unset(TailraceConf.BackgroundLoadBytes.key)
       newProvider(conf, hadoop = WatchedFiles.configure(hadoop))
     }
 

@@ -43,7 +43,7 @@ object TailraceConf {
     new BytesEntry("spark.tailrace.state.backgroundLoadBytes", 64L << 20, least = 0, most = 1L << 50)
 
   /** The bytes of runs that an executor keeps on its local disks. Beyond that, runs that haven't been read for
-    * the longest time are deleted there, and are copied from the checkpoint again when they are read.
+    * the longest time are emptied, and are copied from the checkpoint again when they are read.
     */
   val LocalRunBytes: BytesEntry =
     new BytesEntry("spark.tailrace.state.localRunBytes", 1L << 50, least = 0, most = 1L << 50)

@@ -3,7 +3,7 @@ package io.tailrace.label
 import java.util.Arrays
 
 import io.tailrace.common.RowMemoryExhausted
-import io.tailrace.state.{KeyCursor, LiveSection, MemoryShare, PageFilters, RowBuffer, RowMemory}
+import io.tailrace.state.{KeyCursor, LiveSection, LocalRun, MemoryShare, PageFilters, RowBuffer, RowMemory}
 
 /** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store. It goes through all
   * sections at once, key by key. It holds the matches of one key, however large the chunk. Each row's
@@ -79,6 +79,7 @@ final class SortedMerge(
     groupEnd = 0
     line()
     reached = reachable(sections)
+    LocalRun.prepare(reached)
     cursors = new Array[KeyCursor](reached.size)
     prefixes = new Array[Long](reached.size)
     reached.foreach { live =>

@@ -137,15 +137,20 @@ private[state] final class Compactor(
     if (due.nonEmpty && state.manifest.version >= failedAt + fanIn) {
       val names = due.iterator.map(_.name).toSet
       val inputs = state.sections.filter(s => names(s.local.name))
-      state.acquire()
-      busy = true
-      try Compactor.threads.execute(() => compact(state, inputs, due.head.level + 1))
-      catch {
-        case e: RejectedExecutionException =>
-          busy = false
-          state.release()
-          throw e
-      }
+      // While a partition's runs are coming, the thread would wait for them.
+      if (!inputs.exists(_.local.isComing)) begin(state, inputs, due.head.level + 1)
+    }
+  }
+
+  private def begin(state: LoadedState, inputs: Seq[LiveSection], level: Int): Unit = {
+    state.acquire()
+    busy = true
+    try Compactor.threads.execute(() => compact(state, inputs, level))
+    catch {
+      case e: RejectedExecutionException =>
+        busy = false
+        state.release()
+        throw e
     }
   }
 

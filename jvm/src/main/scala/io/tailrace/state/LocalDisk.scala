@@ -2,8 +2,6 @@ package io.tailrace.state
 
 import java.util
 
-import scala.jdk.CollectionConverters._
-
 import io.tailrace.common.TailraceConf
 
 /** The runs of all partitions on an executor's disks, as far as the checkpoint has them too. Where they have
@@ -19,34 +17,52 @@ import io.tailrace.common.TailraceConf
   * Runs that are being read or copied stay, so there may be more for a while.
   */
 private[state] object LocalDisk {
+  private val Unbounded = TailraceConf.LocalRunBytes.default
+
   private val runs = new util.LinkedHashMap[LocalRun, Long](64, 0.75f, true)
-  private var most = TailraceConf.LocalRunBytes.default
+  @volatile private var most = Unbounded
   private var total = 0L
 
-  def configure(bytes: Long): Unit = synchronized { most = bytes }
+  def configure(bytes: Long): Unit = most = bytes
 
   /** A run of so many bytes is read, or is about to be here. */
   // Runs must not call this while they hold their own lock: evict takes it.
-  def used(run: LocalRun, bytes: Long): Unit = synchronized {
+  def used(run: LocalRun, bytes: Long): Unit = if (most < Unbounded) synchronized {
     total += bytes - Option(runs.put(run, bytes)).getOrElse(0L)
-    lazy val others = runs.keySet.asScala.toSeq.iterator
+    val others = runs.entrySet.iterator
     while (total > most && others.hasNext) {
       val other = others.next()
-      if ((other ne run) && other.evict()) forget(other)
+      if ((other.getKey ne run) && other.getKey.evict()) {
+        total -= other.getValue
+        others.remove()
+      }
     }
   }
 
-  /** Counts a run of so many bytes, if there is room for it. */
+  /** Counts a run of so many bytes, if there is room for it beside those that are here. */
   def reserve(run: LocalRun, bytes: Long): Boolean = synchronized {
     val hasRoom = total + bytes <= most
     if (hasRoom) used(run, bytes)
     hasRoom
   }
 
-  def deleted(run: LocalRun): Unit = synchronized(forget(run))
+  /** Lets runs be copied that are read next, as many as have room if all others go.
+    *
+    * @param next each of them once
+    */
+  def prepare(next: Seq[LocalRun]): Unit = {
+    var left = most
+    if (!next.forall(_.isHere)) next.foreach { run =>
+      left -= run.length
+      if (left >= 0) run.beginNow()
+    }
+  }
 
-  private def forget(run: LocalRun): Unit = total -= Option(runs.remove(run)).getOrElse(0L)
+  /** A run that isn't here, or not any more. */
+  def gone(run: LocalRun): Unit = synchronized {
+    total -= Option(runs.remove(run)).getOrElse(0L)
+  }
 
-  /** The bytes of the runs that are here. */
+  /** The bytes of the runs that are here, while there is a bound. */
   def bytes: Long = synchronized(total)
 }

@@ -1,10 +1,13 @@
 package io.tailrace.state
 
-import java.io.{File, FileOutputStream}
+import java.io.{File, FileOutputStream, IOException}
 import java.nio.file.Files
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.atomic.AtomicLong
 
+import scala.util.Try
+
+import org.apache.spark.internal.Logging
 import org.rocksdb._
 
 import io.tailrace.common.{Errors, TailraceConf}
@@ -23,18 +26,22 @@ import io.tailrace.common.{Errors, TailraceConf}
   *
   * @param comingFrom how it comes from the checkpoint; none for a file that has been written here
   */
-final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCopy] = None) {
+final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCopy] = None) extends Logging {
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
   lazy val version: Option[Long] = StateFileNames.runVersion(name)
 
   private var users = 0
-  private var cursors = 0
+  // Cursors, and those who wait for it: as long as there is one, the file isn't emptied.
+  @volatile private var readers = 0
   private var gone = false
   private var reader: SstFileReader = _
   @volatile private var copy = comingFrom
   private val waited = new AtomicLong
   private var deletion = CompletableFuture.completedFuture(())
+
+  private def hold(): Unit = synchronized { readers += 1 }
+  private def letGo(): Unit = synchronized { readers -= 1 }
 
   def acquire(): Unit = synchronized {
     require(!gone, s"$name was released")
@@ -47,14 +54,14 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
       if (users == 0) delete()
       gone
     }
-    if (isLast) LocalDisk.deleted(this)
+    if (isLast) LocalDisk.gone(this)
   }
 
   /** An iterator, to be given back to [[close]]. */
   private[state] def iterator(): SstFileReaderIterator = {
     synchronized {
       require(users > 0, s"$name is not in use")
-      cursors += 1
+      hold()
     }
     try {
       bring()
@@ -65,14 +72,14 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
       }
     } catch {
       case e: Throwable =>
-        synchronized { cursors -= 1 }
+        letGo()
         throw e
     }
   }
 
   private[state] def close(entries: SstFileReaderIterator): Unit = {
     entries.close()
-    synchronized { cursors -= 1 }
+    letGo()
   }
 
   private[tailrace] def path: String = file.getPath
@@ -89,57 +96,87 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
     opened
   }
 
+  private[state] def length: Long = copy.fold(0L)(_.length)
+  private[state] def isHere: Boolean = copy.forall(_.isDone)
+  private[state] def isComing: Boolean = copy.exists(_.isComing)
+  private[state] def hasFailed: Boolean = copy.exists(_.hasFailed)
+
   /** Lets it be copied in the background, where there is room for it. */
-  private[state] def begin(): Unit = copy.filterNot(_.isDone).foreach { c =>
-    if (LocalDisk.reserve(this, c.length)) c.begin()
+  private[state] def begin(): Unit =
+    copy.filterNot(_.isDone).foreach(c => if (LocalDisk.reserve(this, c.length)) c.begin())
+
+  /** The same, with the room of others that were read longer ago. */
+  private[state] def beginNow(): Unit = copy.foreach { c =>
+    LocalDisk.used(this, c.length)
+    if (!c.isDone) c.begin()
   }
 
   /** Waits until it is here. */
   private[state] def bring(): Unit = copy.filterNot(_.isDone).foreach { c =>
-    LocalDisk.used(this, c.length)
     val started = System.nanoTime
-    try c.await()
-    finally waited.addAndGet(System.nanoTime - started): Unit
+    hold()
+    try {
+      LocalDisk.used(this, c.length)
+      c.await()
+    } catch {
+      case e: Throwable =>
+        if (c.hasFailed) LocalDisk.gone(this)
+        throw e
+    } finally {
+      letGo()
+      waited.addAndGet(System.nanoTime - started): Unit
+    }
   }
 
-  /** If it could not be copied in the background, tries again, and waits. */
-  private[state] def retry(): Unit = if (copy.exists(_.hasFailed)) bring()
-
-  /** Nanoseconds for which tasks have waited for it so far. */
+  /** Nanoseconds for which others have waited for it so far. */
   private[state] def waitedNanos: Long = waited.get
 
   /** Says that a file that was written here has come into the checkpoint. */
-  private[state] def isIn(checkpoint: => RunCopy): Unit = if (copy.isEmpty) {
-    val known = checkpoint
-    copy = Some(known)
-    LocalDisk.used(this, known.length)
+  private[state] def isIn(checkpoint: => RunCopy): Unit = {
+    val isNew = synchronized {
+      val isFirst = copy.isEmpty
+      if (isFirst) copy = Some(checkpoint)
+      isFirst
+    }
+    if (isNew) LocalDisk.used(this, length)
   }
 
   /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */
-  private[state] def evict(): Boolean = synchronized {
-    val isFree = cursors == 0 && !gone && copy.exists(_.isDone)
-    if (isFree) {
+  private[state] def evict(): Boolean = readers == 0 && synchronized {
+    val isFree = readers == 0 && !gone && copy.exists(c => c.isDone || c.hasFailed)
+    isFree && {
       closeReader()
-      copy.foreach(_.forget())
-      new FileOutputStream(file).close()
+      val isEmpty = Try(new FileOutputStream(file).close())
+      isEmpty.failed.foreach(e => logWarning(s"$path can't be emptied", e))
+      // Only now: a copy that begins anew writes to the file.
+      if (isEmpty.isSuccess) copy.foreach(_.forget())
+      isEmpty.isSuccess
     }
-    isFree
   }
 
   /** Waits until the file is deleted, if it has no users any more: a thread may still write to it. */
-  private[state] def awaitDeletion(): Unit = synchronized(deletion).join()
+  private[state] def awaitDeletion(): Unit = synchronized(deletion).get()
 
   private def delete(): Unit = {
     gone = true
     closeReader()
     val quiet = copy.filterNot(_.isDone).fold(CompletableFuture.completedFuture(()))(_.stop())
-    deletion = quiet.thenApply(_ => Files.deleteIfExists(file.toPath): Unit)
+    deletion = quiet.thenApply { _ =>
+      try Files.deleteIfExists(file.toPath): Unit
+      catch { case e: IOException => logWarning(s"$path can't be deleted", e) }
+    }
   }
 
   private def closeReader(): Unit = {
     if (reader != null) reader.close()
     reader = null
   }
+}
+
+object LocalRun {
+
+  /** Lets the runs of sections come side by side that are opened one after the other. */
+  def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.prepare(sections.map(_.local).distinct)
 }
 
 /** A section, with the run that it is in. */

@@ -161,7 +161,7 @@ object Manifest {
   }
 }
 
-/** What it took to have a version of the state on an executor.
+/** What it took to begin with a version of the state on an executor.
   *
   * @param lostVersions versions whose rows are missing, because they were never written; 0 unless
   *                     `spark.tailrace.state.durability` is `none`
@@ -174,7 +174,7 @@ object StateLoad {
   val None: StateLoad = StateLoad()
 }
 
-/** One committed version with local copies of its runs, which count its users. */
+/** One committed version with local copies of its runs, which count their users, and may still be coming. */
 final class LoadedState(
     val manifest: Manifest,
     val runs: Seq[LocalRun],

@@ -9,69 +9,9 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.tailrace.{SparkRocksDBProvider, SparkState}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.common.{Durability, TailraceConf}
-
-/** The state store provider of Tailrace's operators. They name it in the settings that they hand to Spark's
-  * registry of stores. The session's provider is for Spark's operators (`adr/012`).
-  *
-  * {{{
-  *   StoredJoinExec     ── conf(session's) ──> StateStore.get ──> OwnStoreProvider ──> OwnStore
-  *   Spark's operators  ── session's conf ───> StateStore.get ──> HDFS's or RocksDB's provider
-  * }}}
-  */
-final class OwnStoreProvider extends StateStoreProvider {
-  private var store: Option[OwnStore] = None
-  private var storeId: StateStoreId = _
-
-  override def init(
-      stateStoreId: StateStoreId,
-      keySchema: StructType,
-      valueSchema: StructType,
-      keyStateEncoderSpec: KeyStateEncoderSpec,
-      useColumnFamilies: Boolean,
-      storeConfs: StateStoreConf,
-      hadoopConf: Configuration,
-      useMultipleValuesPerKey: Boolean,
-      stateSchemaProvider: Option[StateSchemaProvider]
-  ): Unit = {
-    require(BufferedRows.isKeySchema(keySchema), s"$stateStoreId is not a store of Tailrace's: $keySchema")
-    storeId = stateStoreId
-    def setting(key: String) = Option(hadoopConf.get(key))
-    SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
-    LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
-    store = Some(new OwnStore(stateStoreId, storeConfs, hadoopConf))
-  }
-
-  override def stateStoreId: StateStoreId = storeId
-
-  override def getStore(
-      version: Long,
-      stateStoreCkptId: Option[String],
-      forceSnapshotOnCommit: Boolean,
-      loadEmpty: Boolean
-  ): TailraceStateStore =
-    store
-      .getOrElse(throw new IllegalStateException("the provider was not initialised"))
-      .store(version, stateStoreCkptId, loadEmpty)
-
-  override def doMaintenance(): Unit = store.foreach(_.maintain())
-
-  override def close(): Unit = store.foreach(_.close())
-}
-
-object OwnStoreProvider {
-
-  /** The session's settings, with Tailrace's provider. Each batch needs them, and to clone a session's conf
-    * costs more than this.
-    */
-  def conf(session: SQLConf): StateStoreConf = new StateStoreConf(session) {
-    override val providerClass: String = classOf[OwnStoreProvider].getName
-  }
-}
 
 /** The state of one partition of an operator on one executor. It loads versions and hands out stores. The
   * newest version's runs stay as local files, so that the next batch reads nothing from the checkpoint. A
@@ -143,9 +83,13 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
   /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
   def store(version: Long, checkpointId: Option[String], empty: Boolean): TailraceStateStore = {
     val before = synchronized(newest)
-    val (base, load) =
+    val begun = System.nanoTime
+    val (base, found) =
       if (empty || version == 0) (OwnStore.emptyAt(version), StateLoad.None)
-      else heldHere(version, checkpointId).fold(read(version, checkpointId))(complete(_) -> StateLoad.None)
+      else heldHere(version, checkpointId).fold(read(version, checkpointId))((_, StateLoad.None))
+    val hasWaited = complete(base) || (found ne StateLoad.None)
+    def millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime - begun)
+    val load = if (hasWaited) found.copy(millis = millis) else found
     synchronized {
       if (closed) base.release()
       require(!closed, s"the store $id is closed")
@@ -157,7 +101,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     }
   }
 
-  /** @return the version, acquired, if its runs are here */
+  /** @return the version, acquired, if it is known here */
   private def heldHere(version: Long, checkpointId: Option[String]): Option[LoadedState] = synchronized {
     require(!closed, s"the store $id is closed")
     val found = Seq(newest, previous).find { state =>
@@ -169,11 +113,15 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
 
   /** Runs that could not be copied in the background are copied now: an error must not wait until a later
     * batch needs them.
+    *
+    * @return whether there were any
     */
-  private def complete(state: LoadedState): LoadedState =
+  private def complete(state: LoadedState): Boolean =
     try {
-      state.runs.foreach(_.retry())
-      state
+      val failed = state.runs.filter(_.hasFailed)
+      failed.foreach(_.beginNow())
+      failed.foreach(_.bring())
+      failed.nonEmpty
     } catch {
       case e: Throwable =>
         state.release()
@@ -197,7 +145,6 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     * begin at once.
     */
   private def load(version: Long, checkpointId: Option[String]): (LoadedState, StateLoad) = {
-    val begin = System.nanoTime
     val manifest = stateLog.readManifest(version, checkpointId)
     val here = synchronized { newest.acquire(); newest }
     val runs = new ArrayBuffer[LocalRun]
@@ -217,15 +164,17 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
     } catch {
       case e: Throwable =>
         runs.foreach(_.release())
-        if (!e.isInstanceOf[InterruptedException]) missing.foreach(_._2.awaitDeletion())
+        // An interrupted task must end at once.
+        if (!e.isInstanceOf[InterruptedException])
+          try missing.foreach(_._2.awaitDeletion())
+          catch { case _: InterruptedException => Thread.currentThread.interrupt() }
         throw e
     } finally here.release()
     logInfo(
       s"Loaded version $version of $id: ${runs.size} runs, of which ${missing.size} were not here, " +
         s"$bytes bytes"
     )
-    val millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime - begin)
-    (new LoadedState(manifest, runs.toSeq, checkpointId), StateLoad(bytes = bytes, millis = millis))
+    (new LoadedState(manifest, runs.toSeq, checkpointId), StateLoad(bytes = bytes))
   }
 
   private def coming(run: Run, version: Long): LocalRun = {
@@ -292,8 +241,3 @@ private[state] object OwnStore {
   def emptyAt(version: Long, checkpointId: Option[String] = None): LoadedState =
     new LoadedState(Manifest.empty.copy(version = version), Nil, checkpointId)
 }
-
-/** Spark's RocksDB provider under the name that checkpoints from before version 0.1 have in their offset log.
-  * Spark's operators kept their state in it. Without the class, Spark's state reader could not open them.
-  */
-final class TailraceStateStoreProvider extends SparkRocksDBProvider

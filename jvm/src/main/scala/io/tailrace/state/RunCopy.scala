@@ -6,6 +6,7 @@ import java.util.concurrent.{CompletableFuture, ExecutionException, Executor}
 import java.util.zip.CRC32C
 
 import org.apache.hadoop.fs.{FSDataInputStream, Path}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.checkpoint.{Checksum, DurableFiles}
@@ -34,7 +35,7 @@ private[state] final class RunCopy(
     local: File,
     neededBy: String,
     isHere: Boolean
-) {
+) extends Logging {
   import RunCopy._
 
   private val path = new Path(directory, run.file)
@@ -48,21 +49,26 @@ private[state] final class RunCopy(
 
   def hasFailed: Boolean = synchronized(attempt).hasFailed
 
+  /** Whether it is being copied, or waits for its turn. */
+  def isComing: Boolean = synchronized(attempt).isComing
+
   /** Lets it be copied when no other copies are before it. */
-  def begin(): Unit = synchronized(attempt).queue(isUrgent = false)
+  def begin(): Unit = current.queue(isUrgent = false)
 
   /** Waits until it is here.
     *
     * @throws io.tailrace.common.TailraceStateException if the run can't be read, or is damaged
     */
   def await(): Unit = {
-    val now = synchronized {
-      if (attempt.hasFailed) attempt = new Attempt
-      attempt
-    }
+    val now = current
     now.queue(isUrgent = true)
     try now.ended.get()
     catch { case e: ExecutionException => throw e.getCause }
+  }
+
+  private def current: Attempt = synchronized {
+    if (attempt.hasFailed) attempt = new Attempt
+    attempt
   }
 
   /** To be called when the local file has been emptied: the run isn't here any more. */
@@ -80,11 +86,12 @@ private[state] final class RunCopy(
     private var active = 0
     private var isQueued, isUrgentlyQueued = false
     @volatile private var isStopped = false
-    private var failure: Throwable = _
+    @volatile private var failure: Throwable = _
     val ended = new CompletableFuture[Unit]
 
     def isDone: Boolean = ended.isDone && !ended.isCompletedExceptionally
     def hasFailed: Boolean = ended.isCompletedExceptionally
+    def isComing: Boolean = synchronized((isQueued || isUrgentlyQueued) && !ended.isDone)
 
     def queue(isUrgent: Boolean): Unit = {
       val waiting = synchronized {
@@ -92,7 +99,18 @@ private[state] final class RunCopy(
         if (isUrgent) isUrgentlyQueued = true else isQueued = true
         if (isNew) parts.size - begun else 0
       }
-      (0 until waiting).foreach(_ => threads.execute(new Step(isUrgent, () => copyNext())))
+      try (0 until waiting).foreach(_ => threads.execute(new Step(isUrgent, () => copyNext())))
+      catch {
+        // No memory for a thread. Whoever waits for these parts would wait forever.
+        case e: Throwable =>
+          fail(e)
+          throw e
+      }
+    }
+
+    private def fail(error: Throwable): Unit = {
+      synchronized { if (failure == null) failure = error }
+      endIfOver()
     }
 
     def stop(): CompletableFuture[Unit] = {
@@ -130,31 +148,40 @@ private[state] final class RunCopy(
           if (failure != null) throw failure
           check(parts, isStopped)
           ended.complete(()): Unit
-        } catch { case e: Throwable => ended.completeExceptionally(e): Unit }
+        } catch {
+          case e: Throwable =>
+            // There may be nobody who waits for it.
+            if (ended.completeExceptionally(e) && !isStopped)
+              logWarning(s"${run.name} could not be copied from the checkpoint; who reads it tries again", e)
+        }
     }
 
+    private def isGivenUp: Boolean = isStopped || failure != null
+
     private def copy(part: Part): Unit = files.stream(path, neededBy) { in =>
-      val out = new RandomAccessFile(local, "rw")
+      // An error of the local file isn't one of the checkpoint's file.
+      def locally[T](body: => T): T =
+        try body
+        catch { case e: IOException => throw Errors.stateFileUnavailable(local.getPath, "written", e) }
+      val out = locally(new RandomAccessFile(local, "rw"))
       try
         if (skipTo(in, run.offset + part.from)) {
-          out.seek(part.from)
+          locally(out.seek(part.from))
           val buffer = new Array[Byte](1 << 16)
           def next(): Int =
-            if (isStopped) -1
+            if (isGivenUp) -1
             else in.read(buffer, 0, Math.min(buffer.length.toLong, part.length - part.copied).toInt)
           var n = next()
           while (n > 0) {
-            // Not an error of the checkpoint's file, which a failure in here would be.
-            try out.write(buffer, 0, n)
-            catch { case e: IOException => throw Errors.stateFileUnavailable(local.getPath, "written", e) }
+            locally(out.write(buffer, 0, n))
             part.crc.update(buffer, 0, n)
             part.copied += n
             n = next()
           }
           // Behind an inline run there may be others.
-          part.goesOn = !isStopped && part.isLast && run.offset == 0 && in.read() >= 0
+          part.goesOn = !isGivenUp && part.isLast && run.offset == 0 && in.read() >= 0
         }
-      finally out.close()
+      finally locally(out.close())
     }
   }
 

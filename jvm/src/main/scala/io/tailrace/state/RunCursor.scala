@@ -221,6 +221,7 @@ private[tailrace] final class MergedSections(
   private var first: Source = _
 
   try {
+    LocalRun.prepare(sections)
     sections.foreach { live =>
       val source = new Source(live, live.cursor())
       sources += source

@@ -19,7 +19,7 @@ import io.tailrace.common.Errors
   * name: they would work a row at a time.
   *
   * @param compacted a run that replaces several of the base's; held by this store
-  * @param loaded    what it took to have the base here
+  * @param loaded    what it took to begin with the base
   */
 final class TailraceStateStore private[state] (
     owner: OwnStore,
@@ -46,7 +46,7 @@ final class TailraceStateStore private[state] (
 
   base.acquire()
 
-  /** What it took to have the base here, with the time for which this store's readers have waited. */
+  /** What it took to begin with the base, and the time for which its runs were waited for since then. */
   def load: StateLoad = {
     val waited = NANOSECONDS.toMillis(base.waitedNanos - waitedBefore)
     loaded.copy(millis = loaded.millis + waited)
@@ -202,8 +202,8 @@ final class TailraceStateStore private[state] (
     stateBytes = manifest.runs.map(_.length).sum
     val next = new LoadedState(manifest, runs.map(_._1), checkpointId, dropped)
     toKeep.foreach(next.keep)
-    owner.committed(next)
-    letGo()
+    try owner.committed(next)
+    finally letGo()
     version + 1
   }
 

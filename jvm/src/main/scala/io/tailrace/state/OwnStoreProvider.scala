@@ -1,0 +1,72 @@
+package io.tailrace.state
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.tailrace.SparkRocksDBProvider
+import org.apache.spark.sql.types.StructType
+
+import io.tailrace.common.TailraceConf
+
+/** The state store provider of Tailrace's operators. They name it in the settings that they hand to Spark's
+  * registry of stores. The session's provider is for Spark's operators (`adr/012`).
+  *
+  * {{{
+  *   StoredJoinExec     ── conf(session's) ──> StateStore.get ──> OwnStoreProvider ──> OwnStore
+  *   Spark's operators  ── session's conf ───> StateStore.get ──> HDFS's or RocksDB's provider
+  * }}}
+  */
+final class OwnStoreProvider extends StateStoreProvider {
+  private var store: Option[OwnStore] = None
+  private var storeId: StateStoreId = _
+
+  override def init(
+      stateStoreId: StateStoreId,
+      keySchema: StructType,
+      valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec,
+      useColumnFamilies: Boolean,
+      storeConfs: StateStoreConf,
+      hadoopConf: Configuration,
+      useMultipleValuesPerKey: Boolean,
+      stateSchemaProvider: Option[StateSchemaProvider]
+  ): Unit = {
+    require(BufferedRows.isKeySchema(keySchema), s"$stateStoreId is not a store of Tailrace's: $keySchema")
+    storeId = stateStoreId
+    def setting(key: String) = Option(hadoopConf.get(key))
+    SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
+    LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
+    store = Some(new OwnStore(stateStoreId, storeConfs, hadoopConf))
+  }
+
+  override def stateStoreId: StateStoreId = storeId
+
+  override def getStore(
+      version: Long,
+      stateStoreCkptId: Option[String],
+      forceSnapshotOnCommit: Boolean,
+      loadEmpty: Boolean
+  ): TailraceStateStore =
+    store
+      .getOrElse(throw new IllegalStateException("the provider was not initialised"))
+      .store(version, stateStoreCkptId, loadEmpty)
+
+  override def doMaintenance(): Unit = store.foreach(_.maintain())
+
+  override def close(): Unit = store.foreach(_.close())
+}
+
+object OwnStoreProvider {
+
+  /** The session's settings, with Tailrace's provider. Each batch needs them, and to clone a session's conf
+    * costs more than this.
+    */
+  def conf(session: SQLConf): StateStoreConf = new StateStoreConf(session) {
+    override val providerClass: String = classOf[OwnStoreProvider].getName
+  }
+}
+
+/** Spark's RocksDB provider under the name that checkpoints from before version 0.1 have in their offset log.
+  * Spark's operators kept their state in it. Without the class, Spark's state reader could not open them.
+  */
+final class TailraceStateStoreProvider extends SparkRocksDBProvider

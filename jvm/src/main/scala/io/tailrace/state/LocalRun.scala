@@ -143,7 +143,7 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
 
   /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */
   private[state] def evict(): Boolean = readers == 0 && synchronized {
-    val isFree = readers == 0 && !gone && copy.exists(c => c.isDone || c.hasFailed)
+    val isFree = readers == 0 && !gone && copy.exists(_.isDone)
     isFree && {
       closeReader()
       val isEmpty = Try(new FileOutputStream(file).close())

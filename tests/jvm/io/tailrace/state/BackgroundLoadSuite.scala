@@ -21,6 +21,9 @@ final class BackgroundLoadSuite extends ComingRunsFixture {
       var seen = Seq.empty[TestRow]
       val reading = inThread { seen = rowsOf(reader, kind) }
       eventually(assert(reading.getState == Thread.State.WAITING))
+      // The metric counts whole milliseconds.
+      val waiting = System.nanoTime
+      eventually(assert(System.nanoTime - waiting > 2000000))
       goOn()
       reading.join()
       assert(seen == rows :+ added)

@@ -27,7 +27,7 @@ final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyC
   private def downloadAll(files: CheckpointFiles, runs: Run*): Seq[File] = {
     val locals = runs.map(_ => newLocal())
     val copies = runs.zip(locals).map { case (run, file) => files.copyOf(run, file, 1, isHere = false) }
-    copies.foreach(_.await())
+    copies.map(_.hurry()).foreach(RunCopy.await)
     assert(copies.forall(copy => copy.isDone && !copy.hasFailed))
     locals
   }

@@ -111,14 +111,19 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
     if (!c.isDone) c.begin()
   }
 
+  /** Lets it go before others. @return ends when it is here, or with its error */
+  private[state] def hurry(): CompletableFuture[Unit] =
+    copy.filterNot(_.isDone).fold(CompletableFuture.completedFuture(())) { c =>
+      LocalDisk.used(this, c.length)
+      c.hurry()
+    }
+
   /** Waits until it is here. */
-  private[state] def bring(): Unit = copy.filterNot(_.isDone).foreach { c =>
+  private def bring(): Unit = copy.filterNot(_.isDone).foreach { c =>
     val started = System.nanoTime
     hold()
-    try {
-      LocalDisk.used(this, c.length)
-      c.await()
-    } catch {
+    try RunCopy.await(hurry())
+    catch {
       case e: Throwable =>
         if (c.hasFailed) LocalDisk.gone(this)
         throw e

@@ -119,8 +119,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
   private def complete(state: LoadedState): Boolean =
     try {
       val failed = state.runs.filter(_.hasFailed)
-      failed.foreach(_.beginNow())
-      failed.foreach(_.bring())
+      failed.map(_.hurry()).foreach(RunCopy.await)
       failed.nonEmpty
     } catch {
       case e: Throwable =>
@@ -158,9 +157,9 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
         runs += local
         if (!present.contains(run.name)) missing += run -> local
       }
+      if (bytes <= backgroundLoadBytes) missing.map(_._2.hurry()).foreach(RunCopy.await)
       // Small runs are soon here, and their readers don't wait for large ones.
-      missing.sortBy(_._1.length).foreach(_._2.begin())
-      if (bytes <= backgroundLoadBytes) missing.foreach(_._2.bring())
+      else missing.sortBy(_._1.length).foreach(_._2.begin())
     } catch {
       case e: Throwable =>
         runs.foreach(_.release())

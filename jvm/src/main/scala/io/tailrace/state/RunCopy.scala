@@ -55,15 +55,14 @@ private[state] final class RunCopy(
   /** Lets it be copied when no other copies are before it. */
   def begin(): Unit = current.queue(isUrgent = false)
 
-  /** Waits until it is here.
+  /** Lets it go before others.
     *
-    * @throws io.tailrace.common.TailraceStateException if the run can't be read, or is damaged
+    * @return ends when it is here, or with the error of a run that can't be read or is damaged
     */
-  def await(): Unit = {
+  def hurry(): CompletableFuture[Unit] = {
     val now = current
     now.queue(isUrgent = true)
-    try now.ended.get()
-    catch { case e: ExecutionException => throw e.getCause }
+    now.ended
   }
 
   private def current: Attempt = synchronized {
@@ -231,6 +230,11 @@ private[state] object RunCopy {
       if (byRank != 0) byRank else java.lang.Long.compare(number, other.number)
     }
   }
+
+  /** Waits for a copy, and throws the error that it ended with. */
+  def await(copy: CompletableFuture[Unit]): Unit =
+    try copy.get()
+    catch { case e: ExecutionException => throw e.getCause }
 
   /** @return false if the file ends before `offset` */
   def skipTo(in: FSDataInputStream, offset: Long): Boolean =

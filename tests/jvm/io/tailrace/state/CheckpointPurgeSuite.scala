@@ -184,24 +184,38 @@ final class CheckpointPurgeSuite extends CheckpointFilesFixture {
 
   test("purge lists at first, when a version was read, and each 32nd time: then it finds what others left") {
     val files = newWatched()
-    (1L to 5L).foreach(commit(files, _, Nil))
+    (1L to 15L).foreach(commit(files, _, Nil))
     def lists(): Boolean = {
       val (_, listed) = FileFaults.during(FileFault(FileStep.List, "checkpoint$".r)) {
-        try files.purge(2)
+        try files.purge(12)
         catch { case _: TailraceStateException => () }
       }
       listed.nonEmpty
     }
     // A listing for the first attempt.
-    assert(!lists() && names.size == 4)
+    assert(!lists() && names.size == 24)
     val lost = upload(newFiles(), StateFileNames.run(1))
     assert((2 to 32).forall(_ => !lists()) && names(lost.name))
     assert(lists())
-    files.purge(2)
+    files.purge(12)
     assert(!names(lost.name) && !lists())
-    commit(files, 6, Nil, Some("x"))
-    files.readManifest(6, Some("x"))
+    commit(files, 16, Nil, Some("x"))
+    files.readManifest(16, Some("x"))
     assert(lists())
+  }
+
+  test("where few versions are retained, a run stays that another executor's version still names") {
+    val (one, other) = (newFiles(), newFiles())
+    val run = commit(one, 1, Nil)
+    other.readManifest(1, None)
+    // Both make each version, one without the run. Each goes on from its own.
+    (2L to 3L).foreach { version =>
+      commit(one, version, Nil)
+      commit(other, version, Seq(run))
+    }
+    commit(one, 4, Nil)
+    one.purge(3)
+    assert(names(run.name))
   }
 
   test("purge of an empty checkpoint does nothing") {

@@ -122,7 +122,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     val dead = deadFiles(versionsToRetain)
     if (dead.nonEmpty && dead.size >= Math.min(deletePage, MostWaiting)) {
       // Another executor, which has written one of them, may have named it since in a version that is retained.
-      val isSure = isListed || dead.forall(recent.isOwn)
+      // It may have named our own too, as long as each version since then was made twice.
+      val isSure = isListed || (versionsToRetain > MostMadeTwice && dead.forall(recent.isOwn))
       if (!isSure) list()
       val sure = if (isSure) dead else deadFiles(versionsToRetain)
       // Manifests first: a purge that is cut off must leave no version without its runs.
@@ -182,6 +183,9 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
 }
 
 object CheckpointFiles {
+
+  /** So many versions in a row may have been made by two executors each, one of which knows nothing of the other. */
+  private val MostMadeTwice = 10
 
   /** Files that a purge leaves for the next one, where one request deletes many. */
   private val MostWaiting = 32

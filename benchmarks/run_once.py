@@ -41,7 +41,7 @@ def _conf(spec: RunSpec) -> dict[str, str]:
 
 def _start(spec: RunSpec, frame: DataFrame) -> StreamingQuery:
     output = label_ids(frame) if spec.checked else frame
-    writer = output.writeStream.option("checkpointLocation", f"{spec.scratch}/checkpoint")
+    writer = output.writeStream.option("checkpointLocation", spec.checkpoint or f"{spec.scratch}/checkpoint")
     writer = writer.trigger(availableNow=True)
     if spec.checked:
         return writer.format("parquet").option("path", f"{spec.scratch}/output").start()

@@ -31,6 +31,7 @@ class RunSpec:
         conf: further settings of the session.
         scratch: an empty directory for checkpoint, local state and output.
         checked: write the output to `scratch`/output as parquet, for the oracle, instead of to the noop sink.
+        checkpoint: where the query's checkpoint is; empty for `scratch`/checkpoint.
     """
 
     engine: str
@@ -44,6 +45,7 @@ class RunSpec:
     conf: dict[str, str]
     scratch: str
     checked: bool = False
+    checkpoint: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
 once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are
-complete, `recursively` feeds results back, `sync_join` joins topics within seconds, and every refusal is a
-`TailraceError`.
+complete, `recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes the
+number of a checkpoint's state partitions, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -34,6 +34,7 @@ from tailrace.replay import (
     source_partition,
     stream_metadata,
 )
+from tailrace.rescaling import rescale
 from tailrace.sync import sync_join
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 from tailrace.windows import window_report, write_windows
@@ -62,6 +63,7 @@ __all__ = [
     "parse_stream_metadata",
     "producer_id",
     "recursively",
+    "rescale",
     "source_partition",
     "stamp_watermark",
     "stamped_watermark",

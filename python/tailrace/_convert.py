@@ -14,10 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Column
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.functions import lit
 
 from tailrace import _jvm
 from tailrace.errors import TailraceSessionError
@@ -112,6 +113,20 @@ def names(values: str | Sequence[str], argument: str) -> list[str]:
         if not isinstance(name, str):
             raise TypeError(f"`{argument}` has a {type(name).__name__} among its names, which are strings.")
     return found
+
+
+def values(keys: Sequence[object], argument: str) -> list[list[Column]]:
+    """Keys as literals, a value for each key column: a value alone is a key of one column.
+
+    Raises:
+        TypeError: it is no list of values, or one of them is None.
+    """
+    if isinstance(keys, str | Column) or not isinstance(keys, Collection) or isinstance(keys, Mapping):
+        raise TypeError(f"`{argument}` is a list of keys, not {type(keys).__name__}.")
+    found = [list(cast("Sequence[object]", key)) if isinstance(key, tuple | list) else [key] for key in keys]
+    if any(value is None for key in found for value in key):
+        raise TypeError(f"`{argument}` has None among its values, and null keys match nothing.")
+    return [[lit(value) for value in key] for key in found]
 
 
 def at_server(server: str | Sequence[str] | None, app: str | None, token: str | None) -> dict[str, str]:

@@ -95,6 +95,12 @@ def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataF
     return ClassicDataFrame(_ask(method, of, *arguments), _session(of))
 
 
+def rescaled(session: SparkSession, checkpoint: str, partitions: str) -> tuple[int, int, int, int]:
+    """Calls `PythonApi.rescale`. Returns its numbers: partitions before and after, rows, bytes."""
+    report = _ask("rescale", session, checkpoint, partitions)
+    return report.before(), report.after(), report.rows(), report.bytes()
+
+
 def writer(frame: DataFrame, *arguments: object) -> DataStreamWriter:
     """Plans the landing of windows on the JVM: `PythonApi.writeWindows`, as `plan` calls it."""
     planned = _ask("writeWindows", frame, *arguments)
@@ -191,7 +197,7 @@ def _java(value: object) -> Any:
         case str() | None:
             return value
         case Sequence():
-            return ListConverter().convert(list(value), gateway._gateway_client)
+            return ListConverter().convert([_java(v) for v in value], gateway._gateway_client)
         case _:
             raise TypeError(f"no argument of the JVM: {type(value).__name__}")
 

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace import state_command
+from tailrace._argument_types import positive, setting
 from tailrace._jar import jar_path
 from tailrace._version import __version__
 from tailrace.errors import TailraceError
@@ -41,10 +43,10 @@ def _parser() -> argparse.ArgumentParser:
         "demo", help="join two streams of made-up data in a local Spark and show the result"
     )
     demo.add_argument(
-        "--rows", type=_positive, default=200_000, help="impressions to make (default: %(default)s)"
+        "--rows", type=positive, default=200_000, help="impressions to make (default: %(default)s)"
     )
     demo.add_argument(
-        "--slices", type=_positive, default=10, help="micro-batches of data (default: %(default)s)"
+        "--slices", type=positive, default=10, help="micro-batches of data (default: %(default)s)"
     )
     demo.add_argument("--out", type=Path, default=Path("tailrace-demo"), help="directory of chart and page")
     demo.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
@@ -75,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     which = inspect.add_mutually_exclusive_group()
     which.add_argument(
         "--version",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="version of the state (default: that of the newest batch that has completed)",
     )
@@ -83,13 +85,15 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--json", action="store_true", help="print one JSON object")
     inspect.add_argument(
         "--conf",
-        type=_setting,
+        type=setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="a Spark property, as spark-submit takes them, for instance spark.hadoop.fs.s3a.endpoint=...",
     )
     inspect.set_defaults(run=_inspect)
+
+    state_command.fill(commands.add_parser("state", help="change the state in a checkpoint"))
 
     size_command.fill(
         commands.add_parser(
@@ -137,14 +141,14 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument("--tls-key", type=Path, metavar="PEM", help="its key, if it is in another file")
     server.add_argument(
         "--future-limit",
-        type=_positive,
+        type=positive,
         default=86_400,
         metavar="SECONDS",
         help="times further ahead of this machine's clock aren't taken (default: %(default)s)",
     )
     server.add_argument(
         "--forget-hosts-after",
-        type=_positive,
+        type=positive,
         default=7 * 86_400,
         metavar="SECONDS",
         help="hosts in no roster that are silent for so long while others rise are forgotten "
@@ -170,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     watermarks.add_argument("--app", help="one application (default: all of the server)")
     watermarks.add_argument(
-        "--hosts", type=_positive, default=5, help="how many of the slowest hosts (default: %(default)s)"
+        "--hosts", type=positive, default=5, help="how many of the slowest hosts (default: %(default)s)"
     )
     watermarks.add_argument(
         "--token-file",
@@ -186,19 +190,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     jar.set_defaults(run=_jar)
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} isn't a whole number of one or more")
-    return int(text)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"{text} isn't NAME=VALUE")
-    return name.strip(), value.strip()
 
 
 # The imports below are late: `tailrace jar` in a script's $(...) loads little, and needs no extra.

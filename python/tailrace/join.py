@@ -29,6 +29,8 @@ def join(
     max_matches: int | None = None,
     on_late: OnLate = "drop",
     release_every: Duration | None = None,
+    hot: Sequence[object] | None = None,
+    hot_parts: int = 8,
 ) -> DataFrame:
     """Joins two streams, or two batch DataFrames, on keys and on a window of event time.
 
@@ -75,6 +77,11 @@ def join(
             micro-batch, and when input stops or a run ends. Operators behind the join see a watermark that is
             lower by it. A checkpoint is bound to it. None goes on with that of the checkpoint; a new one has
             a 64th of before + after, 28 seconds for half an hour.
+        hot: keys with so many left rows that one task would be busy with each of them: values of the key
+            column, or tuples with a value for each of several. Their left rows are split over `hot_parts`
+            partitions, and their right rows are kept in each of these. A checkpoint is bound to both. What
+            comes out is the same. It needs on_late="drop".
+        hot_parts: 2 to 1,024.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream
@@ -110,5 +117,7 @@ def join(
         | _convert.texts(how=how, into=into, match=match, on_late=on_late)
         | _convert.counts(**_convert.given(max_matches=max_matches))
         | _convert.durations(**_convert.given(release_every=release_every))
+        | _convert.counts(hot_parts=hot_parts)
     )
-    return _jvm.plan("join", left, right, on_left, on_right, options)
+    keys = [] if hot is None else _convert.values(hot, "hot")
+    return _jvm.plan("join", left, right, on_left, on_right, keys, options)

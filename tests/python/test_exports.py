@@ -41,6 +41,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "parse_stream_metadata",
         "producer_id",
         "recursively",
+        "rescale",
         "source_partition",
         "stamp_watermark",
         "stamped_watermark",

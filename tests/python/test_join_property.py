@@ -1,4 +1,4 @@
-"""Random streams against the oracle: orders, lags, batch cuts, windows, restarts, shuffle partitions."""
+"""Random streams against the oracle: orders, lags, batch cuts, windows, restarts, numbers of partitions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tailrace
 from join_oracle import Oracle
 from streams import Row, Streams, groups, new_rows, pairs
 
@@ -18,17 +19,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Left rows, right rows, and whether the query is restarted before them.
-_Step = tuple[list[Row], list[Row], bool]
+# Left rows, right rows, and whether the query is restarted before them: with how many state partitions, or
+# with as many as before: 0.
+_Step = tuple[list[Row], list[Row], int | None]
 
 _rows = st.lists(
     st.tuples(st.one_of(st.none(), st.integers(0, 2)), st.integers(0, 60), st.integers(0, 30)), max_size=6
 )
-_steps = st.lists(st.tuples(_rows, _rows, st.booleans()), min_size=2, max_size=5)
+_restarts = st.sampled_from([None, None, None, 0, 1, 2, 3, 5])
+_steps = st.lists(st.tuples(_rows, _rows, _restarts), min_size=2, max_size=5)
 _windows = st.tuples(st.sampled_from([0, 3, 40]), st.sampled_from([0, 7, 40]))
 
 
-def _materialise(steps: Sequence[tuple[Any, Any, bool]]) -> list[_Step]:
+def _materialise(steps: Sequence[tuple[Any, Any, int | None]]) -> list[_Step]:
     """Gives ids to rows, and moves time on from step to step: some rows are late, some windows close."""
     made = []
     number = 0
@@ -42,7 +45,7 @@ def _materialise(steps: Sequence[tuple[Any, Any, bool]]) -> list[_Step]:
             sides.append(side)
         made.append((sides[0], sides[1], restart))
     # The last step closes every window.
-    made.append(([Row(9001, 9, 5000)], [Row(9002, 9, 5000)], False))
+    made.append(([Row(9001, 9, 5000)], [Row(9002, 9, 5000)], None))
     return made
 
 
@@ -56,7 +59,11 @@ def _check(spark: SparkSession, how: str, steps: list[_Step], window: tuple[int,
         seen: list[dict[str, Any]] = []
         with streams.query(result) as query:
             for left, right, restart in steps:
-                if restart:
+                if restart is not None:
+                    query.query.stop()
+                    # Before the first batch there is nothing to rescale.
+                    if restart > 0 and any((query.checkpoint / "commits").glob("[0-9]*")):
+                        assert tailrace.rescale(spark, query.checkpoint, restart).after == restart
                     query.restart()
                     oracle.restart()
                 streams.add(left, right)
@@ -71,7 +78,7 @@ _few = settings(deadline=None, suppress_health_check=list(HealthCheck), derandom
 @_few
 @given(steps=_steps, window=_windows)
 def test_every_step_gives_what_the_oracle_says(
-    spark: SparkSession, how: str, steps: list[tuple[Any, Any, bool]], window: tuple[int, int]
+    spark: SparkSession, how: str, steps: list[tuple[Any, Any, int | None]], window: tuple[int, int]
 ) -> None:
     _check(spark, how, _materialise(steps), window)
 
@@ -81,7 +88,7 @@ def test_every_step_gives_what_the_oracle_says(
 @settings(_few, max_examples=12)
 @given(steps=_steps, window=_windows)
 def test_every_step_of_many_streams_gives_what_the_oracle_says(
-    spark: SparkSession, how: str, steps: list[tuple[Any, Any, bool]], window: tuple[int, int]
+    spark: SparkSession, how: str, steps: list[tuple[Any, Any, int | None]], window: tuple[int, int]
 ) -> None:
     _check(spark, how, _materialise(steps), window)
 
@@ -102,11 +109,11 @@ def test_shuffle_partitions_change_nothing(spark: SparkSession, how: str, partit
         (
             [Row(i * 10 + k, k, i * 40 + 3 * k) for k in range(8)],
             [Row(i * 10 + k, k, i * 40 + 5 * k) for k in range(8)],
-            i == 1,
+            0 if i == 1 else None,
         )
         for i in range(1 if partitions == "200" else 2)
     ]
-    steps.append(([Row(901, 9, 5000)], [Row(902, 9, 5000)], False))
+    steps.append(([Row(901, 9, 5000)], [Row(902, 9, 5000)], None))
     old = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     try:
@@ -120,6 +127,6 @@ def test_a_buffer_of_one_row_changes_nothing(spark: SparkSession, how: str) -> N
     spark.conf.set("spark.tailrace.state.batchBufferBytes", "1")
     try:
         rows = [Row(i, i % 2, i) for i in range(6)]
-        _check(spark, how, [(rows, rows, False), ([Row(901, 9, 5000)], [Row(902, 9, 5000)], True)], (5, 30))
+        _check(spark, how, [(rows, rows, None), ([Row(901, 9, 5000)], [Row(902, 9, 5000)], 0)], (5, 30))
     finally:
         spark.conf.unset("spark.tailrace.state.batchBufferBytes")

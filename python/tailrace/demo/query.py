@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
 import tailrace
+from tailrace import _local
 from tailrace.demo.progress import Batch, read_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tailrace.demo.data import Workload
@@ -33,36 +32,21 @@ WATERMARK_DELAY = "2 minutes"
 AFTER = "30 minutes"
 AFTER_US = 30 * 60_000_000
 _POLL_SECONDS = 0.2
-# As a URI, in which a path has no blanks to be split at.
-_LOGGING = Path(tailrace.__file__).resolve().with_name("log4j2.properties").as_uri()
 
 
-@contextmanager
-def local_session(driver_memory: str) -> Generator[SparkSession]:
-    """A quiet local session on all cores, reachable from this machine only; stopped at the end.
+def local_session(driver_memory: str) -> AbstractContextManager[SparkSession]:
+    """The demo's session, stopped at the end.
 
     Args:
         driver_memory: heap of the JVM, as Spark reads sizes ("2g").
     """
-    builder = (
-        SparkSession.builder.master("local[*]")
-        .appName("tailrace demo")
-        .config("spark.driver.memory", driver_memory)
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING}")
-        .config("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
-        .config("spark.sql.session.timeZone", "UTC")
+    settings = {
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        "spark.sql.session.timeZone": "UTC",
         # All batches of the run, which may end between two looks.
-        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
-    )
-    spark = tailrace.configure(builder).getOrCreate()
-    try:
-        yield spark
-    finally:
-        spark.stop()
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
+    }
+    return _local.local_session("tailrace demo", driver_memory, settings)
 
 
 def run(spark: SparkSession, workload: Workload, examples_dir: Path, checkpoint_dir: Path) -> Iterator[Batch]:

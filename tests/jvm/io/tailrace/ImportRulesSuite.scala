@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *
   * {{{
   *   api, the extension          all of them
-  *   label  sync  replay  watermark  windows  recursion
+  *   label  sync  replay  watermark  windows  recursion  rescale  inspect
   *                               the capabilities: none uses another, but windows close by the watermark
   *   join                        what both joins are made of
   *   plan                        rules over a whole query, and what they ask of nodes
@@ -77,8 +77,18 @@ final class ImportRulesSuite extends AnyFunSuite {
     "recursion" -> ofCapabilities,
     "watermark" -> ofCapabilities,
     "windows" -> (ofCapabilities + "watermark"),
-    "inspect" -> (ofCapabilities ++ Set("join", "label", "sync")),
-    "api" -> (ofCapabilities ++ Set("join", "label", "sync", "replay", "watermark", "windows", "recursion"))
+    "rescale" -> (ofCapabilities + "join"),
+    "inspect" -> (ofCapabilities + "join"),
+    "api" -> (ofCapabilities ++ Set(
+      "join",
+      "label",
+      "sync",
+      "replay",
+      "watermark",
+      "windows",
+      "recursion",
+      "rescale"
+    ))
   )
 
   test("each file stands in the directory of its package") {
@@ -110,7 +120,8 @@ final class ImportRulesSuite extends AnyFunSuite {
     val changing = Seq("classic", "execution.streaming").map("org.apache.spark.sql." + _)
     val users = sources.filter(s => s.path.startsWith("io/") && changing.exists(s.code.contains))
     // These implement an operator, a store or a file manager of Spark.
-    val most = Map("checkpoint" -> 1, "driver" -> 1, "join" -> 3, "recursion" -> 1, "state" -> 4)
+    val most =
+      Map("checkpoint" -> 1, "driver" -> 1, "join" -> 3, "recursion" -> 1, "rescale" -> 1, "state" -> 5)
     users.groupBy(_.packageName.stripPrefix("io.tailrace.")).foreach { case (name, files) =>
       assert(files.size <= most.getOrElse(name, 0), files.map(_.path))
     }

@@ -3,7 +3,7 @@ package io.tailrace.api
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.functions.{col, lit}
-import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.{Column, DataFrame, Row}
 
 import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.label.JoinOptions
@@ -107,13 +107,15 @@ class TailraceSuite extends SparkSuite {
       "how" -> "left",
       "into" -> "labels",
       "match" -> "last",
-      "on_late" -> "drop"
+      "on_late" -> "drop",
+      "hot_parts" -> "8"
     )
     def join(more: (String, String)*) = PythonApi.join(
       rows.toDF(),
       rows.map(r => Engaged(r.k, r.t, r.id)).toDF(),
       Seq("k").asJava,
       Seq("k").asJava,
+      Seq.empty[java.util.List[Column]].asJava,
       (named ++ more).asJava
     )
     assert(

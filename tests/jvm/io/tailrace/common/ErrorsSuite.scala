@@ -11,6 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.join.JoinErrors
 import io.tailrace.recursion.RecursionErrors
 import io.tailrace.replay.{MetadataErrors, ReplayErrors}
+import io.tailrace.rescale.RescaleErrors
 import io.tailrace.sync.{HeldBy, PartitionCondition, SyncErrors}
 import io.tailrace.watermark.WatermarkErrors
 import io.tailrace.windows.WindowErrors
@@ -97,6 +98,12 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED" -> SyncErrors.maxPendingUnsupported("left", "files"),
     "TAILRACE_SYNC_NOT_STREAMING" -> SyncErrors.notStreaming("left"),
     "TAILRACE_SYNC_PARTITION_MISSING" -> SyncErrors.partitionMissing("left", "left_partition", Seq("a")),
+    "TAILRACE_STATE_PARTITIONS" -> Errors.statePartitions("P", 4, "16"),
+    "TAILRACE_STATE_RESCALE_CUT_OFF" -> RescaleErrors.cutOff("P", 7, 4),
+    "TAILRACE_STATE_RESCALE_IN_USE" -> RescaleErrors.inUse("P"),
+    "TAILRACE_STATE_RESCALE_KEYS" -> RescaleErrors.keysUnreadable("P", "id", cause),
+    "TAILRACE_STATE_RESCALE_TOO_MANY" -> RescaleErrors.tooMany("rows"),
+    "TAILRACE_STATE_RESCALE_UNSUPPORTED" -> RescaleErrors.unsupported("P", Seq("dedupe")),
     "TAILRACE_SYNC_NAME_CHANGED" -> SyncErrors.nameChanged("clicks", Seq("views")),
     "TAILRACE_SYNC_FUTURE" -> SyncErrors.future("left", "clicks-1", 1L << 52, 1L << 51),
     "TAILRACE_SYNC_TOPICS_MERGED" -> SyncErrors.topicsMerged("clicks", "left", Seq("a", "b")),
@@ -156,6 +163,7 @@ final class ErrorsSuite extends AnyFunSuite {
       ModeErrors,
       RecursionErrors,
       ReplayErrors,
+      RescaleErrors,
       SyncErrors,
       WatermarkErrors,
       WindowErrors

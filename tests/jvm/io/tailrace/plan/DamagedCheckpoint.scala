@@ -15,6 +15,7 @@ import org.apache.spark.sql.functions.{input_file_name, struct}
 import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
+import io.tailrace.api.Tailrace
 import io.tailrace.testkit.{Checkpoint, HostQueries, TempDirectory}
 
 /** A query that is stopped and started again on a checkpoint which the test damages in between.
@@ -66,6 +67,8 @@ private[plan] final class DamagedCheckpoint(
       Files.delete(Checkpoint.newestFirst(new File(died, "checkpoint/commits")).head.toPath)
       DamagedQueries.unland(died)
     }
+    for (partitions <- query.rescaled; made <- Seq(root, died))
+      Tailrace.rescale(spark, new File(made, "checkpoint").getPath, partitions)
     rowsOf.toMap
   }
 

@@ -27,13 +27,15 @@ import io.tailrace.windows.{BatchFile, LandingFile, WindowOptions}
   * @param end       one more batch, with which all rows that the query holds come out
   * @param diesIn    the batch in which a process dies
   * @param settings  of the session
+  * @param rescaled  to so many partitions, before it goes on
   */
 private[plan] final case class DamagedQuery(
     name: String,
     batches: Seq[HostQueries.Arrivals],
     end: HostQueries.Arrivals,
     diesIn: Long,
-    settings: Seq[(String, Any)] = Nil
+    settings: Seq[(String, Any)] = Nil,
+    rescaled: Option[Int] = None
 )(val build: (DataFrame, DataFrame) => DataFrame) {
 
   /** Whether it lands files in a folder. The others give their rows to the test. */
@@ -97,6 +99,13 @@ private[plan] object DamagedQueries {
     Arrivals(rows, Nil)
   }
 
+  /** Label joins with another number of partitions than they began with. */
+  val rescaled: Seq[DamagedQuery] = Seq(1, 2).map { version =>
+    DamagedQuery(s"rescaled join, format $version", schedule, rest, 6, Seq(format(version)), Some(4))(
+      joined(join)
+    )
+  }
+
   val all: Seq[DamagedQuery] = Seq(
     DamagedQuery("label join", schedule, rest, 6, Seq(format(1)))(joined(join)),
     DamagedQuery("label join, format 2", schedule, rest, 6, Seq(format(2), ownFiles))(
@@ -128,7 +137,7 @@ private[plan] object DamagedQueries {
       }
     },
     DamagedQuery("windows", schedule, rest, 6)((_, logs) => waiting(logs))
-  )
+  ) ++ rescaled
 
   /** The queries of the golden checkpoints: each operator that keeps something, each shape of the label join.
     */
@@ -149,7 +158,9 @@ private[plan] object DamagedQueries {
         (served, logs) => besideSparks(joined(join)(served, logs))
       )
     }
-    joins ++ besides ++ all.filterNot(_.name.startsWith("label join"))
+    joins ++ besides ++ all.filterNot(query =>
+      query.name.startsWith("label join") || rescaled.contains(query)
+    )
   }
 
   /** Spark's operators with state above a join: their state is in the same checkpoint. */

@@ -19,7 +19,7 @@ import io.tailrace.testkit.{Checkpoint, SparkSuite, TempDirectory}
   *   whole.txt        a line for each row that comes out if the release itself goes on
   * }}}
   */
-private[plan] object GoldenCheckpoints {
+private[tailrace] object GoldenCheckpoints {
   val root = new File("tests/golden/checkpoints")
 
   private val Rows = "rows.txt"
@@ -39,15 +39,18 @@ private[plan] object GoldenCheckpoints {
   /** All archives, with the queries that they are of. */
   def archives: Seq[(GoldenQuery, File)] =
     for {
-      release <- releases; query <- GoldenQueries.all; made = archive(release, query) if made.exists
+      release <- releases; query <- GoldenQueries.all ++ GoldenQueries.later; made = archive(release, query)
+      if made.exists
     } yield query -> made
 
-  /** Makes the archives of this release in a directory. */
+  /** Makes the archives of this release in a directory, the first argument. Others name the queries. */
   def main(arguments: Array[String]): Unit = {
     val spark = SparkSuite.session
     val release = new File(arguments(0))
     Files.createDirectories(release.toPath)
-    GoldenQueries.all.foreach { query =>
+    val chosen = arguments.drop(1).toSet
+    val queries = (GoldenQueries.all ++ GoldenQueries.later).filter(q => chosen.isEmpty || chosen(q.name))
+    queries.foreach { query =>
       query.settings.foreach { case (key, value) => spark.conf.set(key, value.toString) }
       make(spark, query, archive(release, query))
       query.settings.foreach { case (key, _) => spark.conf.unset(key) }

@@ -17,7 +17,7 @@ import io.tailrace.testkit.{Emitted, FakeRecord, FakeTopics, NeverLate, StreamHa
   *
   * @param settings of the session
   */
-private[plan] abstract class GoldenQuery(val name: String, val settings: Seq[(String, Any)]) {
+private[tailrace] abstract class GoldenQuery(val name: String, val settings: Seq[(String, Any)]) {
 
   /** Runs the query until it holds state, and copies its files into `kept`.
     *
@@ -33,13 +33,16 @@ private[plan] abstract class GoldenQuery(val name: String, val settings: Seq[(St
   def goOn(spark: SparkSession, root: File, before: Map[Long, Seq[String]]): Seq[String]
 }
 
-private[plan] object GoldenQueries {
+private[tailrace] object GoldenQueries {
 
   /** Each operator that keeps something, the label join in each of its shapes. */
   val all: Seq[GoldenQuery] =
     DamagedQueries.golden.map(new DiesInBatch(_)) ++ Seq(1, 2).map(
       new LabelJoinOfGroups(_)
     ) :+ SyncedByColumns
+
+  /** Those that 0.1.0 doesn't have. */
+  val later: Seq[GoldenQuery] = DamagedQueries.rescaled.map(new DiesInBatch(_))
 
   private def format(version: Int): (String, Any) =
     "spark.sql.streaming.stateStore.checkpointFormatVersion" -> version

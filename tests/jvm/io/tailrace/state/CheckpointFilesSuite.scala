@@ -5,6 +5,7 @@ import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+import org.apache.spark.sql.tailrace.RetriedTask
 
 import io.tailrace.testkit.{Damage, FileStep, WatchedFiles}
 
@@ -48,6 +49,17 @@ final class CheckpointFilesSuite extends CheckpointFilesFixture {
     files.commit(late, Manifest(3, 101, Nil), Map.empty)
     files.commit(early, Manifest(3, 100, Nil), Map.empty)
     assert(newFiles().readManifest(3, None).expiredThrough == 101)
+  }
+
+  test("the manifest of a task that runs once more counts, wherever its first attempt has run") {
+    (1L to 12L).foreach { version =>
+      val (first, second) = (newFiles(), newFiles())
+      // Both know the directory from before.
+      Seq(first, second).foreach(_.newManifest(version, None))
+      write(first, Manifest(version, 1, Nil))
+      RetriedTask.during(write(second, Manifest(version, 2, Nil)))
+      assert(newFiles().readManifest(version, None).expiredThrough == 2)
+    }
   }
 
   test("a missing manifest is named") {

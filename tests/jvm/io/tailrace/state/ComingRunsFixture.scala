@@ -18,7 +18,8 @@ abstract class ComingRunsFixture extends OwnStoreFixture with Eventually {
     withLittleDisk(withoutInlineRuns(WatchedFiles.configure(hadoopConf())), localBytes)
   }
 
-  protected def newBackground(): OwnStore = new OwnStore(storeId, storeConf(), background())
+  protected def newBackground(): OwnStore =
+    new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), background())
 
   override protected def afterEach(): Unit = {
     LocalDisk.configure(TailraceConf.LocalRunBytes.default)

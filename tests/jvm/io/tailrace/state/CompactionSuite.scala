@@ -32,7 +32,7 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
   }
 
   private def owner(runs: Int, settings: (String, String)*): OwnStore =
-    new OwnStore(storeId, storeConf(settings: _*), compacting(runs))
+    new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(settings: _*), compacting(runs))
 
   private def load(owner: OwnStore, version: Long): TailraceStateStore =
     owner.store(version, None, empty = false)
@@ -203,7 +203,12 @@ final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventuall
   }
 
   test("a compaction that fails changes nothing, and is tried again later, but not with each batch") {
-    val o = new OwnStore(storeId, storeConf(), WatchedFiles.configure(withoutInlineRuns(compacting(2))))
+    val o = new OwnStore(
+      storeId,
+      storeId.storeCheckpointLocation(),
+      storeConf(),
+      WatchedFiles.configure(withoutInlineRuns(compacting(2)))
+    )
     val first = step(o, 0)
     val store = load(o, 1)
     val second = rowsOfBatch(store, 1)

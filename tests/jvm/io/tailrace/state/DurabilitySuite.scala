@@ -16,7 +16,8 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
     conf
   }
 
-  private def owner(durability: String): OwnStore = new OwnStore(storeId, storeConf(), setTo(durability))
+  private def owner(durability: String): OwnStore =
+    new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), setTo(durability))
 
   private def store(owner: OwnStore, version: Long): TailraceStateStore =
     owner.store(version, None, empty = false)
@@ -85,7 +86,7 @@ final class DurabilitySuite extends AnyFunSuite with StoreFixture {
   }
 
   test("the default durability is full") {
-    val o = new OwnStore(storeId, storeConf(), hadoopConf())
+    val o = new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), hadoopConf())
     step(o, 0)
     assert(checkpointFiles.exists(_.endsWith(".manifest")))
     o.close()

@@ -55,7 +55,7 @@ final class InlineRunsSuite extends OwnStoreFixture {
       emptyDirectory()
       val conf = hadoopConf()
       conf.set(TailraceConf.InlineRunBytes.key, inlineBytes.toString)
-      val store = load(new OwnStore(storeId, storeConf(), conf), 0)
+      val store = load(new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), conf), 0)
       rows.foreach(add(store, _))
       store.commit()
       readAndClose(load(newOwner(), 1))

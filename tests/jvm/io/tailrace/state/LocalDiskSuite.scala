@@ -15,10 +15,13 @@ final class LocalDiskSuite extends ComingRunsFixture {
   test("a merge lets runs come side by side that have no room beside others") {
     val rows = written(4)
     val bytes = runs.map(stored(_).length).sum
-    val owner = new OwnStore(storeId, storeConf(), background(localBytes = bytes))
+    val owner =
+      new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), background(localBytes = bytes))
     // Something else fills the disk, and was read longer ago.
-    val other =
-      new OwnStore(StateStoreId(directory.toURI.toString + "/other", 0L, 0), storeConf(), background(bytes))
+    val other = {
+      val id = StateStoreId(directory.toURI.toString + "/other", 0L, 0)
+      new OwnStore(id, id.storeCheckpointLocation(), storeConf(), background(bytes))
+    }
     (0L to 3L).foreach(step(other, _))
     val all = new CountDownLatch(runs.size)
     val together: WatchedFiles.Watcher = (step, path) =>
@@ -39,12 +42,13 @@ final class LocalDiskSuite extends ComingRunsFixture {
     val rows = written(3)
     val conf = background(localBytes = 0)
     conf.set(TailraceConf.BackgroundLoadBytes.key, TailraceConf.BackgroundLoadBytes.default.toString)
-    val owner = new OwnStore(storeId, storeConf(), conf)
+    val owner = new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), conf)
     assert(readAndClose(load(owner, 3)) == rows)
   }
 
   test("runs beyond the bytes that may be here are emptied, and come back when they are read") {
-    val owner = new OwnStore(storeId, storeConf(), background(localBytes = 0))
+    val owner =
+      new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), background(localBytes = 0))
     val rows = (0L to 4L).map(step(owner, _))
     assert(readAndClose(load(owner, 5)) == rows)
     val directory = owner.localFile("x").getParentFile
@@ -57,7 +61,8 @@ final class LocalDiskSuite extends ComingRunsFixture {
   }
 
   test("a run that is being read stays, whatever may be here") {
-    val owner = new OwnStore(storeId, storeConf(), background(localBytes = 0))
+    val owner =
+      new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), background(localBytes = 0))
     val rows = (0L to 2L).map(step(owner, _))
     val store = load(owner, 3)
     val cursors = store.sectionsOf(kind).map(_.cursor())
@@ -70,7 +75,7 @@ final class LocalDiskSuite extends ComingRunsFixture {
   test("compaction reads runs that are not here any more") {
     val conf = background(localBytes = 0)
     conf.set(TailraceConf.CompactionRuns.key, "3")
-    val owner = new OwnStore(storeId, storeConf(), conf)
+    val owner = new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), conf)
     val rows = (0L to 2L).map(step(owner, _))
     eventually {
       val store = load(owner, 3)
@@ -84,7 +89,7 @@ final class LocalDiskSuite extends ComingRunsFixture {
   test("with durability none nothing is emptied: it is the only copy") {
     val conf = background(localBytes = 0)
     conf.set(TailraceConf.StateDurability.key, "none")
-    val owner = new OwnStore(storeId, storeConf(), conf)
+    val owner = new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), conf)
     val rows = (0L to 4L).map(step(owner, _))
     assert(readAndClose(load(owner, 5)) == rows)
   }
@@ -92,7 +97,12 @@ final class LocalDiskSuite extends ComingRunsFixture {
   test("many readers of many versions at a time read what was written, with little room") {
     val rows = written(10)
     val bytes = runs.map(stored(_).length).sum
-    val owner = new OwnStore(storeId, storeConf(), background(localBytes = bytes / 3))
+    val owner = new OwnStore(
+      storeId,
+      storeId.storeCheckpointLocation(),
+      storeConf(),
+      background(localBytes = bytes / 3)
+    )
     val failures = new ConcurrentLinkedQueue[Throwable]
     val readers = (0 until 6).map { seed =>
       inThread {
@@ -110,7 +120,8 @@ final class LocalDiskSuite extends ComingRunsFixture {
   }
 
   test("runs count while they are here") {
-    def newOne() = new OwnStore(storeId, storeConf(), background(localBytes = 1L << 40))
+    def newOne() =
+      new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), background(localBytes = 1L << 40))
     val owner = newOne()
     val before = LocalDisk.bytes
     (0L to 2L).foreach(step(owner, _))

@@ -13,7 +13,7 @@ abstract class OwnStoreFixture extends AnyFunSuite with StoreFixture {
   protected val kind = StoreKind.LeftTimeSorted
 
   protected def newOwner(settings: (String, String)*): OwnStore =
-    new OwnStore(storeId, storeConf(settings: _*), hadoopConf())
+    new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(settings: _*), hadoopConf())
 
   protected def load(owner: OwnStore, version: Long, id: Option[String] = None): TailraceStateStore =
     owner.store(version, id, empty = false)

@@ -75,7 +75,12 @@ final class OwnStoreSuite extends OwnStoreFixture {
 
   test("a load that ends late doesn't push out what was committed meanwhile") {
     val rows = (0L to 1L).map(step(newOwner(), _))
-    val owner = new OwnStore(storeId, storeConf(), WatchedFiles.configure(hadoopConf()))
+    val owner = new OwnStore(
+      storeId,
+      storeId.storeCheckpointLocation(),
+      storeConf(),
+      WatchedFiles.configure(hadoopConf())
+    )
     val (begun, goOn) = (new CountDownLatch(1), new CountDownLatch(1))
     val zombie = new Thread(() => load(owner, 1).abort())
     val holding: WatchedFiles.Watcher = (step, _) =>
@@ -151,7 +156,8 @@ final class OwnStoreSuite extends OwnStoreFixture {
   }
 
   test("a missing or damaged file stops the load, each time, and leaves nothing behind") {
-    def newOne() = new OwnStore(storeId, storeConf(), withoutInlineRuns(hadoopConf()))
+    def newOne() =
+      new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), withoutInlineRuns(hadoopConf()))
     (0L to 1L).foreach(step(newOne(), _))
     val run = stored(checkpointFiles.filter(_.endsWith(".run")).toSeq.sorted.last)
     val owner = newOwner()

@@ -58,6 +58,7 @@ object FileKind {
     case "<checkpoint>" => "checkpoint"
     case "<folder>" => "folder"
     case "<id>" => "[0-9a-f-]{32,36}"
+    case "<unique>" => "[0-9a-f]{8}"
     case "<name>" | "<into>" => "[^/=]+"
     case "<window>" => """\d{8}T[\d.]+Z"""
     case "..." => ".*"

@@ -5,6 +5,7 @@ import java.util.{Collections, WeakHashMap}
 import org.apache.spark.sql.tailrace.SharedExchanges
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
+import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.plan.{AsyncProgressCheck, OwnStoresInStateReader, PinnedProvider, StreamingWriteCheck}
 import io.tailrace.recursion.RecursionStrategy
@@ -31,7 +32,11 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       )
       extensions.injectPostHocResolutionRule(_ => SyncedQueries)
       // When a batch query reads a checkpoint.
-      extensions.injectPostHocResolutionRule(_ => OwnStoresInStateReader)
+      extensions.injectPostHocResolutionRule { _ =>
+        new OwnStoresInStateReader((directory, conf, partitions) =>
+          JoinCheckpoint.read(directory, conf, 0).layout(partitions, directory).store
+        )
+      }
       // When a plan becomes physical.
       extensions.injectPlannerStrategy(_ => AsyncProgressCheck)
       extensions.injectPlannerStrategy(_ => PinnedProvider)

@@ -12,6 +12,7 @@ import io.tailrace.label.JoinOptions
 import io.tailrace.plan.Columns
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.ReplayOptions
+import io.tailrace.rescale.RescaleReport
 import io.tailrace.sync.SyncOptions
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.WindowOptions
@@ -51,6 +52,7 @@ object PythonApi {
       right: Dataset[_],
       onLeft: java.util.List[String],
       onRight: java.util.List[String],
+      hot: java.util.List[java.util.List[Column]],
       options: java.util.Map[String, String]
   ): DataFrame = {
     val chosen = new Chosen("tailrace.join", options)
@@ -68,7 +70,9 @@ object PythonApi {
         `match` = chosen("match"),
         maxMatches = chosen.int("max_matches"),
         onLate = chosen("on_late"),
-        releaseEvery = chosen.get("release_every")
+        releaseEvery = chosen.get("release_every"),
+        hot = hot.asScala.toSeq.map(_.asScala.toSeq),
+        hotParts = chosen.int("hot_parts").get
       )
     )
   }
@@ -201,6 +205,11 @@ object PythonApi {
   }
 
   def windowReport(session: SparkSession, path: String): DataFrame = Tailrace.windowReport(session, path)
+
+  def rescale(session: SparkSession, checkpoint: String, partitions: String): RescaleReport = {
+    val number = new Arguments("tailrace.rescale").parsed("partitions", partitions, Int.MaxValue.toLong).toInt
+    Tailrace.rescale(session, checkpoint, number)
+  }
 
   /** Begins a recursion: op is called in between.
     *

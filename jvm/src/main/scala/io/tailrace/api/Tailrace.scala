@@ -7,9 +7,10 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.join.JoinSides
-import io.tailrace.label.{JoinOptions, JoinResolution}
+import io.tailrace.label.{HotKeys, JoinOptions, JoinResolution}
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
+import io.tailrace.rescale.{Rescale, RescaleReport}
 import io.tailrace.sync.{SyncOptions, SyncResolution}
 import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, WatermarkResolution}
 import io.tailrace.windows.{ReportTable, WindowOptions, WindowsResolution}
@@ -36,6 +37,15 @@ object Tailrace {
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def join(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions): DataFrame =
+    if (options.hot.isEmpty) joinByKeys(left, right, on, options)
+    else HotKeys.split(left, right, on, options)(joinByKeys(_, _, _, options))
+
+  private def joinByKeys(
+      left: Dataset[_],
+      right: Dataset[_],
+      on: Seq[(String, String)],
+      options: JoinOptions
+  ): DataFrame =
     planned(left) { (plan, same) =>
       new JoinResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
     }
@@ -171,6 +181,16 @@ object Tailrace {
   /** Reads the completeness reports of the windows that [[writeWindows]] has closed, one row each. */
   def windowReport(session: SparkSession, path: String): DataFrame =
     ReportTable.read(session.asInstanceOf[ClassicSession], path)
+
+  /** Gives the joins of a checkpoint another number of state partitions. The query must not run: it goes on with
+    * the new number when it starts again. An error changes nothing, and the call may be repeated.
+    *
+    * @param checkpoint the query's checkpointLocation
+    * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint can't be rescaled
+    * @throws io.tailrace.common.TailraceStateException if its state can't be read or written
+    */
+  def rescale(session: SparkSession, checkpoint: String, partitions: Int): RescaleReport =
+    new Rescale(session.asInstanceOf[ClassicSession], checkpoint, partitions).run()
 
   /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more,
     * until `op` gives no more rows. The rows of `frame` itself don't come out.

@@ -203,6 +203,16 @@ object Errors {
       "retained" -> (if (retained.isEmpty) "none" else retained)
     )
 
+  /** @param found the numbers that it has */
+  def statePartitions(path: String, partitions: Int, found: String): TailraceStateException =
+    stateError(
+      "TAILRACE_STATE_PARTITIONS",
+      null,
+      "path" -> path,
+      "partitions" -> partitions,
+      "found" -> found
+    )
+
   /** @param neededBy what needs the file: "batch 7" */
   def stateFileMissing(file: String, neededBy: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_MISSING", cause, "file" -> file, "neededBy" -> neededBy)

@@ -17,15 +17,33 @@ import org.apache.spark.sql.execution.streaming.state.{
 import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
-import io.tailrace.checkpoint.{DurableFiles, FileFormats}
+import io.tailrace.checkpoint.{CheckedText, DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
+import io.tailrace.state.StateLayout
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
   * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
   *
   * @param settings by the names that a user knows
+  * @param layouts  where the state is; none if its number of partitions has never changed
   */
-final case class JoinCheckpoint(format: Int, settings: Map[String, String])
+final case class JoinCheckpoint(format: Int, settings: Map[String, String], layouts: Seq[StateLayout] = Nil) {
+
+  /** Where the state of so many partitions is; none if it isn't there. */
+  def findLayout(partitions: Int): Option[StateLayout] =
+    if (layouts.isEmpty) Some(StateLayout(partitions, StateLayout.FirstStore))
+    else layouts.find(_.partitions == partitions)
+
+  /** The same where it must be there.
+    *
+    * @param directory of the operator, for errors
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_PARTITIONS if it isn't
+    */
+  def layout(partitions: Int, directory: Path): StateLayout = findLayout(partitions).getOrElse {
+    val found = layouts.map(_.partitions).mkString(" or ")
+    throw Errors.statePartitions(directory.toString, partitions, found)
+  }
+}
 
 /** A setting that checkpoints of earlier versions don't have.
   *
@@ -44,8 +62,18 @@ object LaterSetting {
 object JoinCheckpoint {
   private val Format = 1
   private val known = new FileFormats("the settings of a join", oldest = Format, newest = Format)
+
+  /** With layouts: then a file that isn't what it was would have the query begin with other files. */
+  private val RescaledFormat = 2
+  private val rescaled =
+    new CheckedText("tailrace-join", "the settings of a join", RescaledFormat, RescaledFormat)
   private val Micros = """(\d+) microseconds""".r
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
+
+  /** The joins, as Spark's metadata of a checkpoint name them. They never change. */
+  val LabelJoin = "tailraceLabelJoin"
+  val SyncJoin = "tailraceSyncJoin"
+  val operatorNames: Set[String] = Set(LabelJoin, SyncJoin)
 
   /** @param directory of the operator in the checkpoint */
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
@@ -67,7 +95,7 @@ object JoinCheckpoint {
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings the join's settings now
     * @param follows  settings whose value may follow from another's; an error names only the other one
-    * @return the settings that the checkpoint is bound to
+    * @return what the checkpoint is bound to
     * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
   def bind(
@@ -77,13 +105,14 @@ object JoinCheckpoint {
       settings: Map[String, String],
       later: Map[String, LaterSetting] = Map.empty,
       follows: Map[String, String] = Map.empty
-  ): Map[String, String] =
+  ): JoinCheckpoint =
     // Before batch 0 is committed there is no state.
-    if (batchId == 0)
-      write(directory, conf, settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) })
-    else {
-      val written = read(directory, conf, batchId).settings
-      val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written
+    if (batchId == 0) {
+      val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
+      write(directory, conf, JoinCheckpoint(Format, all))
+    } else {
+      val written = read(directory, conf, batchId)
+      val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written.settings
       val now = settings ++ later.flatMap { case (name, s) =>
         s.named.orElse(before.get(name)).map(name -> _)
       }
@@ -97,18 +126,24 @@ object JoinCheckpoint {
       }
       if (changes.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, changes)
       // From now on the checkpoint is bound to them, too.
-      if (unknown.nonEmpty) write(directory, conf, now) else now
+      if (unknown.nonEmpty) write(directory, conf, written.copy(settings = now))
+      else written.copy(settings = now)
     }
 
-  private def write(
-      directory: Path,
-      conf: Configuration,
-      settings: Map[String, String]
-  ): Map[String, String] = {
-    val content = Serialization.write(JoinCheckpoint(Format, settings)).getBytes(UTF_8)
+  /** Writes the file. @return what it says */
+  def write(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint): JoinCheckpoint = {
+    val content =
+      if (checkpoint.layouts.isEmpty) Serialization.write(Bound(Format, checkpoint.settings)).getBytes(UTF_8)
+      else {
+        val of = checkpoint.copy(format = RescaledFormat)
+        rescaled.encode(Serialization.write(of), directory.getName)
+      }
     DurableFiles.in(directory, conf).write(file(directory))(_.write(content))
-    settings
+    checkpoint
   }
+
+  /** The content of format 1. */
+  private final case class Bound(format: Int, settings: Map[String, String])
 
   /** The file has durations in microseconds. An error shows them as a user writes them. */
   private def shown(setting: String): String = setting match {
@@ -122,6 +157,11 @@ object JoinCheckpoint {
   def read(directory: Path, conf: Configuration, batchId: Long): JoinCheckpoint = {
     val path = file(directory)
     val bytes = DurableFiles.in(directory, conf).read(path, neededBy = s"batch $batchId")
+    if (bytes.headOption.contains('{'.toByte)) json(bytes, path)
+    else rescaled.decode(bytes, path.toString, directory.getName)(Serialization.read[JoinCheckpoint])
+  }
+
+  private def json(bytes: Array[Byte], path: Path): JoinCheckpoint = {
     def corrupt(reason: String, cause: Throwable = null) =
       Errors.stateFileCorrupt(path.toString, reason, cause)
     val json =
@@ -133,10 +173,10 @@ object JoinCheckpoint {
       case _ => throw corrupt("it has no format")
     }
     val content =
-      try json.extract[JoinCheckpoint]
+      try json.extract[Bound]
       catch { case NonFatal(e) => throw corrupt("it isn't what it was", e) }
     if (content.settings == null || content.settings.isEmpty) throw corrupt("it has no settings")
-    content
+    JoinCheckpoint(content.format, content.settings)
   }
 }
 

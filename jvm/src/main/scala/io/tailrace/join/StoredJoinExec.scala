@@ -17,11 +17,11 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.join.Streamin
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
-import org.apache.spark.sql.tailrace.{SparkPlans, UnstartedContext}
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, UnstartedContext}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{HeldWork, RunState, TellsDriver}
-import io.tailrace.state.{BufferedRows, OwnStoreProvider}
+import io.tailrace.state.{BufferedRows, OwnStoreConf, StateLayout}
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
   *
@@ -138,8 +138,9 @@ final class StoredJoinExec(
         ClusterSettings.thatMovePartitions(sparkContext.getConf).foreach { setting =>
           logWarning(s"TAILRACE_STATE_MOVES: $workName keeps its state on its executors, and $setting")
         }
-      JoinCheckpoint
+      val settings = JoinCheckpoint
         .bind(directory, hadoopConf, batchId, boundSettings, settingsAddedLater, settingsThatFollow)
+      StoredJoinExec.Bound(settings, settings.layout(getStateInfo.numPartitions, directory), batchId)
     }
     import BufferedRows.{KeySchema, ValueSchema}
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, KeySchema, 0, ValueSchema)
@@ -193,11 +194,12 @@ final class StoredJoinExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     metrics // made on the driver, before the tasks refer to them
+    deleteFormerState()
     val partition = new StoredJoinPartition(
       join.columns,
       driver.tasks,
       getStateInfo,
-      OwnStoreProvider.conf(conf),
+      new OwnStoreConf(conf, nowBound.layout.store),
       RunState.hadoopConf(session),
       metrics,
       Option.when(conf.stateStoreCheckpointFormatVersion >= 2)(checkpointInfoAccumulator),
@@ -213,13 +215,34 @@ final class StoredJoinExec(
       )(partition)
   }
 
-  /** The settings that the checkpoint is bound to. Spark has validated it before it asks for anything else. */
-  def checkpointSettings: Map[String, String] = bound {
+  /** The settings that the checkpoint is bound to. */
+  def checkpointSettings: Map[String, String] = nowBound.checkpoint.settings
+
+  /** The number of partitions that decides when rows leave. */
+  def partitionsOfRelease: Int = {
+    val cutOff = nowBound.layout.cutOff.filter(_.batch == StreamingBatch.current(session).batchId)
+    cutOff.fold(getStateInfo.numPartitions)(_.partitions)
+  }
+
+  /** Spark has validated the checkpoint before it asks for anything else. */
+  private def nowBound: StoredJoinExec.Bound = bound {
     throw new IllegalStateException(s"$workName is asked for a batch before its checkpoint is validated")
   }
 
-  private def bound(open: => Map[String, String]): Map[String, String] =
+  private def bound(open: => StoredJoinExec.Bound): StoredJoinExec.Bound =
     StoredJoinExec.bound.of(session, getStateInfo.queryRunId.toString, workName)(open)
+
+  /** With the second batch of a run: the first one has completed. */
+  private def deleteFormerState(): Unit = {
+    val now = nowBound
+    if (now.checkpoint.layouts.exists(_ != now.layout) && StreamingBatch.current(session).batchId > now.first)
+      StoredJoinExec.cleaned.of(session, getStateInfo.queryRunId.toString, workName) {
+        val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
+        logInfo(s"$workName deletes the state of another number of partitions")
+        val conf = session.sessionState.newHadoopConf()
+        FormerLayouts.delete(directory, conf, now.checkpoint, now.layout)
+      }
+  }
 
   /** A setting of the session, as [[TailraceConf]] reads it. */
   def setting(key: String): Option[String] = SparkPlans.setting(session, key)
@@ -227,7 +250,11 @@ final class StoredJoinExec(
 
 object StoredJoinExec {
   // Read once a run: Spark validates a checkpoint when it plans the first micro-batch of a run.
-  private val bound = new RunState[Map[String, String]]
+  private val bound = new RunState[Bound]
+  private val cleaned = new RunState[Unit]
+
+  /** @param first batch of the run */
+  private final case class Bound(checkpoint: JoinCheckpoint, layout: StateLayout, first: Long)
 
   private def forParent: Option[SparkContext] = Some(UnstartedContext.get)
 

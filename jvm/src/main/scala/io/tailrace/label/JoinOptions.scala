@@ -25,6 +25,9 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param onLate     "drop" or "mark": whether late rows come out, with the reason in a column `_mark`
   * @param releaseEvery with "left", how long the row of a left row may wait for others: a duration, or "batch";
   *                   none: a 64th of the window, or what the checkpoint began with
+  * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
+  *                   column
+  * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
   */
 final case class JoinOptions(
     leftTime: String,
@@ -36,7 +39,9 @@ final case class JoinOptions(
     `match`: String = "all",
     maxMatches: Option[Int] = None,
     onLate: String = "drop",
-    releaseEvery: Option[String] = None
+    releaseEvery: Option[String] = None,
+    hot: Seq[Seq[Any]] = Nil,
+    hotParts: Int = 8
 ) {
   import JoinOptions._
 
@@ -59,7 +64,7 @@ final case class JoinOptions(
       case text =>
         ReleaseSteps(arguments.duration("release_every", text, or = s"'${ReleaseSteps.Batch}', or "))
     }
-    JoinSettings(window, output, policy, maxMatches, marksLate, release = release)
+    JoinSettings(window, output, policy, maxMatches, marksLate, release = release, hot = HotKeys.text(this))
   }
 
   /** As Spark reads the type of a join: any case, and underscores don't count. */

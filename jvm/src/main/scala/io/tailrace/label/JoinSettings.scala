@@ -23,6 +23,7 @@ object JoinOutput {
   * @param strategy   when matches are looked for; the planner decides it for streams
   * @param release    when left rows of a stream come out after they have expired; none: as the checkpoint has
   *                   it, or the default of a new one
+  * @param hot        the keys that are split, as text
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -31,7 +32,8 @@ final case class JoinSettings(
     maxMatches: Option[Int],
     marksLate: Boolean,
     strategy: MatchStrategy = MatchStrategy.Lazy,
-    release: Option[ReleaseSteps] = None
+    release: Option[ReleaseSteps] = None,
+    hot: Option[String] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
@@ -41,7 +43,7 @@ final case class JoinSettings(
     val onLate = if (marksLate) "mark" else "drop"
     val steps = release.fold("")(r => s", release_every=${Durations.text(r.every)}")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"match=${policy.name}$cap, on_late=$onLate$steps"
+      s"match=${policy.name}$cap, on_late=$onLate$steps${hot.fold("")(keys => s", hot=[$keys]")}"
   }
 
   /** The most that comes out for one left row. All pairs come out. */

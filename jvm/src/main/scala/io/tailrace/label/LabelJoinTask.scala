@@ -17,7 +17,9 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   protected val through: Long = {
     val store = context.store
     val expiry = window.leftExpiry(times.watermark)
-    times.release.through(store.expiredThrough, expiry, store.id.partitionId, times.partitions)
+    // All rows of a partition were in this one when the batch began.
+    val partition = store.id.partitionId % times.partitions
+    times.release.through(store.expiredThrough, expiry, partition, times.partitions)
   }
   private var flushNanos = 0L
 

@@ -52,7 +52,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     TailraceConf.JoinStrategy.key -> settings.strategy.name,
     "before" -> s"${settings.window.before} microseconds",
     "after" -> s"${settings.window.after} microseconds"
-  )
+  ) ++ settings.hot.map("hot" -> _)
 
   /** With shorter steps than before, rows that were held back would be behind the watermark of what follows.
     * With longer ones that watermark would go back, and what has left there could come again.
@@ -74,7 +74,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 
 object StoredLabelJoin {
   private[label] val Release = "release_every"
-  val OperatorName = "tailraceLabelJoin"
+  val OperatorName: String = JoinCheckpoint.LabelJoin
 }
 
 /** The metrics of the label join, beside those of any join. */
@@ -147,7 +147,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     // At least a second: narrower buckets make more sections than they save.
     val bucketWidth = Math.max(1000L * 1000, (window.before + window.after) / buckets)
     new LabelJoinTasks(
-      LabelJoinTimes(watermark, lateWatermark, bucketWidth, release, exec.getStateInfo.numPartitions),
+      LabelJoinTimes(watermark, lateWatermark, bucketWidth, release, exec.partitionsOfRelease),
       settings,
       waiting
     )
@@ -164,7 +164,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param lateWatermark rows are late by it: the watermark of the micro-batch before
   * @param bucketWidth   of a section of a run
   * @param release       when left rows come out after they have expired
-  * @param partitions    how many the join has
+  * @param partitions    how many the join has, or had when the batch began
   */
 final case class LabelJoinTimes(
     watermark: Long,

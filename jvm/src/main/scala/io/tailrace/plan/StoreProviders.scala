@@ -1,17 +1,24 @@
 package io.tailrace.plan
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkStateReader
 
-import io.tailrace.state.{BufferedRows, OwnStoreProvider, TailraceStateStoreProvider}
+import io.tailrace.state.{BufferedRows, OwnStoreConf, TailraceStateStoreProvider}
 
-/** Spark's `statestore` source reads the stores of Tailrace's operators through their own provider. */
-object OwnStoresInStateReader extends Rule[LogicalPlan] {
+/** Spark's `statestore` source reads the stores of Tailrace's operators through their own provider.
+  *
+  * @param storeOf the name of an operator's store, by its directory and its number of partitions
+  */
+final class OwnStoresInStateReader(storeOf: (Path, Configuration, Int) => String) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
-    SparkStateReader.through(plan, BufferedRows.isKeySchema, OwnStoreProvider.conf)
+    SparkStateReader.through(plan, BufferedRows.isKeySchema) { (directory, conf, partitions, session) =>
+      new OwnStoreConf(session, storeOf(directory, conf, partitions))
+    }
 }
 
 /** Replaces the name of [[TailraceStateStoreProvider]] in old checkpoints. Before version 0.1 a session had

@@ -6,6 +6,7 @@ import java.util.zip.CRC32C
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.Errors
@@ -28,12 +29,15 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
 
   private val files = DurableFiles.in(directory, hadoopConf)
 
-  // Operator and partition, which stay when a checkpoint is moved.
+  // Operator, partition, and the store if it has a directory, which stay when a checkpoint is moved.
   private val place = {
     // A path made of a URI may end in a slash, and then has no name.
-    val partition = new Path(directory.toString)
-    s"${partition.getParent.getName}/${partition.getName}"
+    val store = new Path(directory.toString)
+    val parts = Iterator.iterate(store)(_.getParent).map(_.getName).take(if (isStore(store)) 3 else 2)
+    parts.toSeq.reverse.mkString("/")
   }
+
+  private def isStore(path: Path) = path.getName.startsWith(StateLayout.Prefix)
 
   private val retained = new RetainedManifests
 
@@ -42,11 +46,12 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override val durable = true
 
   /** Lists the directory for the first version without an id: an attempt may have made it before the query
-    * started again. This one must count instead of it.
+    * started again. So does a task that runs once more, whose first attempt may have made it elsewhere. This
+    * one must count instead of these.
     */
   override def newManifest(version: Long, id: Option[String]): String =
     id.fold {
-      if (!recent.isListed) list()
+      if (!recent.isListed || SparkState.isRetry) list()
       StateFileNames.manifest(version, recent.beginAttempt(version))
     }(StateFileNames.manifestOf(version, _))
 
@@ -70,7 +75,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       measured.foreach(run => inline.get(run.name).foreach(local => Files.copy(local.toPath, out)))
     }
     recent.written(file)
-    retained.know(file, None, manifest.fileNames)
+    retained.know(file, manifest.fileNames)
     Manifest.placed(complete, file, text.length.toLong)
   }
 
@@ -133,19 +138,19 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   }
 
   private def deadFiles(versionsToRetain: Int): Seq[String] = {
-    val known = recent.files
-    val manifests = known.keys.toSeq.flatMap(name => StateFileNames.manifestVersion(name).map(_ -> name))
+    val known = recent.names
+    val manifests = known.toSeq.flatMap(name => StateFileNames.manifestVersion(name).map(_ -> name))
     manifests.map(_._1).maxOption.toSeq.flatMap { newest =>
       val oldestRetained = newest - versionsToRetain + 1
       def isOld(version: Long) = version < oldestRetained
       // Old manifests' files too: rows that are alive may be in them.
-      val old = known.keys.filter(StateFileNames.runVersion(_).exists(isOld)).toSeq
-      val temporary = known.keys.filter(DurableFiles.temporaryOf(_).exists(isOld)).toSeq
+      val old = known.filter(StateFileNames.runVersion(_).exists(isOld)).toSeq
+      val temporary = known.filter(DurableFiles.temporaryOf(_).exists(isOld)).toSeq
       val named =
         if (old.isEmpty) Set.empty[String]
         else {
           val kept = manifests.filterNot { case (version, _) => isOld(version) }.map(_._2).toSet
-          retained.fileNames(known.view.filterKeys(kept).toMap) { name =>
+          retained.fileNames(kept) { name =>
             decode(new Path(directory, name), StateFileNames.manifestVersion(name).get).fileNames
           }
         }

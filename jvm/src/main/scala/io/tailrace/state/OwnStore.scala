@@ -7,6 +7,7 @@ import java.util.concurrent.{ExecutorService, Future, RejectedExecutionException
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.tailrace.SparkState
@@ -21,9 +22,16 @@ import io.tailrace.common.{Durability, TailraceConf}
   * Several stores may be open at a time: a killed task may still run when its successor starts. Each works on
   * its own base version, and writes its own files. The manifest of the last attempt at a version counts, as a
   * whole. Either is right, because both come from the same input.
+  *
+  * @param id       as Spark knows it
+  * @param location of its files in the checkpoint
   */
-private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, hadoopConf: Configuration)
-    extends Logging {
+private[state] final class OwnStore(
+    val id: StateStoreId,
+    location: Path,
+    conf: StateStoreConf,
+    hadoopConf: Configuration
+) extends Logging {
   private val localDirectory = SparkState.localDirectory(s"tailrace-${id.operatorId}-${id.partitionId}")
   private var newest = OwnStore.emptyAt(0)
   // With durability none, this is the only copy of the version that a repeated batch begins with.
@@ -33,7 +41,7 @@ private[state] final class OwnStore(val id: StateStoreId, conf: StateStoreConf, 
   private def setting(key: String): Option[String] = Option(hadoopConf.get(key))
 
   val stateLog: StateLog = {
-    val files = new CheckpointFiles(id.storeCheckpointLocation(), hadoopConf)
+    val files = new CheckpointFiles(location, hadoopConf)
     TailraceConf.StateDurability.read(setting) match {
       case Durability.Full => files
       case Durability.None => new NoStateLog(files)

@@ -36,7 +36,11 @@ final class OwnStoreProvider extends StateStoreProvider {
     def setting(key: String) = Option(hadoopConf.get(key))
     SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
     LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
-    store = Some(new OwnStore(stateStoreId, storeConfs, hadoopConf))
+    val located = storeConfs match {
+      case own: OwnStoreConf => stateStoreId.copy(storeName = own.store)
+      case _ => stateStoreId
+    }
+    store = Some(new OwnStore(stateStoreId, located.storeCheckpointLocation(), storeConfs, hadoopConf))
   }
 
   override def stateStoreId: StateStoreId = storeId
@@ -56,14 +60,13 @@ final class OwnStoreProvider extends StateStoreProvider {
   override def close(): Unit = store.foreach(_.close())
 }
 
-object OwnStoreProvider {
-
-  /** The session's settings, with Tailrace's provider. Each batch needs them, and to clone a session's conf
-    * costs more than this.
-    */
-  def conf(session: SQLConf): StateStoreConf = new StateStoreConf(session) {
-    override val providerClass: String = classOf[OwnStoreProvider].getName
-  }
+/** The session's settings, with Tailrace's provider. Each batch needs them, and to clone a session's conf costs
+  * more than this.
+  *
+  * @param store see [[StateLayout]]. Spark and its readers know each store of ours by the first name
+  */
+final class OwnStoreConf(session: SQLConf, val store: String) extends StateStoreConf(session) {
+  override val providerClass: String = classOf[OwnStoreProvider].getName
 }
 
 /** Spark's RocksDB provider under the name that checkpoints from before version 0.1 have in their offset log.

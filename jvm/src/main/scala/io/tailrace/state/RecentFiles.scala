@@ -12,8 +12,12 @@ import org.apache.hadoop.fs.FileStatus
 private[state] final class RecentFiles {
   import RecentFiles._
 
-  private var known = Option.empty[Map[String, Option[RetainedManifests.Stamp]]]
+  private var known = Option.empty[Set[String]]
+
+  // Of these, those that were written here.
+  private var own = Set.empty[String]
   private var purges = 0
+  private var expiries = 0
 
   // Listings that go on, and what was written since the first of them began: they may lack it.
   private var listings = 0
@@ -28,10 +32,13 @@ private[state] final class RecentFiles {
     * @return what it has found
     */
   def listing(list: => Seq[FileStatus]): Seq[FileStatus] = {
-    synchronized { listings += 1 }
+    val expired = synchronized {
+      listings += 1
+      expiries
+    }
     try {
       val found = list
-      listed(found)
+      listed(found.map(_.getPath.getName).toSet, expired)
       found
     } finally
       synchronized {
@@ -40,35 +47,36 @@ private[state] final class RecentFiles {
       }
   }
 
-  private def listed(files: Seq[FileStatus]): Unit = synchronized {
-    val own = known.toSeq.flatten.collect { case (name, None) => name }.toSet ++ writtenMeanwhile
-    val found = files.map { file =>
-      val name = file.getPath.getName
-      name -> Option.unless(own(name))(RetainedManifests.Stamp(file.getLen, file.getModificationTime))
-    }.toMap
-    known = Some(writtenMeanwhile.map(_ -> None).toMap ++ found)
-    purges = 0
-    for (
-      name <- found.keys; attempt <- StateFileNames.attempt(name); v <- StateFileNames.manifestVersion(name)
-    )
+  /** @param expired [[expiries]] when the listing began: what was written before a later one, it may lack */
+  private def listed(found: Set[String], expired: Int): Unit = synchronized {
+    own ++= writtenMeanwhile
+    known = Some(found ++ own)
+    if (expired == expiries) purges = 0
+    for (name <- found; attempt <- StateFileNames.attempt(name); v <- StateFileNames.manifestVersion(name))
       attempts += v -> Math.max(attempt, attempts.getOrElse(v, 0))
   }
 
   def written(name: String): Unit = synchronized {
-    known = known.map(_ + (name -> None))
+    if (known.isDefined) own += name
+    known = known.map(_ + name)
     if (listings > 0) writtenMeanwhile += name
   }
 
-  def deleted(names: Seq[String]): Unit = synchronized { known = known.map(_ -- names) }
+  def deleted(names: Seq[String]): Unit = synchronized {
+    known = known.map(_ -- names)
+    own --= names
+  }
 
   /** The next purge must list. */
-  def expire(): Unit = synchronized { purges = PurgesOfListing }
+  def expire(): Unit = synchronized {
+    purges = PurgesOfListing
+    expiries += 1
+  }
 
-  /** The files, with the stamps of the listing; of files that were written here there is none. */
-  def files: Map[String, Option[RetainedManifests.Stamp]] = synchronized(known.getOrElse(Map.empty))
+  def names: Set[String] = synchronized(known.getOrElse(Set.empty))
 
   /** Whether a file was written here. */
-  def isOwn(name: String): Boolean = synchronized(known.exists(_.get(name).contains(None)))
+  def isOwn(name: String): Boolean = synchronized(own(name))
 
   /** Begins a purge. @return whether the files must be listed first */
   def beginPurge(): Boolean = synchronized {

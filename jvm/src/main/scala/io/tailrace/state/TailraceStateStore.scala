@@ -3,7 +3,6 @@ package io.tailrace.state
 import java.io.File
 import java.util.UUID
 import java.util.concurrent.TimeUnit.NANOSECONDS
-import java.util.concurrent.{ExecutionException, Future}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -90,7 +89,9 @@ final class TailraceStateStore private[state] (
       val isInline = inline <= owner.inlineRunBytes
       val name = if (isInline) StateFileNames.inline(manifest, newRuns.size) else file.getName
       val local = held(name, file)
-      newRuns += new NewRun(local, if (isInline) None else Some(owner.upload(local)))
+      val run = new NewRun(local)
+      newRuns += run
+      if (!isInline) run.uploadBy(owner)
       val added = written.map(new LiveSection(local, _))
       sections = sections ++ added
       added
@@ -223,6 +224,9 @@ final class TailraceStateStore private[state] (
   /** The number of runs with rows of this version. */
   def files: Int = sections.iterator.map(_.local).toSet.size
 
+  /** How often each run has been compacted, by its name. */
+  def levels: Map[String, Int] = base.manifest.runs.map(run => run.name -> run.level).toMap
+
   /** Bytes of a store's rows before compression. */
   def bytesOf(kind: StoreKind): Long = sectionsOf(kind).map(_.section.bytes).sum
 
@@ -267,24 +271,6 @@ final class TailraceStateStore private[state] (
   override def remove(key: UnsafeRow, family: String): Unit = refuse("remove")
   override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse("merge")
   override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse("mergeList")
-}
-
-/** Sorted rows in a local file that isn't part of the state. */
-final class ScratchRun(val sections: Seq[LiveSection]) extends AutoCloseable {
-  override def close(): Unit = sections.head.local.release()
-}
-
-/** A run of this batch.
-  *
-  * @param upload its copy into the checkpoint; none for a run that comes into the manifest's file
-  */
-private final class NewRun(val local: LocalRun, upload: Option[Future[Run]]) {
-  def isInline: Boolean = upload.isEmpty
-
-  /** Waits for the end of the upload, and throws the error that it ended with. */
-  def complete(): Run =
-    try upload.fold(Run(local.name, local.file.length, 0L, Nil))(_.get())
-    catch { case e: ExecutionException => throw e.getCause }
 }
 
 object TailraceStateStore {

@@ -62,7 +62,7 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
 }
 
 object StoredSyncJoin {
-  val OperatorName = "tailraceSyncJoin"
+  val OperatorName: String = JoinCheckpoint.SyncJoin
 
   /** Tells its checkpoints from those of a label join. It never changes. */
   private val How = "sync"

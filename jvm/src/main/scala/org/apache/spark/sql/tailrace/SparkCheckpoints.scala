@@ -7,13 +7,15 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkConf
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.execution.datasources.v2.state.{StateSourceOptions, StateTable}
+import org.apache.spark.sql.execution.datasources.v2.state._
 import org.apache.spark.sql.execution.streaming.checkpointing._
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A committed micro-batch in a checkpoint.
   *
@@ -60,8 +62,14 @@ object SparkCheckpoints {
   }
 
   /** @param state the directory of all operators' state */
-  def partition(state: Path, operator: Long, partition: Int): Path =
-    StateStoreId(state.toString, operator, partition).storeCheckpointLocation()
+  def partition(state: Path, operator: Long, partition: Int, store: String): Path =
+    StateStoreId(state.toString, operator, partition, store).storeCheckpointLocation()
+
+  /** Whether a query of this JVM runs with the checkpoint. */
+  def isInUse(session: SparkSession, root: Path, conf: Configuration): Boolean = {
+    val qualified = root.getFileSystem(conf).makeQualified(root)
+    StreamingRun.checkpointsInUse(session).exists(new Path(_) == qualified)
+  }
 }
 
 /** Spark's `statestore` source takes the provider of all stores from the checkpoint's offset log, where Spark
@@ -69,17 +77,19 @@ object SparkCheckpoints {
   */
 object SparkStateReader {
 
+  /** The settings of an operator's stores: of its directory, its number of partitions, and a session. */
+  type Settings = (Path, Configuration, Int, SQLConf) => StateStoreConf
+
   /** Reads through another provider.
     *
     * @param isOwn whether a store is one of that provider's, by the schema of its keys
-    * @param conf  the settings of such a store in a session
     */
-  def through(plan: LogicalPlan, isOwn: StructType => Boolean, conf: SQLConf => StateStoreConf): LogicalPlan =
+  def through(plan: LogicalPlan, isOwn: StructType => Boolean)(settings: Settings): LogicalPlan =
     plan.resolveOperators { case relation: DataSourceV2Relation =>
       relation.table match {
         case _: Own => relation
         case spark: StateTable if keysOf(spark).exists(isOwn) =>
-          relation.copy(table = own(SparkSession.active, relation, conf))
+          relation.copy(table = own(SparkSession.active, relation, settings))
         case _ => relation
       }
     }
@@ -87,7 +97,7 @@ object SparkStateReader {
   private def keysOf(table: StateTable): Option[StructType] =
     table.schema.find(_.name == "key").map(_.dataType).collect { case keys: StructType => keys }
 
-  private def own(session: SparkSession, relation: DataSourceV2Relation, conf: SQLConf => StateStoreConf) = {
+  private def own(session: SparkSession, relation: DataSourceV2Relation, settings: Settings) = {
     val hadoopConf = session.sessionState.newHadoopConf()
     val source = StateSourceOptions(session, hadoopConf, relation.options)
     val pinned = session.sessionState.conf.clone()
@@ -98,8 +108,36 @@ object SparkStateReader {
     val schema = relation.table.asInstanceOf[StateTable].schema
     val keys = NoPrefixKeyStateEncoderSpec(schema("key").dataType.asInstanceOf[StructType])
     val partitions = pinned.getConf(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL).get
-    new StateTable(session, schema, source, conf(pinned), partitions, keys, None, None, None, None) with Own
+    val directory = new Path(source.stateCheckpointLocation, source.operatorId.toString)
+    val conf = settings(directory, hadoopConf, partitions, pinned)
+    new StateTable(session, schema, source, conf, partitions, keys, None, None, None, None) with Own {
+      override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+        new ScanOfPartitions(super.newScanBuilder(options), partitions)
+    }
   }
 
   private trait Own
+
+  /** Spark's scan reads each directory with a number for a name. Those of a partition that isn't one any more,
+    * or isn't one yet, would have no state.
+    */
+  private final class ScanOfPartitions(all: ScanBuilder, partitions: Int) extends ScanBuilder {
+    override def build(): Scan = {
+      val scan = all.build()
+      new Scan {
+        override def readSchema(): StructType = scan.readSchema()
+        override def description(): String = scan.description()
+        override def toBatch: Batch = {
+          val batch = scan.toBatch
+          new Batch {
+            override def createReaderFactory(): PartitionReaderFactory = batch.createReaderFactory()
+            override def planInputPartitions(): Array[InputPartition] = batch.planInputPartitions().filter {
+              case one: StateStoreInputPartition => one.partition < partitions
+              case _ => true
+            }
+          }
+        }
+      }
+    }
+  }
 }

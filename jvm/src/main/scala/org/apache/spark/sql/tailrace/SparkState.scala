@@ -76,6 +76,12 @@ object SparkState {
       Option(failed.get).foreach(throw _)
     }
 
+  /** Whether the task of this thread isn't the first one of its partition and batch. */
+  def isRetry: Boolean = {
+    val task = TaskContext.get()
+    task != null && (task.attemptNumber() > 0 || task.stageAttemptNumber() > 0)
+  }
+
   /** Throws if the task has been told to end. */
   def endIfCancelled(context: TaskContext): Unit = context.killTaskIfInterrupted()
 

@@ -74,6 +74,10 @@ object StreamingRun {
   /** The ids of all runs of the session. */
   def activeIds(session: SparkSession): Set[String] = active(session).map(_.runId.toString).toSet
 
+  /** The checkpoints of all runs of the session. */
+  def checkpointsInUse(session: SparkSession): Set[String] =
+    active(session).map(_.resolvedCheckpointRoot).toSet
+
   /** Whether the query that runs in this thread, if one does, tracks its progress asynchronously. */
   def isAsynchronous(session: SparkSession): Boolean =
     queryId(session).exists(id => new StreamingRun(execution(session, id)).tracksProgressAsynchronously)

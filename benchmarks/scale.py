@@ -1,0 +1,148 @@
+"""Compares Tailrace with Flink where both keep their checkpoints in one object store.
+
+    python benchmarks/scale.py --flink DIR --window '30 minutes' --slices 20
+    python benchmarks/scale.py --flink DIR --window '24 hours' --slices 1000 --hours 48 --name flink-s3-day
+
+Both read the same data from the local disk, and write their checkpoints to one S3Proxy, where each request
+waits for 30 ms: Tailrace by S3A, Flink by its own S3 file system. Each run has a fresh JVM with two task
+slots; the engines take turns. DIR has the Flink program of the peers, built, with `peers.flink.FlinkJoin` in
+`flink/target/classes`, its jars and flink-s3-fs-hadoop in `flink/target/lib`, and `convert.py`; the window
+of `common/peers/Flat.java` is that of the command. Flink checkpoints each 10 seconds, as in the other
+comparison; Tailrace with each micro-batch. Flink's rows are checked against Tailrace's by their number.
+Other regimes have programs of their own: see `benchmarks/README.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import report
+from runs import RunSpec, launch
+from workload import Streams, Workload, prepare
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+from stores import S3, run_s3
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ENGINES = ("tailrace", "flink-heap", "flink-rocksdb")
+_OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
+_RESULT = re.compile(r"rows=(\d+) secs=([\d.]+) .*? out=(\d+) labels=(\d+) .*?cpu=(\d+)s")
+
+
+def _flink(backend: str, peers: Path, flat: Path, store: S3, work: Path) -> dict[str, Any]:
+    """One run of Flink's program. It says what it has measured in a line of its own."""
+    work.mkdir()
+    s3a = "spark.hadoop.fs.s3a."
+    options = {
+        "execution.checkpointing.dir": store.url(f"flink/{work.name}").replace("s3a:", "s3:"),
+        "s3.endpoint": store.settings[f"{s3a}endpoint"],
+        "s3.endpoint.region": "us-east-1",
+        "s3.path.style.access": "true",
+        "s3.access-key": store.settings[f"{s3a}access.key"],
+        "s3.secret-key": store.settings[f"{s3a}secret.key"],
+        "state.backend.rocksdb.timer-service.factory": "HEAP",
+    }
+    classes = f"{peers}/flink/target/classes:{peers}/flink/target/lib/*"
+    command = ["java", "-Xmx4g", "-XX:+UseG1GC", *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
+    command += ["group", backend, str(flat), "-", str(work), *(f"{k}={v}" for k, v in options.items())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
+    found = _RESULT.search(done.stdout)
+    if found is None:
+        raise RuntimeError(f"Flink failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    rows, seconds, out, labels, cpu = found.groups()
+    numbers = {"rows": int(rows), "out": int(out), "labels": int(labels)}
+    return {"seconds": float(seconds), "cpu_seconds": float(cpu), **numbers}
+
+
+def _tailrace(streams: Streams, window: str, store: S3, work: Path) -> dict[str, Any]:
+    spec = RunSpec(
+        engine="tailrace",
+        data=str(streams.path),
+        rows=streams.rows,
+        window=window,
+        delay="2 minutes",
+        master="local[2]",
+        partitions=2,
+        memory="4g",
+        conf=dict(store.settings),
+        scratch=str(work),
+        checkpoint=store.url(f"tailrace/{work.name}"),
+    )
+    return asdict(launch(spec, timeout=3600))
+
+
+def _table(runs: Sequence[dict[str, Any]]) -> list[str]:
+    lines = [f"{'engine':16}{'s':>10}{'rows/s':>12}{'CPU s':>10}   Tailrace's multiple, by time and by CPU"]
+    engines = dict.fromkeys(run["engine"] for run in runs)
+    of = {engine: [run for run in runs if run["engine"] == engine] for engine in engines}
+    for engine, own in of.items():
+        seconds = median(run["seconds"] for run in own)
+        cpu = median(run["cpu_seconds"] for run in own)
+        line = f"{engine:16}{seconds:10.1f}{own[0]['rows'] / seconds:12,.0f}{cpu:10.1f}"
+        ours = of.get("tailrace", [])
+        if engine != "tailrace" and ours:
+            by_time = seconds / median(run["seconds"] for run in ours)
+            by_cpu = cpu / median(run["cpu_seconds"] for run in ours)
+            line += f"   {by_time:.2f}   {by_cpu:.2f}"
+        lines.append(line)
+    return lines
+
+
+def main() -> int:
+    """Compares, and leaves the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--flink", type=Path, required=True, help="the directory of the peers, built")
+    parser.add_argument("--window", default="30 minutes")
+    parser.add_argument("--left", type=int, default=2_600_000)
+    parser.add_argument("--slices", type=int, default=20)
+    parser.add_argument("--hours", type=float, default=4.0, help="event time of the data (default: 4)")
+    parser.add_argument("--latency", type=int, default=30, help="of each request, in ms (default: 30)")
+    parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=list(_ENGINES))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--name", default="flink-s3")
+    a = parser.parse_args()
+    runs: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as name:
+        work = Path(name)
+        streams = prepare(Workload(left=a.left, slices=a.slices, hours=a.hours), work / "data")
+        flat = work / "data.bin"
+        subprocess.run([sys.executable, a.flink / "convert.py", streams.path, flat], check=True)
+        with run_s3(work) as store:
+            store.set_latency(a.latency)
+            for n in range(a.runs):
+                turn = n % len(a.engines)
+                for engine in (*a.engines[turn:], *a.engines[:turn]):
+                    scratch = work / f"{engine}-{n}"
+                    before = store.cpu_seconds()
+                    if engine == "tailrace":
+                        run = _tailrace(streams, a.window, store, scratch)
+                    else:
+                        run = _flink(engine.removeprefix("flink-"), a.flink, flat, store, scratch)
+                    run |= {"engine": engine, "run": n, "store_cpu_seconds": store.cpu_seconds() - before}
+                    runs.append(run)
+                    times = f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of CPU"
+                    print(f"{engine}, {n}: {times}", flush=True)
+    right = streams.rows - streams.left_rows
+    kind = (
+        f"{streams.left_rows:,} left rows and {right:,} right ones in {a.slices} slices of {a.hours} hours, "
+        f"window {a.window}; S3Proxy on the same cores, {a.latency} ms a request"
+    )
+    report.save(a.name, [*report.heading(kind), "", *_table(runs), "", *map(json.dumps, runs)])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+package io.tailrace.checkpoint
+
+import java.io.{ByteArrayInputStream, FileNotFoundException, IOException}
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.{CheckpointCommit, CheckpointOperator, SparkCheckpoints}
+import org.json4s.JsonAST.{JField, JInt, JObject, JString, JValue}
+import org.json4s.jackson.JsonMethods.{compact, parse}
+
+import io.tailrace.common.Errors
+
+/** Spark's own part of a query's checkpoint: the logs of its batches, and the operators with state. To read
+  * it creates nothing, not even a directory.
+  *
+  * An entry of a log is a line with a version, a line of JSON, and maybe others:
+  *
+  * {{{
+  *   offsets/7   v1 | {"batchWatermarkMs":..., "conf":{"spark.sql.shuffle.partitions":"4", ...}} | a source each
+  *   commits/7   v1 | {"nextBatchWatermarkMs":..., "stateUniqueIds":{"0":[["<id>"], ...]}}
+  * }}}
+  */
+final class SparkCheckpoint(root: Path, conf: Configuration) {
+  import SparkCheckpoint._
+
+  private val manager = SparkCheckpoints.files(root, conf)
+  private val files = new DurableFiles(manager)
+  private val commits = new Path(root, "commits")
+  private val offsets = new Path(root, "offsets")
+
+  /** The directory of all operators' state. */
+  val state = new Path(root, "state")
+
+  /** An operator's. */
+  def directory(operator: Long): Path = new Path(state, operator.toString)
+
+  /** @return None if this is no checkpoint */
+  def completedBatches: Option[Seq[Long]] = numbersIn(commits)
+
+  /** The batches that have begun. The newest may not have completed. */
+  def begunBatches: Seq[Long] = numbersIn(offsets).getOrElse(Nil)
+
+  def commit(batch: Long): CheckpointCommit = {
+    val path = new Path(commits, batch.toString)
+    readable(path)(SparkCheckpoints.readCommit(new ByteArrayInputStream(read(path, batch))))
+  }
+
+  /** @param batch the newest one that has completed */
+  def operators(batch: Long): Seq[CheckpointOperator] = numbersIn(state).getOrElse(Nil).flatMap { id =>
+    readable(SparkCheckpoints.metadata(directory(id))) {
+      SparkCheckpoints.operator(directory(id), conf, batch)
+    }
+  }
+
+  /** The number of state partitions that a batch has, or had. */
+  def partitions(batch: Long): Int = {
+    val path = new Path(offsets, batch.toString)
+    readable(path) {
+      val JString(number) = (parse(lines(path, batch)(1)) \ "conf" \ Partitions): @unchecked
+      number.toInt
+    }
+  }
+
+  /** Gives a batch another number of state partitions, by one write. */
+  def setPartitions(batch: Long, number: Int): Unit =
+    edit(new Path(offsets, batch.toString), batch) { entry =>
+      entry.transformField {
+        // The second is Spark's, for stateful operators alone, where a query has it.
+        case (name @ (Partitions | StatefulPartitions), _) => name -> JString(number.toString)
+      }
+    }
+
+  /** Says the ids of stores after a batch, in checkpoint format 2. */
+  def setCheckpointIds(batch: Long, ids: Map[Long, Seq[String]]): Unit =
+    edit(new Path(commits, batch.toString), batch) { entry =>
+      val all = ids.map { case (operator, of) =>
+        JField(operator.toString, new org.json4s.JsonAST.JArray(of.map(id => one(JString(id))).toList))
+      }
+      entry.transformField { case ("stateUniqueIds", JObject(before)) =>
+        "stateUniqueIds" -> JObject(before.filterNot(field => all.exists(_._1 == field._1)) ++ all)
+      }
+    }
+
+  /** Says to Spark's readers how many partitions an operator's state has. */
+  def setMetadata(operator: Long, number: Int): Unit =
+    edit(new Path(SparkCheckpoints.metadata(directory(operator)), "metadata"), 0) { entry =>
+      entry.transformField { case ("numPartitions", _) => "numPartitions" -> JInt(number) }
+    }
+
+  private def edit(path: Path, batch: Long)(change: JValue => JValue): Unit = {
+    val before = lines(path, batch)
+    val after = readable(path)(before.updated(1, compact(change(parse(before(1))))))
+    files.write(path)(_.write(after.mkString("\n").getBytes(UTF_8)))
+  }
+
+  private def lines(path: Path, batch: Long): Array[String] =
+    new String(read(path, batch), UTF_8).split("\n", -1)
+
+  private def read(path: Path, batch: Long): Array[Byte] =
+    files.read(path, neededBy = s"the inspection of batch $batch")
+
+  private def numbersIn(directory: Path): Option[Seq[Long]] =
+    try Some(manager.list(directory).toSeq.flatMap(_.getPath.getName.toLongOption).sorted)
+    catch { case _: FileNotFoundException => None }
+
+  /** Spark's readers throw exceptions of many types when they don't understand a file. */
+  private def readable[T](path: Path)(read: => T): T =
+    try read
+    catch {
+      case e: IOException => throw e
+      case NonFatal(e) => throw Errors.stateFileCorrupt(path.toString, "Spark can't read it", e)
+    }
+}
+
+private object SparkCheckpoint {
+  private val Partitions = "spark.sql.shuffle.partitions"
+  private val StatefulPartitions = "spark.sql.streaming.internal.stateStore.partitions"
+
+  private def one(value: JValue): JValue = org.json4s.JsonAST.JArray(List(value))
+}

@@ -1,0 +1,41 @@
+package io.tailrace.join
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.SparkState
+
+import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.state.StateLayout
+
+/** The state of a number of partitions that a query doesn't have any more, and what a rescaling that has died
+  * left behind. The query deletes them when it has completed a batch: then nobody needs them, and a rescaling
+  * that still goes on elsewhere notices the batch, and gives up.
+  */
+private[join] object FormerLayouts {
+
+  /** Directories that are listed and emptied side by side. */
+  private val Threads = 16
+
+  /** @param directory of the operator
+    * @param current   what is kept
+    */
+  def delete(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint, current: StateLayout): Unit = {
+    val files = DurableFiles.in(directory, conf)
+    val partitions = for {
+      status <- files.list(directory) if status.isDirectory
+      number <- status.getPath.getName.toIntOption
+    } yield number -> status.getPath
+    SparkState.sideBySide("tailrace-former-state", Threads, partitions) { case (number, path) =>
+      if (number >= current.partitions) files.delete(path)
+      else files.names(path).filterNot(isOf(current, _)).foreach(name => files.delete(new Path(path, name)))
+    }
+    val isFirst = current.store == StateLayout.FirstStore
+    val layouts = if (isFirst && current.cutOff.isEmpty) Nil else Seq(current)
+    JoinCheckpoint.write(directory, conf, checkpoint.copy(layouts = layouts)): Unit
+  }
+
+  /** Whether a file or directory of a partition belongs to the state. The first one has no directory. */
+  private def isOf(current: StateLayout, name: String): Boolean =
+    name.startsWith("_") || name == current.store ||
+      (current.store == StateLayout.FirstStore && !name.startsWith(StateLayout.Prefix))
+}

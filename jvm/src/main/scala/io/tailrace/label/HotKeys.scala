@@ -1,0 +1,64 @@
+package io.tailrace.label
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.{Column, DataFrame, Dataset}
+
+/** Splits the rows of keys that the user names over several partitions. By its key alone, all rows of one
+  * would be the work of one task.
+  *
+  * {{{
+  *   on = item_id, hot = 7, hot_parts = 3          part
+  *   left   (7, 12:00) (7, 12:01) (8, 12:00)       1 0 | 0      by the row's time; 0 for other keys
+  *   right  (7, 12:05) (8, 12:05)                  0 1 2 | 0    each right row of the key in all parts
+  *   join on item_id and part
+  * }}}
+  *
+  * A left row has one part, and finds all right rows of its key there.
+  */
+private[tailrace] object HotKeys {
+  private val Part = "__tailrace_part"
+
+  /** @param on   pairs of key columns (left, right)
+    * @param join of the two sides, with the part as one more key column
+    */
+  def split(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions)(
+      join: (DataFrame, DataFrame, Seq[(String, String)]) => DataFrame
+  ): DataFrame = {
+    check(on, options)
+    val parts = options.hotParts
+    val byTime = pmod(xxhash64(named(options.leftTime)), lit(parts)).cast("int")
+    val all = array((0 until parts).map(lit(_)): _*)
+    def isHot(key: ((String, String)) => String): Column =
+      options.hot
+        .map { values =>
+          on.zip(values).map { case (pair, value) => named(key(pair)) === lit(value) }.reduce(_ && _)
+        }
+        .reduce(_ || _)
+    val lefts = left.withColumn(Part, when(isHot(_._1), byTime).otherwise(lit(0)))
+    val rights = right.withColumn(Part, explode(when(isHot(_._2), all).otherwise(array(lit(0)))))
+    join(lefts, rights, on :+ (Part -> Part)).drop(Part)
+  }
+
+  private def check(on: Seq[(String, String)], options: JoinOptions): Unit = {
+    import JoinOptions.arguments
+    arguments.number("hot_parts", options.hotParts.toLong, least = 2, MostParts)
+    options.hot.filter(_.size != on.size).foreach { values =>
+      val allowed = s"one value for each key column, ${on.size}, in each of the keys"
+      throw arguments.invalid("hot", values.mkString(", "), allowed)
+    }
+    // A late right row would come out once for each part.
+    if (options.onLate != "drop") throw arguments.invalid("on_late", options.onLate, "'drop' with `hot`")
+  }
+
+  /** Each right row of the key is kept so many times. */
+  private val MostParts = 1024L
+
+  /** What a checkpoint is bound to: rows that wait are in the parts of before. */
+  def text(options: JoinOptions): Option[String] =
+    Option.when(options.hot.nonEmpty) {
+      val keys = options.hot.map(_.map(value => lit(value).toString).mkString(", "))
+      s"${keys.sorted.mkString("; ")} in ${options.hotParts} parts"
+    }
+
+  private def named(column: String): Column = col(s"`${column.replace("`", "``")}`")
+}

@@ -1,0 +1,210 @@
+package io.tailrace.rescale
+
+import java.util.UUID
+
+import scala.collection.immutable.ArraySeq
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession, SparkState}
+import org.apache.spark.util.SerializableConfiguration
+
+import io.tailrace.checkpoint.SparkCheckpoint
+import io.tailrace.common.{Arguments, Errors}
+import io.tailrace.join.JoinCheckpoint
+import io.tailrace.state.{CheckpointFiles, CutOffBatch, Manifest, StateLayout, StoreKind}
+
+/** What a rescaling has done.
+  *
+  * @param before number of state partitions
+  * @param after  the same
+  * @param rows   in the state, which count
+  * @param bytes  of the new partitions' files
+  */
+final case class RescaleReport(before: Int, after: Int, rows: Long, bytes: Long)
+
+/** Gives the joins of a checkpoint another number of state partitions. The query must not run meanwhile.
+  *
+  * {{{
+  *   1  tailrace-join.json names directories for both numbers
+  *   2  a Spark job        splits each partition: its rows go to the partitions of their keys, in new files
+  *   3  manifests          of the new partitions, of the same version
+  *   4  commits/<last>     has ids for all of them, in Spark's checkpoint format 2
+  *   5  offsets/<last>     has the new number, by one write. Until here the query goes on with the old one
+  *   later the query    deletes the old state, when it has completed a batch: [[io.tailrace.join.FormerLayouts]]
+  * }}}
+  *
+  * Spark takes the number from the newest entry of its offset log, which may be that of a batch that hasn't
+  * completed. So no batch comes in between, and the logs of other operators stay as they are.
+  *
+  * An example, 4 to 16 partitions, after batch 6: version 7 of partition 1 has become version 7 of the
+  * partitions 1, 5, 9 and 13. Batch 7, which was cut off at 12:30, runs with 16 tasks at 12:40.
+  */
+private[tailrace] final class Rescale(session: SparkSession, checkpoint: String, partitions: Int) {
+  if (partitions < 1)
+    throw new Arguments("tailrace.rescale").invalid(
+      "partitions",
+      partitions,
+      Arguments.between(1, Int.MaxValue)
+    )
+  private val root = new Path(checkpoint)
+  private val conf = session.sessionState.newHadoopConf()
+  private val spark = new SparkCheckpoint(root, conf)
+
+  private val completed = spark.completedBatches
+    .getOrElse(throw Errors.checkpointNotFound(checkpoint))
+    .lastOption
+    .getOrElse(throw Errors.checkpointWithoutBatch(checkpoint))
+  private val begun = newest
+  private val version = completed + 1
+
+  def run(): RescaleReport = {
+    if (SparkCheckpoints.isInUse(session, root, conf)) throw RescaleErrors.inUse(checkpoint)
+    val joins = this.joins
+    val before = spark.partitions(begun)
+    val layouts = joins.map(join => join -> join.bound.layout(before, spark.directory(join.operator)))
+    val report =
+      if (before == partitions) RescaleReport(before, partitions, 0, 0)
+      else {
+        val states = layouts.map { case (join, layout) => planned(join, layout) }
+        val results = joins.zip(states).map { case (join, state) =>
+          layOut(join, state)
+          write(state, split(state))
+        }
+        turnOver(states)
+        RescaleReport(before, partitions, results.map(_._1).sum, results.map(_._2).sum)
+      }
+    // Also that of a rescaling that was cut off behind the turn. Spark's readers ask these.
+    if (spark.partitions(completed) != partitions) spark.setPartitions(completed, partitions)
+    joins.filter(_.bound.layouts.nonEmpty || report.before != partitions).foreach { join =>
+      spark.setMetadata(join.operator, partitions)
+    }
+    report
+  }
+
+  /** The batch that the query begins with, or the one before it. */
+  private def newest: Long = {
+    val last = spark.begunBatches.lastOption.getOrElse(throw Errors.checkpointNotFound(checkpoint))
+    if (last != completed && last != completed + 1) throw RescaleErrors.inUse(checkpoint)
+    last
+  }
+
+  private def joins: Seq[StoredState] = {
+    val operators = spark.operators(completed)
+    val (own, others) = operators.partition(operator => JoinCheckpoint.operatorNames(operator.name))
+    if (own.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, others.map(_.name))
+    if (others.nonEmpty) throw RescaleErrors.unsupported(checkpoint, others.map(_.name))
+    own.map(StoredState.read(spark, _, conf, version))
+  }
+
+  private def planned(join: StoredState, layout: StateLayout): JoinState = {
+    val ids = spark.commit(completed).checkpointIds.flatMap(_.get(join.operator)).map(all => all.map(_.head))
+    // A partition that there was before keeps its id: until the turn it counts in both sets.
+    val newIds =
+      ids.map(old => Seq.tabulate(partitions)(i => old.lift(i).getOrElse(UUID.randomUUID.toString)))
+    JoinState(
+      spark.state.toString,
+      join.operator,
+      version,
+      join.keys,
+      join.bucketWidth,
+      StateSet(layout, ids.map(ArraySeq.unsafeWrapArray(_))),
+      StateSet(StateLayout.of(partitions, cutOff(join, layout)), newIds)
+    )
+  }
+
+  /** A batch that was cut off runs again, and a sink may have its rows already. So it must give the same ones.
+    * Where rows leave in steps, the partition decides which: each new one must have rows of one old one only.
+    */
+  private def cutOff(join: StoredState, layout: StateLayout): Option[CutOffBatch] =
+    Option.when(begun != completed) {
+      val before = layout.cutOff.filter(_.batch == begun).fold(layout.partitions)(_.partitions)
+      if (join.releasesInSteps && partitions % before != 0)
+        throw RescaleErrors.cutOff(checkpoint, begun, before)
+      CutOffBatch(begun, before)
+    }
+
+  private def layOut(join: StoredState, state: JoinState): Unit = {
+    val layouts = Seq(state.before.layout, state.after.layout)
+    JoinCheckpoint.write(spark.directory(join.operator), conf, join.bound.copy(layouts = layouts)): Unit
+  }
+
+  private def split(join: JoinState): Seq[SplitResult] = {
+    val context = session.sparkContext
+    val number = join.before.layout.partitions
+    val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
+    context.setJobDescription(s"rescale operator ${join.operator} of $checkpoint")
+    try
+      context
+        .parallelize(0 until number, number)
+        .map(partition => new PartitionSplit(join, partition, hadoopConf.value.value).run())
+        .collect()
+        .toSeq
+    finally {
+      context.setJobDescription(null)
+      hadoopConf.destroy()
+    }
+  }
+
+  /** Writes the manifests. @return rows and bytes */
+  private def write(join: JoinState, results: Seq[SplitResult]): (Long, Long) = {
+    val (before, after) = (join.before.layout.partitions, join.after.layout.partitions)
+    val common = BigInt(before).gcd(after).toInt
+    val byResidue = results.groupBy(_.partition % common)
+    val runs = results.flatMap(_.parts).groupMap(_.target)(_.run)
+    val manifests = (0 until after).map { target =>
+      val sources = byResidue(target % common)
+      target -> Manifest(
+        version,
+        sources.map(_.expiredThrough).min,
+        // Neighbours of one level are compacted together.
+        runs.getOrElse(target, Nil).sortBy(-_.level),
+        sources.map(_.operatorTime).min
+      )
+    }
+    SparkState.sideBySide("tailrace-rescale", Rescale.Threads, manifests) { case (target, manifest) =>
+      val files = Rescale.filesOf(join, target, conf)
+      files.commit(files.newManifest(version, join.after.id(target)), manifest, Map.empty): Unit
+    }
+    checkSections(manifests.map(_._2))
+    val all = manifests.flatMap(_._2.runs)
+    (all.flatMap(_.sections).map(_.liveRows).sum, all.map(_.length).sum)
+  }
+
+  /** The index of a synced join's right rows has numbers of 16 bits for their sections. */
+  private def checkSections(manifests: Seq[Manifest]): Unit = {
+    val most = manifests.map(_.runs.flatMap(_.sections).count(_.kind == StoreKind.HeldRight)).max
+    if (most > Rescale.MostSections)
+      throw RescaleErrors.tooMany(s"$most sections of right rows in a partition")
+  }
+
+  private def turnOver(states: Seq[JoinState]): Unit = {
+    // A query of another driver.
+    if (spark.completedBatches.flatMap(_.lastOption).forall(_ != completed) || newest != begun)
+      throw RescaleErrors.inUse(checkpoint)
+    val ids = states.flatMap { state =>
+      // As many as the greater number: until the turn the query needs those of before.
+      state.after.ids.map(after => state.operator -> (after ++ state.before.ids.get.drop(after.size)))
+    }
+    if (ids.nonEmpty) spark.setCheckpointIds(completed, ids.toMap)
+    spark.setPartitions(begun, partitions)
+  }
+}
+
+private[rescale] object Rescale {
+
+  /** Manifests that are written side by side. */
+  private val Threads = 32
+
+  /** Half of what the index has, because later batches add some. */
+  private val MostSections = 1 << 15
+
+  /** The files of a new partition. */
+  def filesOf(join: JoinState, target: Int, conf: Configuration): CheckpointFiles = {
+    val store = join.after.layout.store
+    new CheckpointFiles(
+      SparkCheckpoints.partition(new Path(join.state), join.operator, target, store),
+      conf
+    )
+  }
+}

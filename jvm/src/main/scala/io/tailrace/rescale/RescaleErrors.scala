@@ -1,0 +1,34 @@
+package io.tailrace.rescale
+
+import io.tailrace.common.Errors.stateError
+import io.tailrace.common.TailraceStateException
+
+/** The errors of a rescaling. */
+object RescaleErrors {
+
+  def inUse(checkpoint: String): TailraceStateException =
+    stateError("TAILRACE_STATE_RESCALE_IN_USE", null, "path" -> checkpoint)
+
+  def unsupported(checkpoint: String, operators: Seq[String]): TailraceStateException = stateError(
+    "TAILRACE_STATE_RESCALE_UNSUPPORTED",
+    null,
+    "path" -> checkpoint,
+    "operators" -> operators.mkString(", ")
+  )
+
+  /** @param partitions that the batch began with */
+  def cutOff(checkpoint: String, batch: Long, partitions: Int): TailraceStateException = stateError(
+    "TAILRACE_STATE_RESCALE_CUT_OFF",
+    null,
+    "path" -> checkpoint,
+    "batch" -> batch,
+    "partitions" -> partitions
+  )
+
+  /** @param what there would be too many of: "sections in a partition" */
+  def tooMany(what: String): TailraceStateException =
+    stateError("TAILRACE_STATE_RESCALE_TOO_MANY", null, "what" -> what)
+
+  def keysUnreadable(path: String, keys: String, cause: Throwable = null): TailraceStateException =
+    stateError("TAILRACE_STATE_RESCALE_KEYS", cause, "path" -> path, "keys" -> keys)
+}

@@ -1,0 +1,47 @@
+"""The local Spark of Tailrace's own commands."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+import tailrace
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+# As a URI, in which a path has no blanks to be split at.
+_LOGGING = Path(tailrace.__file__).resolve().with_name("log4j2.properties").as_uri()
+
+
+@contextmanager
+def local_session(
+    name: str, driver_memory: str, settings: Mapping[str, str] | None = None
+) -> Generator[SparkSession]:
+    """A quiet local session on all cores, reachable from this machine only; stopped at the end.
+
+    Args:
+        name: of the application.
+        driver_memory: heap of the JVM, as Spark reads sizes ("2g").
+        settings: further Spark properties, which win over these.
+    """
+    builder = (
+        SparkSession.builder.master("local[*]")
+        .appName(name)
+        .config("spark.driver.memory", driver_memory)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING}")
+    )
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
+    spark = tailrace.configure(builder).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()

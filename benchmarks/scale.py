@@ -7,7 +7,7 @@ Both read the same data from the local disk, and write their checkpoints to one 
 waits for 30 ms: Tailrace by S3A, Flink by its own S3 file system. Each run has a fresh JVM with two task
 slots; the engines take turns. DIR has the Flink program of the peers, built, with `peers.flink.FlinkJoin` in
 `flink/target/classes`, its jars and flink-s3-fs-hadoop in `flink/target/lib`, and `convert.py`; the window
-of `common/peers/Flat.java` is that of the command. Flink checkpoints each 10 seconds, as in the other
+of `common/peers/Flat.java` is that of the command, and the program calls `FileSystem.initialize(c, null)`. Flink checkpoints each 10 seconds, as in the other
 comparison; Tailrace with each micro-batch. Flink's rows are checked against Tailrace's by their number.
 Other regimes have programs of their own: see `benchmarks/README.md`.
 """
@@ -54,7 +54,8 @@ def _flink(backend: str, peers: Path, flat: Path, store: S3, work: Path) -> dict
         "state.backend.rocksdb.timer-service.factory": "HEAP",
     }
     classes = f"{peers}/flink/target/classes:{peers}/flink/target/lib/*"
-    command = ["java", "-Xmx4g", "-XX:+UseG1GC", *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    command = ["java", "-Xmx4g", quiet, *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
     command += ["group", backend, str(flat), "-", str(work), *(f"{k}={v}" for k, v in options.items())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     found = _RESULT.search(done.stdout)

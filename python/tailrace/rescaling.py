@@ -20,7 +20,7 @@ class Rescaled:
     Attributes:
         before: the number of state partitions that the checkpoint had.
         after: the number that it has now; the same if nothing had to be done.
-        rows: how many rows were moved.
+        rows: how many rows the new state has, with those that the join keeps of matches and keys.
         bytes: of the new files.
     """
 
@@ -38,14 +38,14 @@ def rescale(spark: SparkSession, checkpoint: str | os.PathLike[str], partitions:
         # and start the query again, as before
 
     Spark takes `spark.sql.shuffle.partitions` of a streaming query from its checkpoint, so that without this
-    it is for life. The query must be stopped, by `stop()` or by a failure: a micro-batch that was cut off
-    runs again with the new number. What comes out is what would have come out with that number from the
-    start. A Spark job splits the state, with a task for each partition of before. It reads and writes each
-    row once where one number is a multiple of the other; others make more and smaller files.
+    it is for life. The query must be stopped, by `stop()` or by a failure; one that runs in another process
+    isn't noticed before it has begun a micro-batch. The same rows come out, with either number. A Spark job
+    splits the state, with a task for each partition of before. It reads and writes each row once; a number
+    that is no multiple or divisor of the old one makes more and smaller files.
 
-    An error or a crash leaves the query with the old number, or with the new one; the same call goes on from
-    there. Earlier versions of the state are deleted in the end, so that the query can't be set back behind
-    this point.
+    After an error or a crash the query goes on with the old number, or with the new one. Where Spark refuses
+    to start it, the same call again helps. The query deletes the old state when it has completed a micro-batch
+    with the new number, and can't be set back behind this point then.
 
     Args:
         spark: a session that `configure` has set up.
@@ -57,7 +57,8 @@ def rescale(spark: SparkSession, checkpoint: str | os.PathLike[str], partitions:
 
     Raises:
         TailraceStateError: it is no checkpoint of a join, a query runs with it, it has state of other
-            operators than `join` and `sync_join`, or its state can't be read or written.
+            operators than `join` and `sync_join`, a micro-batch was cut off and `partitions` is no multiple
+            of its number, or the state can't be read or written. `condition` says which.
         TailraceError: `partitions` isn't 1 or more.
         TailraceSessionError: the session lacks the jar or the extension.
     """

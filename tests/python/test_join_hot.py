@@ -56,7 +56,12 @@ def test_keys_of_several_columns(spark: SparkSession, key: Any) -> None:  # noqa
         (col("id") % 2).alias("k"), lit("a").alias("t"), timestamp_seconds("id").alias("at"), "id"
     )
     right = left.select("k", "t", col("at").alias("seen"), col("id").alias("n"))
-    options: dict[str, Any] = {"on": ["k", "t"], "left_time": "at", "right_time": "seen", "after": "5 s"}
+    options: dict[str, Any] = {
+        "on": ["k", "t"],
+        "left_time": "at",
+        "right_time": "seen",
+        "after": "5 seconds",
+    }
     split = tailrace.join(left, right, hot=[key], **options).orderBy("id").collect()
     assert split == tailrace.join(left, right, **options).orderBy("id").collect()
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import re
+import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +19,6 @@ from streams import Row, Streams, groups
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -82,3 +88,79 @@ def test_a_number_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
 def test_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(TailraceStateError, match="TAILRACE_CHECKPOINT_NOT_FOUND"):
         tailrace.rescale(spark, tmp_path, 3)
+
+
+def _start(checkpoint: Path, partitions: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tailrace", "state", "rescale", str(checkpoint)]
+    return subprocess.Popen(
+        [*command, "--partitions", str(partitions)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _numbers(checkpoint: Path) -> set[str]:
+    """The numbers of partitions that the two newest batches have."""
+    batches = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))[-2:]
+    settings = [json.loads(batch.read_text().splitlines()[1])["conf"] for batch in batches]
+    return {conf["spark.sql.shuffle.partitions"] for conf in settings}
+
+
+@pytest.mark.campaign
+def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+    kills = int(os.environ.get("TAILRACE_KILLS", "3"))
+    rng = random.Random(int(os.environ.get("TAILRACE_SEED", "20261124")))
+    longest = 0.0
+    for kill in range(kills + 1):
+        root = tmp_path / str(kill)
+        root.mkdir()
+        streams = Streams(spark, root)
+        with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
+            for step in range(3):
+                streams.add(*_rows(step))
+                query.run()
+                other.run()
+            query.query.stop()
+            started = time.monotonic()
+            process = _start(query.checkpoint, 7)
+            if kill == 0:
+                assert process.wait() == 0
+                longest = time.monotonic() - started
+            else:
+                time.sleep(rng.uniform(longest / 2, longest))
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            # It goes on with either number, but between two of the writes, where Spark asks for the command.
+            numbers = _numbers(query.checkpoint)
+            if kill % 2 == 1 or len(numbers) > 1:
+                tailrace.rescale(spark, query.checkpoint, 7)
+            query.restart()
+            streams.add(*END)
+            query.run()
+            other.run()
+            assert groups(query.rows()) == groups(other.rows())
+
+
+def test_a_sink_that_has_the_batch_already(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
+        for step in range(3):
+            streams.add(*_rows(step))
+            query.run()
+            other.run()
+        query.query.stop()
+        # As if the process had died when the sink had the batch.
+        commits = (query.checkpoint / "commits").glob("[0-9]*")
+        newest = max(commits, key=lambda f: int(f.name))
+        newest.unlink()
+        newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+        before = len(_partitions(query.checkpoint))
+        with pytest.raises(TailraceStateError, match="TAILRACE_STATE_RESCALE_CUT_OFF"):
+            tailrace.rescale(spark, query.checkpoint, before + 1)
+        tailrace.rescale(spark, query.checkpoint, before * 2)
+        query.restart()
+        streams.add(*END)
+        query.run()
+        other.run()
+        assert groups(query.rows()) == groups(other.rows())

@@ -121,7 +121,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     val users = sources.filter(s => s.path.startsWith("io/") && changing.exists(s.code.contains))
     // These implement an operator, a store or a file manager of Spark.
     val most =
-      Map("checkpoint" -> 1, "driver" -> 1, "join" -> 3, "recursion" -> 1, "rescale" -> 1, "state" -> 5)
+      Map("checkpoint" -> 1, "driver" -> 1, "join" -> 3, "recursion" -> 1, "state" -> 5)
     users.groupBy(_.packageName.stripPrefix("io.tailrace.")).foreach { case (name, files) =>
       assert(files.size <= most.getOrElse(name, 0), files.map(_.path))
     }

@@ -183,7 +183,7 @@ object Tailrace {
     ReportTable.read(session.asInstanceOf[ClassicSession], path)
 
   /** Gives the joins of a checkpoint another number of state partitions. The query must not run: it goes on with
-    * the new number when it starts again. An error changes nothing, and the call may be repeated.
+    * the new number when it starts again. After an error it goes on with either, and the call may be repeated.
     *
     * @param checkpoint the query's checkpointLocation
     * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint can't be rescaled

@@ -20,33 +20,41 @@ import io.tailrace.state._
   * @param bucketWidth of the sections of matches, in microseconds
   */
 private[rescale] final class LivingRows(
-    store: TailraceStateStore,
+    state: LoadedState,
     targets: RowTargets,
     bucketWidth: Long,
     newRuns: () => SplitRuns
 ) {
   import StoreKind.{JoinedIndicator, LeftKeySorted, LeftTimeSorted}
 
-  private val expired = store.expiredThrough
-  private val sections = StoreKind.all.filter(_.hasRows).flatMap(store.sectionsOf(_))
+  private val expired = state.manifest.expiredThrough
   private val gone = StoreKind.all
     .filter(marked => StoreKind.all.exists(_.marks.contains(marked)))
-    .map(kind => kind -> GoneRows.of(StoreKind.all.flatMap(store.sectionsOf(_)), kind))
+    .map(kind => kind -> GoneRows.of(state.sections, kind))
     .toMap
 
-  /** @param take is called with the name of each run, and what it has become, oldest first */
-  def split(take: (String, Seq[SplitRun]) => Unit): Unit = {
-    val (matches, own) = sections.partition(_.section.kind == JoinedIndicator)
-    LocalRun.prepare(sections)
-    def into(name: String)(write: SplitRuns => Unit): Unit = {
+  private def sectionsOf(kind: StoreKind): Seq[LiveSection] = state.sections.filter(_.section.kind == kind)
+
+  /** Splits the runs of a slice. All matches belong to the first one, because they need all left rows.
+    *
+    * @param take is called with the number of each run, and what it has become
+    */
+  def split(slice: Slice)(take: (Int, Seq[SplitRun]) => Unit): Unit = {
+    val numbered = state.runs.zipWithIndex.filter(_._2 % slice.of == slice.number)
+    def sections(run: LocalRun) = state.sections.filter { live =>
+      (live.local eq run) && live.section.kind.hasRows && live.section.kind != JoinedIndicator
+    }
+    LocalRun.prepare(numbered.flatMap { case (run, _) => sections(run) })
+    def into(number: Int)(write: SplitRuns => Unit): Unit = {
       val runs = newRuns()
       try {
         write(runs)
-        take(name, runs.finish())
+        take(number, runs.finish())
       } finally runs.close()
     }
-    own.map(_.local).distinct.foreach(run => into(run.name)(splitRun(own.filter(_.local eq run), _)))
-    matches.headOption.foreach(first => into(first.local.name)(splitMatches(matches, _)))
+    numbered.foreach { case (run, number) => into(number)(splitRun(sections(run), _)) }
+    val matches = if (slice.number == 0) sectionsOf(JoinedIndicator) else Nil
+    matches.headOption.foreach(first => into(state.runs.indexOf(first.local))(splitMatches(matches, _)))
   }
 
   private def splitRun(parts: Seq[LiveSection], runs: SplitRuns): Unit =
@@ -66,7 +74,7 @@ private[rescale] final class LivingRows(
     }
 
   private def splitMatches(matches: Seq[LiveSection], runs: SplitRuns): Unit = {
-    val lefts = new MergedSections(store.sectionsOf(LeftTimeSorted), LeftTimeSorted.order, expired)
+    val lefts = new MergedSections(sectionsOf(LeftTimeSorted), LeftTimeSorted.order, expired)
     try {
       val joins = new MergedSections(matches, JoinedIndicator.order, expired)
       try

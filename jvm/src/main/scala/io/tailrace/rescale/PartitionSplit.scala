@@ -4,18 +4,16 @@ import java.io.File
 import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.tailrace.SparkState
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkState}
 import org.apache.spark.sql.types.DataType
 
-import io.tailrace.common.{Durability, TailraceConf}
 import io.tailrace.state._
 
 /** A join's state whose number of partitions changes.
   *
   * @param state       the checkpoint's directory of all operators' state
-  * @param version     of the state, which stays
+  * @param version     of the state
   * @param keys        types of the key columns
   * @param bucketWidth see [[LivingRows]]
   */
@@ -27,7 +25,14 @@ private[rescale] final case class JoinState(
     bucketWidth: Long,
     before: StateSet,
     after: StateSet
-)
+) {
+
+  /** The files of a partition in one of the sets. */
+  def files(set: StateSet, partition: Int, conf: Configuration): CheckpointFiles = {
+    val path = SparkCheckpoints.partition(new Path(state), operator, partition, set.layout.store)
+    new CheckpointFiles(path, conf)
+  }
+}
 
 /** One of its two sets of partitions.
   *
@@ -37,11 +42,12 @@ private[rescale] final case class StateSet(layout: StateLayout, ids: Option[Seq[
   def id(partition: Int): Option[String] = ids.map(_(partition))
 }
 
-/** What a partition gives to a new one.
+/** What a run gives to a new partition.
   *
-  * @param run complete, and in the new partition's directory
+  * @param run    complete, and in the new partition's directory
+  * @param number of the run that it comes from
   */
-private[rescale] final case class SplitPart(target: Int, run: Run)
+private[rescale] final case class SplitPart(target: Int, run: Run, number: Int)
 
 /** @param expiredThrough see [[Manifest]]
   * @param operatorTime   the same
@@ -53,62 +59,47 @@ private[rescale] final case class SplitResult(
     parts: Seq[SplitPart]
 )
 
-/** Splits one partition, in a task of a Spark job. It reads each row once, and writes it once. A task that is
-  * lost or runs twice leaves files that no manifest names.
+/** A part of a partition's runs: those of every `of`th number. */
+private[rescale] final case class Slice(partition: Int, number: Int, of: Int)
+
+/** Splits some runs of a partition, in a task of a Spark job. It reads each row once, and writes it once. A task
+  * that is lost or runs twice leaves files that no manifest names.
   */
-private[rescale] final class PartitionSplit(join: JoinState, partition: Int, hadoopConf: Configuration) {
-  import join.{after, before, operator, version}
+private[rescale] final class PartitionSplit(join: JoinState, slice: Slice, conf: Configuration) {
+  import join.{after, before, version}
+  import slice.partition
 
   private val targets =
     new RowTargets(join.keys, partition, before.layout.partitions, after.layout.partitions)
-  private val directory = SparkState.localDirectory(s"tailrace-rescale-$operator-$partition")
-  private val conf = {
-    // A state that was never written would be an empty one.
-    val set = new Configuration(hadoopConf)
-    set.set(TailraceConf.StateDurability.key, Durability.Full.name)
-    set
-  }
+  private val directory = SparkState.localDirectory(s"tailrace-rescale-${join.operator}-$partition")
 
-  def run(): SplitResult = {
-    val provider = open()
+  def run(): SplitResult =
     try {
-      val store = provider.getStore(version, before.id(partition), false, false)
-      try {
-        val parts = Seq.newBuilder[SplitPart]
-        val levels = store.levels
-        val rows = new LivingRows(store, targets, join.bucketWidth, () => new SplitRuns(() => newFile()))
-        rows.split((name, runs) => runs.foreach(parts += upload(_, levels(name))))
-        SplitResult(partition, store.expiredThrough, store.operatorTime, parts.result())
-      } finally store.abort()
+      val files = join.files(before, partition, conf)
+      val state = LoadedState.outside(files, version, before.id(partition), () => newFile())
+      state.acquire()
+      try split(state)
+      finally state.release()
     } finally {
-      provider.close()
       Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
       directory.delete(): Unit
     }
-  }
 
-  private def open(): OwnStoreProvider = {
-    val provider = new OwnStoreProvider
-    provider.init(
-      StateStoreId(join.state, operator, partition, before.layout.store),
-      BufferedRows.KeySchema,
-      BufferedRows.ValueSchema,
-      NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
-      useColumnFamilies = false,
-      new StateStoreConf(new SQLConf),
-      conf,
-      useMultipleValuesPerKey = false,
-      None
+  private def split(state: LoadedState): SplitResult = {
+    val parts = Seq.newBuilder[SplitPart]
+    val rows = new LivingRows(state, targets, join.bucketWidth, () => new SplitRuns(() => newFile()))
+    rows.split(slice)((number, runs) =>
+      runs.foreach(parts += upload(_, state.manifest.runs(number).level, number))
     )
-    provider
+    SplitResult(partition, state.manifest.expiredThrough, state.manifest.rightExpiredThrough, parts.result())
   }
 
   private def newFile(): File = Files.createTempFile(directory.toPath, "", ".run").toFile
 
-  private def upload(split: SplitRun, level: Int): SplitPart = {
-    val files = Rescale.filesOf(join, split.target, conf)
+  private def upload(split: SplitRun, level: Int, number: Int): SplitPart = {
+    val files = join.files(after, split.target, conf)
     val run = files.upload(split.file, StateFileNames.run(version))
     split.file.delete()
-    SplitPart(split.target, run.copy(sections = split.sections, level = level))
+    SplitPart(split.target, run.copy(sections = split.sections, level = level), number)
   }
 }

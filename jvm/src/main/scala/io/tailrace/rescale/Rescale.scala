@@ -4,7 +4,6 @@ import java.util.UUID
 
 import scala.collection.immutable.ArraySeq
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession, SparkState}
 import org.apache.spark.util.SerializableConfiguration
@@ -12,7 +11,7 @@ import org.apache.spark.util.SerializableConfiguration
 import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.{Arguments, Errors}
 import io.tailrace.join.JoinCheckpoint
-import io.tailrace.state.{CheckpointFiles, CutOffBatch, Manifest, StateLayout, StoreKind}
+import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
 
 /** What a rescaling has done.
   *
@@ -69,7 +68,10 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
         val states = layouts.map { case (join, layout) => planned(join, layout) }
         val results = joins.zip(states).map { case (join, state) =>
           layOut(join, state)
-          write(state, split(state))
+          val next = nextVersion(state)
+          val result = write(state, split(state))
+          next.foreach(state => write(state, split(state)))
+          result
         }
         turnOver(states)
         RescaleReport(before, partitions, results.map(_._1).sum, results.map(_._2).sum)
@@ -124,6 +126,16 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
       CutOffBatch(begun, before)
     }
 
+  /** The version that a batch which was cut off has made, if it is complete. A sink that has the batch already may
+    * not ask for its rows, and then no task makes the version again. In checkpoint format 2 Spark refuses that.
+    */
+  private def nextVersion(join: JoinState): Option[JoinState] = {
+    val next = join.copy(version = begun + 1)
+    val partitions = 0 until join.before.layout.partitions
+    def isWritten(partition: Int) = join.files(join.before, partition, conf).versions(next.version)
+    Option.when(begun != completed && join.before.ids.isEmpty && partitions.forall(isWritten))(next)
+  }
+
   private def layOut(join: StoredState, state: JoinState): Unit = {
     val layouts = Seq(state.before.layout, state.after.layout)
     JoinCheckpoint.write(spark.directory(join.operator), conf, join.bound.copy(layouts = layouts)): Unit
@@ -132,12 +144,15 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   private def split(join: JoinState): Seq[SplitResult] = {
     val context = session.sparkContext
     val number = join.before.layout.partitions
+    // A few large partitions shouldn't leave cores idle. There may be fewer runs than that.
+    val slices = Math.max(1, Math.min(Rescale.MostSlices, 2 * context.defaultParallelism / number))
+    val all = for (partition <- 0 until number; slice <- 0 until slices) yield Slice(partition, slice, slices)
     val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
     context.setJobDescription(s"rescale operator ${join.operator} of $checkpoint")
     try
       context
-        .parallelize(0 until number, number)
-        .map(partition => new PartitionSplit(join, partition, hadoopConf.value.value).run())
+        .parallelize(all, all.size)
+        .map(slice => new PartitionSplit(join, slice, hadoopConf.value.value).run())
         .collect()
         .toSeq
     finally {
@@ -151,20 +166,20 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     val (before, after) = (join.before.layout.partitions, join.after.layout.partitions)
     val common = BigInt(before).gcd(after).toInt
     val byResidue = results.groupBy(_.partition % common)
-    val runs = results.flatMap(_.parts).groupMap(_.target)(_.run)
+    val parts = results.flatMap(_.parts).groupBy(_.target)
     val manifests = (0 until after).map { target =>
       val sources = byResidue(target % common)
       target -> Manifest(
-        version,
+        join.version,
         sources.map(_.expiredThrough).min,
         // Neighbours of one level are compacted together.
-        runs.getOrElse(target, Nil).sortBy(-_.level),
+        parts.getOrElse(target, Nil).sortBy(part => (-part.run.level, part.number)).map(_.run),
         sources.map(_.operatorTime).min
       )
     }
     SparkState.sideBySide("tailrace-rescale", Rescale.Threads, manifests) { case (target, manifest) =>
-      val files = Rescale.filesOf(join, target, conf)
-      files.commit(files.newManifest(version, join.after.id(target)), manifest, Map.empty): Unit
+      val files = join.files(join.after, target, conf)
+      files.commit(files.newManifest(join.version, join.after.id(target)), manifest, Map.empty): Unit
     }
     checkSections(manifests.map(_._2))
     val all = manifests.flatMap(_._2.runs)
@@ -196,15 +211,9 @@ private[rescale] object Rescale {
   /** Manifests that are written side by side. */
   private val Threads = 32
 
+  /** Tasks for a partition of before: as many runs as compaction leaves of a level. */
+  private val MostSlices = 32
+
   /** Half of what the index has, because later batches add some. */
   private val MostSections = 1 << 15
-
-  /** The files of a new partition. */
-  def filesOf(join: JoinState, target: Int, conf: Configuration): CheckpointFiles = {
-    val store = join.after.layout.store
-    new CheckpointFiles(
-      SparkCheckpoints.partition(new Path(join.state), join.operator, target, store),
-      conf
-    )
-  }
 }

@@ -1,6 +1,6 @@
 package io.tailrace.state
 
-import java.io.{InputStream, StringWriter}
+import java.io.{File, InputStream, StringWriter}
 import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.hadoop.fs.Path
@@ -202,4 +202,25 @@ final class LoadedState(
 
   def acquire(): Unit = runs.foreach(_.acquire())
   def release(): Unit = runs.foreach(_.release())
+}
+
+object LoadedState {
+
+  /** A version of a checkpoint's state from outside of a query, not acquired yet. Runs come when they are read.
+    *
+    * @param newFile makes an empty local file
+    */
+  def outside(
+      files: CheckpointFiles,
+      version: Long,
+      checkpointId: Option[String],
+      newFile: () => File
+  ): LoadedState = {
+    val manifest = files.readManifest(version, checkpointId)
+    val runs = manifest.runs.map { run =>
+      val file = newFile()
+      new LocalRun(run.name, file, Some(files.copyOf(run, file, version, isHere = false)))
+    }
+    new LoadedState(manifest, runs, checkpointId)
+  }
 }

@@ -224,9 +224,6 @@ final class TailraceStateStore private[state] (
   /** The number of runs with rows of this version. */
   def files: Int = sections.iterator.map(_.local).toSet.size
 
-  /** How often each run has been compacted, by its name. */
-  def levels: Map[String, Int] = base.manifest.runs.map(run => run.name -> run.level).toMap
-
   /** Bytes of a store's rows before compression. */
   def bytesOf(kind: StoreKind): Long = sectionsOf(kind).map(_.section.bytes).sum
 

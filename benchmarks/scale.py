@@ -5,11 +5,11 @@
 
 Both read the same data from the local disk, and write their checkpoints to one S3Proxy, where each request
 waits for 30 ms: Tailrace by S3A, Flink by its own S3 file system. Each run has a fresh JVM with two task
-slots; the engines take turns. DIR has the Flink program of the peers, built, with `peers.flink.FlinkJoin` in
-`flink/target/classes`, its jars and flink-s3-fs-hadoop in `flink/target/lib`, and `convert.py`; the window
-of `common/peers/Flat.java` is that of the command, and the program calls `FileSystem.initialize(c, null)`. Flink checkpoints each 10 seconds, as in the other
-comparison; Tailrace with each micro-batch. Flink's rows are checked against Tailrace's by their number.
-Other regimes have programs of their own: see `benchmarks/README.md`.
+slots, and a fresh S3Proxy; the engines take turns. DIR has the Flink program of the peers, built, with
+`peers.flink.FlinkJoin` in `flink/target/classes`, its jars and flink-s3-fs-hadoop in `flink/target/lib`, and
+`convert.py`; the window of `common/peers/Flat.java` is that of the command, and the program calls
+`FileSystem.initialize(c, null)`. Flink checkpoints each 10 seconds, as in the other comparison; Tailrace with
+each micro-batch. Other regimes have programs of their own: see `benchmarks/README.md`.
 """
 
 from __future__ import annotations
@@ -121,21 +121,22 @@ def main() -> int:
         streams = prepare(Workload(left=a.left, slices=a.slices, hours=a.hours), work / "data")
         flat = work / "data.bin"
         subprocess.run([sys.executable, a.flink / "convert.py", streams.path, flat], check=True)
-        with run_s3(work) as store:
-            store.set_latency(a.latency)
-            for n in range(a.runs):
-                turn = n % len(a.engines)
-                for engine in (*a.engines[turn:], *a.engines[:turn]):
-                    scratch = work / f"{engine}-{n}"
+        for n in range(a.runs):
+            turn = n % len(a.engines)
+            for engine in (*a.engines[turn:], *a.engines[:turn]):
+                scratch = work / f"{engine}-{n}"
+                # It keeps its objects in memory, those of the run before too.
+                with run_s3(work, ["-Xmx8g"]) as store:
+                    store.set_latency(a.latency)
                     before = store.cpu_seconds()
                     if engine == "tailrace":
                         run = _tailrace(streams, a.window, store, scratch)
                     else:
                         run = _flink(engine.removeprefix("flink-"), a.flink, flat, store, scratch)
                     run |= {"engine": engine, "run": n, "store_cpu_seconds": store.cpu_seconds() - before}
-                    runs.append(run)
-                    times = f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of CPU"
-                    print(f"{engine}, {n}: {times}", flush=True)
+                runs.append(run)
+                times = f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of CPU"
+                print(f"{engine}, {n}: {times}", flush=True)
     right = streams.rows - streams.left_rows
     kind = (
         f"{streams.left_rows:,} left rows and {right:,} right ones in {a.slices} slices of {a.hours} hours, "

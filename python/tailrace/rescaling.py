@@ -44,8 +44,8 @@ def rescale(spark: SparkSession, checkpoint: str | os.PathLike[str], partitions:
     that is no multiple or divisor of the old one makes more and smaller files.
 
     After an error or a crash the query goes on with the old number, or with the new one. Where Spark refuses
-    to start it, the same call again helps. The query deletes the old state when it has completed a micro-batch
-    with the new number, and can't be set back behind this point then.
+    to start it, the same call again helps. The query deletes the old state when it has completed a
+    micro-batch with the new number, and can't be set back behind this point then.
 
     Args:
         spark: a session that `configure` has set up.

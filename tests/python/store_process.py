@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # It isn't the store that is tested: no time for the second compiler.
-_QUICK = ("-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK = ("-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _START_SECONDS = 90
 _END_SECONDS = 10
 
@@ -28,8 +28,10 @@ class StoreProcess:
         url: what the program says of where it is.
     """
 
-    def __init__(self, program: str, jars: Path, arguments: Sequence[str], log: Path) -> None:
-        line = [str(find_java(os.environ).path), *_QUICK, "-cp", str(jars / "*")]
+    def __init__(
+        self, program: str, jars: Path, arguments: Sequence[str], log: Path, options: Sequence[str] = QUICK
+    ) -> None:
+        line = [str(find_java(os.environ).path), *options, "-cp", str(jars / "*")]
         self._log = log
         self._lock = threading.Lock()
         with log.open("wb") as out:

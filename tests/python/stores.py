@@ -13,11 +13,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from store_process import StoreProcess
+from store_process import QUICK, StoreProcess
 from tailrace._ivy import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
 # As Spark 4.2 ships it.
@@ -77,11 +77,16 @@ class S3(Store):
 
 
 @contextmanager
-def run_s3(directory: Path) -> Generator[S3]:
-    """Runs S3Proxy, which stores objects in its memory. Its log is in the directory."""
+def run_s3(directory: Path, options: Sequence[str] = QUICK) -> Generator[S3]:
+    """Runs S3Proxy, which stores objects in its memory. Its log is in the directory.
+
+    Args:
+        directory: of its log.
+        options: of its JVM.
+    """
     jars = resolve(f"s3proxy-{_S3PROXY}", [("org.gaul", "s3proxy", _S3PROXY)], transitive=True)
     arguments = [_BUCKET, _IDENTITY, _SECRET]
-    with StoreProcess("S3Store.java", jars, arguments, directory / "s3.log") as process:
+    with StoreProcess("S3Store.java", jars, arguments, directory / "s3.log", options) as process:
         settings = {
             "spark.jars": ",".join(_s3a_jars()),
             "spark.hadoop.fs.s3a.endpoint": process.url,

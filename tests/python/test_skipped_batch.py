@@ -12,6 +12,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
+from streams import Row as Event
+from streams import Streams, groups, pairs
 from synced import Row, Synced, shown
 from trees import Trees, down
 
@@ -178,3 +180,37 @@ def test_the_rows_that_go_round_are_those_that_the_sink_has(spark: SparkSession,
     names = {row["name"] for row in sink.rows} | {""}
     assert len(names) == 13
     assert {row["above"] for row in sink.rows} <= names, "a row goes round that has never come out"
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_a_join_of_checkpoint_format_2_goes_on(spark: SparkSession, tmp_path: Path, how: str) -> None:
+    setting = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "2")
+    try:
+        streams = Streams(spark, tmp_path)
+        streams.add([Event(i, i % 5, i) for i in range(20)], [Event(100 + i, i % 5, i) for i in range(20)])
+        with streams.query(streams.join(how=how)) as query:
+            query.run()
+            query.query.stop()
+            commits = (query.checkpoint / "commits").glob("[0-9]*")
+            max(commits, key=lambda f: int(f.name)).unlink()
+            query.restart()
+            streams.add([Event(900, 9, 1000)], [Event(901, 9, 1000)])
+            query.run()
+            batch = tailrace.join(
+                streams.batch_frame("left"),
+                streams.batch_frame("right"),
+                on="key",
+                left_time="l_ts",
+                right_time="r_ts",
+                after="30 seconds",
+                how=how,
+            )
+            view = groups if how == "left" else pairs
+            expected = [
+                row for row in view(r.asDict(recursive=True) for r in batch.collect()) if row[0] != 900
+            ]
+            assert [row for row in view(query.rows()) if row[0] != 900] == expected
+    finally:
+        spark.conf.set(setting, before or "1")

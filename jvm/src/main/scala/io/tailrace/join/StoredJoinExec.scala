@@ -12,7 +12,10 @@ import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, StatefulOpClusteredDistribution}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
+import org.apache.spark.sql.execution.streaming.operators.stateful.{
+  StatefulOpStateStoreCheckpointInfo,
+  StatefulOperatorStateInfo
+}
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
 import org.apache.spark.sql.execution.streaming.state._
@@ -20,7 +23,7 @@ import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, UnstartedContext}
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{HeldWork, RunState, TellsDriver}
+import io.tailrace.driver.{HeldWork, RunState, SkippedBatch, TellsDriver}
 import io.tailrace.state.{BufferedRows, OwnStoreConf, StateLayout}
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
@@ -105,7 +108,19 @@ final class StoredJoinExec(
     driver.needsAnother(newInputWatermark)
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     driver.outputWatermark(inputWatermarkMs)
-  override def hasTold: Boolean = driver.hasTold
+  override def hasTold: Boolean = driver.hasTold && hasCheckpointInfo
+
+  /** In checkpoint format 2, Spark asks for the ids of the new version, and ends the query if there are none. */
+  override def getStateStoreCheckpointInfo(): Array[StatefulOpStateStoreCheckpointInfo] = {
+    SkippedBatch.runIfSkipped(session)
+    super.getStateStoreCheckpointInfo()
+  }
+
+  private def hasIds: Boolean = conf.stateStoreCheckpointFormatVersion >= 2
+
+  private def hasCheckpointInfo: Boolean =
+    !hasIds || checkpointInfoAccumulator.value.size >= getStateInfo.numPartitions
+
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = driver.oldestWaiting
 
   // Spark compares its own parameters only. They don't tell joins of one input with other settings apart.
@@ -202,7 +217,7 @@ final class StoredJoinExec(
       new OwnStoreConf(conf, nowBound.layout.store),
       RunState.hadoopConf(session),
       metrics,
-      Option.when(conf.stateStoreCheckpointFormatVersion >= 2)(checkpointInfoAccumulator),
+      Option.when(hasIds)(checkpointInfoAccumulator),
       TailraceConf.BatchBufferBytes.read(setting)
     )
     left

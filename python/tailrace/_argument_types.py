@@ -1,4 +1,4 @@
-"""Types of the commands' arguments."""
+"""What the arguments of several commands have in common."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ def setting(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"{text} isn't NAME=VALUE")
     return name.strip(), value.strip()
+
+
+def add_settings(command: argparse.ArgumentParser) -> None:
+    """Adds `--conf`, Spark properties by their names."""
+    command.add_argument(
+        "--conf",
+        type=setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a Spark property, as spark-submit takes them, for instance spark.hadoop.fs.s3a.endpoint=...",
+    )

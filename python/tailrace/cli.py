@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace import state_command
-from tailrace._argument_types import positive, setting
+from tailrace._argument_types import add_settings, positive
 from tailrace._jar import jar_path
 from tailrace._version import __version__
 from tailrace.errors import TailraceError
@@ -83,14 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     which.add_argument("--batch", type=int, metavar="N", help="the version that this batch made: N + 1")
     inspect.add_argument("--json", action="store_true", help="print one JSON object")
-    inspect.add_argument(
-        "--conf",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a Spark property, as spark-submit takes them, for instance spark.hadoop.fs.s3a.endpoint=...",
-    )
+    add_settings(inspect)
     inspect.set_defaults(run=_inspect)
 
     state_command.fill(commands.add_parser("state", help="change the state in a checkpoint"))

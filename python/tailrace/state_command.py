@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tailrace._argument_types import positive, setting
+from tailrace._argument_types import add_settings, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -28,14 +28,7 @@ def fill(state: argparse.ArgumentParser) -> None:
     command.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
     command.add_argument("--partitions", type=positive, required=True, metavar="N", help="the new number")
     command.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
-    command.add_argument(
-        "--conf",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a Spark property, as spark-submit takes them, for instance spark.hadoop.fs.s3a.endpoint=...",
-    )
+    add_settings(command)
     command.set_defaults(run=_rescale)
 
 

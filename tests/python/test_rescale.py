@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace
-from streams import Row, Streams, groups
+from streams import Query, Row, Streams, groups
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
@@ -34,6 +34,22 @@ def _rows(step: int) -> tuple[list[Row], list[Row]]:
     return left, [Row(1000 + r.id, r.key, r.second + 3) for r in left[::2] if r.key is not None]
 
 
+def _feed(streams: Streams, *queries: Query) -> None:
+    for step in range(3):
+        streams.add(*_rows(step))
+        for query in queries:
+            query.run()
+
+
+def _end(streams: Streams, query: Query, other: Query) -> None:
+    """The query goes on, and both end: with the same rows."""
+    query.restart()
+    streams.add(*END)
+    for one in (query, other):
+        one.run()
+    assert groups(query.rows()) == groups(other.rows())
+
+
 def _partitions(checkpoint: Path) -> list[int]:
     return sorted(int(d.name) for d in (checkpoint / "state" / "0").iterdir() if d.name.isdecimal())
 
@@ -41,10 +57,7 @@ def _partitions(checkpoint: Path) -> list[int]:
 def test_the_command_between_two_starts(spark: SparkSession, tmp_path: Path, run_python: RunPython) -> None:
     streams = Streams(spark, tmp_path)
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
-        for step in range(3):
-            streams.add(*_rows(step))
-            query.run()
-            other.run()
+        _feed(streams, query, other)
         with pytest.raises(TailraceStateError, match="TAILRACE_STATE_RESCALE_IN_USE"):
             tailrace.rescale(spark, query.checkpoint, 7)
         query.query.stop()
@@ -55,11 +68,7 @@ def test_the_command_between_two_starts(spark: SparkSession, tmp_path: Path, run
         assert re.search(said, done.stdout)
         assert _partitions(query.checkpoint) == list(range(7))
         assert len(query.state()) == waiting
-        query.restart()
-        streams.add(*END)
-        query.run()
-        other.run()
-        assert groups(query.rows()) == groups(other.rows())
+        _end(streams, query, other)
         assert [n["numShufflePartitions"] for n in query.operators()][-1] == 7
 
 
@@ -117,10 +126,7 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
         root.mkdir()
         streams = Streams(spark, root)
         with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
-            for step in range(3):
-                streams.add(*_rows(step))
-                query.run()
-                other.run()
+            _feed(streams, query, other)
             query.query.stop()
             started = time.monotonic()
             process = _start(query.checkpoint, 7)
@@ -135,20 +141,13 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
             numbers = _numbers(query.checkpoint)
             if kill % 2 == 1 or len(numbers) > 1:
                 tailrace.rescale(spark, query.checkpoint, 7)
-            query.restart()
-            streams.add(*END)
-            query.run()
-            other.run()
-            assert groups(query.rows()) == groups(other.rows())
+            _end(streams, query, other)
 
 
 def test_a_sink_that_has_the_batch_already(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
-        for step in range(3):
-            streams.add(*_rows(step))
-            query.run()
-            other.run()
+        _feed(streams, query, other)
         query.query.stop()
         # As if the process had died when the sink had the batch.
         commits = (query.checkpoint / "commits").glob("[0-9]*")
@@ -159,8 +158,4 @@ def test_a_sink_that_has_the_batch_already(spark: SparkSession, tmp_path: Path) 
         with pytest.raises(TailraceStateError, match="TAILRACE_STATE_RESCALE_CUT_OFF"):
             tailrace.rescale(spark, query.checkpoint, before + 1)
         tailrace.rescale(spark, query.checkpoint, before * 2)
-        query.restart()
-        streams.add(*END)
-        query.run()
-        other.run()
-        assert groups(query.rows()) == groups(other.rows())
+        _end(streams, query, other)

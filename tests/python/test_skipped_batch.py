@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tailrace.options import How
+
 
 class OnceOnly:
     """A function of `foreachBatch` that takes each batch once, and dies when it has taken one of them."""
@@ -183,7 +185,7 @@ def test_the_rows_that_go_round_are_those_that_the_sink_has(spark: SparkSession,
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])
-def test_a_join_of_checkpoint_format_2_goes_on(spark: SparkSession, tmp_path: Path, how: str) -> None:
+def test_a_join_of_checkpoint_format_2_goes_on(spark: SparkSession, tmp_path: Path, how: How) -> None:
     setting = "spark.sql.streaming.stateStore.checkpointFormatVersion"
     before = spark.conf.get(setting)
     spark.conf.set(setting, "2")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # As a URI, in which a path has no blanks to be split at.
-_LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
+LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
 # A short life: no time for the second compiler, nor for a garbage collector's threads.
-_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={_LOGGING}")
+_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={LOGGING}")
 
 
 def run(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> Any:  # noqa: ANN401 - it is JSON

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 import tailrace
+from tailrace._java_program import LOGGING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
-
-# As a URI, in which a path has no blanks to be split at.
-_LOGGING = Path(tailrace.__file__).resolve().with_name("log4j2.properties").as_uri()
 
 
 @contextmanager
@@ -36,7 +33,7 @@ def local_session(
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING}")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={LOGGING}")
     )
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)

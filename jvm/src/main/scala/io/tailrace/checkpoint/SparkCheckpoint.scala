@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointCommit, CheckpointOperator, SparkCheckpoints}
-import org.json4s.JsonAST.{JField, JInt, JObject, JString, JValue}
+import org.json4s.JsonAST.{JArray, JField, JInt, JObject, JString, JValue}
 import org.json4s.jackson.JsonMethods.{compact, parse}
 
 import io.tailrace.common.Errors
@@ -37,8 +37,15 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   /** An operator's. */
   def directory(operator: Long): Path = new Path(state, operator.toString)
 
-  /** @return None if this is no checkpoint */
-  def completedBatches: Option[Seq[Long]] = numbersIn(commits)
+  /** The batches that have completed, at least one.
+    *
+    * @param checkpoint as the user has named it, for errors
+    */
+  def completedBatches(checkpoint: String): Seq[Long] = {
+    val found = numbersIn(commits).getOrElse(throw Errors.checkpointNotFound(checkpoint))
+    if (found.isEmpty) throw Errors.checkpointWithoutBatch(checkpoint)
+    found
+  }
 
   /** The batches that have begun. The newest may not have completed. */
   def begunBatches: Seq[Long] = numbersIn(offsets).getOrElse(Nil)
@@ -77,7 +84,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   def setCheckpointIds(batch: Long, ids: Map[Long, Seq[String]]): Unit =
     edit(new Path(commits, batch.toString), batch) { entry =>
       val all = ids.map { case (operator, of) =>
-        JField(operator.toString, new org.json4s.JsonAST.JArray(of.map(id => one(JString(id))).toList))
+        JField(operator.toString, JArray(of.map(id => JArray(List(JString(id)))).toList))
       }
       entry.transformField { case ("stateUniqueIds", JObject(before)) =>
         "stateUniqueIds" -> JObject(before.filterNot(field => all.exists(_._1 == field._1)) ++ all)
@@ -118,6 +125,4 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
 private object SparkCheckpoint {
   private val Partitions = "spark.sql.shuffle.partitions"
   private val StatefulPartitions = "spark.sql.streaming.internal.stateStore.partitions"
-
-  private def one(value: JValue): JValue = org.json4s.JsonAST.JArray(List(value))
 }

@@ -60,7 +60,7 @@ private[tailrace] final class Arguments(val call: String) {
 private[tailrace] object Arguments {
   def oneOf(values: Seq[String]): String = values.map(v => s"'$v'").mkString(" or ")
 
-  def between(least: Long, most: Long): String =
+  private def between(least: Long, most: Long): String =
     if (least == Long.MinValue) s"a whole number of at most $most"
     else if (most == Long.MaxValue) s"a whole number of $least or more"
     else s"a whole number from $least to $most"

@@ -18,8 +18,8 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 
   /** @param version of the state; None takes that of the newest batch that has completed */
   def report(version: Option[Long]): CheckpointReport = {
-    val batches = spark.completedBatches.getOrElse(throw Errors.checkpointNotFound(checkpoint))
-    val newest = batches.lastOption.getOrElse(throw Errors.checkpointWithoutBatch(checkpoint))
+    val batches = spark.completedBatches(checkpoint)
+    val newest = batches.last
     val operators = spark.operators(newest)
     val joins = operators.filter(operator => JoinCheckpoint.operatorNames(operator.name))
     if (joins.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, operators.map(_.name))

@@ -27,7 +27,12 @@ private[join] object FormerLayouts {
     } yield number -> status.getPath
     SparkState.sideBySide("tailrace-former-state", Threads, partitions) { case (number, path) =>
       if (number >= current.partitions) files.delete(path)
-      else files.names(path).filterNot(isOf(current, _)).foreach(name => files.delete(new Path(path, name)))
+      else {
+        val former = files.list(path).filterNot(status => isOf(current, status.getPath.getName))
+        val (directories, others) = former.partition(_.isDirectory)
+        files.deleteAll(others.map(_.getPath))
+        directories.foreach(status => files.delete(status.getPath))
+      }
     }
     val isFirst = current.store == StateLayout.FirstStore
     val layouts = if (isFirst && current.cutOff.isEmpty) Nil else Seq(current)

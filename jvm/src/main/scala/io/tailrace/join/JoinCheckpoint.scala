@@ -133,7 +133,8 @@ object JoinCheckpoint {
   /** Writes the file. @return what it says */
   def write(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint): JoinCheckpoint = {
     val content =
-      if (checkpoint.layouts.isEmpty) Serialization.write(Bound(Format, checkpoint.settings)).getBytes(UTF_8)
+      if (checkpoint.layouts.isEmpty)
+        Serialization.write(FirstFormat(Format, checkpoint.settings)).getBytes(UTF_8)
       else {
         val of = checkpoint.copy(format = RescaledFormat)
         rescaled.encode(Serialization.write(of), directory.getName)
@@ -143,7 +144,7 @@ object JoinCheckpoint {
   }
 
   /** The content of format 1. */
-  private final case class Bound(format: Int, settings: Map[String, String])
+  private final case class FirstFormat(format: Int, settings: Map[String, String])
 
   /** The file has durations in microseconds. An error shows them as a user writes them. */
   private def shown(setting: String): String = setting match {
@@ -173,7 +174,7 @@ object JoinCheckpoint {
       case _ => throw corrupt("it has no format")
     }
     val content =
-      try json.extract[Bound]
+      try json.extract[FirstFormat]
       catch { case NonFatal(e) => throw corrupt("it isn't what it was", e) }
     if (content.settings == null || content.settings.isEmpty) throw corrupt("it has no settings")
     JoinCheckpoint(content.format, content.settings)

@@ -146,7 +146,6 @@ final class StoredJoinExec(
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
-    val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
     import join.{boundSettings, settingsAddedLater, settingsThatFollow}
     bound {
       if (!sparkContext.isLocal)
@@ -247,12 +246,14 @@ final class StoredJoinExec(
   private def bound(open: => StoredJoinExec.Bound): StoredJoinExec.Bound =
     StoredJoinExec.bound.of(session, getStateInfo.queryRunId.toString, workName)(open)
 
+  /** The operator's, in the checkpoint. */
+  private def directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
+
   /** With the second batch of a run: the first one has completed. */
   private def deleteFormerState(): Unit = {
     val now = nowBound
     if (now.checkpoint.layouts.exists(_ != now.layout) && StreamingBatch.current(session).batchId > now.first)
       StoredJoinExec.cleaned.of(session, getStateInfo.queryRunId.toString, workName) {
-        val directory = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
         logInfo(s"$workName deletes the state of another number of partitions")
         val conf = session.sessionState.newHadoopConf()
         FormerLayouts.delete(directory, conf, now.checkpoint, now.layout)

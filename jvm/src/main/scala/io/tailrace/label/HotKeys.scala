@@ -3,6 +3,8 @@ package io.tailrace.label
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.{Column, DataFrame, Dataset}
 
+import io.tailrace.plan.Columns.named
+
 /** Splits the rows of keys that the user names over several partitions. By its key alone, all rows of one
   * would be the work of one task.
   *
@@ -59,6 +61,4 @@ private[tailrace] object HotKeys {
       val keys = options.hot.map(_.map(value => lit(value).toString).mkString(", "))
       s"${keys.sorted.mkString("; ")} in ${options.hotParts} parts"
     }
-
-  private def named(column: String): Column = col(s"`${column.replace("`", "``")}`")
 }

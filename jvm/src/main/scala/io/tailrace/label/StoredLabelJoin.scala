@@ -31,7 +31,7 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   */
 final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) extends StoredJoin {
   override def nodeName: String = "TailraceLabelJoin"
-  override def operatorName: String = StoredLabelJoin.OperatorName
+  override def operatorName: String = JoinCheckpoint.LabelJoin
   override def joinType: JoinType = if (settings.isGrouped) LeftOuter else Inner
   override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}, " +
     s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
@@ -74,7 +74,6 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 
 object StoredLabelJoin {
   private[label] val Release = "release_every"
-  val OperatorName: String = JoinCheckpoint.LabelJoin
 }
 
 /** The metrics of the label join, beside those of any join. */

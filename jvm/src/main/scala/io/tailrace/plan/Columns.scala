@@ -1,9 +1,10 @@
 package io.tailrace.plan
 
-import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.{AnalysisException, Column}
 
 import io.tailrace.common.{Arguments, Errors, TailraceAnalysisException}
 
@@ -50,6 +51,9 @@ private[tailrace] final class Columns(
 }
 
 private[tailrace] object Columns {
+
+  /** The column of this name, whatever characters it has. */
+  def named(name: String): Column = col(s"`${name.replace("`", "``")}`")
 
   /** The name of a column that a user gave as a Column. Other expressions are refused.
     *

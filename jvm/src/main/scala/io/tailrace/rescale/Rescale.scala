@@ -40,20 +40,12 @@ final case class RescaleReport(before: Int, after: Int, rows: Long, bytes: Long)
   * partitions 1, 5, 9 and 13. Batch 7, which was cut off at 12:30, runs with 16 tasks at 12:40.
   */
 private[tailrace] final class Rescale(session: SparkSession, checkpoint: String, partitions: Int) {
-  if (partitions < 1)
-    throw new Arguments("tailrace.rescale").invalid(
-      "partitions",
-      partitions,
-      Arguments.between(1, Int.MaxValue)
-    )
+  new Arguments("tailrace.rescale").number("partitions", partitions.toLong, least = 1, Int.MaxValue.toLong)
   private val root = new Path(checkpoint)
   private val conf = session.sessionState.newHadoopConf()
   private val spark = new SparkCheckpoint(root, conf)
 
-  private val completed = spark.completedBatches
-    .getOrElse(throw Errors.checkpointNotFound(checkpoint))
-    .lastOption
-    .getOrElse(throw Errors.checkpointWithoutBatch(checkpoint))
+  private val completed = spark.completedBatches(checkpoint).last
   private val begun = newest
   private val version = completed + 1
 
@@ -164,7 +156,7 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   /** Writes the manifests. @return rows and bytes */
   private def write(join: JoinState, results: Seq[SplitResult]): (Long, Long) = {
     val (before, after) = (join.before.layout.partitions, join.after.layout.partitions)
-    val common = BigInt(before).gcd(after).toInt
+    val common = RowTargets.common(before, after)
     val byResidue = results.groupBy(_.partition % common)
     val parts = results.flatMap(_.parts).groupBy(_.target)
     val manifests = (0 until after).map { target =>
@@ -177,11 +169,11 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
         sources.map(_.operatorTime).min
       )
     }
+    checkSections(manifests.map(_._2))
     SparkState.sideBySide("tailrace-rescale", Rescale.Threads, manifests) { case (target, manifest) =>
       val files = join.files(join.after, target, conf)
       files.commit(files.newManifest(join.version, join.after.id(target)), manifest, Map.empty): Unit
     }
-    checkSections(manifests.map(_._2))
     val all = manifests.flatMap(_._2.runs)
     (all.flatMap(_.sections).map(_.liveRows).sum, all.map(_.length).sum)
   }
@@ -195,7 +187,7 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
 
   private def turnOver(states: Seq[JoinState]): Unit = {
     // A query of another driver.
-    if (spark.completedBatches.flatMap(_.lastOption).forall(_ != completed) || newest != begun)
+    if (spark.completedBatches(checkpoint).last != completed || newest != begun)
       throw RescaleErrors.inUse(checkpoint)
     val ids = states.flatMap { state =>
       // As many as the greater number: until the turn the query needs those of before.

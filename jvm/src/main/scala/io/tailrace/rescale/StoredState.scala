@@ -8,7 +8,7 @@ import org.apache.spark.sql.tailrace.CheckpointOperator
 import org.apache.spark.sql.types.DataType
 
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{Durations, TailraceConf}
 import io.tailrace.join.JoinCheckpoint
 
 /** What the checkpoint says of a join.
@@ -47,12 +47,13 @@ private[rescale] object StoredState {
       types(keys).getOrElse(throw RescaleErrors.keysUnreadable(directory.toString, keys)),
       Math.max(
         1000L * 1000,
-        Seq("before", "after").flatMap(settings.get).map(micros).sum / TailraceConf.BucketsPerWindow.default
+        Seq("before", "after")
+          .flatMap(settings.get)
+          .flatMap(Durations.read)
+          .sum / TailraceConf.BucketsPerWindow.default
       )
     )
   }
-
-  private def micros(setting: String): Long = setting.takeWhile(_.isDigit).toLong
 
   /** The types in a list of columns: `user_id BIGINT, item STRUCT<a: INT, b: STRING>`. Names may have spaces
     * and commas. Of several ways to read it, the one with most columns counts: a wrong one is noticed where

@@ -39,7 +39,7 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   */
 final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) extends StoredJoin {
   override def nodeName: String = "TailraceSyncJoin"
-  override def operatorName: String = StoredSyncJoin.OperatorName
+  override def operatorName: String = JoinCheckpoint.SyncJoin
   override def joinType: JoinType = LeftOuter
   override def explain: String =
     s"$nodeName ${settings.name}, ${columns.keysText}, sync_delay=${settings.syncDelay} us, " +
@@ -62,7 +62,6 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
 }
 
 object StoredSyncJoin {
-  val OperatorName: String = JoinCheckpoint.SyncJoin
 
   /** Tells its checkpoints from those of a label join. It never changes. */
   private val How = "sync"

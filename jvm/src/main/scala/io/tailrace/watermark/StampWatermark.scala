@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
-import org.apache.spark.sql.functions.{call_function, col, concat, lit, replace}
+import org.apache.spark.sql.functions.{call_function, concat, lit, replace}
 import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
@@ -149,11 +149,10 @@ private[tailrace] object StampColumns {
   }
 
   def add(frame: DataFrame, stamp: String, partition: Seq[String]): DataFrame = {
-    def quoted(name: String) = col(s"`${name.replace("`", "``")}`")
-    val parsed = call_function("parse_watermark_stamp", quoted(stamp))
+    val parsed = call_function("parse_watermark_stamp", Columns.named(stamp))
     val units = lit(WatermarkStamp.WholeShare).cast("decimal(19,0)")
     frame
-      .withColumn(Partition, name(partition.map(quoted(_).cast("string"))))
+      .withColumn(Partition, name(partition.map(Columns.named(_).cast("string"))))
       .withColumn(Low, parsed.getField("low_watermark"))
       .withColumn(Share, (parsed.getField("completeness") * units).cast("bigint"))
   }

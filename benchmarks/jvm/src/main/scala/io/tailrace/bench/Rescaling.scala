@@ -11,8 +11,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, XXH64}
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.tailrace.SparkCheckpoints
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.unsafe.Platform
 
@@ -27,7 +26,6 @@ import io.tailrace.state._
 object Rescaling {
   private val Runs = 8
   private val ValueBytes = 200
-  private val Schema = NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema)
 
   def main(arguments: Array[String]): Unit = {
     val bytes = arguments(0).toLong * 1000000
@@ -44,7 +42,7 @@ object Rescaling {
     spark.sparkContext.setLogLevel("ERROR")
     val checkpoint = directory.resolve("checkpoint")
     write(checkpoint, bytes, before)
-    val rows = digest(checkpoint, before, FirstStore)
+    val rows = digest(checkpoint, before, StateLayout.FirstStore)
     assert(new ProcessBuilder("sync").start().waitFor() == 0)
     val started = System.nanoTime
     val report = Tailrace.rescale(spark, checkpoint.toString, after)
@@ -59,8 +57,6 @@ object Rescaling {
     Files.writeString(file.toPath, s"$lines$line\n")
     BenchRows.deleteDirectory(directory)
   }
-
-  private val FirstStore = StateStoreId.DEFAULT_STORE_NAME
 
   private def storeOf(checkpoint: LocalPath): String =
     checkpoint.resolve("state/0/0").toFile.list.find(_.startsWith("of-")).get
@@ -144,31 +140,24 @@ object Rescaling {
     val place = new Placement(partitions)
     var count, sum = 0L
     (0 until partitions).foreach { partition =>
-      val provider = new OwnStoreProvider
-      val id = StateStoreId(checkpoint.resolve("state").toString, 0, partition, store)
-      provider.init(
-        id,
-        BufferedRows.KeySchema,
-        BufferedRows.ValueSchema,
-        Schema,
-        useColumnFamilies = false,
-        new StateStoreConf(new SQLConf),
-        new Configuration,
-        useMultipleValuesPerKey = false,
-        None
+      val path = SparkCheckpoints.partition(new Path(checkpoint.resolve("state").toUri), 0, partition, store)
+      val local = Files.createTempDirectory(checkpoint, "digest")
+      val version = LoadedState.outside(
+        new CheckpointFiles(path, new Configuration),
+        1,
+        None,
+        () => Files.createTempFile(local, "", ".run").toFile
       )
-      val version = provider.getStore(1, None, forceSnapshotOnCommit = false, loadEmpty = false)
-      StoreKind.all
-        .flatMap(version.sectionsOf(_))
-        .foreach(_.foreachRow { cursor =>
-          val (base, at) = (cursor.base, cursor.at)
-          val key = java.lang.Long.reverseBytes(Platform.getLong(base, RowLayout.keyAt(at))) ^ Long.MinValue
-          assert(place.of(key) == partition, s"key $key in partition $partition")
-          count += 1
-          sum += XXH64.hashUnsafeBytes(base, at, RowLayout.length(base, at).toInt, 0L)
-        })
-      version.abort()
-      provider.close()
+      version.acquire()
+      version.sections.foreach(_.foreachRow { cursor =>
+        val (base, at) = (cursor.base, cursor.at)
+        val key = java.lang.Long.reverseBytes(Platform.getLong(base, RowLayout.keyAt(at))) ^ Long.MinValue
+        assert(place.of(key) == partition, s"key $key in partition $partition")
+        count += 1
+        sum += XXH64.hashUnsafeBytes(base, at, RowLayout.length(base, at).toInt, 0L)
+      })
+      version.release()
+      BenchRows.deleteDirectory(local)
     }
     (count, sum)
   }

@@ -49,6 +49,18 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
     assert(read == "b")
   }
 
+  test("whether an entry of a log is there is one HEAD; a directory of another name is found") {
+    Seq("offsets/7", "commits/7", "sources/0/7").foreach { name =>
+      val entry = new Path(root, name)
+      assert(requestsOf(assert(!manager.exists(entry))) == Map(Head -> 1), name)
+      manager.createAtomic(entry, overwriteIfPossible = false).close()
+      assert(requestsOf(assert(manager.exists(entry))) == Map(Head -> 1), name)
+      assert(manager.exists(entry.getParent), name)
+    }
+    manager.createAtomic(new Path(root, "state/0/7/1.manifest"), overwriteIfPossible = false).close()
+    assert(manager.exists(new Path(root, "state/0/7")) && !manager.exists(new Path(root, "state/0/8")))
+  }
+
   test("only one of two writers makes a new file, however late they notice each other") {
     val first = manager.createAtomic(file, overwriteIfPossible = false)
     val second = manager.createAtomic(file, overwriteIfPossible = false)

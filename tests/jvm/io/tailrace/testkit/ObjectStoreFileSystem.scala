@@ -59,6 +59,8 @@ final class ObjectStoreFileSystem extends FileSystem {
     }
   }
 
+  override def isFile(path: Path): Boolean = ObjectStore.head(key(path)).isDefined
+
   private def fileStatus(path: Path, stored: ObjectStore.Stored) =
     new FileStatus(stored.bytes.length, false, 1, 32L << 20, stored.modified, makeQualified(path))
 

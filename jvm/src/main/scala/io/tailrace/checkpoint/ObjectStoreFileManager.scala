@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.annotation.nowarn
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
@@ -66,11 +67,20 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     try files.listStatus(path, filter)
     catch { case _: FileNotFoundException if made.contains(path) => Array.empty }
 
+  /** Spark asks for each entry of a log before it writes it. An entry is never a directory, so that one HEAD is
+    * enough; for other names S3A asks by a LIST, too.
+    */
   override def exists(path: Path): Boolean =
-    try {
-      files.getFileStatus(path)
-      true
-    } catch { case _: FileNotFoundException => false }
+    if (isLogEntry(path)) isFile(path)
+    else
+      try {
+        files.getFileStatus(path)
+        true
+      } catch { case _: FileNotFoundException => false }
+
+  // Only this call tells a file system that the answer for a directory doesn't matter.
+  @nowarn("cat=deprecation")
+  private def isFile(path: Path): Boolean = files.isFile(path)
 
   /** Directories are the names of objects. Spark's logs make theirs, and list it before it has a file. */
   override def mkdirs(path: Path): Unit = made.add(path): Unit
@@ -147,6 +157,15 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
 }
 
 object ObjectStoreFileManager {
+
+  private val Logs = Set("offsets", "commits")
+
+  /** Whether a path is `offsets/7`, `commits/7` or `sources/0/7`. */
+  private def isLogEntry(path: Path): Boolean = {
+    val log = path.getParent
+    path.getName.forall(Character.isDigit) && log != null && !log.isRoot &&
+    (Logs(log.getName) || log.getParent.getName == "sources")
+  }
 
   // Names of S3A, which other file systems ignore, because `opt` asks for what a file system may have.
   private val NoProbes = "fs.s3a.create.performance"

@@ -107,7 +107,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     new String(read(path, batch), UTF_8).split("\n", -1)
 
   private def read(path: Path, batch: Long): Array[Byte] =
-    files.read(path, neededBy = s"the inspection of batch $batch")
+    files.read(path, neededBy = s"batch $batch")
 
   private def numbersIn(directory: Path): Option[Seq[Long]] =
     try Some(manager.list(directory).toSeq.flatMap(_.getPath.getName.toLongOption).sorted)

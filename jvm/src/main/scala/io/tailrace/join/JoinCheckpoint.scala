@@ -75,6 +75,11 @@ object JoinCheckpoint {
   val SyncJoin = "tailraceSyncJoin"
   val operatorNames: Set[String] = Set(LabelJoin, SyncJoin)
 
+  /** Names of settings that a checkpoint is bound to. They never change either. */
+  val Before = "before"
+  val After = "after"
+  val ReleaseEvery = "release_every"
+
   /** @param directory of the operator in the checkpoint */
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
 

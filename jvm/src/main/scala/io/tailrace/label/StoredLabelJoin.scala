@@ -10,7 +10,6 @@ import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.join._
-import io.tailrace.label.StoredLabelJoin.Release
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
 /** The label join of streams. Per partition and micro-batch:
@@ -50,8 +49,8 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> settings.output.name,
     TailraceConf.JoinStrategy.key -> settings.strategy.name,
-    "before" -> s"${settings.window.before} microseconds",
-    "after" -> s"${settings.window.after} microseconds"
+    JoinCheckpoint.Before -> s"${settings.window.before} microseconds",
+    JoinCheckpoint.After -> s"${settings.window.after} microseconds"
   ) ++ settings.hot.map("hot" -> _)
 
   /** With shorter steps than before, rows that were held back would be behind the watermark of what follows.
@@ -62,18 +61,14 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     else {
       val initial = ReleaseSteps.default(settings.window).text
       val named = settings.release.map(_.text)
-      Map(Release -> LaterSetting(named, initial, earlier = Some(ReleaseSteps.EachBatch.text)))
+      Map(JoinCheckpoint.ReleaseEvery -> LaterSetting(named, initial, earlier = Some(ReleaseSteps.EachBatch.text)))
     }
 
   override def settingsThatFollow: Map[String, String] =
-    Map(TailraceConf.JoinStrategy.key -> "how", Release -> "how")
+    Map(TailraceConf.JoinStrategy.key -> "how", JoinCheckpoint.ReleaseEvery -> "how")
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
-}
-
-object StoredLabelJoin {
-  private[label] val Release = "release_every"
 }
 
 /** The metrics of the label join, beside those of any join. */
@@ -110,7 +105,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   // What a user leaves open is that of the checkpoint.
   private lazy val release: ReleaseSteps =
     if (!settings.isGrouped) ReleaseSteps.EachBatch
-    else settings.release.getOrElse(ReleaseSteps.of(exec.checkpointSettings(Release)))
+    else settings.release.getOrElse(ReleaseSteps.of(exec.checkpointSettings(JoinCheckpoint.ReleaseEvery)))
 
   // Each task adds the time of the oldest left row that waits in its partition, if one waits.
   private lazy val waiting = {

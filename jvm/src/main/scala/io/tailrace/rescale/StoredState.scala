@@ -25,7 +25,7 @@ private[rescale] final case class StoredState(
 ) {
 
   /** Whether the number of a partition decides when its rows leave. */
-  def releasesInSteps: Boolean = bound.settings.get("release_every").exists(_ != "batch")
+  def releasesInSteps: Boolean = bound.settings.get(JoinCheckpoint.ReleaseEvery).exists(_ != "batch")
 }
 
 private[rescale] object StoredState {
@@ -47,7 +47,7 @@ private[rescale] object StoredState {
       types(keys).getOrElse(throw RescaleErrors.keysUnreadable(directory.toString, keys)),
       Math.max(
         1000L * 1000,
-        Seq("before", "after")
+        Seq(JoinCheckpoint.Before, JoinCheckpoint.After)
           .flatMap(settings.get)
           .flatMap(Durations.read)
           .sum / TailraceConf.BucketsPerWindow.default

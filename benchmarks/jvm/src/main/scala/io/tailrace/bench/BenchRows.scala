@@ -5,8 +5,7 @@ import java.nio.file.{Files, Path}
 import java.util.SplittableRandom
 import java.util.concurrent.TimeUnit.MINUTES
 
-import scala.jdk.CollectionConverters._
-
+import org.apache.hadoop.fs.FileUtil
 import org.apache.spark.sql.tailrace.BenchMemory
 import org.apache.spark.unsafe.Platform
 
@@ -98,9 +97,6 @@ object BenchRows {
 
   def newDirectory(): Path = Files.createTempDirectory("tailrace-bench-")
 
-  def deleteDirectory(directory: Path): Unit = {
-    val paths = Files.walk(directory)
-    try paths.iterator.asScala.toSeq.reverse.foreach(Files.delete)
-    finally paths.close()
-  }
+  /** Files that another thread still makes or deletes there may stay. */
+  def deleteDirectory(directory: Path): Unit = FileUtil.fullyDelete(directory.toFile): Unit
 }

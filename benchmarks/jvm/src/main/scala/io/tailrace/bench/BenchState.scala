@@ -1,11 +1,8 @@
 package io.tailrace.bench
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
 
-import io.tailrace.state.{BufferedRows, OwnStoreProvider, StoreKind, TailraceStateStore}
+import io.tailrace.state.{StoreKind, TailraceStateStore}
 
 /** The state of one partition after a window's worth of micro-batches, opened through the provider as Spark does, of
   * which the oldest left rows expire. Needs no cluster: a local Spark context gives it its directories.
@@ -17,30 +14,12 @@ final class BenchState(rows: Int, batches: Int) extends AutoCloseable {
   private val directory = BenchRows.newDirectory()
   private val spark =
     SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-  private val provider = new OwnStoreProvider
+  private val provider = BenchProvider.create(directory.resolve("state").toUri.toString)
   private var version = 0L
   private var expired = 0
 
   spark.sparkContext.setLogLevel("ERROR")
-  provider.init(
-    StateStoreId(directory.resolve("state").toUri.toString, 0, 0),
-    BufferedRows.KeySchema,
-    BufferedRows.ValueSchema,
-    NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
-    useColumnFamilies = false,
-    new StateStoreConf(conf),
-    new Configuration,
-    useMultipleValuesPerKey = false,
-    None
-  )
   (0 until batches).foreach(write)
-
-  private def conf: SQLConf = {
-    val conf = new SQLConf
-    // There is no query whose coordinator could be told of a commit.
-    conf.setConfString("spark.sql.streaming.stateStore.commitValidation.enabled", "false")
-    conf
-  }
 
   private def write(batch: Int): Unit = {
     val left = BenchRows.newBuffer()

@@ -8,8 +8,6 @@ import java.util.SplittableRandom
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.TailraceConf
@@ -114,7 +112,7 @@ object Recovery {
     val conf = new Configuration
     conf.set("fs.slow.impl", classOf[SlowStreams].getName)
     conf.set(TailraceConf.BackgroundLoadBytes.key, backgroundLoadBytes.toString)
-    val provider = newProvider(directory, conf)
+    val provider = BenchProvider.create(s"slow://$directory/state", conf)
     val started = System.nanoTime
     def seconds = (System.nanoTime - started) / 1e9
     val store = provider.getStore(1, None, forceSnapshotOnCommit = false, loadEmpty = false)
@@ -139,25 +137,6 @@ object Recovery {
       .filter(file => StateFileNames.manifestVersion(file.getName).contains(2))
       .foreach(file => assert(file.delete()))
     Times(handed, committed, released)
-  }
-
-  private def newProvider(directory: LocalPath, conf: Configuration): OwnStoreProvider = {
-    val provider = new OwnStoreProvider
-    val settings = new SQLConf
-    // There is no query whose coordinator could be told of a commit.
-    settings.setConfString("spark.sql.streaming.stateStore.commitValidation.enabled", "false")
-    provider.init(
-      StateStoreId(s"slow://$directory/state", 0, 0),
-      BufferedRows.KeySchema,
-      BufferedRows.ValueSchema,
-      NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
-      useColumnFamilies = false,
-      new StateStoreConf(settings),
-      conf,
-      useMultipleValuesPerKey = false,
-      None
-    )
-    provider
   }
 
   private def oneByOne(directory: LocalPath, runs: Seq[Run]): Double = {

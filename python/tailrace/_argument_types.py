@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 
 def positive(text: str) -> int:
@@ -10,6 +11,13 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} isn't a whole number of one or more")
     return int(text)
+
+
+def heap(text: str) -> str:
+    """A size of the JVM's heap, as `java -Xmx` takes it."""
+    if not re.fullmatch(r"[1-9]\d*[kmgt]?", text.lower()):
+        raise argparse.ArgumentTypeError(f"{text} isn't a size of a heap: write one such as 2g or 512m")
+    return text.lower()
 
 
 def setting(text: str) -> tuple[str, str]:

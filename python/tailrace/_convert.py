@@ -12,7 +12,7 @@ import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +22,11 @@ from pyspark.sql.functions import lit
 
 from tailrace import _jvm
 from tailrace.errors import TailraceSessionError
+
+# Of Spark's longest whole number, and of its longest decimal.
+_LONG_BITS = 64
+_DECIMAL_DIGITS = 38
+_LITERALS = (bool, int, float, str, bytes, bytearray, Decimal, date, time, timedelta, Column)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -126,7 +131,26 @@ def values(keys: Sequence[object], argument: str) -> list[list[Column]]:
     found = [list(cast("Sequence[object]", key)) if isinstance(key, tuple | list) else [key] for key in keys]
     if any(value is None for key in found for value in key):
         raise TypeError(f"`{argument}` has None among its values, and null keys match nothing.")
-    return [[lit(value) for value in key] for key in found]
+    return [[_literal(value, argument) for value in key] for key in found]
+
+
+def _literal(value: object, argument: str) -> Column:
+    if not isinstance(value, _LITERALS):
+        raise TypeError(
+            f"`{argument}` has a {type(value).__name__} among its values, which is no value of a key."
+        )
+    return lit(_of_any_size(value, argument))
+
+
+def _of_any_size(value: object, argument: str) -> object:
+    """Whole numbers beyond 64 bits as decimals, because a literal of Spark's is one of 64 bits at most."""
+    if not isinstance(value, int) or value.bit_length() < _LONG_BITS:
+        return value
+    if len(str(abs(value))) > _DECIMAL_DIGITS:
+        raise TypeError(
+            f"`{argument}` has a number of {len(str(abs(value)))} digits, which no column can hold."
+        )
+    return Decimal(value)
 
 
 def at_server(server: str | Sequence[str] | None, app: str | None, token: str | None) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace import state_command
-from tailrace._argument_types import add_settings, positive
+from tailrace._argument_types import add_settings, heap, positive
 from tailrace._jar import jar_path
 from tailrace._version import __version__
 from tailrace.errors import TailraceError
@@ -24,20 +25,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: what follows the command's name; None takes the process's.
     """
-    parsed = _parser().parse_args(arguments)
+    parser = command_line()
+    parsed = parser.parse_args(arguments)
+    if parsed.run is None:
+        parser.print_help()
+        return 0
     try:
         return int(parsed.run(parsed))
     except TailraceError as error:
         print(f"tailrace: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # `tailrace inspect ... | head`: who reads has enough. Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """What the command understands, with all its subcommands."""
     parser = argparse.ArgumentParser(
         prog="tailrace", description="Event-time joins for Spark Structured Streaming."
     )
     parser.add_argument("--version", action="version", version=f"tailrace {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(metavar="COMMAND")
 
     demo = commands.add_parser(
         "demo", help="join two streams of made-up data in a local Spark and show the result"
@@ -49,13 +60,17 @@ def _parser() -> argparse.ArgumentParser:
         "--slices", type=positive, default=10, help="micro-batches of data (default: %(default)s)"
     )
     demo.add_argument("--out", type=Path, default=Path("tailrace-demo"), help="directory of chart and page")
-    demo.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
+    demo.add_argument(
+        "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
+    )
     demo.set_defaults(run=_demo)
 
     watermark = commands.add_parser(
         "demo-watermark", help="show windows that wait for a host that lags, with the watermark server's page"
     )
-    watermark.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
+    watermark.add_argument(
+        "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
+    )
     watermark.add_argument(
         "--no-browser", action="store_true", help="open no page, and end when all has been shown"
     )
@@ -94,6 +109,45 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
 
+    _fill_server(commands)
+
+    watermarks = commands.add_parser(
+        "watermarks",
+        help="show the low watermarks of a server, and who holds them back",
+        description="Shows each operator's input and output low watermark and lag, and the slowest hosts.",
+    )
+    where = watermarks.add_mutually_exclusive_group()
+    where.add_argument(
+        "url",
+        nargs="?",
+        metavar="URL",
+        help="the server, or several of one store with commas between them, the next of which is asked if "
+        "one is away; the same as --server URL",
+    )
+    where.add_argument(
+        "--server", default="http://127.0.0.1:7171", metavar="URL", help="the server (default: %(default)s)"
+    )
+    watermarks.add_argument("--app", help="one application (default: all of the server)")
+    watermarks.add_argument(
+        "--hosts", type=positive, default=5, help="how many of the slowest hosts (default: %(default)s)"
+    )
+    watermarks.add_argument(
+        "--token-file",
+        type=Path,
+        help="a file with the server's bearer token, or that of readers; without one the variable "
+        "TAILRACE_WATERMARK_TOKEN",
+    )
+    watermarks.add_argument("--json", action="store_true", help="print one JSON object")
+    watermarks.set_defaults(run=_watermarks)
+
+    jar = commands.add_parser(
+        "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
+    )
+    jar.set_defaults(run=_jar)
+    return parser
+
+
+def _fill_server(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     server = commands.add_parser(
         "watermark-server",
         help="run the server that keeps the low watermarks of applications",
@@ -148,41 +202,6 @@ def _parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     server.set_defaults(run=_watermark_server)
-
-    watermarks = commands.add_parser(
-        "watermarks",
-        help="show the low watermarks of a server, and who holds them back",
-        description="Shows each operator's input and output low watermark and lag, and the slowest hosts.",
-    )
-    where = watermarks.add_mutually_exclusive_group()
-    where.add_argument(
-        "url",
-        nargs="?",
-        metavar="URL",
-        help="the server, or several of one store with commas between them, the next of which is asked if "
-        "one is away; the same as --server URL",
-    )
-    where.add_argument(
-        "--server", default="http://127.0.0.1:7171", metavar="URL", help="the server (default: %(default)s)"
-    )
-    watermarks.add_argument("--app", help="one application (default: all of the server)")
-    watermarks.add_argument(
-        "--hosts", type=positive, default=5, help="how many of the slowest hosts (default: %(default)s)"
-    )
-    watermarks.add_argument(
-        "--token-file",
-        type=Path,
-        help="a file with the server's bearer token, or that of readers; without one the variable "
-        "TAILRACE_WATERMARK_TOKEN",
-    )
-    watermarks.add_argument("--json", action="store_true", help="print one JSON object")
-    watermarks.set_defaults(run=_watermarks)
-
-    jar = commands.add_parser(
-        "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
-    )
-    jar.set_defaults(run=_jar)
-    return parser
 
 
 # The imports below are late: `tailrace jar` in a script's $(...) loads little, and needs no extra.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tailrace._argument_types import add_settings, positive
+from tailrace._argument_types import add_settings, heap, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +27,9 @@ def fill(state: argparse.ArgumentParser) -> None:
     )
     command.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
     command.add_argument("--partitions", type=positive, required=True, metavar="N", help="the new number")
-    command.add_argument("--driver-memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
+    command.add_argument(
+        "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
+    )
     add_settings(command)
     command.set_defaults(run=_rescale)
 

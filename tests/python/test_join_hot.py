@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.functions import col, lit, timestamp_seconds
+from pyspark.sql.functions import col, expr, lit, rand, timestamp_seconds
 
 import tailrace
-from streams import Row, Streams, groups
+from streams import Row, Streams, groups, join
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def test_keys_of_several_columns(spark: SparkSession, key: Any) -> None:  # noqa
     assert split == tailrace.join(left, right, **options).orderBy("id").collect()
 
 
-@pytest.mark.parametrize("wrong", ["1", {"key": 1}, 7, [None], [(1, None)]])
+@pytest.mark.parametrize("wrong", ["1", {"key": 1}, 7, [None], [(1, None)], [{"key": 1}]])
 def test_what_is_no_list_of_keys(streams: Streams, wrong: Any) -> None:  # noqa: ANN401
     with pytest.raises(TypeError, match="`hot`"):
         streams.join(hot=wrong)
@@ -76,3 +78,90 @@ def test_what_is_no_list_of_keys(streams: Streams, wrong: Any) -> None:  # noqa:
 def test_what_cannot_be(streams: Streams, options: dict[str, Any]) -> None:
     with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):
         streams.join(**{"hot": [1], **options})
+
+
+@pytest.mark.parametrize("wrong", ["x", 3.5, True, 2**70, 10**37])
+def test_what_is_no_value_of_the_column(streams: Streams, wrong: Any) -> None:  # noqa: ANN401
+    with pytest.raises(
+        TailraceJoinError, match=r"`hot` of tailrace.join is .* values of `key`, which is comp"
+    ):
+        streams.join(hot=[1, wrong])
+
+
+def test_a_number_that_no_column_can_hold(streams: Streams) -> None:
+    with pytest.raises(TypeError, match="39 digits"):
+        streams.join(hot=[10**38])
+
+
+@pytest.mark.parametrize("value", ["1", 1.0, 2**40])
+def test_a_value_of_another_type_that_is_one_of_the_column(streams: Streams, value: Any) -> None:  # noqa: ANN401
+    with streams.query(streams.join(hot=[value])) as query:
+        query.run()
+        streams.add(*END)
+        query.run()
+        assert len(query.rows()) == 40
+
+
+def test_as_many_keys_as_there_may_be(streams: Streams) -> None:
+    with streams.query(streams.join(hot=list(range(1000)))) as query:
+        query.run()
+        streams.add(*END)
+        query.run()
+        assert len(query.rows()) == 40
+    with pytest.raises(TailraceJoinError, match="from 1 to 1000"):
+        streams.join(hot=list(range(1001)))
+
+
+def test_an_error_of_the_checkpoint_names_hot_alone(streams: Streams) -> None:
+    with streams.query(streams.join()) as query:
+        query.run()
+        streams.add(*END)
+        query.restart(streams.join(hot=[1]))
+        with pytest.raises(StreamingQueryException, match="`hot` was 'unset' and is now") as found:
+            query.run()
+        assert "__tailrace_part" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(b"k1", "binary"), (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "timestamp"), ("k1", "string")],
+)
+def test_a_query_goes_on_with_a_key_of_another_type(streams: Streams, value: Any, kind: str) -> None:  # noqa: ANN401
+    text = (
+        "'k' || key" if kind != "timestamp" else "timestamp'2026-01-01 00:00:00Z' + make_dt_interval(key - 1)"
+    )
+    left, right = (
+        streams.frame(side).withColumn("key", expr(f"CAST({text} AS {kind})")) for side in ("left", "right")
+    )
+    with streams.query(join(left, right, hot=[value])) as query:
+        query.run()
+        streams.add(*END)
+        zone = streams.spark.conf.get("spark.sql.session.timeZone")
+        streams.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        try:
+            query.restart(join(left, right, hot=[value]))
+        finally:
+            streams.spark.conf.set("spark.sql.session.timeZone", str(zone))
+        query.run()
+        assert len(query.rows()) == 40
+
+
+@pytest.mark.parametrize(
+    ("l_key", "r_key", "value"),
+    [("int", "decimal(5,1)", 1), ("decimal(38,0)", "decimal(3,0)", Decimal(1)), ("float", "double", 1.0)],
+)
+def test_keys_of_two_types_are_hot_on_both_sides(
+    spark: SparkSession, l_key: str, r_key: str, value: object
+) -> None:
+    left = spark.range(20).selectExpr(f"CAST(id % 2 AS {l_key}) AS k", "timestamp_seconds(id) AS at", "id")
+    right = left.selectExpr(f"CAST(k AS {r_key}) AS k", "at AS seen", "id AS n")
+    options: dict[str, Any] = {"on": "k", "left_time": "at", "right_time": "seen", "after": "5 seconds"}
+    split = tailrace.join(left, right, hot=[value], **options).orderBy("id").collect()
+    assert split == tailrace.join(left, right, **options).orderBy("id").collect()
+
+
+@pytest.mark.parametrize("wrong", ["column", "random"])
+def test_a_column_that_is_no_literal(streams: Streams, wrong: str) -> None:
+    value = col("key") if wrong == "column" else rand()
+    with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):
+        streams.join(hot=[value])

@@ -10,19 +10,21 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import tailrace
-from streams import Query, Row, Streams, groups
+from streams import Query, Row, Streams, groups, join
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -82,7 +84,116 @@ def test_a_number_that_it_has_already(spark: SparkSession, tmp_path: Path) -> No
     assert (done.before, done.after, done.rows) == (before, before, 0)
 
 
-@pytest.mark.parametrize("partitions", [0, -3])
+def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
+    spark: SparkSession, tmp_path: Path, run_python: RunPython
+) -> None:
+    streams = Streams(spark, tmp_path)
+    with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
+        _feed(streams, query, other)
+        before = _partitions(query.checkpoint)
+        done = run_python("-m", "tailrace", "state", "rescale", str(query.checkpoint), "--partitions", "7")
+        assert done.returncode == 0, done.stderr
+        streams.add(*_rows(3))
+        for one in (query, other):
+            one.run()
+        query.restart()
+        streams.add(*_rows(4))
+        for one in (query, other):
+            one.run()
+        _end(streams, query, other)
+        assert [n["numShufflePartitions"] for n in query.operators()][-1] == len(before)
+        assert _partitions(query.checkpoint) == before
+
+
+def test_a_struct_among_the_keys(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+
+    def keyed(side: str) -> DataFrame:
+        struct = "named_struct('x', key, 'y', key % 3, 'z', 1) AS s"
+        return streams.frame(side).selectExpr("*", struct, "CAST(key % 2 AS int) AS w")
+
+    result = join(keyed("left"), keyed("right").drop("key"), on=["s", "w"])
+    with streams.query(result) as query, streams.query(result, "other") as other:
+        _feed(streams, query, other)
+        for partitions in (1, 4):
+            query.query.stop()
+            tailrace.rescale(spark, query.checkpoint, partitions)
+            query.restart()
+            streams.add(*_rows(2 + partitions))
+            for one in (query, other):
+                one.run()
+        _end(streams, query, other)
+
+
+@pytest.fixture(params=[1, 2])
+def ids(spark: SparkSession, request: pytest.FixtureRequest) -> Generator[None]:
+    """Both of Spark's checkpoint formats."""
+    setting = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+    spark.conf.set(setting, request.param)
+    yield
+    spark.conf.unset(setting)
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_batch_that_runs_elsewhere_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch that was cut off runs again elsewhere, with the old number, while a rescaling turns."""
+    streams = Streams(spark, tmp_path)
+    result = streams.join(release_every="batch")
+    with streams.query(result) as query, streams.query(result, "other") as other:
+        _feed(streams, query, other)
+        old = _number(query.checkpoint)
+        query.query.stop()
+        newest = max(int(f.name) for f in (query.checkpoint / "commits").glob("[0-9]*"))
+        # What the batch has written comes when the rescaling has turned.
+        written = [query.checkpoint / "commits" / str(newest)]
+        written += (query.checkpoint / "state").rglob(f"{newest + 1}[._]*")
+        assert len(written) > old
+        for number, file in enumerate(written):
+            file.rename(tmp_path / str(number))
+        tailrace.rescale(spark, query.checkpoint, 2 * old)
+        for number, file in enumerate(written):
+            (tmp_path / str(number)).rename(file)
+        query.restart()
+        streams.add(*_rows(3))
+        with pytest.raises(StreamingQueryException, match="TAILRACE_STATE_FILE_MISSING"):
+            query.run()
+        query.query.stop()
+        assert tailrace.rescale(spark, query.checkpoint, old).after == old
+        query.restart()
+        for one in (query, other):
+            one.run()
+        _end(streams, query, other)
+
+
+def test_two_at_once_are_one(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(spark, tmp_path)
+    with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
+        _feed(streams, query, other)
+        query.query.stop()
+        for first, second, delay in ((300, 5, 0.3), (7, 6, 0.0), (9, 9, 0.1)):
+            with ThreadPoolExecutor(2) as pool:
+                one = pool.submit(tailrace.rescale, spark, query.checkpoint, first)
+                time.sleep(delay)
+                two = pool.submit(tailrace.rescale, spark, query.checkpoint, second)
+            failed = [error for error in (one.exception(), two.exception()) if error is not None]
+            assert all("TAILRACE_STATE_RESCALE_IN_USE" in str(error) for error in failed), failed
+            # Where both have ended well, they came one after the other.
+            assert _number(query.checkpoint) in {first, second}
+            query.restart()
+            streams.add(*_rows(first))
+            for query_of in (query, other):
+                query_of.run()
+            query.query.stop()
+        _end(streams, query, other)
+
+
+@pytest.mark.parametrize("checkpoint", ["s3a://bucket/checkpoint", "nowhere://bucket/checkpoint"])
+def test_a_file_system_that_is_not_there(spark: SparkSession, checkpoint: str) -> None:
+    with pytest.raises(TailraceStateError, match="TAILRACE_STATE_UNREADABLE"):
+        tailrace.rescale(spark, checkpoint, 3)
+
+
+@pytest.mark.parametrize("partitions", [0, -3, 100_001])
 def test_a_number_that_cannot_be(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     with pytest.raises(tailrace.TailraceError, match="whole number from 1"):
         tailrace.rescale(spark, tmp_path, partitions)
@@ -114,6 +225,12 @@ def _numbers(checkpoint: Path) -> set[str]:
     batches = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))[-2:]
     settings = [json.loads(batch.read_text().splitlines()[1])["conf"] for batch in batches]
     return {conf["spark.sql.shuffle.partitions"] for conf in settings}
+
+
+def _number(checkpoint: Path) -> int:
+    """The number of partitions that the query would begin with."""
+    newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))
+    return int(json.loads(newest.read_text().splitlines()[1])["conf"]["spark.sql.shuffle.partitions"])
 
 
 @pytest.mark.campaign

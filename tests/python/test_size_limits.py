@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tailrace.sizing import Load, size
+from tailrace.sizing import Load, Prices, size
 
 # Nothing is near a limit here.
 EASY = Load(
@@ -96,3 +96,11 @@ def test_limits_that_nobody_asks_for_are_not_named() -> None:
         "PUT requests",
     }
     assert "release of left rows" not in {limit.name for limit in size(replace(EASY, eager=True)).limits}
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e99, "100k"])
+def test_what_is_no_number(wrong: Any) -> None:  # noqa: ANN401
+    with pytest.raises(ValueError, match="left has to be a number"):
+        Load(left=wrong, right=1, left_bytes=1, right_bytes=1, after=1)
+    with pytest.raises(ValueError, match="The price put has to be a number"):
+        Load(left=1, right=1, left_bytes=1, right_bytes=1, after=1, prices=Prices(put=wrong))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 
 RELEASE_STEPS = 64  # of `release_every`, unless it is named (ADR 14)
+
+
+_MOST = 1e18  # a nonsensical number would give a nonsensical cluster
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and abs(value) <= _MOST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +91,7 @@ class Load:
     prices: Prices = field(default_factory=Prices)
 
     def __post_init__(self) -> None:
+        self._check_numbers()
         above = {
             "left",
             "right",
@@ -108,10 +117,16 @@ class Load:
             raise ValueError(
                 "release_every is longer than the window: rows would wait longer than they match."
             )
-        for name in ("put", "get", "gb_month", "core_hour"):
-            price = getattr(self.prices, name)
+
+    def _check_numbers(self) -> None:
+        names = {f.name for f in fields(self)} - {"prices", "eager"}
+        prices = {f"The price {f.name}": getattr(self.prices, f.name) for f in fields(self.prices)}
+        for name, value in ({name: getattr(self, name) for name in names} | prices).items():
+            if value is not None and not _is_number(value):
+                raise ValueError(f"{name} has to be a number up to 1e18, and is {value!r}.")
+        for name, price in prices.items():
             if price is not None and price < 0:
-                raise ValueError(f"The price {name} has to be 0 or more, and is {price:g}.")
+                raise ValueError(f"{name} has to be 0 or more, and is {price:g}.")
 
     @property
     def window(self) -> float:

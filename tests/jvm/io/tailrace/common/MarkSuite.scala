@@ -13,8 +13,9 @@ final class MarkSuite extends AnyFunSuite {
     assert("\"([a-z_]+)\"".r.findAllMatchIn(listed).map(_.group(1)).toSeq == reasons)
   }
 
-  test("the README's table has the reasons of Mark, in their order") {
-    val table = Files.readString(Path.of("README.md")).split("\\| `_mark` \\|").last.split("\n\n").head
+  test("the table of the documentation has the reasons of Mark, in their order") {
+    val table =
+      Files.readString(Path.of("docs/reference/marks.md")).split("\\| `_mark` \\|").last.split("\n\n").head
     val first = table.linesIterator.drop(2).map(_.split('|')(1))
     assert(first.flatMap("`([a-z_]+)`".r.findAllMatchIn(_).map(_.group(1))).toSeq == reasons)
   }

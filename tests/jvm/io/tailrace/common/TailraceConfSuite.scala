@@ -1,5 +1,9 @@
 package io.tailrace.common
 
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.SparkThrowable
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -13,16 +17,11 @@ final class TailraceConfSuite extends AnyFunSuite {
     assert(error.getMessageParameters.get("value") == value)
   }
 
-  test("the keys are the ones that the README names") {
-    val keys = Seq(
-      TailraceConf.BatchBufferBytes.key -> "spark.tailrace.state.batchBufferBytes",
-      TailraceConf.BucketsPerWindow.key -> "spark.tailrace.state.bucketsPerWindow",
-      TailraceConf.BlockCacheBytes.key -> "spark.tailrace.state.blockCacheBytes",
-      TailraceConf.CompactionRuns.key -> "spark.tailrace.state.compactionRuns",
-      TailraceConf.StateDurability.key -> "spark.tailrace.state.durability",
-      TailraceConf.JoinStrategy.key -> "spark.tailrace.join.strategy"
-    )
-    keys.foreach { case (key, expected) => assert(key == expected) }
+  test("the table of the documentation has each key, and no other") {
+    val table = Files.readAllLines(Path.of("docs/reference/settings.md")).asScala.toSeq
+    val documented =
+      table.flatMap("^\\| `(spark\\.tailrace\\.\\S+)` \\|".r.findFirstMatchIn(_)).map(_.group(1))
+    assert(documented.sorted == TailraceConf.all.map(_.key).sorted)
   }
 
   test("a setting that isn't set has its default") {

@@ -115,10 +115,15 @@ class JoinCheckpointSuite extends SparkSuite {
     withDirectory { d =>
       val h = begun(d, window)
       val file = new File(d, "state/0/tailrace-join.json").toPath
-      val earlier = Files.readString(file).replace(""","release_every":"156250 microseconds"""", "")
+      val json = Files.readString(file).linesIterator.toSeq(1)
+      // In format 1, which had no checksum.
+      val earlier = json
+        .replace(""","release_every":"156250 microseconds"""", "")
+        .replace(""""format":2""", """"format":1""")
+        .replace(""","layouts":[]""", "")
       Files.writeString(file, earlier)
       Files.deleteIfExists(file.resolveSibling(".tailrace-join.json.crc"))
-      assert(!earlier.contains("release_every"))
+      assert(!earlier.contains("release_every") && earlier.contains(""""format":1"""))
       assert(outOf(h.start(query(window)(sameLeft))) == Seq(Seq(Some(1)), Nil))
       h.stop()
       h.start(query(window.copy(releaseEvery = Some("batch")))(sameLeft))
@@ -162,6 +167,21 @@ class JoinCheckpointSuite extends SparkSuite {
         assert(condition == "TAILRACE_STATE_FILE_CORRUPT")
         assert(parameters("file").endsWith("/state/0/tailrace-join.json"))
       }
+    }
+  }
+
+  test("a settings file with one other bit fails the query") {
+    withDirectory { d =>
+      val before = new StreamHarness(spark, d)(first).start()
+      before.step(Seq(Served("k", seconds(1), 1)), Nil)
+      before.stop()
+      val file = new File(d, "state/0/tailrace-join.json").toPath
+      val content = Files.readString(file)
+      val at = content.indexOf("microseconds") - 2
+      Files.writeString(file, content.updated(at, (content(at) ^ 1).toChar))
+      Files.deleteIfExists(file.resolveSibling(".tailrace-join.json.crc"))
+      before.start().add(Seq(Served("k", seconds(2), 2)), Nil)
+      assert(failureOf(before.streaming)._1 == "TAILRACE_STATE_FILE_CORRUPT")
     }
   }
 

@@ -199,7 +199,7 @@ final class RescaledCheckpointsSuite extends SparkSuite {
         "call" -> "tailrace.rescale",
         "argument" -> "partitions",
         "value" -> "0",
-        "allowed" -> "a whole number from 1 to 2147483647"
+        "allowed" -> "a whole number from 1 to 100000"
       )(rescale(root, 0))
     }
     val (others, archive) =

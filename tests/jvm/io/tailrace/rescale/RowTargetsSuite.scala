@@ -9,7 +9,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.state.KeyEncoder
+import io.tailrace.state.{KeyDecoder, KeyEncoder}
 import io.tailrace.testkit.{RowFixture, TestRow}
 
 /** Where rows go, compared with Spark's own shuffle. */
@@ -70,6 +70,20 @@ final class RowTargetsSuite extends AnyFunSuite with RowFixture {
     assert(new RowTargets(types, 3, 4, 7).seq(batch + most).isEmpty)
   }
 
+  test("a key of other types is refused") {
+    val structs = StructType(Seq("x", "y", "z").map(StructField(_, IntegerType)))
+    val encoder = new KeyEncoder(Array(0, 1), Array(structs, IntegerType))
+    val length = encoder.encode(InternalRow(InternalRow(1, 2, 3), 4))
+    val key = encoder.bytes.take(length)
+    assert(new KeyDecoder(Array(structs, IntegerType)).decodeWhole(key).getInt(1) == 4)
+    Seq(
+      Array[DataType](IntegerType, IntegerType, IntegerType),
+      Array[DataType](structs),
+      Array[DataType](StringType)
+    )
+      .foreach(types => intercept[RuntimeException](new KeyDecoder(types).decodeWhole(key)))
+  }
+
   test("the types of key columns are read from the checkpoint's text") {
     def read(text: String) = StoredState.types(text)
     assert(read("id BIGINT").contains(Seq(LongType)))
@@ -77,6 +91,11 @@ final class RowTargetsSuite extends AnyFunSuite with RowFixture {
     val structs = StructType(Seq(StructField("a", IntegerType), StructField("b", StringType)))
     val text = "d DECIMAL(10,2), s STRUCT<a: INT, b: STRING>, t TIMESTAMP"
     assert(read(text).contains(Seq(DecimalType(10, 2), structs, TimestampType)))
+    val three = StructType(Seq("x", "y", "z").map(StructField(_, IntegerType)))
+    assert(read("s STRUCT<x: INT, y: INT, z: INT>, w INT").contains(Seq(three, IntegerType)))
+    assert(
+      read("a ARRAY<STRUCT<x: INT, y: INT, z: INT>>, w INT").contains(Seq(ArrayType(three), IntegerType))
+    )
     assert(read("id").isEmpty && read("id NONSENSE").isEmpty)
   }
 }

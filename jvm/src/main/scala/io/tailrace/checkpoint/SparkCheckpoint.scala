@@ -11,7 +11,7 @@ import org.apache.spark.sql.tailrace.{CheckpointCommit, CheckpointOperator, Spar
 import org.json4s.JsonAST.{JArray, JField, JInt, JObject, JString, JValue}
 import org.json4s.jackson.JsonMethods.{compact, parse}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
 /** Spark's own part of a query's checkpoint: the logs of its batches, and the operators with state. To read
   * it creates nothing, not even a directory.
@@ -122,7 +122,25 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
 }
 
-private object SparkCheckpoint {
+object SparkCheckpoint {
+
+  /** Runs what opens a checkpoint that a user has named. */
+  def readable[T](checkpoint: String)(read: => T): T =
+    try read
+    catch {
+      case e @ (_: TailraceStateException | _: TailraceAnalysisException) => throw e
+      // Spark wraps what its file manager can't do.
+      case e: Throwable if isOfFileSystem(e) => throw Errors.stateUnreadable(checkpoint, e)
+    }
+
+  private def isOfFileSystem(e: Throwable): Boolean =
+    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).exists {
+      case _: IOException => true
+      // If the jar of a file system is missing.
+      case _: ClassNotFoundException | _: NoClassDefFoundError => true
+      case _ => false
+    }
+
   private val Partitions = "spark.sql.shuffle.partitions"
   private val StatefulPartitions = "spark.sql.streaming.internal.stateStore.partitions"
 }

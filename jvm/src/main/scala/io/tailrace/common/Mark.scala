@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** The reason why a row isn't an ordinary one, in its column `_mark`. The column is null in ordinary rows.
   *
-  * This list is complete. A test compares it with Python's `tailrace.Reason` and the table in the README.
+  * This list is complete. A test compares it with Python's `tailrace.Reason` and the table of the documentation.
   */
 sealed abstract class Mark(val reason: String) {
 

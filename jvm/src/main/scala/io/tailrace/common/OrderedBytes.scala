@@ -106,6 +106,9 @@ final class OrderedBytesReader {
     position = 0
   }
 
+  /** Whether all bytes were read. */
+  def isAtEnd: Boolean = position == buffer.length
+
   def getByte(): Int = {
     position += 1
     buffer(position - 1) & 0xff

@@ -84,7 +84,7 @@ object TailraceConf {
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.watermark.beginAnew", false, Seq("true" -> true, "false" -> false))
 
-  private val all: Seq[ConfEntry[_]] = Seq[ConfEntry[_]](
+  private[common] val all: Seq[ConfEntry[_]] = Seq[ConfEntry[_]](
     BatchBufferBytes,
     BucketsPerWindow,
     BlockCacheBytes,

@@ -1,6 +1,6 @@
 package io.tailrace.inspect
 
-import java.io.{IOException, InputStream, PrintStream}
+import java.io.{InputStream, PrintStream}
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.jdk.CollectionConverters._
@@ -10,7 +10,8 @@ import org.apache.spark.sql.tailrace.SparkCheckpoints
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
+import io.tailrace.checkpoint.SparkCheckpoint
+import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 
 /** The program of `tailrace inspect`. It needs Spark's jars on the class path, and no Spark session.
   *
@@ -39,8 +40,10 @@ object Inspect {
     }
     try {
       val inspection =
-        readable(checkpoint)(new CheckpointInspection(checkpoint, SparkCheckpoints.hadoopConf(properties)))
-      print(readable(checkpoint)(inspection.report(arguments.lift(1).map(_.toLong))))
+        SparkCheckpoint.readable(checkpoint)(
+          new CheckpointInspection(checkpoint, SparkCheckpoints.hadoopConf(properties))
+        )
+      print(SparkCheckpoint.readable(checkpoint)(inspection.report(arguments.lift(1).map(_.toLong))))
       0
     } catch {
       case e @ (_: TailraceAnalysisException | _: TailraceStateException) =>
@@ -49,18 +52,4 @@ object Inspect {
         1
     }
   }
-
-  private def readable[T](checkpoint: String)(read: => T): T =
-    try read
-    catch {
-      case e: IOException => throw Errors.stateUnreadable(checkpoint, e)
-      // Hadoop throws these if the jar of a file system is missing.
-      case e: Throwable if lacksClass(e) => throw Errors.stateUnreadable(checkpoint, e)
-    }
-
-  private def lacksClass(e: Throwable): Boolean =
-    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).exists {
-      case _: ClassNotFoundException | _: NoClassDefFoundError => true
-      case _ => false
-    }
 }

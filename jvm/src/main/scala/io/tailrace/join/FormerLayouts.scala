@@ -2,6 +2,7 @@ package io.tailrace.join
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.checkpoint.DurableFiles
@@ -11,7 +12,7 @@ import io.tailrace.state.StateLayout
   * left behind. The query deletes them when it has completed a batch: then nobody needs them, and a rescaling
   * that still goes on elsewhere notices the batch, and gives up.
   */
-private[join] object FormerLayouts {
+private[join] object FormerLayouts extends Logging {
 
   /** Directories that are listed and emptied side by side. */
   private val Threads = 16
@@ -20,6 +21,13 @@ private[join] object FormerLayouts {
     * @param current   what is kept
     */
   def delete(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint, current: StateLayout): Unit = {
+    // The last one is what a rescaling would have made.
+    checkpoint.layouts.lastOption.map(_.partitions).filter(_ != current.partitions).foreach { number =>
+      logWarning(
+        s"TAILRACE_STATE_RESCALE_LOST: a rescaling of $directory to $number partitions has no effect. It was " +
+          s"cut off, or the query ran meanwhile. The query goes on with ${current.partitions} partitions"
+      )
+    }
     val files = DurableFiles.in(directory, conf)
     val partitions = for {
       status <- files.list(directory) if status.isDirectory

@@ -60,13 +60,11 @@ object LaterSetting {
 }
 
 object JoinCheckpoint {
-  private val Format = 1
-  private val known = new FileFormats("the settings of a join", oldest = Format, newest = Format)
-
-  /** With layouts: then a file that isn't what it was would have the query begin with other files. */
-  private val RescaledFormat = 2
-  private val rescaled =
-    new CheckedText("tailrace-join", "the settings of a join", RescaledFormat, RescaledFormat)
+  private val FirstFormatNumber = 1
+  private val Format = 2
+  private val known =
+    new FileFormats("the settings of a join", oldest = FirstFormatNumber, newest = FirstFormatNumber)
+  private val checked = new CheckedText("tailrace-join", "the settings of a join", Format, Format)
   private val Micros = """(\d+) microseconds""".r
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
@@ -137,18 +135,13 @@ object JoinCheckpoint {
 
   /** Writes the file. @return what it says */
   def write(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint): JoinCheckpoint = {
-    val content =
-      if (checkpoint.layouts.isEmpty)
-        Serialization.write(FirstFormat(Format, checkpoint.settings)).getBytes(UTF_8)
-      else {
-        val of = checkpoint.copy(format = RescaledFormat)
-        rescaled.encode(Serialization.write(of), directory.getName)
-      }
+    val written = checkpoint.copy(format = Format)
+    val content = checked.encode(Serialization.write(written), directory.getName)
     DurableFiles.in(directory, conf).write(file(directory))(_.write(content))
-    checkpoint
+    written
   }
 
-  /** The content of format 1. */
+  /** The content of format 1, which has no checksum. It is still read. */
   private final case class FirstFormat(format: Int, settings: Map[String, String])
 
   /** The file has durations in microseconds. An error shows them as a user writes them. */
@@ -164,7 +157,7 @@ object JoinCheckpoint {
     val path = file(directory)
     val bytes = DurableFiles.in(directory, conf).read(path, neededBy = s"batch $batchId")
     if (bytes.headOption.contains('{'.toByte)) json(bytes, path)
-    else rescaled.decode(bytes, path.toString, directory.getName)(Serialization.read[JoinCheckpoint])
+    else checked.decode(bytes, path.toString, directory.getName)(Serialization.read[JoinCheckpoint])
   }
 
   private def json(bytes: Array[Byte], path: Path): JoinCheckpoint = {

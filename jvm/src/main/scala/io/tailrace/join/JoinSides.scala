@@ -107,7 +107,7 @@ private[tailrace] final class JoinSides(
 /** Keys of two numeric types are compared in a type that has all values of both, as in Spark's own joins.
   * Where there is none, both stay as they are and are refused later: a BIGINT as a DOUBLE is another number.
   */
-private[join] object WiderKeys {
+private[tailrace] object WiderKeys {
   private val IntegralDigits: Map[DataType, Int] =
     Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
 

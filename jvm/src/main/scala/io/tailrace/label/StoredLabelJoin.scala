@@ -61,11 +61,19 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     else {
       val initial = ReleaseSteps.default(settings.window).text
       val named = settings.release.map(_.text)
-      Map(JoinCheckpoint.ReleaseEvery -> LaterSetting(named, initial, earlier = Some(ReleaseSteps.EachBatch.text)))
+      Map(
+        JoinCheckpoint.ReleaseEvery -> LaterSetting(
+          named,
+          initial,
+          earlier = Some(ReleaseSteps.EachBatch.text)
+        )
+      )
     }
 
+  /** Hot keys are split by one more key column, which their error doesn't mention. */
   override def settingsThatFollow: Map[String, String] =
-    Map(TailraceConf.JoinStrategy.key -> "how", JoinCheckpoint.ReleaseEvery -> "how")
+    Map(TailraceConf.JoinStrategy.key -> "how", JoinCheckpoint.ReleaseEvery -> "how") ++
+      JoinCheckpoint.settingsOf(columns).keys.map(_ -> "hot")
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)

@@ -40,23 +40,27 @@ final case class RescaleReport(before: Int, after: Int, rows: Long, bytes: Long)
   * partitions 1, 5, 9 and 13. Batch 7, which was cut off at 12:30, runs with 16 tasks at 12:40.
   */
 private[tailrace] final class Rescale(session: SparkSession, checkpoint: String, partitions: Int) {
-  new Arguments("tailrace.rescale").number("partitions", partitions.toLong, least = 1, Int.MaxValue.toLong)
+  new Arguments("tailrace.rescale").number("partitions", partitions.toLong, least = 1, Rescale.MostPartitions)
   private val root = new Path(checkpoint)
   private val conf = session.sessionState.newHadoopConf()
-  private val spark = new SparkCheckpoint(root, conf)
+  private val spark = SparkCheckpoint.readable(checkpoint)(new SparkCheckpoint(root, conf))
 
-  private val completed = spark.completedBatches(checkpoint).last
+  private val completed = SparkCheckpoint.readable(checkpoint)(spark.completedBatches(checkpoint).last)
   private val begun = newest
+  // The number that the query would start with.
+  private val named = spark.partitions(begun)
   private val version = completed + 1
 
   def run(): RescaleReport = {
     if (SparkCheckpoints.isInUse(session, root, conf)) throw RescaleErrors.inUse(checkpoint)
     val joins = this.joins
-    val before = spark.partitions(begun)
-    val layouts = joins.map(join => join -> join.bound.layout(before, spark.directory(join.operator)))
+    val layouts = joins.map(join => join -> holding(join))
+    val before = layouts.head._2.partitions
     val report =
-      if (before == partitions) RescaleReport(before, partitions, 0, 0)
-      else {
+      if (before == partitions) {
+        if (named != before) spark.setPartitions(begun, before)
+        RescaleReport(before, partitions, 0, 0)
+      } else {
         val states = layouts.map { case (join, layout) => planned(join, layout) }
         val results = joins.zip(states).map { case (join, state) =>
           layOut(join, state)
@@ -89,6 +93,20 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     if (own.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, others.map(_.name))
     if (others.nonEmpty) throw RescaleErrors.unsupported(checkpoint, others.map(_.name))
     own.map(StoredState.read(spark, _, conf, version))
+  }
+
+  /** Where a join's state is. If a query ran while its number of partitions changed, it may have completed the
+    * newest batch with the old number, and the offset log names the new one.
+    */
+  private def holding(join: StoredState): StateLayout = {
+    val layout = join.bound.layout(named, spark.directory(join.operator))
+    val ids = spark.commit(completed).checkpointIds.flatMap(_.get(join.operator))
+    def isWhole(of: StateLayout): Boolean = ids.forall(_.size >= of.partitions) && {
+      val state = planned(join, of)
+      (0 until of.partitions).forall(state.files(state.before, _, conf).versions(version))
+    }
+    if (join.bound.layouts.size < 2 || isWhole(layout)) layout
+    else join.bound.layouts.find(isWhole).getOrElse(layout)
   }
 
   private def planned(join: StoredState, layout: StateLayout): JoinState = {
@@ -129,8 +147,15 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   }
 
   private def layOut(join: StoredState, state: JoinState): Unit = {
+    if (spark.partitions(begun) != named) throw RescaleErrors.inUse(checkpoint)
     val layouts = Seq(state.before.layout, state.after.layout)
     JoinCheckpoint.write(spark.directory(join.operator), conf, join.bound.copy(layouts = layouts)): Unit
+  }
+
+  /** Another rescaling of the checkpoint has named directories of its own since. */
+  private def isReplaced(state: JoinState): Boolean = {
+    val directory = spark.directory(state.operator)
+    JoinCheckpoint.read(directory, conf, version - 1).layouts != Seq(state.before.layout, state.after.layout)
   }
 
   private def split(join: JoinState): Seq[SplitResult] = {
@@ -187,7 +212,8 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
 
   private def turnOver(states: Seq[JoinState]): Unit = {
     // A query of another driver.
-    if (spark.completedBatches(checkpoint).last != completed || newest != begun)
+    val isOther = spark.completedBatches(checkpoint).last != completed || newest != begun
+    if (isOther || spark.partitions(begun) != named || states.exists(isReplaced))
       throw RescaleErrors.inUse(checkpoint)
     val ids = states.flatMap { state =>
       // As many as the greater number: until the turn the query needs those of before.
@@ -199,6 +225,9 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
 }
 
 private[rescale] object Rescale {
+
+  /** Each is a directory with a file. A typing error in the number would keep the command busy for hours. */
+  private val MostPartitions = 100000L
 
   /** Manifests that are written side by side. */
   private val Threads = 32

@@ -47,7 +47,7 @@ private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, bef
     else {
       val key = RowLayout.keyBytes(base, at)
       if (last < 0 || !Arrays.equals(key, lastKey)) {
-        val found = numbers(decoder.decode(key))
+        val found = numbers(decoder.decodeWhole(key))
         if (found.getInt(0) != partition) throw new RowTargets.ElsewhereException(found.getInt(0))
         lastKey = key
         last = found.getInt(1)

@@ -55,20 +55,25 @@ private[rescale] object StoredState {
     )
   }
 
-  /** The types in a list of columns: `user_id BIGINT, item STRUCT<a: INT, b: STRING>`. Names may have spaces
-    * and commas. Of several ways to read it, the one with most columns counts: a wrong one is noticed where
-    * there are several partitions, because rows are not in those of their keys.
+  /** The types in a list of columns: `user_id BIGINT, item STRUCT<a: INT, b: STRING>`. Names may have spaces,
+    * commas and brackets. Of several ways to read it, one with whole types counts first, whose names have no
+    * brackets or colons, and then the one with most columns. A wrong one is noticed at the first key.
     */
-  private[rescale] def types(columns: String): Option[Seq[DataType]] = read(columns).maxByOption(_.size)
+  private[rescale] def types(columns: String): Option[Seq[DataType]] =
+    read(columns)
+      .maxByOption(found => (found.forall(_._1.forall(!"<>:".contains(_))), found.size))
+      .map(_.map(_._2))
 
-  private def read(columns: String): LazyList[Seq[DataType]] =
+  /** Names and types. */
+  private def read(columns: String): LazyList[Seq[(String, DataType)]] =
     positions(columns, " ").flatMap { nameEnd =>
       val rest = columns.drop(nameEnd + 1)
       (positions(rest, ", ") :+ rest.length).flatMap { typeEnd =>
         for {
           first <- LazyList.from(Try(CatalystSqlParser.parseDataType(rest.take(typeEnd))).toOption)
+          name = columns.take(nameEnd)
           others <- if (typeEnd == rest.length) LazyList(Nil) else read(rest.drop(typeEnd + 2))
-        } yield first +: others
+        } yield (name -> first) +: others
       }
     }
 

@@ -127,6 +127,16 @@ final class KeyDecoder(types: Array[DataType]) {
     in.begin(key)
     new GenericInternalRow(readers.map(_(in)))
   }
+
+  /** The same where the types may be wrong.
+    *
+    * @throws RuntimeException if the key has other bytes than keys of these types
+    */
+  def decodeWhole(key: Array[Byte]): InternalRow = {
+    val row = decode(key)
+    require(in.isAtEnd, "the key has more columns")
+    row
+  }
 }
 
 object KeyDecoder {

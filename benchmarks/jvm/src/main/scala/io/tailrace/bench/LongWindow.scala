@@ -9,7 +9,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.tailrace.BenchMemory
 import org.apache.spark.sql.types._
@@ -140,6 +140,8 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
     val random = new SplittableRandom(7)
     val waiting = mutable.PriorityQueue.empty[(Long, Long)](Ordering.by[(Long, Long), Long](_._1).reverse)
     val span = (Window * Windows).toLong
+    // As an exchange gives them; both sides have the same types.
+    val unsafe = UnsafeProjection.create(columns.left, columns.left)
     var left = 0
     (1 to count).iterator.map { batch =>
       val lefts = new mutable.ArrayBuffer[InternalRow]
@@ -148,7 +150,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
       while (left < until) {
         val time = Math.max(1L, span / total * left)
         val key = (left / 2) * 0x9e3779b97f4a7c15L
-        lefts += InternalRow(key, time + span / count, left.toLong)
+        lefts += unsafe(InternalRow(key, time + span / count, left.toLong)).copy()
         if (left % 2 == 0)
           waiting += ((time + (-Math.log(1 - random.nextDouble()) * Window / 5).toLong + span / count, key))
         left += 1
@@ -156,7 +158,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
       val end = span / count * (batch + 1)
       while (waiting.nonEmpty && waiting.head._1 < end) {
         val (time, key) = waiting.dequeue()
-        rights += InternalRow(key, time, time)
+        rights += unsafe(InternalRow(key, time, time)).copy()
       }
       (lefts.iterator, rights.iterator)
     }

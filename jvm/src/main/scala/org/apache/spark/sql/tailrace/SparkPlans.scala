@@ -1,14 +1,17 @@
 package org.apache.spark.sql.tailrace
 
+import java.util.HexFormat
+
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, EvalMode, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.types.DataType
-import org.apache.spark.sql.{DataFrame, Dataset}
+import org.apache.spark.sql.types.{BooleanType, DataType}
+import org.apache.spark.sql.{Column, DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
 
 /** Spark's internals that plans and operators use. */
@@ -24,6 +27,30 @@ object SparkPlans {
 
   /** The type with nulls allowed in it, at any depth. */
   def nullable(dataType: DataType): DataType = dataType.asNullable
+
+  /** Whether each literal is a value of a type, as `7` is one of `BIGINT`, and `3.5` and `true` are not. */
+  def areValuesOf(frame: Dataset[_], literals: Seq[Column], kind: DataType): Seq[Boolean] = {
+    val zone = Some(session(frame).sessionState.conf.sessionLocalTimeZone)
+    def cast(of: Expression, to: DataType) = Cast(of, to, zone, EvalMode.TRY)
+    def isValue(value: Expression) = value.foldable && (value.dataType == kind || {
+      val comparable = (value.dataType == BooleanType) == (kind == BooleanType) &&
+        Cast.canTryCast(value.dataType, kind) && Cast.canTryCast(kind, value.dataType)
+      comparable && {
+        val there = cast(value, kind)
+        there.eval() != null && cast(there, value.dataType).eval() == value.eval()
+      }
+    })
+    analyzed(frame.select(literals: _*)).expressions.map {
+      case Alias(child, _) => isValue(child)
+      case other => isValue(other)
+    }
+  }
+
+  /** A literal's value, as text that doesn't depend on the session. */
+  def valueText(literal: Column): String = ColumnNodeToExpressionConverter(literal.node).eval() match {
+    case bytes: Array[Byte] => HexFormat.of.formatHex(bytes)
+    case value => String.valueOf(value)
+  }
 
   def hasStrategy(session: SparkSession, strategy: SparkStrategy): Boolean =
     session.sessionState.planner.strategies.contains(strategy)

@@ -122,8 +122,8 @@ def from_condition(
     """Makes the exception of an error class.
 
     Args:
-        condition: the error class, beginning with "TAILRACE_"; one that this release doesn't know gives the
-            root.
+        condition: the error class, which begins with `TAILRACE_`; one that this release doesn't know gives
+            the root.
         message: the text for the user.
         parameters: what the text was filled with.
     """

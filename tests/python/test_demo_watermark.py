@@ -20,8 +20,8 @@ web-2 has caught up:
 """
 
 
-def test_the_readme_shows_what_comes_out(repository: Path) -> None:
-    assert f"```{SHOWN}```" in (repository / "README.md").read_text()
+def test_the_guide_shows_what_comes_out(repository: Path) -> None:
+    assert f"```{SHOWN}```" in (repository / "docs/guides/watermark-server.md").read_text()
 
 
 def test_windows_wait_for_the_host_that_lags_at_100_percent_and_not_at_50() -> None:

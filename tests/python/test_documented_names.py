@@ -38,6 +38,7 @@ OF_SPARK = {
     "numRowsRemoved",
     "numRowsTotal",
     "numRowsUpdated",
+    "numShufflePartitions",
     "observedMetrics",
     "partitionBy",
     "processAllAvailable",
@@ -53,9 +54,11 @@ OF_SPARK = {
 
 @pytest.fixture(scope="module")
 def documents(repository: Path) -> dict[str, str]:
-    guides = [repository / "README.md", *sorted((repository / "docs").glob("*.md"))]
-    files = [*guides, *sorted((repository / "python/tailrace").glob("*.py"))]
-    return {file.name: file.read_text() for file in files}
+    # Those of errors and of the command line are generated.
+    pages = [page for page in (repository / "docs").rglob("*.md") if page.name != "command-line.md"]
+    guides = [page for page in sorted(pages) if page.parent.name != "errors"]
+    files = [repository / "README.md", *guides, *sorted((repository / "python/tailrace").glob("*.py"))]
+    return {file.relative_to(repository).as_posix(): file.read_text() for file in files}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The README's examples run as they stand there, and give the output that it shows."""
+"""The examples of README and docs run as they stand there, and give the output that is shown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,68 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def _example(repository: Path, name: str) -> tuple[str, str]:
+TUTORIAL = "docs/tutorials/first-training-examples.md"
+GUIDES = "docs/guides"
+
+
+def _documents(repository: Path) -> list[str]:
+    """README and all pages of the site that people have written."""
+    pages = sorted((repository / "docs").rglob("*.md"))
+    written = [page for page in pages if "reference/errors" not in page.as_posix()]
+    names = [page.relative_to(repository).as_posix() for page in written]
+    return ["README.md", *(name for name in names if name != "docs/reference/command-line.md")]
+
+
+def _example(repository: Path, document: str, name: str) -> tuple[str, str]:
     """The block that follows <!-- example:NAME -->, and the output that is shown after it."""
-    text = (repository / "README.md").read_text()
+    text = (repository / document).read_text()
     block = re.compile(rf"<!-- example:{name} -->\n```python\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
     found = block.search(text)
-    assert found, f"README.md has no example {name} with its output"
+    assert found, f"{document} has no example {name} with its output"
     return found[1], found[2]
+
+
+def test_the_first_example_and_the_tutorial_give_what_they_show(
+    spark: SparkSession,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    examples = [
+        ("README.md", "quickstart"),
+        *((TUTORIAL, name) for name in ("more-rows", "too-late", "trainer")),
+    ]
+    for document, name in examples:
+        code, shown = _example(repository, document, name)
+        # In the session that is there, whose working directory is another one.
+        for folder in ("served", "engaged", "examples", "checkpoint"):
+            code = code.replace(f'"{folder}"', f'"{tmp_path}/{folder}"')
+        exec(code, names)  # noqa: S102
+        assert capsys.readouterr().out.strip() == shown.strip(), name
+    assert spark.range(1).count() == 1
+
+
+def test_the_tutorial_shows_what_inspect_prints(
+    spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = _example(repository, "README.md", "quickstart")
+    for folder in ("served", "engaged", "examples", "checkpoint"):
+        code = code.replace(f'"{folder}"', f'"{tmp_path}/{folder}"')
+    exec(code, {})  # noqa: S102
+    capsys.readouterr()
+    assert cli.main(["inspect", f"{tmp_path}/checkpoint"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    text = (repository / TUTORIAL).read_text()
+    shown = re.search(r"```sh\ntailrace inspect checkpoint\n```\n\n```\n(.*?)```", text, re.DOTALL)
+    assert shown
+    lines = [line for line in shown[1].splitlines() if line.strip() not in {"", "..."}]
+    assert len(lines) >= 8
+    for line in lines[1:]:
+        assert line in printed, line
+    assert spark.range(1).count() == 1
 
 
 @pytest.mark.parametrize(
@@ -39,21 +94,25 @@ def test_the_tests_that_a_document_names_are_there(repository: Path, document: s
     assert {name for name in named if name not in files and f"{name}.scala" not in files} == set()
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/running-on-a-cluster.md"])
-def test_the_files_and_headings_that_a_document_links_to_are_there(repository: Path, document: str) -> None:
-    text = (repository / document).read_text()
-    links = set(re.findall(r"\]\(([^)\s]+)\)", text))
-    assert links
-    for link in links:
-        name, _, heading = link.partition("#")
-        if name.startswith("https:"):
-            continue
-        target = (repository / document).parent / name if name else repository / document
-        assert target.exists(), link
-        if heading:
-            lines = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
-            slugs = {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
-            assert heading in slugs, link
+def test_the_files_and_headings_that_documents_link_to_are_there(repository: Path) -> None:
+    documents = _documents(repository)
+    assert len(documents) > 10
+    for document in documents:
+        text = (repository / document).read_text()
+        for link in set(re.findall(r"\]\(([^)\s]+)\)", text)):
+            name, _, heading = link.partition("#")
+            if name.startswith("https:"):
+                continue
+            target = (repository / document).parent / name if name else repository / document
+            assert target.exists(), f"{document}: {link}"
+            if heading:
+                lines = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+                slugs = {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+                assert heading in slugs, f"{document}: {link}"
+
+
+def test_the_readme_is_short(repository: Path) -> None:
+    assert len((repository / "README.md").read_text().splitlines()) <= 150
 
 
 def test_the_sizing_of_the_page_is_what_the_command_prints(
@@ -67,7 +126,13 @@ def test_the_sizing_of_the_page_is_what_the_command_prints(
 
 
 @pytest.mark.parametrize(
-    ("document", "name"), [("README.md", "try"), ("README.md", "test"), ("CONTRIBUTING.md", "campaigns")]
+    ("document", "name"),
+    [
+        ("README.md", "quickstart"),
+        ("README.md", "try"),
+        ("README.md", "test"),
+        ("CONTRIBUTING.md", "campaigns"),
+    ],
 )
 def test_the_commands_that_ci_takes_from_a_document_are_there(
     repository: Path, document: str, name: str
@@ -82,13 +147,13 @@ def test_the_recursion_example_counts_descendants(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, shown = _example(repository, "recursion")
+    code, shown = _example(repository, f"{GUIDES}/recursion.md", "recursion")
     monkeypatch.chdir(tmp_path)
     # In the session that is there, which the example finds; its tables are in the JVM's own directory.
     names: dict[str, object] = {}
     exec(code.replace('parquet("tree")', f'parquet("{tmp_path}/tree")'), names)  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
-    more, shown = _example(repository, "recursion-of-streams")
+    more, shown = _example(repository, f"{GUIDES}/recursion.md", "recursion-of-streams")
     exec(more, names)  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
     assert spark.range(1).count() == 1
@@ -97,14 +162,14 @@ def test_the_recursion_example_counts_descendants(
 def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = _example(repository, "sync")
+    code, shown = _example(repository, f"{GUIDES}/synced-join.md", "sync")
     exec(code.replace("parquet(topic)", f'parquet("{tmp_path}/" + topic)'), {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
 @pytest.mark.campaign
 def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
-    code, shown = _example(repository, "replays")
+    code, shown = _example(repository, f"{GUIDES}/replays.md", "replays")
     script = tmp_path / "example.py"
     script.write_text(code)
     done = subprocess.run(

@@ -1,0 +1,110 @@
+"""The pages that are made of the program: error conditions of their JSON, the command line of its parser.
+
+They are written into `docs/reference` when the site is built, and Git ignores them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tailrace import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sphinx.application import Sphinx
+
+_ROOT = Path(__file__).parents[1]
+_CONDITIONS = _ROOT / "jvm/src/main/resources/error/tailrace-error-conditions.json"
+_REFERENCE = _ROOT / "docs/reference"
+_SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source|Yields):\s*")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Writes the pages before Sphinx looks for them."""
+    app.connect("builder-inited", lambda _: write())
+    # Before napoleon reads the sections.
+    app.connect("autodoc-process-docstring", _examples, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _examples(*event: object) -> None:
+    """Marks indented examples of a docstring, in front of its sections, as code."""
+    lines = event[-1]
+    assert isinstance(lines, list)  # noqa: S101  Sphinx gives the docstring's lines
+    at = 1
+    while at < len(lines) and not _SECTION.fullmatch(lines[at]):
+        if lines[at].startswith("    ") and not lines[at - 1].strip():
+            before = next((line for line in reversed(lines[:at]) if line.strip()), "")
+            if not before.startswith(" "):
+                lines[at:at] = ["::", ""]
+                at += 2
+        at += 1
+
+
+def write() -> None:
+    """Writes all pages that are generated."""
+    conditions = json.loads(_CONDITIONS.read_text())
+    _put(_REFERENCE / "errors/index.md", _index(conditions))
+    for name, condition in conditions.items():
+        _put(_REFERENCE / f"errors/{name}.md", _condition(name, condition))
+    _put(_REFERENCE / "command-line.md", _command_line())
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    # Sphinx reads a page again whose time is newer.
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def _index(conditions: dict[str, dict[str, object]]) -> str:
+    lines = [
+        "# Error conditions",
+        "",
+        "An error's condition is in its text, `[TAILRACE_...]`, and in `error.getCondition()`. Its",
+        "parameters are in `error.getMessageParameters()`.",
+        "",
+        "```{toctree}",
+        ":maxdepth: 1",
+        "",
+        *sorted(conditions),
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _condition(name: str, condition: dict[str, object]) -> str:
+    message = condition["message"]
+    assert isinstance(message, list)  # noqa: S101  a page without it would be empty
+    what, *cure = [_parameters(line) for line in message]
+    lines = [f"# {name}", "", "**What is wrong.** " + what, ""]
+    if cure:
+        lines += ["**What to do.** " + " ".join(cure), ""]
+    lines += [f"SQL state `{condition['sqlState']}`."]
+    return "\n".join(lines) + "\n"
+
+
+def _parameters(text: str) -> str:
+    # What Spark fills in would be an element of HTML.
+    return re.sub(r"<(\w+)>", r"*\1*", text.replace("*", r"\*"))
+
+
+def _command_line() -> str:
+    lines = ["# The command line", ""]
+    for name, parser in _commands("tailrace", cli.command_line()):
+        help_text = parser.format_help().rstrip()
+        lines += [f"## `{name}`", "", "```text", help_text, "```", ""]
+    return "\n".join(lines)
+
+
+def _commands(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    yield name, parser
+    for action in parser._actions:  # noqa: SLF001  argparse has no public list of them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for command, child in action.choices.items():
+                yield from _commands(f"{name} {command}", child)

@@ -108,7 +108,7 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
 
   test("a store whose streams can't be aborted gets Spark's own manager") {
     val whole = conf
-    whole.setBoolean(ObjectStoreFileSystem.AbortableKey, false)
+    whole.set(ObjectStoreFileSystem.ClientKey, ObjectStoreFileSystem.Gcs)
     assert(TailraceFileManager.forPath(root, whole).isInstanceOf[FileContextBasedCheckpointFileManager])
   }
 
@@ -123,6 +123,22 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
     sparks.mkdirs(file.getParent)
     val requests = requestsOf(write("a", overwrite = false, sparks))
     assert(requests.values.sum > 10 && requests(Copy) == 1)
+  }
+
+  Seq(ObjectStoreFileSystem.Abfs -> 15, ObjectStoreFileSystem.Gcs -> 25).foreach { case (client, most) =>
+    test(s"$client: a file appears by a rename, in at most $most requests, and a second writer is refused") {
+      val other = conf
+      other.set(ObjectStoreFileSystem.ClientKey, client)
+      val files = TailraceFileManager.forPath(root, other)
+      files.mkdirs(file.getParent)
+      val requests = requestsOf(write("a", overwrite = false, files))
+      assert(requests.values.sum <= most && requests.keySet.intersect(Set(Rename, Copy)).size == 1, requests)
+      intercept[FileAlreadyExistsException](write("b", overwrite = false, files))
+      assert(new String(files.open(file).readAllBytes()) == "a")
+      // The second one didn't cancel its temporary file.
+      val names = files.list(file.getParent).map(_.getPath.getName).filterNot(_.startsWith("."))
+      assert(names.toSeq == Seq("7"))
+    }
   }
 
   private def local = Files.write(new File(directory, "run").toPath, new Array[Byte](1000)).toFile

@@ -46,6 +46,21 @@ final class ObjectStoreQueriesSuite extends SparkSuite {
     }
   }
 
+  for ((name, query) <- queries; client <- Seq(ObjectStoreFileSystem.Abfs, ObjectStoreFileSystem.Gcs))
+    test(s"$name goes on from a checkpoint in an object store by $client's requests", Campaign) {
+      val hadoop = spark.sparkContext.hadoopConfiguration
+      val expected = withDirectory(d => rowsOf(query, new File(d, "checkpoint").getPath, d, isRestarted))
+      hadoop.set(ObjectStoreFileSystem.ClientKey, client)
+      try {
+        val found =
+          withDirectory(d => rowsOf(query, s"${ObjectStoreFileSystem.Name}/checkpoint", d, isRestarted))
+        assert(expected.nonEmpty && found == expected)
+        val moves =
+          Map(ObjectStoreFileSystem.Abfs -> ObjectStore.Rename, ObjectStoreFileSystem.Gcs -> ObjectStore.Copy)
+        assert(ObjectStore.counts().contains(moves(client)))
+      } finally hadoop.unset(ObjectStoreFileSystem.ClientKey)
+    }
+
   test("a query that reads files keeps Spark's log of them in an object store") {
     withDirectory { directory =>
       val session = spark

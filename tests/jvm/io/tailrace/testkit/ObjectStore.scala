@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 /** An object store in the memory of this JVM, behind the file system `obj://bucket/` ([[ObjectStoreFileSystem]]). It has
-  * objects by their keys and no directories. A PUT is atomic. There is no rename.
+  * objects by their keys and no directories. A PUT is atomic. There is no rename, but for clients of a store that has one.
   *
   * It logs each request, and behaves as it is told: slow, out of capacity, or with answers that get lost.
   *
@@ -29,6 +29,9 @@ object ObjectStore {
   case object ListPage extends Method("LIST")
   case object Copy extends Method("COPY")
   case object Delete extends Method("DELETE")
+
+  /** Of a store with directories: in one step. */
+  case object Rename extends Method("RENAME")
 
   final case class Request(method: Method, key: String, bytes: Long) {
     override def toString: String = s"${method.text} $key${if (bytes > 0) s" ($bytes bytes)" else ""}"
@@ -90,6 +93,17 @@ object ObjectStore {
     finally behaviour = Behaviour()
   }
 
+  /** Whether there are objects below a directory. No request. */
+  def isDirectory(key: String): Boolean = keys(s"$key/").nonEmpty
+
+  /** Makes a directory that has lost its last file. No request. */
+  def keepDirectory(key: String): Unit =
+    if (key.nonEmpty && !isDirectory(key))
+      objects.put(s"$key/", Stored(Array.emptyByteArray, clock.incrementAndGet())): Unit
+
+  /** A request that changes nothing, for instance that which begins an upload. */
+  def note(method: Method, key: String): Unit = request(method, key, 0)
+
   def head(key: String): Option[Stored] = {
     request(Head, key, 0)
     Option(objects.get(key))
@@ -123,6 +137,12 @@ object ObjectStore {
     val source = objects.get(from)
     request(Copy, to, source.bytes.length.toLong)
     objects.put(to, source.copy(modified = clock.incrementAndGet())): Unit
+  }
+
+  /** One request for all of them, and nobody sees a part. */
+  def rename(moved: Seq[(String, String)]): Unit = {
+    request(Rename, moved.head._2, 0)
+    objects.synchronized(moved.foreach { case (from, to) => objects.put(to, objects.remove(from)) })
   }
 
   /** One request for up to a thousand keys. */

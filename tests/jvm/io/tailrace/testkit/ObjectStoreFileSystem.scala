@@ -13,8 +13,16 @@ import org.apache.hadoop.fs._
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.util.Progressable
 
-/** Hadoop's file system over an [[ObjectStore]], with the requests that S3A makes of each call: probes before a create, a HEAD
-  * before a read, copy and delete in the place of a rename. Directories are markers, keys that end in a slash.
+/** Hadoop's file system over an [[ObjectStore]], with the requests that a client makes of each call:
+  *
+  * {{{
+  *          what is there         a new file                              a rename
+  *   s3a    HEAD, LIST if not     probes, PUT when the stream ends        COPY, DELETE for each object
+  *   gcs    HEAD, LIST if not     probes, begin of an upload, PUT         COPY, DELETE for each object
+  *   abfs   HEAD                  PUT empty, PUT bytes, PUT flush         one request, in one step
+  * }}}
+  *
+  * Only S3A's streams can be aborted. Directories are markers, keys that end in a slash.
   *
   * `createFile` takes S3A's options: `fs.s3a.create.performance` leaves out the probes, and
   * `fs.option.create.conditional.overwrite` makes the PUT conditional.
@@ -38,13 +46,13 @@ final class ObjectStoreFileSystem extends FileSystem {
   }
 
   override def hasPathCapability(path: Path, capability: String): Boolean = capability match {
-    case ConditionalKey => true
-    case CommonPathCapabilities.ABORTABLE_STREAM => isAbortable
+    case ConditionalKey => client == S3a
+    case CommonPathCapabilities.ABORTABLE_STREAM => client == S3a
     case CommonPathCapabilities.FS_APPEND => false
     case _ => super.hasPathCapability(path, capability)
   }
 
-  private def isAbortable = getConf.getBoolean(AbortableKey, true)
+  private def client = getConf.get(ClientKey, S3a)
 
   private def key(path: Path): String = makeQualified(path).toUri.getPath.stripPrefix("/")
 
@@ -53,8 +61,9 @@ final class ObjectStoreFileSystem extends FileSystem {
     val file = if (name.isEmpty) None else ObjectStore.head(name)
     file.map(fileStatus(path, _)).getOrElse {
       val prefix = if (name.isEmpty) "" else s"$name/"
-      if (name.nonEmpty && ObjectStore.list(prefix, most = 2).isEmpty)
-        throw new FileNotFoundException(path.toString)
+      def isDirectory =
+        if (client == Abfs) ObjectStore.isDirectory(name) else ObjectStore.list(prefix, most = 2).nonEmpty
+      if (name.nonEmpty && !isDirectory) throw new FileNotFoundException(path.toString)
       directoryStatus(path)
     }
   }
@@ -115,13 +124,19 @@ final class ObjectStoreFileSystem extends FileSystem {
   private def probe(path: Path, overwrite: Boolean): Unit = {
     val name = key(path)
     if (!overwrite && ObjectStore.head(name).isDefined) throw new FileAlreadyExistsException(s"$path exists")
-    if (ObjectStore.list(s"$name/", most = 2).nonEmpty)
+    if (client != Abfs && ObjectStore.list(s"$name/", most = 2).nonEmpty)
       throw new FileAlreadyExistsException(s"$path is a directory")
   }
 
   private def begin(path: Path, exclusive: Boolean, header: Option[(String, String)]): FSDataOutputStream = {
+    val before = client match {
+      case Abfs => 2
+      case Gcs => 1
+      case _ => 0
+    }
+    (0 until before).foreach(_ => ObjectStore.note(ObjectStore.Put, key(path)))
     val out = new ObjectOutput(key(path), exclusive, header)
-    new FSDataOutputStream(if (isAbortable) out else new NotAbortable(out), null)
+    new FSDataOutputStream(if (client == S3a) out else new NotAbortable(out), null)
   }
 
   override def createFile(path: Path): FSDataOutputStreamBuilder[_, _] = new Builder(this, path)
@@ -158,8 +173,11 @@ final class ObjectStoreFileSystem extends FileSystem {
             k -> s"${key(place)}/${k.stripPrefix(s"${key(from)}/")}"
           }
         else Seq(key(from) -> key(place))
-      moved.foreach { case (a, b) => ObjectStore.copy(a, b) }
-      ObjectStore.delete(moved.map(_._1))
+      if (client == Abfs) ObjectStore.rename(moved)
+      else {
+        moved.foreach { case (a, b) => ObjectStore.copy(a, b) }
+        ObjectStore.delete(moved.map(_._1))
+      }
       keepParent(from)
       true
     }
@@ -189,10 +207,11 @@ final class ObjectStoreFileSystem extends FileSystem {
     override def close(): Unit = ()
   }
 
-  /** S3A sees to it that a directory doesn't end with its last file. */
+  /** Clients see to it that a directory doesn't end with its last file. In ABFS it is one of its own. */
   private def keepParent(path: Path): Unit = {
     val parent = key(path.getParent)
-    if (parent.nonEmpty && ObjectStore.list(s"$parent/", most = 2).isEmpty)
+    if (client == Abfs) ObjectStore.keepDirectory(parent)
+    else if (parent.nonEmpty && ObjectStore.list(s"$parent/", most = 2).isEmpty)
       ObjectStore.put(s"$parent/", Array.emptyByteArray, exclusive = false)
   }
 
@@ -214,8 +233,11 @@ object ObjectStoreFileSystem {
   val Scheme = "obj"
   val Name: URI = URI.create("obj://bucket")
 
-  /** Whether streams can be aborted, as S3A's can, and those of ABFS and of GCS can't. */
-  val AbortableKey = "tailrace.test.objectstore.abortable"
+  /** Whose requests are made: that of a client below. */
+  val ClientKey = "tailrace.test.objectstore.client"
+  val S3a = "s3a"
+  val Abfs = "abfs"
+  val Gcs = "gcs"
   private val PerformanceKey = "fs.s3a.create.performance"
   private val HeaderKey = "fs.s3a.create.header."
   private val ConditionalKey = "fs.option.create.conditional.overwrite"

@@ -109,7 +109,13 @@ def command_line() -> argparse.ArgumentParser:
         )
     )
 
-    _fill_server(commands)
+    server = commands.add_parser(
+        "watermark-server",
+        help="run the server that keeps the low watermarks of applications",
+        description="Keeps how far each host's log has been read, computes the low watermarks along the "
+        "topology, and shows them on a page. Ends with Ctrl-C.",
+    )
+    _fill_server(server)
 
     watermarks = commands.add_parser(
         "watermarks",
@@ -147,13 +153,7 @@ def command_line() -> argparse.ArgumentParser:
     return parser
 
 
-def _fill_server(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    server = commands.add_parser(
-        "watermark-server",
-        help="run the server that keeps the low watermarks of applications",
-        description="Keeps how far each host's log has been read, computes the low watermarks along the "
-        "topology, and shows them on a page. Ends with Ctrl-C.",
-    )
+def _fill_server(server: argparse.ArgumentParser) -> None:
     server.add_argument(
         "--listen", default="127.0.0.1:7171", metavar="HOST:PORT", help="where (default: %(default)s)"
     )

@@ -25,13 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: what follows the command's name; None takes the process's.
     """
-    parser = command_line()
-    parsed = parser.parse_args(arguments)
-    if parsed.run is None:
-        parser.print_help()
-        return 0
     try:
-        return int(parsed.run(parsed))
+        code = _run(arguments)
+        # Here, because at the interpreter's end nobody catches what goes wrong.
+        sys.stdout.flush()
     except TailraceError as error:
         print(f"tailrace: {error}", file=sys.stderr)
         return 1
@@ -39,6 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # `tailrace inspect ... | head`: who reads has enough. Python would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser = command_line()
+    parsed = parser.parse_args(arguments)
+    if parsed.run is None:
+        parser.print_help()
+        return 0
+    return int(parsed.run(parsed))
 
 
 def command_line() -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tailrace.demo import chart, data, oracle, progress, query
+from tailrace.demo import chart, data, example, oracle, progress, query
 from tailrace.demo.summary import Summary
 
 
@@ -43,7 +43,8 @@ def run_demo(rows: int, slices: int, out: Path, driver_memory: str = "2g") -> bo
             seconds = time.monotonic() - started
         print("Checking against brute force ...", flush=True)
         verdict = oracle.compare(directory / "examples", oracle.expected_groups(workload, query.AFTER_US))
-    summary = Summary(len(workload.impressions), len(workload.engagements), batches, seconds, verdict)
+        one = example.sentence(directory / "examples") if verdict.equal else ""
+    summary = Summary(len(workload.impressions), len(workload.engagements), batches, seconds, verdict, one)
     print(f"\n{summary.text()}\n")
     png = chart.draw(batches)
     out.mkdir(parents=True, exist_ok=True)

@@ -35,6 +35,7 @@ class Summary:
         batches: the micro-batches, in order; at least one.
         seconds: time from the query's start to its end.
         verdict: comparison with the brute-force answer.
+        example: one row of the result, in words; empty if the result is wrong.
     """
 
     impressions: int
@@ -42,6 +43,7 @@ class Summary:
     batches: Sequence[Batch]
     seconds: float
     verdict: Verdict
+    example: str = ""
 
     def rows(self) -> list[tuple[str, str]]:
         """The numbers as (name, value with its unit)."""
@@ -68,6 +70,7 @@ class Summary:
             ("memory for rows", f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB at most"),
             ("late rows", f"{sum(batch.late_rows for batch in self.batches):,}"),
             ("result", self.verdict.line()),
+            *([("for example", self.example)] if self.example else []),
         ]
 
     def text(self) -> str:

@@ -167,6 +167,22 @@ def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+def test_the_windows_example_waits_for_the_host_that_lags(
+    spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = _example(repository, f"{GUIDES}/complete-windows.md", "windows")
+    for folder in ("logs", "clicks", "clicks-checkpoint"):
+        code = code.replace(f'"{folder}"', f'"{tmp_path}/{folder}"')
+    exec(code, {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    landed = {
+        file.relative_to(tmp_path).as_posix() for file in (tmp_path / "clicks").glob("window_start=*/*")
+    }
+    assert "clicks/window_start=20260101T120000Z/_SUCCESS" in landed
+    assert any(name.startswith("clicks/window_start=20260101T130000Z/part-") for name in landed)
+    assert spark.range(1).count() == 1
+
+
 @pytest.mark.campaign
 def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
     code, shown = _example(repository, f"{GUIDES}/replays.md", "replays")

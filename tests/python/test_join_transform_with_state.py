@@ -63,7 +63,7 @@ def _on_rocksdb(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(PROVIDER, before or "")
 
 
-@pytest.mark.parametrize("in_pandas", [True, False])
+@pytest.mark.parametrize("in_pandas", [True, pytest.param(False, marks=pytest.mark.campaign)])
 def test_totals_go_on_after_a_restart(spark: SparkSession, tmp_path: Path, in_pandas: bool) -> None:
     streams = Streams(spark, tmp_path)
     with streams.query(totals(streams.join(), in_pandas=in_pandas)) as query:

@@ -13,13 +13,13 @@ import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.api.Tailrace
-import io.tailrace.testkit.{FileFault, FileFaults, FileStep, TempDirectory, WatchedFiles}
+import io.tailrace.testkit.{Campaign, FileFault, FileFaults, FileStep, TempDirectory, WatchedFiles}
 
 /** The marks that a replay filter keeps: over restarts and purges, lost ones, and forgotten origins. */
 final class ReplayMarksSuite extends ReplayPipelineSuite {
   import spark.implicits._
 
-  test("marks outlive snapshots and purges: sixty batches, replays of the first in the last") {
+  test("marks outlive snapshots and purges: sixty batches, replays of the first in the last", Campaign) {
     withDirectory { directory =>
       withConf("spark.sql.streaming.minBatchesToRetain" -> 3) {
         val pipeline = new Pipeline(directory, byKey).start()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import pages
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -54,10 +56,7 @@ OF_SPARK = {
 
 @pytest.fixture(scope="module")
 def documents(repository: Path) -> dict[str, str]:
-    # Those of errors and of the command line are generated.
-    pages = [page for page in (repository / "docs").rglob("*.md") if page.name != "command-line.md"]
-    guides = [page for page in sorted(pages) if page.parent.name != "errors"]
-    files = [repository / "README.md", *guides, *sorted((repository / "python/tailrace").glob("*.py"))]
+    files = [*pages.written(repository), *sorted((repository / "python/tailrace").glob("*.py"))]
     return {file.relative_to(repository).as_posix(): file.read_text() for file in files}
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import pages
 from tailrace import cli
 
 if TYPE_CHECKING:
@@ -23,14 +24,6 @@ TUTORIAL = "docs/tutorials/first-training-examples.md"
 GUIDES = "docs/guides"
 
 
-def _documents(repository: Path) -> list[str]:
-    """README and all pages of the site that people have written."""
-    pages = sorted((repository / "docs").rglob("*.md"))
-    written = [page for page in pages if "reference/errors" not in page.as_posix()]
-    names = [page.relative_to(repository).as_posix() for page in written]
-    return ["README.md", *(name for name in names if name != "docs/reference/command-line.md")]
-
-
 def _example(repository: Path, document: str, name: str) -> tuple[str, str]:
     """The block that follows <!-- example:NAME -->, and the output that is shown after it."""
     text = (repository / document).read_text()
@@ -38,6 +31,16 @@ def _example(repository: Path, document: str, name: str) -> tuple[str, str]:
     found = block.search(text)
     assert found, f"{document} has no example {name} with its output"
     return found[1], found[2]
+
+
+def _below(root: Path, code: str, *folders: str) -> str:
+    """The code with its folders there: the session that is there has another working directory."""
+    for folder in folders:
+        code = code.replace(f'"{folder}"', f'"{root}/{folder}"')
+    return code
+
+
+FOLDERS = ("served", "engaged", "examples", "checkpoint")
 
 
 def test_the_first_example_and_the_tutorial_give_what_they_show(
@@ -55,10 +58,7 @@ def test_the_first_example_and_the_tutorial_give_what_they_show(
     ]
     for document, name in examples:
         code, shown = _example(repository, document, name)
-        # In the session that is there, whose working directory is another one.
-        for folder in ("served", "engaged", "examples", "checkpoint"):
-            code = code.replace(f'"{folder}"', f'"{tmp_path}/{folder}"')
-        exec(code, names)  # noqa: S102
+        exec(_below(tmp_path, code, *FOLDERS), names)  # noqa: S102
         assert capsys.readouterr().out.strip() == shown.strip(), name
     assert spark.range(1).count() == 1
 
@@ -67,9 +67,7 @@ def test_the_tutorial_shows_what_inspect_prints(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _ = _example(repository, "README.md", "quickstart")
-    for folder in ("served", "engaged", "examples", "checkpoint"):
-        code = code.replace(f'"{folder}"', f'"{tmp_path}/{folder}"')
-    exec(code, {})  # noqa: S102
+    exec(_below(tmp_path, code, *FOLDERS), {})  # noqa: S102
     capsys.readouterr()
     assert cli.main(["inspect", f"{tmp_path}/checkpoint"]) == 0
     printed = capsys.readouterr().out.splitlines()
@@ -95,15 +93,15 @@ def test_the_tests_that_a_document_names_are_there(repository: Path, document: s
 
 
 def test_the_files_and_headings_that_documents_link_to_are_there(repository: Path) -> None:
-    documents = _documents(repository)
+    documents = pages.written(repository)
     assert len(documents) > 10
     for document in documents:
-        text = (repository / document).read_text()
+        text = document.read_text()
         for link in set(re.findall(r"\]\(([^)\s]+)\)", text)):
             name, _, heading = link.partition("#")
             if name.startswith("https:"):
                 continue
-            target = (repository / document).parent / name if name else repository / document
+            target = document.parent / name if name else document
             assert target.exists(), f"{document}: {link}"
             if heading:
                 lines = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
@@ -149,9 +147,8 @@ def test_the_recursion_example_counts_descendants(
 ) -> None:
     code, shown = _example(repository, f"{GUIDES}/recursion.md", "recursion")
     monkeypatch.chdir(tmp_path)
-    # In the session that is there, which the example finds; its tables are in the JVM's own directory.
     names: dict[str, object] = {}
-    exec(code.replace('parquet("tree")', f'parquet("{tmp_path}/tree")'), names)  # noqa: S102
+    exec(_below(tmp_path, code, "tree"), names)  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
     more, shown = _example(repository, f"{GUIDES}/recursion.md", "recursion-of-streams")
     exec(more, names)  # noqa: S102
@@ -171,9 +168,7 @@ def test_the_windows_example_waits_for_the_host_that_lags(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, shown = _example(repository, f"{GUIDES}/complete-windows.md", "windows")
-    for folder in ("logs", "clicks", "clicks-checkpoint"):
-        code = code.replace(f'"{folder}"', f'"{tmp_path}/{folder}"')
-    exec(code, {})  # noqa: S102
+    exec(_below(tmp_path, code, "logs", "clicks", "clicks-checkpoint"), {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
     landed = {
         file.relative_to(tmp_path).as_posix() for file in (tmp_path / "clicks").glob("window_start=*/*")

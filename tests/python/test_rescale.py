@@ -36,19 +36,21 @@ def _rows(step: int) -> tuple[list[Row], list[Row]]:
     return left, [Row(1000 + r.id, r.key, r.second + 3) for r in left[::2] if r.key is not None]
 
 
+def _step(streams: Streams, rows: tuple[list[Row], list[Row]], *queries: Query) -> None:
+    streams.add(*rows)
+    for query in queries:
+        query.run()
+
+
 def _feed(streams: Streams, *queries: Query) -> None:
     for step in range(3):
-        streams.add(*_rows(step))
-        for query in queries:
-            query.run()
+        _step(streams, _rows(step), *queries)
 
 
 def _end(streams: Streams, query: Query, other: Query) -> None:
     """The query goes on, and both end: with the same rows."""
     query.restart()
-    streams.add(*END)
-    for one in (query, other):
-        one.run()
+    _step(streams, END, query, other)
     assert groups(query.rows()) == groups(other.rows())
 
 
@@ -94,13 +96,9 @@ def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
         # By another path, as if from another process: the session doesn't see that its query is the same.
         (tmp_path / "elsewhere").symlink_to(query.checkpoint)
         tailrace.rescale(spark, tmp_path / "elsewhere", 7)
-        streams.add(*_rows(3))
-        for one in (query, other):
-            one.run()
+        _step(streams, _rows(3), query, other)
         query.restart()
-        streams.add(*_rows(4))
-        for one in (query, other):
-            one.run()
+        _step(streams, _rows(4), query, other)
         _end(streams, query, other)
         assert [n["numShufflePartitions"] for n in query.operators()][-1] == len(before)
         assert _partitions(query.checkpoint) == before
@@ -120,9 +118,7 @@ def test_a_struct_among_the_keys(spark: SparkSession, tmp_path: Path) -> None:
             query.query.stop()
             tailrace.rescale(spark, query.checkpoint, partitions)
             query.restart()
-            streams.add(*_rows(2 + partitions))
-            for one in (query, other):
-                one.run()
+            _step(streams, _rows(2 + partitions), query, other)
         _end(streams, query, other)
 
 
@@ -181,9 +177,7 @@ def test_two_at_once_are_one(spark: SparkSession, tmp_path: Path) -> None:
             # Where both have ended well, they came one after the other.
             assert _number(query.checkpoint) in {first, second}
             query.restart()
-            streams.add(*_rows(first))
-            for query_of in (query, other):
-                query_of.run()
+            _step(streams, _rows(first), query, other)
             query.query.stop()
         _end(streams, query, other)
 
@@ -221,17 +215,16 @@ def _start(checkpoint: Path, partitions: int) -> subprocess.Popen[bytes]:
     )
 
 
-def _numbers(checkpoint: Path) -> set[str]:
-    """The numbers of partitions that the two newest batches have."""
-    batches = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))[-2:]
+def _numbers_by_batch(checkpoint: Path) -> list[int]:
+    """The number of partitions that each batch has begun with, or would begin with now."""
+    batches = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))
     settings = [json.loads(batch.read_text().splitlines()[1])["conf"] for batch in batches]
-    return {conf["spark.sql.shuffle.partitions"] for conf in settings}
+    return [int(conf["spark.sql.shuffle.partitions"]) for conf in settings]
 
 
 def _number(checkpoint: Path) -> int:
-    """The number of partitions that the query would begin with."""
-    newest = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))
-    return int(json.loads(newest.read_text().splitlines()[1])["conf"]["spark.sql.shuffle.partitions"])
+    """The number that the query would begin with."""
+    return _numbers_by_batch(checkpoint)[-1]
 
 
 @pytest.mark.campaign
@@ -256,7 +249,7 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             # It goes on with either number, but between two of the writes, where Spark asks for the command.
-            numbers = _numbers(query.checkpoint)
+            numbers = set(_numbers_by_batch(query.checkpoint)[-2:])
             if kill % 2 == 1 or len(numbers) > 1:
                 tailrace.rescale(spark, query.checkpoint, 7)
             _end(streams, query, other)

@@ -30,7 +30,7 @@ private[tailrace] object HotKeys {
       join: (DataFrame, DataFrame, Seq[(String, String)]) => DataFrame
   ): DataFrame = {
     val kinds = on.map { case (l, r) => comparedAs(left, l, right, r) }
-    check(left, on, kinds, options)
+    check(on, kinds, options)
     val parts = options.hotParts
     val byTime = pmod(xxhash64(named(options.leftTime)), lit(parts)).cast("int")
     val all = array((0 until parts).map(lit(_)): _*)
@@ -60,12 +60,7 @@ private[tailrace] object HotKeys {
       any(some) || any(others)
     }
 
-  private def check(
-      left: Dataset[_],
-      on: Seq[(String, String)],
-      kinds: Seq[DataType],
-      options: JoinOptions
-  ): Unit = {
+  private def check(on: Seq[(String, String)], kinds: Seq[DataType], options: JoinOptions): Unit = {
     import JoinOptions.arguments
     arguments.number("the number of keys in hot", options.hot.size.toLong, least = 1, MostKeys)
     arguments.number("hot_parts", options.hotParts.toLong, least = 2, MostParts)
@@ -74,9 +69,8 @@ private[tailrace] object HotKeys {
       throw arguments.invalid("hot", values.mkString(", "), allowed)
     }
     on.map(_._1).zip(kinds).zip(options.hot.transpose).foreach { case ((key, kind), values) =>
-      values.zip(SparkPlans.areValuesOf(left, values.map(lit(_)), kind)).find(!_._2).foreach {
-        case (value, _) =>
-          throw arguments.invalid("hot", value, s"values of `$key`, which is compared as ${kind.sql}")
+      values.find(value => !SparkPlans.isValueOf(lit(value), kind)).foreach { value =>
+        throw arguments.invalid("hot", value, s"values of `$key`, which is compared as ${kind.sql}")
       }
     }
     // A late right row would come out once for each part.

@@ -28,10 +28,21 @@ private[rescale] final case class JoinState(
 ) {
 
   /** The files of a partition in one of the sets. */
-  def files(set: StateSet, partition: Int, conf: Configuration): CheckpointFiles = {
-    val path = SparkCheckpoints.partition(new Path(state), operator, partition, set.layout.store)
-    new CheckpointFiles(path, conf)
-  }
+  def files(set: StateSet, partition: Int, conf: Configuration): CheckpointFiles =
+    JoinState.files(new Path(state), operator, set.layout, partition, conf)
+}
+
+private[rescale] object JoinState {
+
+  /** The files of a partition. */
+  def files(
+      state: Path,
+      operator: Long,
+      layout: StateLayout,
+      partition: Int,
+      conf: Configuration
+  ): CheckpointFiles =
+    new CheckpointFiles(SparkCheckpoints.partition(state, operator, partition, layout.store), conf)
 }
 
 /** One of its two sets of partitions.

@@ -50,6 +50,7 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   // The number that the query would start with.
   private val named = spark.partitions(begun)
   private val version = completed + 1
+  private lazy val ids = spark.commit(completed).checkpointIds
 
   def run(): RescaleReport = {
     if (SparkCheckpoints.isInUse(session, root, conf)) throw RescaleErrors.inUse(checkpoint)
@@ -100,17 +101,24 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     */
   private def holding(join: StoredState): StateLayout = {
     val layout = join.bound.layout(named, spark.directory(join.operator))
-    val ids = spark.commit(completed).checkpointIds.flatMap(_.get(join.operator))
-    def isWhole(of: StateLayout): Boolean = ids.forall(_.size >= of.partitions) && {
-      val state = planned(join, of)
-      (0 until of.partitions).forall(state.files(state.before, _, conf).versions(version))
-    }
+    def isWhole(of: StateLayout) =
+      idsOf(join).forall(_.size >= of.partitions) && isWritten(join.operator, of, version)
     if (join.bound.layouts.size < 2 || isWhole(layout)) layout
     else join.bound.layouts.find(isWhole).getOrElse(layout)
   }
 
+  /** Whether all partitions have a version. */
+  private def isWritten(operator: Long, layout: StateLayout, version: Long): Boolean =
+    (0 until layout.partitions).forall { partition =>
+      JoinState.files(spark.state, operator, layout, partition, conf).versions(version)
+    }
+
+  /** Of the version in each partition, in Spark's checkpoint format 2. */
+  private def idsOf(join: StoredState): Option[Array[String]] =
+    ids.flatMap(_.get(join.operator)).map(_.map(_.head))
+
   private def planned(join: StoredState, layout: StateLayout): JoinState = {
-    val ids = spark.commit(completed).checkpointIds.flatMap(_.get(join.operator)).map(all => all.map(_.head))
+    val ids = idsOf(join)
     // A partition that there was before keeps its id: until the turn it counts in both sets.
     val newIds =
       ids.map(old => Seq.tabulate(partitions)(i => old.lift(i).getOrElse(UUID.randomUUID.toString)))
@@ -141,9 +149,10 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     */
   private def nextVersion(join: JoinState): Option[JoinState] = {
     val next = join.copy(version = begun + 1)
-    val partitions = 0 until join.before.layout.partitions
-    def isWritten(partition: Int) = join.files(join.before, partition, conf).versions(next.version)
-    Option.when(begun != completed && join.before.ids.isEmpty && partitions.forall(isWritten))(next)
+    Option.when(
+      begun != completed && join.before.ids.isEmpty &&
+        isWritten(join.operator, join.before.layout, next.version)
+    )(next)
   }
 
   private def layOut(join: StoredState, state: JoinState): Unit = {

@@ -28,29 +28,31 @@ object SparkPlans {
   /** The type with nulls allowed in it, at any depth. */
   def nullable(dataType: DataType): DataType = dataType.asNullable
 
-  /** Whether each literal is a value of a type, as `7` is one of `BIGINT`, and `3.5` and `true` are not. */
-  def areValuesOf(frame: Dataset[_], literals: Seq[Column], kind: DataType): Seq[Boolean] = {
-    val zone = Some(session(frame).sessionState.conf.sessionLocalTimeZone)
-    def cast(of: Expression, to: DataType) = Cast(of, to, zone, EvalMode.TRY)
-    def isValue(value: Expression) = value.foldable && (value.dataType == kind || {
-      val comparable = (value.dataType == BooleanType) == (kind == BooleanType) &&
-        Cast.canTryCast(value.dataType, kind) && Cast.canTryCast(kind, value.dataType)
-      comparable && {
-        val there = cast(value, kind)
-        there.eval() != null && cast(there, value.dataType).eval() == value.eval()
-      }
-    })
-    analyzed(frame.select(literals: _*)).expressions.map {
-      case Alias(child, _) => isValue(child)
-      case other => isValue(other)
+  /** Whether a literal is a value of a type, as `7` is one of `BIGINT`, and `3.5` and `true` are not. */
+  def isValueOf(literal: Column, kind: DataType): Boolean = {
+    val value = expression(literal)
+    // Any zone will do: a value goes there and back.
+    def cast(of: Expression, to: DataType) = Cast(of, to, Some("UTC"), EvalMode.TRY)
+    def comparable = (value.dataType == BooleanType) == (kind == BooleanType) &&
+      Cast.canTryCast(value.dataType, kind) && Cast.canTryCast(kind, value.dataType)
+    def comesBack = {
+      val there = cast(value, kind)
+      there.eval() != null && cast(there, value.dataType).eval() == value.eval()
     }
+    value.foldable && (value.dataType == kind || (comparable && comesBack))
   }
 
   /** A literal's value, as text that doesn't depend on the session. */
-  def valueText(literal: Column): String = ColumnNodeToExpressionConverter(literal.node).eval() match {
+  def valueText(literal: Column): String = expression(literal).eval() match {
     case bytes: Array[Byte] => HexFormat.of.formatHex(bytes)
     case value => String.valueOf(value)
   }
+
+  private def expression(literal: Column): Expression =
+    ColumnNodeToExpressionConverter(literal.node) match {
+      case Alias(child, _) => child
+      case other => other
+    }
 
   def hasStrategy(session: SparkSession, strategy: SparkStrategy): Boolean =
     session.sessionState.planner.strategies.contains(strategy)

@@ -1,0 +1,14 @@
+"""The pages of the documentation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def written(repository: Path) -> list[Path]:
+    """README and all pages of the site that people have written: neither errors nor the command line."""
+    pages = [page for page in sorted((repository / "docs").rglob("*.md")) if page.parent.name != "errors"]
+    return [repository / "README.md", *(page for page in pages if page.name != "command-line.md")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
 class JvmSuites:
     """`sbt test`, from the moment that it is made."""
 
     def __init__(self, repository: Path) -> None:
+        self._lines: list[str] = []
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self._process = subprocess.Popen(
             [sys.executable, "python/build_backend/sbt.py", "test"],
@@ -32,6 +37,20 @@ class JvmSuites:
 
     def output(self) -> Iterator[str]:
         """The output of the process, until it ends."""
+        text = ""
+        for more in self._chunks():
+            yield more
+            *lines, text = (text + more).split("\n")
+            self._lines += (_COLOURS.sub("", line) for line in lines)
+
+    def failures(self) -> str:
+        """What the failed tests said, of the output so far: among thousands of lines it isn't found."""
+        at = [
+            i for i, line in enumerate(self._lines) if "*** FAILED ***" in line or "*** ABORTED ***" in line
+        ]
+        return "\n...\n".join("\n".join(self._lines[i : i + 6]) for i in at)
+
+    def _chunks(self) -> Iterator[str]:
         read = 0
         ended = False
         while not ended:

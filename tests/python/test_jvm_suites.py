@@ -12,4 +12,4 @@ def test_the_jvm_suites_pass(jvm_suites: JvmSuites, capfd: pytest.CaptureFixture
     with capfd.disabled():  # minutes of silence would look like a hang
         for text in jvm_suites.output():
             print(text, end="", flush=True)
-    assert jvm_suites.exit_code == 0, "sbt test failed; its output is above"
+    assert jvm_suites.exit_code == 0, "sbt test failed; its output is above\n" + jvm_suites.failures()

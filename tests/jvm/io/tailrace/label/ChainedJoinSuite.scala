@@ -8,7 +8,7 @@ import org.apache.spark.sql.functions._
 import io.tailrace.api.Tailrace
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Campaign, Engaged, Served, SparkSuite, StreamHarness}
 
 /** The join before and behind other stateful operators of one query. The watermark that it passes on loses no
   * row, and their state is in Spark's provider.
@@ -49,7 +49,7 @@ class ChainedJoinSuite extends SparkSuite {
     throughAggregation(options("30 seconds").copy(releaseEvery = Some("batch")))
   }
 
-  test("a windowed aggregation behind a join that holds rows back counts all rows") {
+  test("a windowed aggregation behind a join that holds rows back counts all rows", Campaign) {
     withDirectory { d =>
       val o = options("30 seconds").copy(releaseEvery = Some("20 seconds"))
       val h = new StreamHarness(spark, d)((l, r) => counted(join(o)(l, r))).start()
@@ -63,7 +63,7 @@ class ChainedJoinSuite extends SparkSuite {
     }
   }
 
-  test("a windowed aggregation behind an inner join counts all rows") {
+  test("a windowed aggregation behind an inner join counts all rows", Campaign) {
     throughAggregation(options("30 seconds").copy(how = "inner"))
   }
 
@@ -120,7 +120,7 @@ class ChainedJoinSuite extends SparkSuite {
       }
     }
 
-  test("Spark's deduplication before the join and aggregation behind it go on after restarts") {
+  test("Spark's deduplication before the join and aggregation behind it go on after restarts", Campaign) {
     withDirectory { d =>
       val query = (l: DataFrame, r: DataFrame) =>
         counted(

@@ -106,7 +106,8 @@ class MixedStateSuite extends SparkSuite {
   }
 
   test(
-    "a checkpoint that names the provider of before version 0.1 goes on, whatever the session's provider is"
+    "a checkpoint that names the provider of before version 0.1 goes on, whatever the session's provider is",
+    Campaign
   ) {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(query)

@@ -154,7 +154,7 @@ final class RescaledCheckpointsSuite extends SparkSuite {
     } finally TempDirectory.delete(root.toPath)
   }
 
-  test("a batch that was cut off gives the same rows, where rows leave in steps") {
+  test("a batch that was cut off gives the same rows, where rows leave in steps", Campaign) {
     Seq(10, 11).foreach { n =>
       val plain = cutOff(n)(_ => ())
       assert(plain.changed.isEmpty && plain.all.size > 300)

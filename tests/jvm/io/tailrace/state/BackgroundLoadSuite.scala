@@ -107,7 +107,7 @@ final class BackgroundLoadSuite extends ComingRunsFixture {
     val begun = new CountDownLatch(1)
     val away: WatchedFiles.Watcher = (step, path) =>
       if (step == FileStep.Open && path.getName.endsWith(".run")) {
-        assert(begun.await(20, TimeUnit.SECONDS))
+        assert(begun.await(60, TimeUnit.SECONDS))
         throw new IOException("away")
       }
     WatchedFiles.watchedBy(away) {
@@ -120,7 +120,7 @@ final class BackgroundLoadSuite extends ComingRunsFixture {
     val together: WatchedFiles.Watcher = (step, path) =>
       if (step == FileStep.Open && path.getName.endsWith(".run")) {
         all.countDown()
-        assert(all.await(20, TimeUnit.SECONDS))
+        assert(all.await(60, TimeUnit.SECONDS))
       }
     assert(WatchedFiles.watchedBy(together)(readAndClose(load(owner, 4))) == rows)
   }

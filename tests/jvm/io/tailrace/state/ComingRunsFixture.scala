@@ -11,7 +11,7 @@ import io.tailrace.testkit.{FileStep, TestRow, WatchedFiles}
 
 /** The state of a partition whose runs come from the checkpoint in the background. */
 abstract class ComingRunsFixture extends OwnStoreFixture with Eventually {
-  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(20, Seconds), Span(10, Millis))
+  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(10, Millis))
 
   protected def background(localBytes: Long = TailraceConf.LocalRunBytes.default): Configuration = {
     LocalDisk.configure(localBytes)
@@ -41,7 +41,7 @@ abstract class ComingRunsFixture extends OwnStoreFixture with Eventually {
   protected def holding[T](names: String*)(body: (() => Unit) => T): T = {
     val goOn = new CountDownLatch(1)
     val holder: WatchedFiles.Watcher = (step, path) =>
-      if (step == FileStep.Open && names.contains(path.getName)) assert(goOn.await(20, TimeUnit.SECONDS))
+      if (step == FileStep.Open && names.contains(path.getName)) assert(goOn.await(60, TimeUnit.SECONDS))
     WatchedFiles.watchedBy(holder) {
       try body(() => goOn.countDown())
       finally goOn.countDown()

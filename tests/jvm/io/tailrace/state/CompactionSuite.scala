@@ -11,7 +11,7 @@ import io.tailrace.testkit.{HeldWrite, StoreFixture, TestRow, WatchedFiles}
 final class CompactionSuite extends AnyFunSuite with StoreFixture with Eventually {
   import StoreKind.{JoinedIndicator, LeftTimeSorted, RightKeySorted}
 
-  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(20, Seconds), Span(20, Millis))
+  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(20, Millis))
 
   private def run(name: String, level: Int): Run = Run(name, 1, 0, Nil, level)
   private def levels(runs: Int*): Seq[Run] = runs.zipWithIndex.map { case (level, i) => run(s"r$i", level) }

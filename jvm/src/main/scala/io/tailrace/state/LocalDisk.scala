@@ -1,6 +1,9 @@
 package io.tailrace.state
 
+import java.io.File
 import java.util
+
+import scala.jdk.CollectionConverters._
 
 import io.tailrace.common.TailraceConf
 
@@ -63,6 +66,8 @@ private[state] object LocalDisk {
     total -= Option(runs.remove(run)).getOrElse(0L)
   }
 
-  /** The bytes of the runs that are here, while there is a bound. */
-  def bytes: Long = synchronized(total)
+  /** The bytes of the runs that are in a directory, while there is a bound. */
+  def bytesIn(directory: File): Long = synchronized {
+    runs.asScala.collect { case (run, bytes) if run.file.getParentFile == directory => bytes }.sum
+  }
 }

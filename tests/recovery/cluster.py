@@ -83,7 +83,12 @@ class Cluster:
         """Returns when all of them have registered."""
         self._start("master.Master", "--port", "0", "--webui-port", "0", log=self._log)
         self._url = self._wait_for(r"Starting Spark master at (spark://\S+)")[0]
-        self.settings = {**_SETTINGS, "spark.master": self._url}
+        self.settings = {
+            **_SETTINGS,
+            "spark.master": self._url,
+            # All workers are on one machine: each takes what the others' executors have left.
+            "spark.tailrace.state.localDirectory": str(self._directory / "disk"),
+        }
         for _ in range(workers):
             self._start_worker()
         self._wait_for("Registering worker", workers)

@@ -42,7 +42,7 @@ abstract class CheckpointFilesFixture extends AnyFunSuite with TempDirectory {
 
   protected def download(files: CheckpointFiles, run: Run): File = {
     val file = Files.createTempFile(directory.toPath, "download", "").toFile
-    RunCopy.await(files.copyOf(run, file, 1, isHere = false).hurry())
+    RunCopy.await(files.copyOf(run, file, 1, LocalBytes.None).hurry())
     file
   }
 

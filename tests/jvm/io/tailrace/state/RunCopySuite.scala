@@ -26,7 +26,7 @@ final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyC
 
   private def downloadAll(files: CheckpointFiles, runs: Run*): Seq[File] = {
     val locals = runs.map(_ => newLocal())
-    val copies = runs.zip(locals).map { case (run, file) => files.copyOf(run, file, 1, isHere = false) }
+    val copies = runs.zip(locals).map { case (run, file) => files.copyOf(run, file, 1, LocalBytes.None) }
     copies.map(_.hurry()).foreach(RunCopy.await)
     assert(copies.forall(copy => copy.isDone && !copy.hasFailed))
     locals

@@ -48,6 +48,12 @@ object TailraceConf {
   val LocalRunBytes: BytesEntry =
     new BytesEntry("spark.tailrace.state.localRunBytes", 1L << 50, least = 0, most = 1L << 50)
 
+  /** Directories on an executor's disks where the local files of the state outlive it. The next executor on the
+    * machine uses them, instead of copies from the checkpoint. Without any, Spark's local directories are used,
+    * and deleted with the executor. The lists of two executors of a machine should be the same.
+    */
+  val LocalDirectory: PathsEntry = new PathsEntry("spark.tailrace.state.localDirectory")
+
   /** Whether the state is written to the checkpoint's file system. If so, a commit waits for it. */
   val StateDurability: ChoiceEntry[Durability] =
     new ChoiceEntry(
@@ -92,6 +98,7 @@ object TailraceConf {
     InlineRunBytes,
     BackgroundLoadBytes,
     LocalRunBytes,
+    LocalDirectory,
     StateDurability,
     JoinStrategy,
     RecursionBroadcastBytes,
@@ -153,6 +160,19 @@ final class BytesEntry(key: String, default: Long, least: Long, most: Long)
     ) {
   override protected def parse(text: String): Option[Long] =
     Try(JavaUtils.byteStringAsBytes(text)).toOption.filter(value => value >= least && value <= most)
+}
+
+/** Absolute paths of a machine, with commas between them; none by default. */
+final class PathsEntry(key: String)
+    extends ConfEntry[Seq[String]](
+      key,
+      Nil,
+      "absolute paths of local directories, with commas between them"
+    ) {
+  override protected def parse(text: String): Option[Seq[String]] = {
+    val paths = text.split(',').iterator.map(_.trim).filter(_.nonEmpty).toSeq
+    Option.when(paths.forall(_.startsWith("/")))(paths)
+  }
 }
 
 /** One of several words, in lower or upper case. */

@@ -112,8 +112,8 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
     */
   def versions: Set[Long] = list().flatMap(file => StateFileNames.manifestVersion(file.getName)).toSet
 
-  override def copyOf(run: Run, local: File, version: Long, isHere: Boolean): RunCopy =
-    new RunCopy(files, directory, run, local, neededBy(version), isHere)
+  override def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy =
+    new RunCopy(files, directory, run, local, neededBy(version), holds)
 
   /** Deletes temporary files of dead writers too. A run is kept if a retained manifest names it, or if it is
     * as new as the oldest of these: its manifest may not be written yet.

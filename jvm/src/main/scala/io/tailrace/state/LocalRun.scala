@@ -1,11 +1,9 @@
 package io.tailrace.state
 
-import java.io.{File, FileOutputStream, IOException}
+import java.io.{File, IOException}
 import java.nio.file.Files
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.atomic.AtomicLong
-
-import scala.util.Try
 
 import org.apache.spark.internal.Logging
 import org.rocksdb._
@@ -35,6 +33,7 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
   // Cursors, and those who wait for it: as long as there is one, the file isn't emptied.
   @volatile private var readers = 0
   private var gone = false
+  private var isLeft = false
   private var reader: SstFileReader = _
   @volatile private var copy = comingFrom
   private val waited = new AtomicLong
@@ -98,12 +97,13 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
 
   private[state] def length: Long = copy.fold(0L)(_.length)
   private[state] def isHere: Boolean = copy.forall(_.isDone)
+  private[state] def isUnchecked: Boolean = copy.exists(_.isUnchecked)
   private[state] def isComing: Boolean = copy.exists(_.isComing)
   private[state] def hasFailed: Boolean = copy.exists(_.hasFailed)
 
   /** Lets it be copied in the background, where there is room for it. */
   private[state] def begin(): Unit =
-    copy.filterNot(_.isDone).foreach(c => if (LocalDisk.reserve(this, c.length)) c.begin())
+    copy.filterNot(_.isDone).foreach(c => if (LocalDisk.reserve(this, c.length)) c.begin() else c.discard())
 
   /** The same, with the room of others that were read longer ago. */
   private[state] def beginNow(): Unit = copy.foreach { c =>
@@ -151,23 +151,23 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
     val isFree = readers == 0 && !gone && copy.exists(_.isDone)
     isFree && {
       closeReader()
-      val isEmpty = Try(new FileOutputStream(file).close())
-      isEmpty.failed.foreach(e => logWarning(s"$path can't be emptied", e))
-      // Only now: a copy that begins anew writes to the file.
-      if (isEmpty.isSuccess) copy.foreach(_.forget())
-      isEmpty.isSuccess
+      copy.exists(_.empty())
     }
   }
 
   /** Waits until the file is deleted, if it has no users any more: a thread may still write to it. */
   private[state] def awaitDeletion(): Unit = synchronized(deletion).get()
 
+  /** Lets the next owner of the partition have the file. */
+  private[state] def leave(): Unit = synchronized { isLeft = true }
+
   private def delete(): Unit = {
     gone = true
     closeReader()
+    val stays = isLeft && copy.exists(_.hasBytes)
     val quiet = copy.filterNot(_.isDone).fold(CompletableFuture.completedFuture(()))(_.stop())
     deletion = quiet.thenApply { _ =>
-      try Files.deleteIfExists(file.toPath): Unit
+      try if (!stays) Files.deleteIfExists(file.toPath): Unit
       catch { case e: IOException => logWarning(s"$path can't be deleted", e) }
     }
   }

@@ -219,7 +219,7 @@ object LoadedState {
     val manifest = files.readManifest(version, checkpointId)
     val runs = manifest.runs.map { run =>
       val file = newFile()
-      new LocalRun(run.name, file, Some(files.copyOf(run, file, version, isHere = false)))
+      new LocalRun(run.name, file, Some(files.copyOf(run, file, version, LocalBytes.None)))
     }
     new LoadedState(manifest, runs, checkpointId)
   }

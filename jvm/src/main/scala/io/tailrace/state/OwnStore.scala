@@ -32,7 +32,6 @@ private[state] final class OwnStore(
     conf: StateStoreConf,
     hadoopConf: Configuration
 ) extends Logging {
-  private val localDirectory = SparkState.localDirectory(s"tailrace-${id.operatorId}-${id.partitionId}")
   private var newest = OwnStore.emptyAt(0)
   // With durability none, this is the only copy of the version that a repeated batch begins with.
   private var previous = OwnStore.emptyAt(0)
@@ -47,6 +46,9 @@ private[state] final class OwnStore(
       case Durability.None => new NoStateLog(files)
     }
   }
+
+  private val local =
+    LocalDirectory.of(s"${id.operatorId}-${id.partitionId}", location, setting, stateLog.durable)
 
   /** Without ids, a zombie's manifest may count instead of its successor's. It names runs of the version before,
     * which the other task may have compacted: these must not be purged while the zombie's version is needed.
@@ -82,7 +84,7 @@ private[state] final class OwnStore(
     }
   }
 
-  def localFile(name: String): File = new File(localDirectory, name)
+  def localFile(name: String): File = local.file(name)
 
   /** In Spark's checkpoint format 2, the version of each attempt has an id of its own. */
   def newCheckpointId(): Option[String] =
@@ -155,38 +157,45 @@ private[state] final class OwnStore(
     val manifest = stateLog.readManifest(version, checkpointId)
     val here = synchronized { newest.acquire(); newest }
     val runs = new ArrayBuffer[LocalRun]
-    val missing = new ArrayBuffer[(Run, LocalRun)]
-    def bytes = missing.map(_._1.length).sum
+    val missing = new ArrayBuffer[LocalRun]
+    // Of earlier owners: only to be checked.
+    var leftBytes = 0L
+    def bytes = missing.map(_.length).sum
     try {
       val present = here.runs.map(run => run.name -> run).toMap
       manifest.runs.foreach { run =>
         val local = present.getOrElse(run.name, coming(run, version))
         local.acquire()
         runs += local
-        if (!present.contains(run.name)) missing += run -> local
+        if (!present.contains(run.name)) {
+          missing += local
+          if (local.isUnchecked) leftBytes += run.length
+        }
       }
-      if (bytes <= backgroundLoadBytes) missing.map(_._2.hurry()).foreach(RunCopy.await)
+      if (bytes <= backgroundLoadBytes) missing.map(_.hurry()).foreach(RunCopy.await)
       // Small runs are soon here, and their readers don't wait for large ones.
-      else missing.sortBy(_._1.length).foreach(_._2.begin())
+      else missing.sortBy(_.length).foreach(_.begin())
     } catch {
       case e: Throwable =>
         runs.foreach(_.release())
         // An interrupted task must end at once.
         if (!e.isInstanceOf[InterruptedException])
-          try missing.foreach(_._2.awaitDeletion())
+          try missing.foreach(_.awaitDeletion())
           catch { case _: InterruptedException => Thread.currentThread.interrupt() }
         throw e
     } finally here.release()
     logInfo(
       s"Loaded version $version of $id: ${runs.size} runs, of which ${missing.size} were not here, " +
-        s"$bytes bytes"
+        s"$bytes bytes; $leftBytes of them were left by an earlier process"
     )
-    (new LoadedState(manifest, runs.toSeq, checkpointId), StateLoad(bytes = bytes))
+    (new LoadedState(manifest, runs.toSeq, checkpointId), StateLoad(bytes = bytes - leftBytes))
   }
 
   private def coming(run: Run, version: Long): LocalRun = {
-    val file = newFile(run.name)
-    new LocalRun(run.name, file, Some(stateLog.copyOf(run, file, version, isHere = false)))
+    val left = local.take(run)
+    val file = left.getOrElse(newFile(run.name))
+    val holds = if (left.isEmpty) LocalBytes.None else LocalBytes.Unchecked
+    new LocalRun(run.name, file, Some(stateLog.copyOf(run, file, version, holds)))
   }
 
   /** An empty local file. Another attempt may still use a file of the run's name. */
@@ -197,7 +206,7 @@ private[state] final class OwnStore(
     if (stateLog.durable) {
       val version = next.manifest.version
       next.runs.zip(next.manifest.runs).foreach { case (local, run) =>
-        local.isIn(stateLog.copyOf(run, local.file, version, isHere = true))
+        local.isIn(stateLog.copyOf(run, local.file, version, LocalBytes.Whole))
       }
     }
     synchronized {
@@ -207,6 +216,7 @@ private[state] final class OwnStore(
         install(next)
         compactor.committed(next)
         compactor.submit(next)
+        local.forgetBefore()
       }
     }
     if (conf.commitValidationEnabled) SparkState.reportCommit(next.manifest.version, id, hadoopConf)
@@ -228,15 +238,16 @@ private[state] final class OwnStore(
   def maintain(): Unit = {
     stateLog.purge(versionsToRetain + 1)
     synchronized(if (!closed) compactor.submit(newest))
+    local.maintain()
   }
 
   def close(): Unit = synchronized {
     closed = true
     compactor.close()
+    if (local.outlivesOwner) newest.runs.foreach(_.leave())
     install(OwnStore.emptyAt(0))
     install(OwnStore.emptyAt(0))
-    // This fails while a task still uses a run. Then Spark removes the directory when the JVM ends.
-    if (Option(localDirectory.list).exists(_.isEmpty)) localDirectory.delete()
+    local.close()
   }
 }
 

@@ -36,12 +36,21 @@ final class OwnStoreProvider extends StateStoreProvider {
     def setting(key: String) = Option(hadoopConf.get(key))
     SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
     LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
-    val located = storeConfs match {
-      case own: OwnStoreConf => stateStoreId.copy(storeName = own.store)
-      case _ => stateStoreId
+    val (located, settings) = storeConfs match {
+      case own: OwnStoreConf => (stateStoreId.copy(storeName = own.store), hadoopConf)
+      // A reader beside the query: it must not take the files that the query's next owner needs.
+      case _ => (stateStoreId, withoutLocalDirectory(hadoopConf))
     }
-    store = Some(new OwnStore(stateStoreId, located.storeCheckpointLocation(), storeConfs, hadoopConf))
+    store = Some(new OwnStore(stateStoreId, located.storeCheckpointLocation(), storeConfs, settings))
   }
+
+  private def withoutLocalDirectory(conf: Configuration): Configuration =
+    if (conf.get(TailraceConf.LocalDirectory.key) == null) conf
+    else {
+      val copy = new Configuration(conf)
+      copy.unset(TailraceConf.LocalDirectory.key)
+      copy
+    }
 
   override def stateStoreId: StateStoreId = storeId
 

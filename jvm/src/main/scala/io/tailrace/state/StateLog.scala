@@ -31,10 +31,10 @@ trait StateLog {
 
   /** How a run of a version comes to a local file, with every byte checked. It doesn't begin by itself.
     *
-    * @param local  exists, and is empty if the run isn't here
-    * @param isHere whether the local file has the run already
+    * @param local exists
+    * @param holds what it has
     */
-  def copyOf(run: Run, local: File, version: Long, isHere: Boolean): RunCopy
+  def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy
 
   /** Deletes versions older than the newest `versionsToRetain`, but files with runs that retained ones name. */
   def purge(versionsToRetain: Int): Unit
@@ -51,7 +51,7 @@ final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   override def commit(file: String, manifest: Manifest, inline: Map[String, File]): Manifest = manifest
   override def hasManifest(version: Long, id: Option[String]): Boolean = kept.hasManifest(version, id)
   override def readManifest(version: Long, id: Option[String]): Manifest = kept.readManifest(version, id)
-  override def copyOf(run: Run, local: File, version: Long, isHere: Boolean): RunCopy =
-    kept.copyOf(run, local, version, isHere)
+  override def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy =
+    kept.copyOf(run, local, version, holds)
   override def purge(versionsToRetain: Int): Unit = kept.purge(versionsToRetain)
 }

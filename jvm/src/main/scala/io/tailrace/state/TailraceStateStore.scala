@@ -1,6 +1,7 @@
 package io.tailrace.state
 
 import java.io.File
+import java.nio.file.Files
 import java.util.UUID
 import java.util.concurrent.TimeUnit.NANOSECONDS
 
@@ -88,7 +89,7 @@ final class TailraceStateStore private[state] (
       val inline = newRuns.iterator.filter(_.isInline).map(_.local.file.length).sum + file.length
       val isInline = inline <= owner.inlineRunBytes
       val name = if (isInline) StateFileNames.inline(manifest, newRuns.size) else file.getName
-      val local = held(name, file)
+      val local = held(name, if (isInline) named(name, file) else file)
       val run = new NewRun(local)
       newRuns += run
       if (!isInline) run.uploadBy(owner)
@@ -106,6 +107,10 @@ final class TailraceStateStore private[state] (
     val local = held(file.getName, file)
     new ScratchRun(written.map(new LiveSection(local, _)))
   }
+
+  /** The file under the run's name, by which a later owner of the partition finds it. */
+  private def named(name: String, file: File): File =
+    Files.move(file.toPath, owner.localFile(name).toPath).toFile
 
   private def held(name: String, file: File): LocalRun = {
     val local = new LocalRun(name, file)

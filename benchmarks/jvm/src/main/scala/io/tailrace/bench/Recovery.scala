@@ -21,6 +21,7 @@ import io.tailrace.state._
   * {{{
   *   in the background   handed to its task with the manifest | a batch adds rows, commits | a release reads all runs
   *   whole               handed to its task with all runs     | a batch adds rows, commits | a release reads all runs
+  *   left here           the same, where an executor on this machine has left all runs
   *   one by one          a stream for the whole of a run, the next run after it: as it was at first
   * }}}
   */
@@ -56,7 +57,7 @@ object Recovery {
         // What was written before must not be on its way to the disk.
         assert(new ProcessBuilder("sync").start().waitFor() == 0)
         line(name, recover(directory, most))
-      }
+      } :+ line("left here", recoverLeft(directory))
     } ++ arguments.lift(2).filter(_ == "before").map { _ =>
       f"one by one         ${oneByOne(directory, runs)}%8.1f"
     }
@@ -108,8 +109,25 @@ object Recovery {
     writer.sections.head
   }
 
-  private def recover(directory: LocalPath, backgroundLoadBytes: Long): Times = {
+  /** As in the background, after an executor with the same local directory. The disk is read, not its cache. */
+  private def recoverLeft(directory: LocalPath): Times = {
     val conf = new Configuration
+    conf.set(TailraceConf.LocalDirectory.key, directory.resolve("left").toString)
+    recover(directory, 0L, conf): Unit
+    assert(new ProcessBuilder("sync").start().waitFor() == 0)
+    // Only root can, on Linux.
+    val caches = new File("/proc/sys/vm/drop_caches")
+    if (caches.canWrite) Files.writeString(caches.toPath, "1"): Unit
+    val times = recover(directory, 0L, conf)
+    BenchRows.deleteDirectory(directory.resolve("left"))
+    times
+  }
+
+  private def recover(
+      directory: LocalPath,
+      backgroundLoadBytes: Long,
+      conf: Configuration = new Configuration
+  ): Times = {
     conf.set("fs.slow.impl", classOf[SlowStreams].getName)
     conf.set(TailraceConf.BackgroundLoadBytes.key, backgroundLoadBytes.toString)
     val provider = BenchProvider.create(s"slow://$directory/state", conf)

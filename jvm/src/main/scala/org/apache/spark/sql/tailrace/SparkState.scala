@@ -19,6 +19,9 @@ object SparkState {
   /** A new directory on this executor's local disks; Spark deletes it when the JVM ends. */
   def localDirectory(prefix: String): File = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, prefix)
 
+  /** A new directory for this user alone, in one that is there. It stays when the JVM ends. */
+  def directoryIn(parent: File, prefix: String): File = Utils.createDirectory(parent.getPath, prefix)
+
   /** Tells the driver that a version was written; without it Spark's commit validation fails the batch. */
   def reportCommit(version: Long, id: StateStoreId, hadoopConf: Configuration): Unit =
     StateStore.reportCommitToCoordinator(version, id, hadoopConf)

@@ -124,6 +124,54 @@ final class RescaledCheckpointsSuite extends SparkSuite {
       }
   }
 
+  /** Runs a rescaling of another process at a step of the first one, in its driver's thread. */
+  private final class Other(at: Int)(body: => Unit) extends WatchedFiles.Watcher {
+    private val driver = Thread.currentThread
+    private var runs = false
+    var steps = 0
+
+    override def apply(step: FileStep, path: Path): Unit =
+      if ((Thread.currentThread eq driver) && !runs && !isUnguarded(path)) {
+        steps += 1
+        if (steps == at) {
+          runs = true
+          try body
+          finally runs = false
+        }
+      }
+  }
+
+  /** The first one has just looked whether it is alone, and writes: a whole rescaling doesn't fit in there. */
+  private def isUnguarded(path: Path): Boolean =
+    path.getName == "tailrace-join.json" || path.getParent.getName == "commits"
+
+  private def unlessInUse(body: => Unit): Unit =
+    try body
+    catch { case e: TailraceStateException if e.getCondition == "TAILRACE_STATE_RESCALE_IN_USE" => () }
+
+  Seq("lazy join, format 2", "eager join, format 1").foreach { name =>
+    test(s"two of them at once: one wins, and the query goes on ($name)", Campaign) {
+      val (query, archive) = joins.filter(_._1.name == name).last
+      def steps(at: Int): Int = {
+        var steps = 0
+        withQuery(query, archive) { (root, left) =>
+          def rescaled(number: Int) = new Rescale(spark, checkpoint(root), number).runAlone(): Unit
+          val other = new Other(at)(unlessInUse(rescaled(8)))
+          withConf(WatchedFiles.Key -> classOf[WatchedFiles].getName) {
+            unlessInUse(WatchedFiles.watchedBy(other)(rescaled(4)))
+          }
+          if (isInTurn(root)) rescale(root, 4): Unit
+          assert(query.goOn(spark, root, left.before) == left.whole, s"at step $at")
+          steps = other.steps
+        }
+        steps
+      }
+      val all = steps(Int.MaxValue)
+      val random = new Random(all.toLong)
+      Campaign.seeds(short = 8).foreach(_ => steps(1 + random.nextInt(all)): Unit)
+    }
+  }
+
   private def batch(i: Int): NeverLate.Batch = {
     val random = new Random(i.toLong)
     def key() = s"k${random.nextInt(60)}"

@@ -50,11 +50,21 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   // The number that the query would start with.
   private val named = spark.partitions(begun)
   private val version = completed + 1
+  private lazy val claim = new Claim(root, conf, partitions)
   private lazy val ids = spark.commit(completed).checkpointIds
 
-  def run(): RescaleReport = {
+  /** @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_RESCALE_IN_USE if a query runs with the checkpoint,
+    *   or another rescaling
+    */
+  def run(): RescaleReport =
+    Claim.alone(root, conf)(runAlone()).getOrElse(throw RescaleErrors.inUse(checkpoint))
+
+  /** Rescalings of other processes may run beside it. */
+  private[rescale] def runAlone(): RescaleReport = {
     if (SparkCheckpoints.isInUse(session, root, conf)) throw RescaleErrors.inUse(checkpoint)
     val joins = this.joins
+    // What is refused above has changed nothing.
+    checkAlone()
     val layouts = joins.map(join => join -> holding(join))
     val before = layouts.head._2.partitions
     val report =
@@ -73,13 +83,20 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
         turnOver(states)
         RescaleReport(before, partitions, results.map(_._1).sum, results.map(_._2).sum)
       }
-    // Also that of a rescaling that was cut off behind the turn. Spark's readers ask these.
-    if (spark.partitions(completed) != partitions) spark.setPartitions(completed, partitions)
-    joins.filter(_.bound.layouts.nonEmpty || report.before != partitions).foreach { join =>
-      spark.setMetadata(join.operator, partitions)
-    }
+    // A newer one reads what is there, and says its own number then.
+    if (claim.isNewest) tellReaders(joins.filter(_.bound.layouts.nonEmpty || report.before != partitions))
     report
   }
+
+  /** Spark's readers ask these. A rescaling that was cut off behind the turn has left them as they were. */
+  private def tellReaders(joins: Seq[StoredState]): Unit = {
+    if (spark.partitions(completed) != partitions) spark.setPartitions(completed, partitions)
+    joins.foreach(join => spark.setMetadata(join.operator, partitions))
+  }
+
+  /** Another rescaling may have begun since, or turned over since this one has read the logs. */
+  private def checkAlone(): Unit =
+    if (!claim.isNewest || spark.partitions(begun) != named) throw RescaleErrors.inUse(checkpoint)
 
   /** The batch that the query begins with, or the one before it. */
   private def newest: Long = {
@@ -156,9 +173,16 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   }
 
   private def layOut(join: StoredState, state: JoinState): Unit = {
-    if (spark.partitions(begun) != named) throw RescaleErrors.inUse(checkpoint)
+    val directory = spark.directory(join.operator)
     val layouts = Seq(state.before.layout, state.after.layout)
-    JoinCheckpoint.write(spark.directory(join.operator), conf, join.bound.copy(layouts = layouts)): Unit
+    checkAlone()
+    val written = JoinCheckpoint.read(directory, conf, version - 1)
+    JoinCheckpoint.write(directory, conf, join.bound.copy(layouts = layouts))
+    // Another one has turned over meanwhile, and needs the directories that it has named.
+    if (spark.partitions(begun) != named) {
+      if (!isReplaced(state)) JoinCheckpoint.write(directory, conf, written): Unit
+      throw RescaleErrors.inUse(checkpoint)
+    }
   }
 
   /** Another rescaling of the checkpoint has named directories of its own since. */
@@ -222,14 +246,19 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   private def turnOver(states: Seq[JoinState]): Unit = {
     // A query of another driver.
     val isOther = spark.completedBatches(checkpoint).last != completed || newest != begun
-    if (isOther || spark.partitions(begun) != named || states.exists(isReplaced))
-      throw RescaleErrors.inUse(checkpoint)
+    if (isOther || states.exists(isReplaced)) throw RescaleErrors.inUse(checkpoint)
+    checkAlone()
     val ids = states.flatMap { state =>
       // As many as the greater number: until the turn the query needs those of before.
       state.after.ids.map(after => state.operator -> (after ++ state.before.ids.get.drop(after.size)))
     }
     if (ids.nonEmpty) spark.setCheckpointIds(completed, ids.toMap)
     spark.setPartitions(begun, partitions)
+    // Another one has named its directories between the last look and the turn: nobody would find those of this one.
+    if (states.exists(isReplaced)) {
+      if (spark.partitions(begun) == partitions) spark.setPartitions(begun, named)
+      throw RescaleErrors.inUse(checkpoint)
+    }
   }
 }
 

@@ -101,6 +101,26 @@ def rescaled(session: SparkSession, checkpoint: str, partitions: str) -> tuple[i
     return report.before(), report.after(), report.rows(), report.bytes()
 
 
+def test_streams(session: SparkSession, start_ms: int) -> object:
+    """Calls `PythonApi.testStreams`. Its methods are called by `invoke`."""
+    return _ask("testStreams", session, str(start_ms))
+
+
+def checkpoint_faults(session: SparkSession) -> object:
+    """Calls `PythonApi.checkpointFaults`."""
+    return _ask("checkpointFaults", session)
+
+
+def invoke(target: object, method: str, *arguments: object) -> Any:
+    """Calls a method of an object of the JVM."""
+    return _call(getattr(target, method), *(a if isinstance(a, int) else _java(a) for a in arguments))
+
+
+def frame(session: SparkSession, target: object, method: str, *arguments: object) -> DataFrame:
+    """Calls a method of an object of the JVM that gives a DataFrame."""
+    return ClassicDataFrame(invoke(target, method, *arguments), session)
+
+
 def writer(frame: DataFrame, *arguments: object) -> DataStreamWriter:
     """Plans the landing of windows on the JVM: `PythonApi.writeWindows`, as `plan` calls it."""
     planned = _ask("writeWindows", frame, *arguments)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tailrace.testing import KafkaBroker
+    from tailrace.kafka import KafkaBroker
 
 pytestmark = pytest.mark.campaign
 

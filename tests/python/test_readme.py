@@ -109,6 +109,20 @@ def test_the_files_and_headings_that_documents_link_to_are_there(repository: Pat
                 assert heading in slugs, f"{document}: {link}"
 
 
+@pytest.mark.campaign
+def test_the_tests_of_the_guide_run_in_a_project_of_their_own(repository: Path, tmp_path: Path) -> None:
+    text = (repository / GUIDES / "testing.md").read_text()
+    blocks = re.findall(r"<!-- test-file:(\w+) -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 3
+    for name, code in blocks:
+        (tmp_path / f"test_{name}.py").write_text(code)
+    # A folder of its own, as a user's: neither our conftest.py nor our options are found.
+    command = [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-q"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(blocks)} passed" in done.stdout
+
+
 def test_the_readme_is_short(repository: Path) -> None:
     assert len((repository / "README.md").read_text().splitlines()) <= 150
 

@@ -19,7 +19,7 @@ from killing import SEED, begin, committed_files, kill, kill_count, start
 if TYPE_CHECKING:
     import subprocess
 
-    from tailrace.testing import KafkaBroker
+    from tailrace.kafka import KafkaBroker
 
 pytestmark = pytest.mark.campaign
 

@@ -15,6 +15,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *   api, the extension          all of them
   *   label  sync  replay  watermark  windows  recursion  rescale  inspect
   *                               the capabilities: none uses another, but windows close by the watermark
+  *   testing                     what users test their pipelines with
   *   join                        what both joins are made of
   *   plan                        rules over a whole query, and what they ask of nodes
   *   driver  state               what the driver keeps for a run; the engine, which knows no join
@@ -87,8 +88,10 @@ final class ImportRulesSuite extends AnyFunSuite {
       "watermark",
       "windows",
       "recursion",
-      "rescale"
-    ))
+      "rescale",
+      "testing"
+    )),
+    "testing" -> Set("checkpoint", "watermark")
   )
 
   test("each file stands in the directory of its package") {
@@ -121,7 +124,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     val users = sources.filter(s => s.path.startsWith("io/") && changing.exists(s.code.contains))
     // These implement an operator, a store or a file manager of Spark.
     val most =
-      Map("checkpoint" -> 1, "driver" -> 1, "join" -> 3, "recursion" -> 1, "state" -> 5)
+      Map("checkpoint" -> 1, "driver" -> 1, "join" -> 3, "recursion" -> 1, "state" -> 5, "testing" -> 1)
     users.groupBy(_.packageName.stripPrefix("io.tailrace.")).foreach { case (name, files) =>
       assert(files.size <= most.getOrElse(name, 0), files.map(_.path))
     }

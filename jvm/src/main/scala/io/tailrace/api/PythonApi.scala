@@ -14,6 +14,7 @@ import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.rescale.RescaleReport
 import io.tailrace.sync.SyncOptions
+import io.tailrace.testing.{CheckpointFaults, TestStreams}
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.WindowOptions
 
@@ -237,6 +238,13 @@ object PythonApi {
       )
     )
   }
+
+  /** Streams and queries of a test. @param startMs of their clock */
+  def testStreams(session: SparkSession, startMs: String): TestStreams =
+    new TestStreams(session, startMs.toLong)
+
+  /** Which step of checkpoints' files fails, in a test. */
+  def checkpointFaults(session: SparkSession): CheckpointFaults.type = CheckpointFaults
 
   /** Throws an error that says what is missing and what to do. */
   def checkSession(session: SparkSession): Unit = SessionCheck.check(session)

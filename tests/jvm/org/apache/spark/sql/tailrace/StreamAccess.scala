@@ -1,13 +1,9 @@
 package org.apache.spark.sql.tailrace
 
-import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
-import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
-import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
-import org.apache.spark.util.Clock
 
 /** Spark's internals that the stream harness uses. */
 object StreamAccess {
@@ -18,23 +14,7 @@ object StreamAccess {
   /** Starts a query whose batches are made at the times of the test's clock. */
   def start(frame: DataFrame, checkpoint: String, clockMs: () => Long)(
       each: (Dataset[Row], Long) => Unit
-  ): StreamingQuery = {
-    val rows = frame.asInstanceOf[ClassicDataset[Row]]
-    val clock = new Clock {
-      override def getTimeMillis(): Long = clockMs()
-      override def nanoTime(): Long = System.nanoTime()
-      override def waitTillTime(targetTime: Long): Long = throw new UnsupportedOperationException
-    }
-    rows.sparkSession.sessionState.streamingQueryManager.startQuery(
-      userSpecifiedName = None,
-      userSpecifiedCheckpointLocation = Some(checkpoint),
-      df = rows,
-      extraOptions = Map.empty,
-      sink = new ForeachBatchSink[Row](each, ExpressionEncoder(frame.schema)),
-      outputMode = OutputMode.Append,
-      triggerClock = clock
-    )
-  }
+  ): StreamingQuery = ClockedQuery.start(frame, checkpoint, clockMs, OutputMode.Append)(each).query
 
   /** Runs `body` while Spark plans no batch: rows that it adds to several sources are one batch. */
   def betweenBatches(query: StreamingQuery)(body: => Unit): Unit = execution(query).withProgressLocked(body)

@@ -1,0 +1,84 @@
+package io.tailrace.testing
+
+import java.io.IOException
+import java.util
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs._
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+
+import io.tailrace.checkpoint.TailraceFileManager
+
+/** A value for `spark.sql.streaming.checkpointFileManagerClass` that fails where [[CheckpointFaults]] says, for
+  * tests of pipelines.
+  *
+  * {{{
+  *   create offsets/3     before the file begins
+  *   finish offsets/3     before it has its name: nobody sees it
+  *   finished offsets/3   when it is there, and its writer doesn't know
+  *   delete offsets/2     before it is gone
+  * }}}
+  */
+final class FaultyFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
+  import CheckpointFaults.reach
+
+  private val files = new TailraceFileManager(root, conf)
+
+  override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
+    reach("create", path)
+    val file = files.createAtomic(path, overwriteIfPossible)
+    new CancellableFSDataOutputStream(file) {
+      override def close(): Unit = {
+        reach("finish", path)
+        file.close()
+        reach("finished", path)
+      }
+      override def cancel(): Unit = file.cancel()
+    }
+  }
+
+  override def delete(path: Path): Unit = {
+    reach("delete", path)
+    files.delete(path)
+  }
+
+  override def open(path: Path): FSDataInputStream = files.open(path)
+  override def list(path: Path, filter: PathFilter): Array[FileStatus] = files.list(path, filter)
+  override def mkdirs(path: Path): Unit = files.mkdirs(path)
+  override def exists(path: Path): Boolean = files.exists(path)
+  override def isLocal: Boolean = files.isLocal
+  override def createCheckpointDirectory(): Path = files.createCheckpointDirectory()
+}
+
+/** Which step of a checkpoint's files fails. When one has, all later ones do, as if the process had died. */
+object CheckpointFaults {
+  private val reached = new ArrayBuffer[String]
+  private var failing = Int.MaxValue
+
+  /** Counts from here on. @param at the first step that fails; the first of all is 1 */
+  def begin(at: Int): Unit = synchronized {
+    reached.clear()
+    failing = at
+  }
+
+  /** Lets nothing fail any more. @return the steps since [[begin]], with the first that failed as the last */
+  def end(): util.List[String] = synchronized {
+    val steps = new util.ArrayList[String]
+    reached.take(failing).foreach(steps.add)
+    failing = Int.MaxValue
+    steps
+  }
+
+  private[testing] def reach(what: String, path: Path): Unit = synchronized {
+    val names = Iterator.iterate(path)(_.getParent).takeWhile(_ != null).map(_.getName).take(4).toSeq
+    // Up to the checkpoint's own directories.
+    val shown = names.reverse.dropWhile(!Directories(_))
+    reached += s"$what ${(if (shown.isEmpty) names.take(1) else shown).mkString("/")}"
+    if (reached.size >= failing) throw new IOException(s"simulated failure: ${reached.last}")
+  }
+
+  private val Directories = Set("offsets", "commits", "state", "sources", "metadata")
+}

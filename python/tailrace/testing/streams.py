@@ -1,0 +1,267 @@
+"""Streams that a test feeds row by row, and queries over them whose clock it moves."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+
+from tailrace import _jvm
+from tailrace.testing.clock import Time, at, from_millis, millis
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from pyspark.sql import DataFrame, SparkSession
+
+Given = Sequence[Any] | Mapping[str, Any]
+
+_PROVIDER = "io.tailrace.testing.TestRowsProvider"
+
+
+class StreamTest:
+    """Streams and queries of one test, with one clock.
+
+        with StreamTest(spark, tmp_path) as test:
+            served = test.source("user int, served_at timestamp")
+            query = test.query(served.frame.withWatermark("served_at", "10 minutes")...)
+            served.add((7, "12:00"), (8, "12:01"))
+            query.run()
+
+    Micro-batches run when `run` or `advance` is called, and then until nothing is left to do. Their time
+    (`current_timestamp()`, rules on idle hosts and stalled partitions) is the test's clock. A session of
+    `local[...]` is needed: the rows are in the driver.
+
+    Args:
+        spark: a running session with Tailrace.
+        directory: of the queries' checkpoints; `tmp_path` of pytest.
+        now: where the clock begins.
+    """
+
+    def __init__(self, spark: SparkSession, directory: str | os.PathLike[str], now: Time = "00:00") -> None:
+        self.spark = spark
+        self.directory: Path = Path(directory)
+        self._streams = _jvm.test_streams(spark, millis(at(now)))
+
+    @property
+    def now(self) -> dt.datetime:
+        """The clock's time."""
+        return from_millis(_jvm.invoke(self._streams, "clockMs"))
+
+    def source(self, schema: str | StructType) -> Source:
+        """A new stream without rows.
+
+        Args:
+            schema: of its rows: "user int, served_at timestamp", or a StructType.
+        """
+        return Source(self.spark, self._streams, schema)
+
+    def query(self, frame: DataFrame, name: str = "query", mode: str = "append") -> StreamQuery:
+        """Starts a query.
+
+        Args:
+            frame: a streaming DataFrame of this test's sources.
+            name: of its checkpoint's directory. An earlier query's is gone on with.
+            mode: "append", "update" or "complete".
+        """
+        return StreamQuery(self.spark, self._streams, frame, self.directory / name, mode)
+
+    def flush(self) -> None:
+        """Lets queries that the test has started itself see what was added to the sources."""
+        _jvm.invoke(self._streams, "flush")
+
+    def tick(self) -> None:
+        """Lets queries that the test has started itself run a micro-batch without rows.
+
+        Spark runs none for the watermark alone in a query that was just restarted.
+        """
+        _jvm.invoke(self._streams, "tick")
+
+    def close(self) -> None:
+        """Stops all queries. The sources have no rows any more."""
+        _jvm.invoke(self._streams, "close")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Source:
+    """A stream of rows that a test adds.
+
+    Attributes:
+        frame: the streaming DataFrame.
+        schema: of its rows.
+    """
+
+    def __init__(self, spark: SparkSession, streams: object, schema: str | StructType) -> None:
+        self._spark = spark
+        self.schema: StructType = struct(schema)
+        self._rows = _jvm.invoke(streams, "source", self.schema.json())
+        stream = spark.readStream.format(_PROVIDER).option("id", _jvm.invoke(self._rows, "id"))
+        self.frame: DataFrame = stream.load()
+
+    def add(self, *rows: Given) -> None:
+        """Adds rows. Queries see them, with those of all other sources, when one of them runs next.
+
+            served.add((7, "12:00"), {"user": 8, "served_at": at("12:01")})
+
+        Args:
+            rows: tuples in the order of the columns, or dictionaries by name; what is left out is null. A
+                timestamp may be a text, as `at` reads it, and without a zone is in UTC.
+        """
+        _jvm.invoke(self._rows, "stage", batch_frame(self._spark, self.schema, rows))
+
+
+def struct(schema: str | StructType) -> StructType:
+    """The schema of a text of columns and types."""
+    read = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+    if not isinstance(read, StructType):
+        raise TypeError(f"{schema!r} is no list of columns: give 'user int, served_at timestamp'")
+    return read
+
+
+def batch_frame(spark: SparkSession, schema: StructType, rows: Sequence[Given]) -> DataFrame:
+    """A batch DataFrame of rows as `Source.add` takes them."""
+    return spark.createDataFrame([_values(schema, row) for row in rows], schema)
+
+
+def _values(schema: StructType, row: Given) -> tuple[Any, ...]:
+    names = schema.fieldNames()
+    if isinstance(row, Mapping):
+        if unknown := [name for name in row if name not in names]:
+            raise ValueError(f"the stream has no column {unknown[0]!r}; it has {', '.join(names)}")
+        row = [row.get(name) for name in names]
+    if len(row) != len(names):
+        raise ValueError(f"a row has {len(row)} values, and the stream {len(names)} columns: {row!r}")
+    return tuple(_value(field.dataType, value) for field, value in zip(schema.fields, row, strict=True))
+
+
+def _value(kind: object, value: object) -> object:
+    if isinstance(kind, TimestampType | TimestampNTZType) and value is not None:
+        time = at(value)  # type: ignore[arg-type]  # what is no time is refused there
+        return time.replace(tzinfo=None) if isinstance(kind, TimestampNTZType) else time
+    return value
+
+
+class StreamQuery:
+    """A query of a test, whose rows are kept.
+
+    Attributes:
+        checkpoint: its directory.
+    """
+
+    def __init__(
+        self, spark: SparkSession, streams: object, frame: DataFrame, checkpoint: Path, mode: str
+    ) -> None:
+        self.checkpoint = checkpoint
+        self._spark = spark
+        self._frame = frame
+        self._seen = -1
+        self._query = _jvm.invoke(streams, "query", frame, str(checkpoint), mode)
+
+    def run(self) -> None:
+        """Takes what was added to the sources as one micro-batch, and waits until nothing is left to do.
+
+        Raises:
+            StreamingQueryException: the query has failed.
+        """
+        _jvm.invoke(self._query, "run")
+
+    def advance(self, to: Time) -> None:
+        """Runs, then moves the clock to a time, and event time with it, and runs again.
+
+        Watermarks move as if each stream had got a row of that time: to the time, less their delay. No row
+        comes out for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Their
+        idle hosts, and stalled partitions, follow the clock.
+
+        Args:
+            to: a time as `at` reads it. The clock doesn't go back.
+        """
+        _jvm.invoke(self._query, "advance", millis(at(to)))
+
+    def rows(self, *columns: str) -> list[Any]:
+        """All rows that have come out, micro-batch by micro-batch.
+
+            query.rows()                               # [{"user": 7, "labels": [...]}]
+            query.rows("user", "size(labels)")         # [(7, 1)]
+
+        Args:
+            columns: SQL expressions. None for all columns.
+
+        Returns:
+            A dictionary a row, or a tuple a row if there are columns. Timestamps are in UTC.
+        """
+        return self._read(-1, columns)
+
+    def new_rows(self, *columns: str) -> list[Any]:
+        """The rows that have come out since the last call, as `rows` has them."""
+        seen, self._seen = self._seen, _jvm.invoke(self._query, "lastBatch")
+        return self._read(seen, columns)
+
+    def _read(self, after: int, columns: Sequence[str]) -> list[Any]:
+        frame = _jvm.frame(self._spark, self._query, "rowsAfter", after)
+        return as_tuples(frame.selectExpr(*columns)) if columns else as_dicts(frame)
+
+    def watermark(self) -> dt.datetime | None:
+        """The watermark that the next micro-batch has; None before the first."""
+        number = _jvm.invoke(self._query, "watermarkMs")
+        return from_millis(number) if number > 0 else None
+
+    def waiting(self) -> dict[str, int]:
+        """The rows in the state of each operator after the last micro-batch, by the operator's name."""
+        return dict(_jvm.invoke(self._query, "waiting"))
+
+    def changes(self) -> list[str]:
+        """A sentence for each micro-batch that ran again and gave other rows than before.
+
+        A sink that had taken the first ones would be wrong. A pipeline that is exact has none.
+        """
+        return list(_jvm.invoke(self._query, "changes"))
+
+    def stop(self) -> None:
+        """Stops it."""
+        _jvm.invoke(self._query, "stop")
+
+    def restart(self, frame: DataFrame | None = None) -> None:
+        """Stops it and starts it again on its checkpoint.
+
+        Args:
+            frame: another version of the query; None for the same.
+        """
+        self.stop()
+        self._frame = self._frame if frame is None else frame
+        _jvm.invoke(self._query, "start", self._frame)
+
+
+def as_dicts(frame: DataFrame) -> list[dict[str, Any]]:
+    """The rows of a batch DataFrame by their columns' names, with timestamps in UTC."""
+    return [dict(zip(frame.columns, row, strict=True)) for row in as_tuples(frame)]
+
+
+def as_tuples(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows of a batch DataFrame, with timestamps in UTC."""
+    # Spark's `collect` gives them in the machine's zone, without saying so.
+    columns = [column.to_pylist(maps_as_pydicts="strict") for column in frame.toArrow().columns]
+    return [tuple(map(_in_utc, row)) for row in zip(*columns, strict=True)]
+
+
+def _in_utc(value: Any) -> Any:  # noqa: ANN401 - a value of any column
+    match value:
+        case dt.datetime() if value.tzinfo is not None:
+            return value.astimezone(dt.UTC)
+        case list():
+            return [_in_utc(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        case dict():
+            entries = value.items()  # pyright: ignore[reportUnknownVariableType]
+            return {_in_utc(k): _in_utc(v) for k, v in entries}  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value

@@ -1,4 +1,4 @@
-"""The pages that are made of the program: error conditions of their JSON, the command line of its parser.
+"""The pages that are made of the program: error conditions, metrics, the command line.
 
 They are written into `docs/reference` when the site is built, and Git ignores them.
 """
@@ -9,7 +9,7 @@ import argparse
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tailrace import cli
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).parents[1]
 _CONDITIONS = _ROOT / "jvm/src/main/resources/error/tailrace-error-conditions.json"
+_METRICS = _ROOT / "jvm/src/main/resources/io/tailrace/monitor/metrics.json"
 _REFERENCE = _ROOT / "docs/reference"
 _SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source|Yields):\s*")
 
@@ -53,6 +54,7 @@ def write() -> None:
     for name, condition in conditions.items():
         _put(_REFERENCE / f"errors/{name}.md", _condition(name, condition))
     _put(_REFERENCE / "command-line.md", _command_line())
+    _put(_REFERENCE / "metrics.md", _metrics(json.loads(_METRICS.read_text())))
 
 
 def _put(path: Path, text: str) -> None:
@@ -92,6 +94,32 @@ def _condition(name: str, condition: dict[str, object]) -> str:
 def _parameters(text: str) -> str:
     # What Spark fills in would be an element of HTML.
     return re.sub(r"<(\w+)>", r"*\1*", text.replace("*", r"\*"))
+
+
+def _metrics(groups: list[dict[str, Any]]) -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "Each number is in the query's progress, by the first name. [Prometheus](../guides/monitor.md) has",
+        "it by the second one: counts (`_total`) summed up over the micro-batches, times in seconds, with",
+        "the labels `query` and `query_id` and those that are named here. Spark's UI shows the operators'.",
+        "All of them are sums over the partitions.",
+    ]
+    for group in groups:
+        labels = ", ".join(f"`{label}`" for label in group.get("labels", []))
+        lines += [
+            "",
+            f"## {group['title']}",
+            "",
+            f"In {group['where']}{f'; labels {labels}' if labels else ''}.",
+            "",
+        ]
+        lines += ["| in the progress | for Prometheus | |", "|---|---|---|"]
+        for metric in group["metrics"]:
+            more = "".join(f" `{label}`" for label in metric.get("labels", []))
+            field = "others" if metric["field"] == "*" else f"`{metric['field']}`"
+            lines.append(f"| {field} | `{metric['series']}`{more} | {metric['help']} |")
+    return "\n".join(lines) + "\n"
 
 
 def _command_line() -> str:

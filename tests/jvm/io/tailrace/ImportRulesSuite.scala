@@ -16,6 +16,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *   label  sync  replay  watermark  windows  recursion  rescale  inspect
   *                               the capabilities: none uses another, but windows close by the watermark
   *   testing                     what users test their pipelines with
+  *   monitor                     shows the numbers of queries to Prometheus
   *   join                        what both joins are made of
   *   plan                        rules over a whole query, and what they ask of nodes
   *   driver  state               what the driver keeps for a run; the engine, which knows no join
@@ -91,7 +92,8 @@ final class ImportRulesSuite extends AnyFunSuite {
       "rescale",
       "testing"
     )),
-    "testing" -> Set("checkpoint", "watermark")
+    "testing" -> Set("checkpoint", "watermark"),
+    "monitor" -> Set("common")
   )
 
   test("each file stands in the directory of its package") {
@@ -173,7 +175,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     sources.foreach { s =>
       s.lines.filter(_.startsWith("import ")).foreach { line =>
         val rooted =
-          Seq("java.", "javax.", "sun.reflect.", "scala.", "org.", "com.", "io.tailrace.")
+          Seq("java.", "javax.", "jakarta.", "sun.reflect.", "scala.", "org.", "com.", "io.tailrace.")
             .exists(r => line.startsWith(s"import $r"))
         assert(rooted, s"${s.path}: $line")
       }

@@ -23,4 +23,11 @@ object ProgressName {
   /** @param default the name of an operator that the user has not named */
   def apply(what: String, name: String, default: String): String =
     if (name == default) s"tailrace.$what" else s"tailrace.$what.$name"
+
+  /** `tailrace.<what>`, and the operator's own name or "". None: another name in `observedMetrics`. */
+  def parts(text: String): Option[(String, String)] = text.split("\\.", 3) match {
+    case Array("tailrace", what) => Some((s"tailrace.$what", ""))
+    case Array("tailrace", what, name) => Some((s"tailrace.$what", name))
+    case _ => None
+  }
 }

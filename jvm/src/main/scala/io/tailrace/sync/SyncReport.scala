@@ -62,12 +62,12 @@ private[sync] final case class SyncReport(
   )
 }
 
-private[sync] object SyncReport {
+private[tailrace] object SyncReport {
 
   /** @param read of each side, by partition
     * @param held by state partition
     */
-  def of(
+  private[sync] def of(
       partitions: SyncPartitions,
       read: Map[SyncSide, Seq[PartitionRead]],
       held: Seq[SyncHeld]
@@ -106,7 +106,7 @@ private[sync] object SyncReport {
     .add("lagMs", LongType)
     .add("silentMs", LongType)
     .add("condition", StringType)
-  private val Schema = new StructType()
+  val Schema: StructType = new StructType()
     .add("syncTime", TimestampType)
     .add("leftLow", TimestampType)
     .add("heldLeft", LongType)

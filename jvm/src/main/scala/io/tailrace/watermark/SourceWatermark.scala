@@ -213,7 +213,7 @@ private[watermark] final class SourceWatermark(
     if (micros == SparkWatermark.Never) null else DateTimeUtils.toJavaTimestamp(micros)
 }
 
-private[watermark] object SourceWatermark {
+private[tailrace] object SourceWatermark {
   private val sources = new RunState[SourceWatermark]
 
   /** The source with the settings' name, in the run that this thread plans or executes. */
@@ -270,7 +270,7 @@ private[watermark] object SourceWatermark {
       (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
 
   private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)
-  private val MetricsSchema = new StructType()
+  private[tailrace] val MetricsSchema = new StructType()
     .add("hosts", LongType)
     .add("passed", LongType)
     .add("idle", LongType)

@@ -80,7 +80,7 @@ object LandingReport {
   /** The name in the query's progress. */
   val Name = "tailrace.windows"
 
-  private val Schema = new StructType()
+  private[tailrace] val Schema = new StructType()
     .add("rows", LongType)
     .add("lateRows", LongType)
     .add("untimedRows", LongType)

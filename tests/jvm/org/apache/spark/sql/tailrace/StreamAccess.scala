@@ -1,8 +1,10 @@
 package org.apache.spark.sql.tailrace
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
-import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery}
+import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 /** Spark's internals that the stream harness uses. */
@@ -15,6 +17,23 @@ object StreamAccess {
   def start(frame: DataFrame, checkpoint: String, clockMs: () => Long)(
       each: (Dataset[Row], Long) => Unit
   ): StreamingQuery = ClockedQuery.start(frame, checkpoint, clockMs, OutputMode.Append)(each).query
+
+  /** A progress with other rows of `observedMetrics`. */
+  def observing(progress: StreamingQueryProgress, observed: Map[String, Row]): StreamingQueryProgress =
+    new StreamingQueryProgress(
+      progress.id,
+      progress.runId,
+      progress.name,
+      progress.timestamp,
+      progress.batchId,
+      progress.batchDuration,
+      progress.durationMs,
+      progress.eventTime,
+      progress.stateOperators,
+      progress.sources,
+      progress.sink,
+      observed.asJava
+    )
 
   /** Runs `body` while Spark plans no batch: rows that it adds to several sources are one batch. */
   def betweenBatches(query: StreamingQuery)(body: => Unit): Unit = execution(query).withProgressLocked(body)

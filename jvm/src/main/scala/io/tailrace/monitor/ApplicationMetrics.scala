@@ -1,0 +1,100 @@
+package io.tailrace.monitor
+
+import java.util.LinkedHashMap
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.tailrace.SparkMonitoring
+
+import com.codahale.metrics.{Gauge, MetricRegistry}
+
+/** The series of all queries of an application, whatever sessions they run in.
+  *
+  * {{{
+  *   progress -> QuerySeries -> PrometheusText   <driver's UI>/metrics/tailrace/prometheus
+  *                           -> a registry       Spark's metrics system: JMX, Graphite, StatsD, its servlets
+  * }}}
+  */
+private[monitor] final class ApplicationMetrics(context: SparkContext) extends Logging {
+  import ApplicationMetrics._
+
+  // By the query's id, which is its checkpoint's.
+  private val queries = new LinkedHashMap[String, QuerySeries]
+  private val ended = new LinkedHashMap[String, Unit]
+  private val registry = new MetricRegistry
+  private var shown = Map.empty[String, Double]
+
+  SparkMonitoring.register("tailrace", registry)
+  if (SparkMonitoring.attach(context, Path, PrometheusText.ContentType)(() => PrometheusText.of(values)))
+    logInfo(s"Metrics for Prometheus: ${context.uiWebUrl.getOrElse("")}$Path")
+
+  def started(id: String, name: Option[String]): Unit = synchronized {
+    ended.remove(id)
+    val labels = Seq("query" -> name.getOrElse(id), "query_id" -> id)
+    // Another name of the same checkpoint begins anew.
+    val series = Option(queries.get(id)).filter(_.labels == labels)
+    queries.put(id, series.map { known => known.started(); known }.getOrElse(new QuerySeries(labels)))
+    show()
+  }
+
+  def progressed(id: String, progress: StreamingQueryProgress): Unit = synchronized {
+    Option(queries.get(id)).foreach(_.add(progress))
+    show()
+  }
+
+  def terminated(id: String, failed: Boolean): Unit = synchronized {
+    Option(queries.get(id)).foreach(_.ended(failed))
+    ended.put(id, ())
+    // So that the last values are seen, and a driver that runs thousands of queries keeps few.
+    while (ended.size > MostEnded) {
+      val oldest = ended.keySet.iterator.next()
+      ended.remove(oldest)
+      queries.remove(oldest)
+    }
+    show()
+  }
+
+  def values: Seq[(SeriesKey, Double)] = synchronized(queries.values.asScala.toSeq.flatMap(_.values))
+
+  private final class Shown(name: String) extends Gauge[Double] {
+    override def getValue: Double = ApplicationMetrics.this.synchronized(shown.getOrElse(name, Double.NaN))
+  }
+
+  /** Lets the registry have a gauge for each series. */
+  private def show(): Unit = {
+    val now = values.map { case (key, value) => registryName(key) -> value }.toMap
+    (shown.keySet -- now.keySet).foreach(registry.remove)
+    val before = shown.keySet
+    shown = now
+    (now.keySet -- before).foreach { name =>
+      registry.register(name, new Shown(name)): Unit
+    }
+  }
+}
+
+private[monitor] object ApplicationMetrics {
+  val Path = "/metrics/tailrace/prometheus"
+  private val MostEnded = 100
+
+  // A JVM has one at a time.
+  private var current = Option.empty[(SparkContext, ApplicationMetrics)]
+
+  def of(context: SparkContext): ApplicationMetrics = synchronized {
+    current.filter(_._1 eq context).map(_._2).getOrElse {
+      val metrics = new ApplicationMetrics(context)
+      current = Some(context -> metrics)
+      metrics
+    }
+  }
+
+  /** `<query>.<series>.<value of a label>...` */
+  private def registryName(key: SeriesKey): String = {
+    val shown = key.labels.filter(_._1 != "query_id").map(_._2).filter(_.nonEmpty)
+    (shown.head +: key.series.stripPrefix("tailrace_") +: shown.tail)
+      .map(_.replaceAll("[^A-Za-z0-9_-]+", "_"))
+      .mkString(".")
+  }
+}

@@ -1,0 +1,65 @@
+package io.tailrace.monitor
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.json4s.DefaultFormats
+import org.json4s.jackson.Serialization
+
+/** A metric, as `metrics.json` describes it.
+  *
+  * @param field  its name in the query's progress; `late.rows`: of each element of a list; `*`: all others
+  * @param kind   "count": of a micro-batch, and Prometheus gets the sum; "level": what is there now
+  * @param series its name for Prometheus
+  * @param help   one sentence, for people
+  * @param scale  what a value is multiplied by: milliseconds become seconds
+  * @param labels the fields of a list's element that say which one it is
+  */
+final case class Metric(
+    field: String,
+    kind: String,
+    series: String,
+    help: String,
+    scale: Double = 1,
+    labels: Seq[String] = Nil
+) {
+  def isCount: Boolean = kind == "count"
+}
+
+/** @param of     what has the metrics: "query", "source", "operator", an operator's name, a name in `observedMetrics`
+  * @param labels that each of its series has, beside the query
+  */
+final case class MetricGroup(
+    of: String,
+    title: String,
+    where: String,
+    labels: Seq[String] = Nil,
+    metrics: Seq[Metric]
+) {
+  private val byField = metrics.map(metric => metric.field -> metric).toMap
+
+  def find(field: String): Option[Metric] = byField.get(field)
+
+  /** The metrics of the elements of a list. */
+  def elements(list: String): Seq[(String, Metric)] =
+    metrics.filter(_.field.startsWith(s"$list.")).map(metric => metric.field.drop(list.length + 1) -> metric)
+}
+
+/** All metrics that Tailrace shows. The page of the documentation is made of the same file. */
+object MetricCatalog {
+  private val File = "metrics.json"
+
+  val groups: Seq[MetricGroup] = {
+    implicit val formats: DefaultFormats.type = DefaultFormats
+    val in = getClass.getResourceAsStream(File)
+    try Serialization.read[Seq[MetricGroup]](new String(in.readAllBytes(), UTF_8))
+    finally in.close()
+  }
+
+  private val byName = groups.map(group => group.of -> group).toMap
+
+  def group(of: String): MetricGroup = byName(of)
+
+  def find(of: String): Option[MetricGroup] = byName.get(of)
+
+  val metrics: Map[String, Metric] = groups.flatMap(_.metrics).map(metric => metric.series -> metric).toMap
+}

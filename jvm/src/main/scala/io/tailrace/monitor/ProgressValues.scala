@@ -1,0 +1,160 @@
+package io.tailrace.monitor
+
+import java.sql.Timestamp
+import java.time.Instant
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.streaming.{SourceProgress, StateOperatorProgress, StreamingQueryProgress}
+
+import io.tailrace.common.ProgressName
+
+/** A value of a micro-batch.
+  *
+  * @param labels names and values, without the query's
+  */
+private[monitor] final case class MetricValue(metric: Metric, labels: Seq[(String, String)], value: Double) {
+  def key: SeriesKey = SeriesKey(metric.series, labels)
+}
+
+private[monitor] final case class SeriesKey(series: String, labels: Seq[(String, String)])
+
+/** The values of a query's progress. Each part is a place that may be missing in the next progress, as the
+  * counts of an operator are that had nothing to do: its levels stay until then.
+  *
+  * {{{
+  *   watermark 12:07, stateOperators [tailraceLabelJoin ...], observedMetrics {tailrace.replays.clicks: ...}
+  *     query                              tailrace_query_watermark_timestamp_seconds 1.7672692E9
+  *     operator 0                         tailrace_state_rows{operator="tailraceLabelJoin",index="0"} 3
+  *     tailrace.replays.clicks            tailrace_replays_dropped_total{name="clicks"} 2
+  * }}}
+  */
+private[monitor] object ProgressValues {
+
+  def of(progress: StreamingQueryProgress): Map[String, Seq[MetricValue]] =
+    ((QueryPart -> query(progress)) +:
+      progress.sources.toSeq.zipWithIndex.map { case (source, i) => s"source $i" -> ofSource(source) } :++
+      progress.stateOperators.toSeq.zipWithIndex.map { case (operator, i) =>
+        s"operator $i" -> ofOperator(operator, i)
+      } :++
+      progress.observedMetrics.asScala.toSeq.flatMap { case (name, row) =>
+        observed(name, row).map(name -> _)
+      }).toMap
+
+  val QueryPart = "query"
+
+  /** Values of the query itself, by their fields. */
+  def queryValues(values: (String, Double)*): Seq[MetricValue] =
+    values
+      .map { case (field, value) =>
+        MetricValue(MetricCatalog.group(QueryPart).find(field).get, Nil, value)
+      }
+      .map(scaled)
+
+  private def query(progress: StreamingQueryProgress): Seq[MetricValue] = {
+    val watermark = Option(progress.eventTime.get("watermark")).map(Instant.parse).filter(_ != Instant.EPOCH)
+    queryValues(
+      Seq(
+        "active" -> 1d,
+        "batches" -> 1d,
+        "batchId" -> progress.batchId.toDouble,
+        "timestamp" -> seconds(Instant.parse(progress.timestamp)),
+        "batchDuration" -> progress.batchDuration.toDouble,
+        "numInputRows" -> progress.numInputRows.toDouble
+      ) ++ watermark.map("watermark" -> seconds(_)): _*
+    )
+  }
+
+  private def ofSource(source: SourceProgress): Seq[MetricValue] = {
+    val own = for {
+      (name, text) <- Option(source.metrics).map(_.asScala.toSeq).getOrElse(Nil)
+      value <- text.toDoubleOption
+    } yield name -> value
+    values(
+      "source",
+      Seq("source" -> source.description),
+      ("numInputRows" -> source.numInputRows.toDouble) +: own
+    )
+  }
+
+  private def ofOperator(operator: StateOperatorProgress, index: Int): Seq[MetricValue] = {
+    val labels = Seq("operator" -> operator.operatorName, "index" -> index.toString)
+    val standard = Seq(
+      "numRowsTotal" -> operator.numRowsTotal,
+      "numRowsUpdated" -> operator.numRowsUpdated,
+      "numRowsRemoved" -> operator.numRowsRemoved,
+      "numRowsDroppedByWatermark" -> operator.numRowsDroppedByWatermark,
+      "allUpdatesTimeMs" -> operator.allUpdatesTimeMs,
+      "allRemovalsTimeMs" -> operator.allRemovalsTimeMs,
+      "commitTimeMs" -> operator.commitTimeMs,
+      "memoryUsedBytes" -> operator.memoryUsedBytes,
+      "numShufflePartitions" -> operator.numShufflePartitions,
+      "numStateStoreInstances" -> operator.numStateStoreInstances
+    ).map { case (name, value) => name -> value.toDouble }
+    val custom = operator.customMetrics.asScala.toSeq.map { case (name, value) => name -> value.toDouble }
+    val own = MetricCatalog.find(operator.operatorName)
+    val (ofJoins, further) =
+      custom.partition { case (name, _) =>
+        own.isDefined && MetricCatalog.group("joins").find(name).isDefined
+      }
+    values("operator", labels, standard) ++
+      values("joins", labels, ofJoins) ++
+      values(own.fold("operator")(_.of), labels, further)
+  }
+
+  /** @param name of `observedMetrics`: `tailrace.replays`, or with the operator's own name behind it */
+  private def observed(name: String, row: Row): Option[Seq[MetricValue]] =
+    for {
+      (what, own) <- ProgressName.parts(name)
+      group <- MetricCatalog.find(what)
+    } yield row.schema.fieldNames.toSeq.zipWithIndex.flatMap { case (field, i) =>
+      val labels = Seq("name" -> own).filter(_._2.nonEmpty)
+      row.get(i) match {
+        case list: scala.collection.Seq[_] =>
+          list.toSeq.collect { case element: Row => elementValues(group, field, labels, element) }.flatten
+        case single => number(single).toSeq.flatMap(value => values(what, labels, Seq(field -> value)))
+      }
+    }
+
+  private def elementValues(
+      group: MetricGroup,
+      list: String,
+      labels: Seq[(String, String)],
+      element: Row
+  ): Seq[MetricValue] =
+    for {
+      (field, metric) <- group.elements(list)
+      value <- number(element.getAs[Any](field))
+    } yield {
+      val which = metric.labels.map(label => label -> String.valueOf(element.getAs[Any](label)))
+      scaled(MetricValue(metric, labels ++ which, value))
+    }
+
+  private def values(
+      of: String,
+      labels: Seq[(String, String)],
+      fields: Seq[(String, Double)]
+  ): Seq[MetricValue] = {
+    val group = MetricCatalog.group(of)
+    fields.flatMap { case (field, value) =>
+      group
+        .find(field)
+        .map(MetricValue(_, labels, value))
+        .orElse(group.find("*").map(MetricValue(_, labels :+ ("metric" -> field), value)))
+        .map(scaled)
+    }
+  }
+
+  private def scaled(value: MetricValue): MetricValue = value.copy(value = value.value * value.metric.scale)
+
+  private def number(value: Any): Option[Double] = value match {
+    case null => None
+    case time: Timestamp => Some(seconds(time.toInstant))
+    case time: Instant => Some(seconds(time))
+    case number: Number => Some(number.doubleValue)
+    case _ => None
+  }
+
+  private def seconds(time: Instant): Double = time.getEpochSecond + time.getNano / 1e9
+}

@@ -1,0 +1,53 @@
+package io.tailrace.monitor
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.streaming.StreamingQueryProgress
+
+/** The series of one query, over all of its starts in this driver. A count is summed up, because Prometheus
+  * doesn't look at each micro-batch.
+  *
+  * {{{
+  *   batch 7 at 12:00   3 late rows, 10 wait   late_rows_total 3    state_rows 10
+  *   batch 8 at 12:01   2 late rows,  4 wait   late_rows_total 5    state_rows 4
+  * }}}
+  *
+  * @param labels of the query
+  */
+private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
+  private val counts = new mutable.LinkedHashMap[SeriesKey, Double]
+  private val levels = new mutable.LinkedHashMap[String, Seq[MetricValue]]
+  started()
+
+  def started(): Unit = synchronized(state(active = true))
+
+  def add(progress: StreamingQueryProgress): Unit = synchronized {
+    ProgressValues.of(progress).foreach { case (part, values) => put(part, values) }
+  }
+
+  def ended(failed: Boolean): Unit = synchronized {
+    state(active = false)
+    count(ProgressValues.queryValues("failures" -> (if (failed) 1d else 0d)))
+  }
+
+  /** Series and their values. */
+  def values: Seq[(SeriesKey, Double)] = synchronized {
+    val all = counts.toSeq ++ levels.values.flatten.map(value => value.key -> value.value)
+    all.map { case (key, value) => key.copy(labels = labels ++ key.labels) -> value }
+  }
+
+  private def state(active: Boolean): Unit = {
+    val before = levels.getOrElse(ProgressValues.QueryPart, Nil).filterNot(_.metric.field == "active")
+    levels(ProgressValues.QueryPart) =
+      ProgressValues.queryValues("active" -> (if (active) 1d else 0d)) ++ before
+  }
+
+  private def put(part: String, values: Seq[MetricValue]): Unit = {
+    val (summed, shown) = values.partition(_.metric.isCount)
+    count(summed)
+    levels(part) = shown
+  }
+
+  private def count(values: Seq[MetricValue]): Unit =
+    values.foreach(value => counts(value.key) = counts.getOrElse(value.key, 0d) + value.value)
+}

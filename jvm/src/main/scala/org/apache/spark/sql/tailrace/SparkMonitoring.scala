@@ -1,0 +1,46 @@
+package org.apache.spark.sql.tailrace
+
+import org.apache.spark.metrics.source.Source
+import org.apache.spark.ui.WebUI
+import org.apache.spark.{SparkContext, SparkEnv}
+
+import com.codahale.metrics.MetricRegistry
+import jakarta.servlet.http.{HttpServlet, HttpServletRequest, HttpServletResponse}
+
+/** Where Spark shows metrics: its own metrics system, with all sinks that are configured there, and its UI. */
+object SparkMonitoring {
+
+  /** The application of this JVM; none if it has ended. */
+  def application: Option[SparkContext] = SparkContext.getActive.filterNot(_.isStopped)
+
+  /** Adds metrics to the driver's. Those that the registry gets later are found, too. */
+  def register(name: String, registry: MetricRegistry): Unit =
+    SparkEnv.get.metricsSystem.registerSource(new Source {
+      override val sourceName: String = name
+      override val metricRegistry: MetricRegistry = registry
+    })
+
+  /** Adds a text to the driver's UI, behind its filters.
+    *
+    * @param path of the URL: "/metrics/..."
+    * @return false: the application has no UI
+    */
+  def attach(context: SparkContext, path: String, contentType: String)(text: () => String): Boolean = {
+    context.ui.foreach { ui =>
+      // Scala doesn't see it: Spark's jar names Jetty's classes otherwise than the signatures in it do.
+      classOf[WebUI]
+        .getMethod("attachHandler", classOf[String], classOf[HttpServlet], classOf[String])
+        .invoke(ui, path, new TextServlet(contentType, text), "/")
+    }
+    context.ui.isDefined
+  }
+
+  private final class TextServlet(contentType: String, text: () => String) extends HttpServlet {
+    override def doGet(request: HttpServletRequest, response: HttpServletResponse): Unit = {
+      response.setContentType(contentType)
+      response.setHeader("Cache-Control", "no-cache, no-store, must-revalidate")
+      response.setHeader("X-Content-Type-Options", "nosniff")
+      response.getWriter.write(text())
+    }
+  }
+}

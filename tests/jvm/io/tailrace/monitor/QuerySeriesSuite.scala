@@ -1,0 +1,119 @@
+package io.tailrace.monitor
+
+import java.sql.Timestamp
+import java.time.Instant
+
+import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
+import org.apache.spark.sql.functions.{col, window}
+import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.tailrace.StreamAccess
+
+import io.tailrace.replay.{OriginGaps, ReplayCounts}
+import io.tailrace.testkit.SparkSuite
+
+final class QuerySeriesSuite extends SparkSuite {
+  private val labels = Seq("query" -> "q", "query_id" -> "1")
+  private def series() = new QuerySeries(labels)
+
+  private def value(of: QuerySeries, name: String, more: (String, String)*): Option[Double] =
+    of.values.toMap.get(SeriesKey(s"tailrace_$name", labels ++ more))
+
+  /** The progress of a query of Spark's own over two micro-batches, with a late row in the second. */
+  private lazy val progresses: Seq[StreamingQueryProgress] = {
+    import spark.implicits._
+    implicit val context = spark.sqlContext
+    val input = org.apache.spark.sql.execution.streaming.runtime.MemoryStream[Timestamp]
+    val counted =
+      input.toDF().withWatermark("value", "1 minute").groupBy(window(col("value"), "1 minute")).count()
+    withDirectory { root =>
+      val query = counted.writeStream.option("checkpointLocation", root.getPath).format("noop").start()
+      def add(times: String*): Unit = {
+        input.addData(times.map(time => Timestamp.from(Instant.parse(s"2026-01-01T$time:00Z"))))
+        query.processAllAvailable()
+      }
+      try {
+        add("12:00", "12:10")
+        add("12:01", "12:20")
+      } finally query.stop()
+      // Before the first batch there is a progress that listeners don't get.
+      query.recentProgress.toSeq.filter(_.stateOperators.nonEmpty)
+    }
+  }
+
+  test("counts are summed up, and levels are the last ones") {
+    val all = series()
+    progresses.foreach(all.add)
+    val batches = progresses.size.toDouble
+    assert(batches >= 2)
+    assert(value(all, "query_batches_total").contains(batches))
+    assert(value(all, "query_batch").contains(batches - 1))
+    assert(value(all, "query_input_rows_total").contains(4d))
+    val operator = Seq("operator" -> "stateStoreSave", "index" -> "0")
+    assert(value(all, "state_late_rows_total", operator: _*).contains(1d))
+    assert(
+      value(all, "state_rows", operator: _*).contains(
+        progresses.last.stateOperators.head.numRowsTotal.toDouble
+      )
+    )
+    val last = Instant.parse(progresses.last.eventTime.get("watermark"))
+    assert(value(all, "query_watermark_timestamp_seconds").contains(last.getEpochSecond.toDouble))
+    val milliseconds = progresses.map(_.batchDuration).sum
+    assert(Math.abs(value(all, "query_batch_seconds_total").get - milliseconds / 1000d) < 1e-9)
+    // An operator of Spark's own has further metrics, under their names.
+    assert(all.values.exists(_._1.series == "tailrace_state_metric"))
+    assert(value(all, "query_active").contains(1d))
+  }
+
+  private def withReplays(counts: ReplayCounts, name: String): StreamingQueryProgress = {
+    val observed = Map(name -> counts.toRow, "mine" -> new GenericRowWithSchema(Array(1L), OriginGaps.Schema))
+    StreamAccess.observing(progresses.head, observed)
+  }
+
+  test("what operators report has the name of the operator, and lists have a series for each element") {
+    val all = series()
+    all.add(
+      withReplays(
+        ReplayCounts(5, 2, mostGaps = Seq(OriginGaps(7, 3, 9), OriginGaps(8, 0, 1))),
+        "tailrace.replays.clicks"
+      )
+    )
+    val name = "name" -> "clicks"
+    assert(value(all, "replays_dropped_total", name).contains(2d))
+    assert(value(all, "replays_origin_gaps", name, "pid" -> "7", "partition" -> "3").contains(9d))
+    // The next batch has other origins, and none of the old ones stays.
+    all.add(withReplays(ReplayCounts(1, 1, mostGaps = Seq(OriginGaps(8, 0, 1))), "tailrace.replays.clicks"))
+    assert(value(all, "replays_dropped_total", name).contains(3d))
+    assert(value(all, "replays_origin_gaps", name, "pid" -> "7", "partition" -> "3").isEmpty)
+    // A progress without them says nothing new.
+    all.add(progresses.head)
+    assert(value(all, "replays_dropped_total", name).contains(3d))
+    assert(value(all, "replays_origin_gaps", name, "pid" -> "8", "partition" -> "0").contains(1d))
+    assert(all.values.forall(!_._1.labels.exists(_._2 == "mine")))
+  }
+
+  test("a query that has ended keeps its numbers") {
+    val all = series()
+    all.add(progresses.head)
+    all.ended(failed = true)
+    assert(value(all, "query_active").contains(0d))
+    assert(value(all, "query_failures_total").contains(1d))
+    assert(value(all, "query_batch").contains(0d))
+    all.started()
+    assert(value(all, "query_active").contains(1d))
+    all.ended(failed = false)
+    assert(value(all, "query_failures_total").contains(1d))
+  }
+
+  test("labels of all kinds are escaped for Prometheus") {
+    val key = SeriesKey("tailrace_state_rows", Seq("query" -> "a \"b\"\\\n", "query_id" -> "1"))
+    val text =
+      PrometheusText.of(Seq(key -> 3d, key.copy(series = "tailrace_query_batch_seconds_total") -> 0.25))
+    assert(text == """# HELP tailrace_query_batch_seconds_total time of micro-batches, in seconds
+      |# TYPE tailrace_query_batch_seconds_total counter
+      |tailrace_query_batch_seconds_total{query="a \"b\"\\\n",query_id="1"} 0.25
+      |# HELP tailrace_state_rows rows that wait
+      |# TYPE tailrace_state_rows gauge
+      |tailrace_state_rows{query="a \"b\"\\\n",query_id="1"} 3
+      |""".stripMargin)
+  }
+}

@@ -1,0 +1,180 @@
+"""`MetricsListener`: Prometheus reads what the queries say, and the dashboard and the alerts work with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as families
+
+from monitored_application import NAME, metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_JOIN = (NAME, "tailraceLabelJoin", "0")
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The port of the UI of an application whose queries have run."""
+    directory = tmp_path_factory.mktemp("monitored")
+    program = [sys.executable, str(Path(__file__).with_name("monitored_application.py")), str(directory)]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environ = {**kept, "SPARK_LOCAL_IP": "127.0.0.1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, env=environ) as run:
+        assert run.stdin
+        assert run.stdout
+        line = run.stdout.readline().strip()
+        assert line, "the application has ended"
+        yield line
+        run.stdin.close()
+        assert run.wait(60) == 0
+
+
+def _values(text: str, series: str) -> dict[tuple[str, ...], float]:
+    """The values of a series by its labels' values, without the query's id."""
+    samples = [sample for family in families(text) for sample in family.samples if sample.name == series]
+    return {
+        tuple(v for name, v in sample.labels.items() if name != "query_id"): sample.value
+        for sample in samples
+    }
+
+
+def test_prometheus_gets_the_numbers_of_all_queries(port: str) -> None:
+    kind, text = metrics(port)
+    assert kind.startswith("text/plain; version=0.0.4")
+    assert _values(text, "tailrace_query_active") == {(NAME,): 0, ("hosts",): 1, ("broken",): 0}
+    assert _values(text, "tailrace_query_failures_total") == {(NAME,): 0, ("broken",): 1}
+    assert _values(text, "tailrace_query_input_rows_total")[NAME,] == 7
+    assert _values(text, "tailrace_state_late_rows_total")[_JOIN] == 1
+    assert _values(text, "tailrace_join_late_left_rows_total")[_JOIN] == 1
+    assert _values(text, "tailrace_join_groups_out_total")[_JOIN] == 2
+    assert _values(text, "tailrace_join_groups_matched_total")[_JOIN] == 1
+    # Of 13:00, 13:01, and the click of 13:00.
+    assert _values(text, "tailrace_state_rows")[_JOIN] == 3
+    noon = 1767268800
+    assert _values(text, "tailrace_query_watermark_timestamp_seconds")[NAME,] == noon + 50 * 60
+    assert _values(text, "tailrace_watermark_host_timestamp_seconds") == {
+        ("hosts", "a"): noon,
+        ("hosts", "b"): noon + 40 * 60,
+    }
+    source = next(key for key in _values(text, "tailrace_source_input_rows_total") if key[0] == "hosts")
+    assert _values(text, "tailrace_source_input_rows_total")[source] == 3
+
+
+def test_each_metric_is_in_the_catalog_with_its_kind(port: str, repository: Path) -> None:
+    groups = json.loads((repository / "jvm/src/main/resources/io/tailrace/monitor/metrics.json").read_text())
+    kinds = {m["series"]: m["kind"] for group in groups for m in group["metrics"]}
+    found = re.findall(r"^# TYPE (\S+) (\w+)$", metrics(port)[1], re.MULTILINE)
+    assert len(found) > 40
+    for series, kind in found:
+        assert {"count": "counter", "level": "gauge"}[kinds[series]] == kind
+
+
+def test_sparks_metrics_system_has_them_too(port: str) -> None:
+    gauges: dict[str, dict[str, Any]] = json.loads(metrics(port, "/metrics/json")[1])["gauges"]
+    (key,) = [name for name in gauges if name.endswith("tailrace.hosts.watermark_hosts")]
+    assert gauges[key] == {"value": 2}
+    (key,) = [
+        name for name in gauges if name.endswith("ex_am_ples.join_groups_out_total.tailraceLabelJoin.0")
+    ]
+    assert gauges[key] == {"value": 2}
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{name} isn't there: .ci/run installs it")
+        pytest.skip(f"{name} isn't there")
+    return found
+
+
+def test_each_alert_fires_when_it_should(repository: Path) -> None:
+    promtool = _program("promtool")
+    rules = repository / "docs/monitoring"
+    for command in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts-test.yml"]):
+        done = subprocess.run([promtool, *command], cwd=rules, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    names = re.findall(r"alert: (\w+)", (rules / "alerts.yml").read_text())
+    tested = re.findall(r"alertname: (\w+), exp_alerts: \[\]", (rules / "alerts-test.yml").read_text())
+    assert names
+    assert sorted(names) == sorted(tested)
+
+
+def _series(text: str) -> set[str]:
+    return set(re.findall(r"\btailrace_\w+", text))
+
+
+def test_dashboard_and_alerts_name_metrics_that_are_there(repository: Path) -> None:
+    catalog = (repository / "jvm/src/main/resources/io/tailrace/monitor/metrics.json").read_text()
+    for name in ("docs/monitoring/dashboard.json", "docs/monitoring/alerts.yml", "docs/guides/monitor.md"):
+        assert _series((repository / name).read_text()) - _series(catalog) == set(), name
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def _rows(server: str, expression: str) -> int:
+    query = urllib.parse.urlencode({"query": expression.replace("$query", ".+")})
+    with urllib.request.urlopen(f"{server}/api/v1/query?{query}") as answer:  # noqa: S310 - our own process
+        return len(json.load(answer)["data"]["result"])
+
+
+def _has_scraped(server: str) -> bool:
+    try:
+        return _rows(server, "count_over_time(tailrace_query_active[1m]) > 3") == 3
+    except OSError:
+        return False
+
+
+def test_a_prometheus_takes_the_page_and_answers_each_panel(
+    port: str, repository: Path, tmp_path: Path
+) -> None:
+    prometheus = _program("prometheus")
+    guide = (repository / "docs/guides/monitor.md").read_text()
+    scraping = re.search(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert scraping
+    config = scraping[1].replace("driver:4040", f"127.0.0.1:{port}")
+    (tmp_path / "prometheus.yml").write_text(f"global: {{scrape_interval: 1s}}\n{config}")
+    listen = f"127.0.0.1:{_free_port()}"
+    command = [
+        prometheus,
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address={listen}",
+    ]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=log)
+    server = f"http://{listen}"
+    try:
+        deadline = time.monotonic() + 60
+        while not _has_scraped(server):
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.5)
+        panels = json.loads((repository / "docs/monitoring/dashboard.json").read_text())["panels"]
+        found = {panel["title"]: [_rows(server, t["expr"]) for t in panel["targets"]] for panel in panels}
+    finally:
+        process.terminate()
+        process.wait()
+    assert len(found) > 15
+    # Those whose operators the application doesn't have are empty, and all are valid.
+    for title in ("Who holds it", "Rows read", "Late rows", "Examples out", "Memory of operators"):
+        assert found[title][0] > 0, found
+    assert found["Queries that run"] == [1]

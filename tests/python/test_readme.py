@@ -178,6 +178,15 @@ def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+def test_the_delay_example_gives_what_it_shows(
+    spark: SparkSession, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = _example(repository, f"{GUIDES}/watermark-delay.md", "delay")
+    exec(code, {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    assert spark.range(1).count() == 1
+
+
 def test_the_windows_example_waits_for_the_host_that_lags(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,6 +103,25 @@ def test_a_restart_goes_on(stream_test: StreamTest) -> None:
     assert query.changes() == []
 
 
+def test_the_delay_of_a_watermark_changes_at_a_restart(stream_test: StreamTest) -> None:
+    served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
+    query = stream_test.query(labels(served.frame, clicks.frame))
+    served.add((7, "12:00"), (8, "12:20"))
+    query.advance("12:20")
+    assert query.watermark() == at("12:10")
+    # A longer one stands still until it has caught up; a shorter one goes on at once.
+    query.restart(labels(served.frame, clicks.frame, "40 minutes"))
+    query.advance("12:45")
+    assert query.watermark() == at("12:10")
+    query.advance("13:10")
+    assert query.watermark() == at("12:30")
+    assert query.rows("user") == [(7,)]
+    query.restart(labels(served.frame, clicks.frame, "5 minutes"))
+    query.advance("13:11")
+    assert query.watermark() == at("13:06")
+    assert query.rows("user") == [(7,), (8,)]
+
+
 def test_two_queries_have_the_same_rows_and_clock(stream_test: StreamTest) -> None:
     source = stream_test.source(SERVED)
     first = stream_test.query(source.frame, "first")

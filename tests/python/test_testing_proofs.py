@@ -24,7 +24,6 @@ _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _FEEDS: list[tuple[list[Any], list[Any]]] = [
     ([(7, "12:00"), (8, "12:05")], [(7, "12:01")]),
     ([], [(8, "12:10"), (7, "12:20")]),
-    ([(9, "14:00")], [(9, "14:00")]),
 ]
 
 

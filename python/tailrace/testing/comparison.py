@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 # Later than any window of a test.
-_END = dt.timedelta(days=10 * 365)
+END = dt.timedelta(days=10 * 365)
 
 
 def assert_stream_equals_batch(
@@ -83,7 +83,7 @@ def _streamed(
             query.run()
             if rng.random() < 0.2:  # noqa: PLR2004 - one in five
                 query.restart()
-        query.advance(test.now + _END)
+        query.advance(test.now + END)
         rows = query.rows()
         changes = query.changes()
     assert not changes, changes  # noqa: S101 - what this function is for

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace import _jvm
-from tailrace.testing.comparison import check_same
+from tailrace.testing.comparison import END, check_same
 from tailrace.testing.streams import StreamTest
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def crash_at_every_step(
         crash_at_every_step(
             spark, tmp_path, pipeline,
             ["user int, served_at timestamp", "user int, clicked_at timestamp"],
-            [([(7, "12:00")], []), ([], [(7, "12:01")]), ([(8, "14:00")], [(8, "14:00")])],
+            [([(7, "12:00")], []), ([], [(7, "12:01")])],
             read,
         )
 
@@ -64,8 +64,8 @@ def crash_at_every_step(
         pipeline: takes a directory of this run, below which the sink writes, and a DataFrame for each
             schema. It returns a writer with its sink, without a checkpoint, and not started.
         schemas: of the streams, as `StreamTest.source` takes them.
-        batches: what is added before each micro-batch: for each stream its rows. The last one should move the
-            watermark far enough for all rows to come out.
+        batches: what is added before each micro-batch: for each stream its rows. Behind the last one event
+            time moves on by ten years.
         read: takes the run's directory, and returns the rows of the sink, in any order.
         most: of the steps, spread over all; None for all.
 
@@ -87,9 +87,7 @@ def crash_at_every_step(
         steps = list(_jvm.invoke(faults, "end"))
         expected = list(read(root))
         if not expected:
-            raise ValueError(
-                "the pipeline gives no rows without a fault: the last batch must let some come out"
-            )
+            raise ValueError("the pipeline gives no rows without a fault, so there is nothing to compare")
         tried = _spread(len(steps), most)
         for number in tried:
             root = Path(directory) / f"step-{number}"
@@ -143,10 +141,14 @@ class _Trial:
             sources = [test.source(schema) for schema in self._schemas]
             query: StreamingQuery | None = None
             try:
-                for rows in self._batches:
-                    for source, added in zip(sources, rows, strict=True):
-                        source.add(*added)
-                    test.flush()
+                for rows in [*self._batches, None]:
+                    if rows is None:
+                        # A sink that has a batch already doesn't run it again, and its event time is lost.
+                        test.advance(test.now + END)
+                    else:
+                        for source, added in zip(sources, rows, strict=True):
+                            source.add(*added)
+                        test.flush()
                     try:
                         query = query or self._start(root, sources)
                         query.processAllAvailable()

@@ -74,6 +74,14 @@ class StreamTest:
         """Lets queries that the test has started itself see what was added to the sources."""
         _jvm.invoke(self._streams, "flush")
 
+    def advance(self, to: Time) -> None:
+        """Moves the clock and event time for all queries, each of which sees it when it runs next.
+
+        Args:
+            to: a time as `at` reads it. Neither goes back.
+        """
+        _jvm.invoke(self._streams, "moveTo", millis(at(to)))
+
     def tick(self) -> None:
         """Lets queries that the test has started itself run a micro-batch without rows.
 

@@ -26,8 +26,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
   *   stage(3), flush       0: 1 | 1: 2 | 2: 3   a batch from 2 to 3
   *   tick                                       a batch without rows, from 3 to 3
   * }}}
+  *
+  * @param planned is called within each batch that reads them, in the query's thread
   */
-final class TestRows(val schema: StructType) extends AutoCloseable {
+final class TestRows(val schema: StructType, val planned: () => Unit) extends AutoCloseable {
   val id: String = UUID.randomUUID.toString
   private val staged = new ArrayBuffer[UnsafeRow]
   private val rows = new ArrayBuffer[UnsafeRow]
@@ -106,7 +108,9 @@ private final class TestRowsStream(id: String) extends MicroBatchStream {
 
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = (start, end) match {
     case (RowNumber(from, _), RowNumber(until, _)) =>
-      Array(TestPartition(TestRows.of(id).between(from, until)))
+      val rows = TestRows.of(id)
+      rows.planned()
+      Array(TestPartition(rows.between(from, until)))
     case other => throw new IllegalArgumentException(s"offsets of another stream: $other")
   }
 

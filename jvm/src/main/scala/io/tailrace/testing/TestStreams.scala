@@ -6,7 +6,6 @@ import java.util.concurrent.ConcurrentSkipListMap
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace.ClockedQuery
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -28,15 +27,29 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
   private val sources = new ArrayBuffer[TestRows]
   private val queries = new ArrayBuffer[TestQuery]
   @volatile private var nowMs = startMs
+  @volatile private var eventTime = Option.empty[Long]
 
   def clockMs: Long = nowMs
 
-  /** The clock doesn't go back. */
-  private[testing] def moveTo(ms: Long): Unit = nowMs = Math.max(nowMs, ms)
+  /** Moves the clock, and event time with it: as a row of that time in each stream would, of which nothing comes
+    * out. Each query sees it in its next batch. Neither goes back.
+    */
+  def moveTo(ms: Long): Unit = betweenBatches {
+    nowMs = Math.max(nowMs, ms)
+    eventTime = Some(eventTime.fold(ms)(Math.max(_, ms)))
+    tick()
+  }
+
+  /** What a batch does that reads one of the sources. Where hosts or stamps make the watermark, only their rows can
+    * move it.
+    */
+  private def planned(): Unit = eventTime.foreach { ms =>
+    ClockedQuery.seeEventTime(ms)(plan => !plan.exists(_.isInstanceOf[HostProgress]))
+  }
 
   /** @param schema in JSON */
   def source(schema: String): TestRows = {
-    val source = new TestRows(DataType.fromJson(schema).asInstanceOf[StructType])
+    val source = new TestRows(DataType.fromJson(schema).asInstanceOf[StructType], () => planned())
     sources += source
     source
   }
@@ -44,8 +57,13 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
   /** Lets all queries run a batch, with rows or without. */
   def tick(): Unit = sources.foreach(_.tick())
 
-  /** Lets all queries see what was staged. */
-  def flush(): Unit = sources.foreach(_.flush())
+  /** Lets all queries see what was staged, each in one batch: half of it would be another test, with another
+    * watermark after a restart.
+    */
+  def flush(): Unit = betweenBatches(sources.foreach(_.flush()))
+
+  private def betweenBatches(body: => Unit): Unit =
+    ClockedQuery.betweenBatches(session.streams)(body)
 
   /** @param mode "append", "update" or "complete" */
   def query(frame: DataFrame, checkpoint: String, mode: String): TestQuery = {
@@ -66,8 +84,6 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
   private val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
   private val changed = new ConcurrentSkipListMap[Long, String]
   private var running: ClockedQuery = _
-  // Event time to be moved to, by the batch that comes.
-  @volatile private var seen = Option.empty[Long]
   private var schema: StructType = _
 
   /** Starts it, on its checkpoint. */
@@ -87,9 +103,6 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   private def take(frame: Dataset[Row], batch: Long): Unit = {
     val rows = frame.collect().toSeq
-    // Between batches it would be too late: Spark has asked whether the next one is needed.
-    seen.foreach(running.seeEventTime)
-    seen = None
     val before = Option(batches.put(batch, rows))
     def counts(of: Seq[Row]) = of.groupMapReduce(identity)(_ => 1)(_ + _)
     before.filter(counts(_) != counts(rows)).foreach { first =>
@@ -108,26 +121,15 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   /** Lets it see what was added to the sources, as one batch, and waits until nothing is left to do. */
   def run(): Unit = {
-    running.betweenBatches(streams.flush())
+    streams.flush()
     running.query.processAllAvailable()
   }
 
-  /** Moves the clock, and event time with it: as a row of that time in each stream would, of which nothing
-    * comes out. Where hosts or stamps make the watermark, only their rows can move it.
-    */
+  /** Runs, moves the clock and event time, and runs again. */
   def advance(ms: Long): Unit = {
     run()
-    running.betweenBatches {
-      streams.moveTo(ms)
-      if (!hasOwnWatermark(running.logicalPlan)) seen = Some(ms)
-      streams.tick()
-    }
+    streams.moveTo(ms)
     running.query.processAllAvailable()
-  }
-
-  private def hasOwnWatermark(plan: LogicalPlan): Boolean = plan.exists {
-    case _: HostProgress => true
-    case _ => false
   }
 
   /** Milliseconds; 0: none yet. */

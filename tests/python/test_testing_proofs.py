@@ -67,9 +67,9 @@ def test_many_steps_of_sparks_file_sink(spark: SparkSession, tmp_path: Path) -> 
     def read(root: Path) -> list[Any]:
         return spark.read.parquet(str(root / "out")).collect()
 
-    steps = crash_at_every_step(spark, tmp_path, written, [SERVED, CLICKED], _FEEDS, read, most=40)
+    steps = crash_at_every_step(spark, tmp_path, written, [SERVED, CLICKED], _FEEDS, read, most=16)
     what = Counter(step.split()[1].split("/")[0] for step in steps)
-    assert min(what[name] for name in ("metadata", "offsets", "commits", "state")) > 0
+    assert set(what) >= {"offsets", "commits", "state"}
 
 
 @pytest.mark.campaign
@@ -77,7 +77,8 @@ def test_a_sink_that_appends_is_found_out(spark: SparkSession, tmp_path: Path) -
     with pytest.raises(
         AssertionError, match=r"(?s)2 rows are too many after a crash at step .* of \d+, create commits/"
     ):
-        crash_at_every_step(spark, tmp_path, appended(by_batch=False), [SERVED, CLICKED], _FEEDS, lines)
+        # One batch less, so that it has fewer steps: they come in their order, and that one comes late.
+        crash_at_every_step(spark, tmp_path, appended(by_batch=False), [SERVED, CLICKED], _FEEDS[:1], lines)
 
 
 def test_a_pipeline_without_rows_proves_nothing(spark: SparkSession, tmp_path: Path) -> None:

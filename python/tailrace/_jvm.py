@@ -116,9 +116,9 @@ def invoke(target: object, method: str, *arguments: object) -> Any:
     return _call(getattr(target, method), *(a if isinstance(a, int) else _java(a) for a in arguments))
 
 
-def frame(session: SparkSession, target: object, method: str, *arguments: object) -> DataFrame:
-    """Calls a method of an object of the JVM that gives a DataFrame."""
-    return ClassicDataFrame(invoke(target, method, *arguments), session)
+def frames(session: SparkSession, target: object, method: str, *arguments: object) -> list[DataFrame]:
+    """Calls a method of an object of the JVM that gives DataFrames."""
+    return [ClassicDataFrame(frame, session) for frame in invoke(target, method, *arguments)]
 
 
 def writer(frame: DataFrame, *arguments: object) -> DataStreamWriter:

@@ -57,7 +57,7 @@ def test_prometheus_gets_the_numbers_of_all_queries(port: str) -> None:
     kind, text = metrics(port)
     assert kind.startswith("text/plain; version=0.0.4")
     assert _values(text, "tailrace_query_active") == {(NAME,): 0, ("hosts",): 1, ("broken",): 0}
-    assert _values(text, "tailrace_query_failures_total") == {(NAME,): 0, ("broken",): 1}
+    assert _values(text, "tailrace_query_failures_total") == {(NAME,): 0, ("hosts",): 0, ("broken",): 1}
     assert _values(text, "tailrace_query_input_rows_total")[NAME,] == 7
     assert _values(text, "tailrace_state_late_rows_total")[_JOIN] == 1
     assert _values(text, "tailrace_join_late_left_rows_total")[_JOIN] == 1

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as f
 
 import tailrace
@@ -65,6 +65,7 @@ def test_a_row_waits_for_the_clock(stream_test: StreamTest) -> None:
     ]
     assert query.new_rows() == []
     assert query.waiting() == {"tailraceLabelJoin": 0}
+    assert query.progress()["stateOperators"][0]["customMetrics"]["lateLeftRows"] == 0
 
 
 def test_rows_behind_the_clock_are_late(stream_test: StreamTest) -> None:
@@ -84,7 +85,10 @@ def test_the_clock_is_that_of_current_timestamp_and_does_not_go_back(stream_test
     source.add((1,))
     query.run()
     query.advance("12:30")
-    query.advance("12:10")
+    query.advance("12:30")
+    for back in (query.advance, stream_test.advance):
+        with pytest.raises(ValueError, match="it is 2026-01-01 12:30:00, and 2026-01-01 12:10:00 is over"):
+            back("12:10")
     source.add((2,))
     query.run()
     assert query.rows() == [{"id": 1, "now": at("12:00")}, {"id": 2, "now": at("12:30")}]
@@ -122,6 +126,91 @@ def test_the_delay_of_a_watermark_changes_at_a_restart(stream_test: StreamTest) 
     assert query.rows("user") == [(7,), (8,)]
 
 
+def test_each_version_of_a_query_gives_rows_of_its_own_columns(stream_test: StreamTest) -> None:
+    source = stream_test.source("k int, j int")
+    query = stream_test.query(source.frame)
+    source.add((1, 100))
+    query.run()
+    query.restart(source.frame.select("j", "k", f.lit("new").alias("version")))
+    source.add((2, 200))
+    query.run()
+    assert query.rows() == [{"k": 1, "j": 100}, {"j": 200, "k": 2, "version": "new"}]
+    assert query.rows("k") == [(1,), (2,)]
+
+
+def test_a_query_that_spark_refuses_leaves_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    with StreamTest(spark, tmp_path) as test:
+        source = test.source("k int")
+        other = test.query(source.frame, "other")
+        with pytest.raises(AnalysisException, match="watermark"):
+            test.query(source.frame.groupBy("k").count())
+        other.run()
+    assert other.is_stopped
+
+
+def test_a_stopped_query_doesnt_run(stream_test: StreamTest) -> None:
+    source = stream_test.source("k int")
+    query = stream_test.query(source.frame)
+    with pytest.raises(ValueError, match="a query 'query' runs already"):
+        stream_test.query(source.frame)
+    query.stop()
+    for call in (query.run, lambda: query.advance("13:00")):
+        with pytest.raises(RuntimeError, match=r"the query of 'query' is stopped: call its restart\(\)"):
+            call()
+    source.add((1,))
+    again = stream_test.query(source.frame)
+    again.run()
+    assert again.rows("k") == [(1,)]
+
+
+@pytest.mark.parametrize("policy", ["min", "max"])
+def test_event_time_moves_as_by_rows(spark: SparkSession, tmp_path: Path, policy: str) -> None:
+    """The same watermarks as after a row in each stream, and then a row in one of them."""
+
+    def watermarks(directory: Path, *, rows: bool) -> list[dt.datetime | None]:
+        with StreamTest(spark, directory, "12:00") as test:
+            one, other = test.source(SERVED), test.source(SERVED)
+            later = other.frame.withWatermark("served_at", "30 minutes")
+            query = test.query(
+                one.frame.withWatermark("served_at", "10 minutes").union(later).dropDuplicates()
+            )
+            found: list[dt.datetime | None] = []
+            if rows:
+                one.add((1, "13:00"))
+                other.add((1, "13:00"))
+                query.run()
+            else:
+                query.advance("13:00")
+            found.append(query.watermark())
+            for source, time in ((other, "14:00"), (one, "13:20"), (other, "15:00")):
+                source.add((2, time))
+                query.run()
+                found.append(query.watermark())
+            return found
+
+    spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", policy)
+    try:
+        expected = watermarks(tmp_path / "rows", rows=True)
+        assert watermarks(tmp_path / "advance", rows=False) == expected
+        assert len(set(expected)) > 2
+    finally:
+        spark.conf.unset("spark.sql.streaming.multipleWatermarkPolicy")
+
+
+def test_a_silent_host_follows_the_clock(stream_test: StreamTest) -> None:
+    source = stream_test.source("host string, t timestamp")
+    logs = tailrace.accurate_watermark(
+        source.frame, "t", host="host", hosts=["a", "b"], idle_after="30 minutes"
+    )
+    query = stream_test.query(logs)
+    source.add(("a", "12:00"), ("b", "12:00"))
+    query.run()
+    for minute in range(5, 60, 5):
+        source.add(("a", f"12:{minute:02}"))
+        query.advance(f"12:{minute:02}")
+    assert query.progress()["observedMetrics"]["tailrace.watermark"]["idle"] == 1
+
+
 def test_two_queries_have_the_same_rows_and_clock(stream_test: StreamTest) -> None:
     source = stream_test.source(SERVED)
     first = stream_test.query(source.frame, "first")
@@ -140,6 +229,25 @@ def test_two_queries_have_the_same_rows_and_clock(stream_test: StreamTest) -> No
     first.run()
     assert first.rows("user") == [(1,), (2,), (3,)]
     assert second.rows("count") == [(2,), (3,)]
+
+
+def test_a_query_of_the_tests_own(stream_test: StreamTest, tmp_path: Path) -> None:
+    served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
+    found: list[int] = []
+
+    def take(rows: DataFrame, _: int) -> None:
+        found.extend(row.user for row in rows.collect())
+
+    writer = labels(served.frame, clicks.frame).writeStream.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(tmp_path / "own")).start()
+    served.add((7, "12:00"), (8, "12:20"))
+    stream_test.flush()
+    query.processAllAvailable()
+    assert found == []
+    stream_test.advance("12:40")
+    query.processAllAvailable()
+    assert found == [7]
+    query.stop()
 
 
 def test_an_accurate_watermark_gets_its_time_from_rows(stream_test: StreamTest) -> None:
@@ -189,6 +297,33 @@ def test_values_of_all_kinds(spark: SparkSession, stream_test: StreamTest, zone:
         assert found["t"].tzinfo is dt.UTC
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_times_within_other_values_are_in_utc_too(stream_test: StreamTest) -> None:
+    source = stream_test.source("s struct<t:timestamp,n:int>, l array<timestamp>, m map<string,timestamp>")
+    query = stream_test.query(source.frame)
+    noon = dt.datetime(2026, 1, 1, 12)
+    source.add(({"t": noon}, ["12:00", noon, None], {"k": "12:00"}), (("12:00", 5), [], {}))
+    query.run()
+    at_noon = at("12:00")
+    assert query.rows("s.t", "l", "m.k", "s.n") == [
+        (at_noon, [at_noon, at_noon, None], at_noon, None),
+        (at_noon, [], None, 5),
+    ]
+    with pytest.raises(ValueError, match="the struct has no column 'b'; it has t, n"):
+        source.add(({"b": 3}, [], {}))
+
+
+def test_columns_of_one_name_are_refused_and_rows_without_columns_counted(stream_test: StreamTest) -> None:
+    source = stream_test.source("k int")
+    twice = stream_test.query(source.frame.select("k", f.col("k")), "twice")
+    none = stream_test.query(source.frame.select(), "none")
+    source.add((1,), (2,))
+    twice.run()
+    none.run()
+    with pytest.raises(ValueError, match="several columns are called 'k'"):
+        twice.rows()
+    assert none.rows() == [{}, {}]
 
 
 def test_what_a_row_lacks_or_has_too_much_is_said(stream_test: StreamTest) -> None:

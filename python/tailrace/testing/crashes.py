@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,8 @@ def crash_at_every_step(
     the query again, and compares what `read` finds. A pipeline of three micro-batches has about 50 steps, and
     each takes a second or two.
 
-    Rows that the sink gets again are the sink's to ignore: `foreachBatch` may get a micro-batch twice.
+    Rows that the sink gets again are the sink's to ignore: `foreachBatch` may get a micro-batch twice. The
+    process itself goes on, so what a sink keeps in memory survives here, and wouldn't in production.
 
     Args:
         spark: a running session with Tailrace. Meanwhile it has another checkpoint file manager.
@@ -67,30 +69,37 @@ def crash_at_every_step(
         batches: what is added before each micro-batch: for each stream its rows. Behind the last one event
             time moves on by ten years.
         read: takes the run's directory, and returns the rows of the sink, in any order.
-        most: of the steps, spread over all; None for all.
+        most: of the steps; None for all. The steps between a sink and the commit of its micro-batch come
+            first, the last ones before others, and the rest is spread over all.
 
     Returns:
         The steps that were tried.
 
     Raises:
         AssertionError: rows are missing or there twice. The text has the step and some of the rows.
-        ValueError: the pipeline comes to nothing without a fault.
+        ValueError: the pipeline comes to nothing without a fault, or a batch isn't a list of rows for each
+            stream.
     """
+    for batch in batches:
+        if len(batch) != len(schemas) or not all(isinstance(rows, list | tuple) for rows in batch):
+            wanted = f"a list of rows for each of the {len(schemas)} streams"
+            raise ValueError(f"a batch has to have {wanted}, and is {batch!r}")
     trial = _Trial(spark, pipeline, schemas, batches)
     faults = _jvm.checkpoint_faults(spark)
     before = spark.conf.get(_MANAGER, None)
     spark.conf.set(_MANAGER, _FAULTY)
     try:
-        root = Path(directory) / "undisturbed"
+        base = Path(tempfile.mkdtemp(prefix="crashes-", dir=directory))
+        root = base / "undisturbed"
         _jvm.invoke(faults, "begin", 2**31 - 1)
         trial.run(root)
         steps = list(_jvm.invoke(faults, "end"))
         expected = list(read(root))
         if not expected:
             raise ValueError("the pipeline gives no rows without a fault, so there is nothing to compare")
-        tried = _spread(len(steps), most)
+        tried = _chosen(steps, most)
         for number in tried:
-            root = Path(directory) / f"step-{number}"
+            root = base / f"step-{number}"
             _jvm.invoke(faults, "begin", number)
             failed = trial.run(root, lambda: list(_jvm.invoke(faults, "end")))
             step = failed[-1] if failed else steps[number - 1]
@@ -105,13 +114,17 @@ def crash_at_every_step(
     return [steps[number - 1] for number in tried]
 
 
-def _spread(count: int, most: int | None) -> list[int]:
-    """Numbers from 1 to `count`, the first and the last among them."""
-    if most is None or most >= count:
-        return list(range(1, count + 1))
-    if most < 2:  # noqa: PLR2004 - the first and the last
-        raise ValueError(f"most must be at least 2, and is {most}")
-    return [1 + i * (count - 1) // (most - 1) for i in range(most)]
+def _chosen(steps: Sequence[str], most: int | None) -> list[int]:
+    """Numbers of steps, from 1: first those between a sink and the commit of its batch."""
+    numbers = range(1, len(steps) + 1)
+    if most is None or most >= len(steps):
+        return list(numbers)
+    if most < 1:
+        raise ValueError(f"most must be at least 1, and is {most}")
+    behind_sinks = [n for n in numbers if steps[n - 1].startswith("create commits/")][-most:]
+    others = [n for n in numbers if n not in behind_sinks]
+    left = most - len(behind_sinks)
+    return sorted(behind_sinks + [others[i * len(others) // left] for i in range(left)])
 
 
 class _Trial:
@@ -150,7 +163,9 @@ class _Trial:
                             source.add(*added)
                         test.flush()
                     try:
-                        query = query or self._start(root, sources)
+                        # One with the trigger availableNow has ended.
+                        if query is None or not query.isActive:
+                            query = self._start(root, sources)
                         query.processAllAvailable()
                     except _jvm.SPARK_ERRORS:
                         failed = end_faults()

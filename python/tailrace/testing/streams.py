@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import ArrayType, MapType, StructType, TimestampNTZType, TimestampType
 
 from tailrace import _jvm
 from tailrace.testing.clock import Time, at, from_millis, millis
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 Given = Sequence[Any] | Mapping[str, Any]
 
@@ -46,6 +48,7 @@ class StreamTest:
         self.spark = spark
         self.directory: Path = Path(directory)
         self._streams = _jvm.test_streams(spark, millis(at(now)))
+        self._queries: dict[str, StreamQuery] = {}
 
     @property
     def now(self) -> dt.datetime:
@@ -67,8 +70,15 @@ class StreamTest:
             frame: a streaming DataFrame of this test's sources.
             name: of its checkpoint's directory. An earlier query's is gone on with.
             mode: "append", "update" or "complete".
+
+        Raises:
+            ValueError: a query of this name runs.
         """
-        return StreamQuery(self.spark, self._streams, frame, self.directory / name, mode)
+        if name in self._queries and not self._queries[name].is_stopped:
+            raise ValueError(f"a query {name!r} runs already: give this one another name, or stop that one")
+        query = StreamQuery(self.spark, self._streams, frame, self.directory / name, mode)
+        self._queries[name] = query
+        return query
 
     def flush(self) -> None:
         """Lets queries that the test has started itself see what was added to the sources."""
@@ -78,8 +88,12 @@ class StreamTest:
         """Moves the clock and event time for all queries, each of which sees it when it runs next.
 
         Args:
-            to: a time as `at` reads it. Neither goes back.
+            to: a time as `at` reads it.
+
+        Raises:
+            ValueError: the clock is behind that time.
         """
+        check_order(self.now, at(to))
         _jvm.invoke(self._streams, "moveTo", millis(at(to)))
 
     def tick(self) -> None:
@@ -100,6 +114,17 @@ class StreamTest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def check_order(now: dt.datetime, to: dt.datetime) -> None:
+    """Refuses a time that is over.
+
+    Raises:
+        ValueError: it is before `now`.
+    """
+    if millis(to) < millis(now):
+        times = f"it is {now:%Y-%m-%d %H:%M:%S}, and {to:%Y-%m-%d %H:%M:%S} is over"
+        raise ValueError(f"the clock doesn't go back: {times}")
 
 
 class Source:
@@ -123,8 +148,9 @@ class Source:
             served.add((7, "12:00"), {"user": 8, "served_at": at("12:01")})
 
         Args:
-            rows: tuples in the order of the columns, or dictionaries by name; what is left out is null. A
-                timestamp may be a text, as `at` reads it, and without a zone is in UTC.
+            rows: tuples of all columns in their order, or dictionaries by name, in which what is left out is
+                null; structs likewise. A timestamp may be a text, as `at` reads it, and without a zone is in
+                UTC.
         """
         _jvm.invoke(self._rows, "stage", batch_frame(self._spark, self.schema, rows))
 
@@ -142,22 +168,35 @@ def batch_frame(spark: SparkSession, schema: StructType, rows: Sequence[Given]) 
     return spark.createDataFrame([_values(schema, row) for row in rows], schema)
 
 
-def _values(schema: StructType, row: Given) -> tuple[Any, ...]:
+def _values(schema: StructType, row: Given, what: str = "the stream") -> tuple[Any, ...]:
     names = schema.fieldNames()
     if isinstance(row, Mapping):
         if unknown := [name for name in row if name not in names]:
-            raise ValueError(f"the stream has no column {unknown[0]!r}; it has {', '.join(names)}")
+            raise ValueError(f"{what} has no column {unknown[0]!r}; it has {', '.join(names)}")
         row = [row.get(name) for name in names]
     if len(row) != len(names):
-        raise ValueError(f"a row has {len(row)} values, and the stream {len(names)} columns: {row!r}")
+        raise ValueError(f"a row has {len(row)} values, and {what} {len(names)} columns: {row!r}")
     return tuple(_value(field.dataType, value) for field, value in zip(schema.fields, row, strict=True))
 
 
-def _value(kind: object, value: object) -> object:
-    if isinstance(kind, TimestampType | TimestampNTZType) and value is not None:
-        time = at(value)  # type: ignore[arg-type]  # what is no time is refused there
-        return time.replace(tzinfo=None) if isinstance(kind, TimestampNTZType) else time
-    return value
+def _value(kind: DataType, value: Any) -> Any:  # noqa: ANN401 - a value of any column
+    return None if value is None else _present(kind, value)
+
+
+def _present(kind: DataType, value: Any) -> Any:  # noqa: ANN401 - the same
+    match kind:
+        case TimestampType():
+            return at(value)
+        case TimestampNTZType():
+            return at(value).replace(tzinfo=None)
+        case StructType():
+            return _values(kind, value, "the struct")
+        case ArrayType():
+            return [_value(kind.elementType, element) for element in value]
+        case MapType():
+            return {_value(kind.keyType, k): _value(kind.valueType, v) for k, v in value.items()}
+        case _:
+            return value
 
 
 class StreamQuery:
@@ -172,6 +211,7 @@ class StreamQuery:
     ) -> None:
         self.checkpoint = checkpoint
         self._spark = spark
+        self._streams = streams
         self._frame = frame
         self._seen = -1
         self._query = _jvm.invoke(streams, "query", frame, str(checkpoint), mode)
@@ -181,23 +221,40 @@ class StreamQuery:
 
         Raises:
             StreamingQueryException: the query has failed.
+            RuntimeError: it is stopped.
         """
+        self._check_runs()
         _jvm.invoke(self._query, "run")
 
     def advance(self, to: Time) -> None:
         """Runs, then moves the clock to a time, and event time with it, and runs again.
 
         Watermarks move as if each stream had got a row of that time: to the time, less their delay. No row
-        comes out for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Their
-        idle hosts, and stalled partitions, follow the clock.
+        comes out for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Silent
+        hosts and partitions follow the clock, and need eight micro-batches with rows of others besides.
 
         Args:
-            to: a time as `at` reads it. The clock doesn't go back.
+            to: a time as `at` reads it.
+
+        Raises:
+            ValueError: the clock is behind that time.
+            RuntimeError: the query is stopped.
         """
+        self._check_runs()
+        check_order(from_millis(_jvm.invoke(self._streams, "clockMs")), at(to))
         _jvm.invoke(self._query, "advance", millis(at(to)))
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it has ended, without an error."""
+        return bool(_jvm.invoke(self._query, "isStopped"))
+
+    def _check_runs(self) -> None:
+        if self.is_stopped:
+            raise RuntimeError(f"the query of {self.checkpoint.name!r} is stopped: call its restart()")
+
     def rows(self, *columns: str) -> list[Any]:
-        """All rows that have come out, micro-batch by micro-batch.
+        """All rows that have come out, micro-batch by micro-batch: in mode "complete" a table each.
 
             query.rows()                               # [{"user": 7, "labels": [...]}]
             query.rows("user", "size(labels)")         # [(7, 1)]
@@ -216,17 +273,29 @@ class StreamQuery:
         return self._read(seen, columns)
 
     def _read(self, after: int, columns: Sequence[str]) -> list[Any]:
-        frame = _jvm.frame(self._spark, self._query, "rowsAfter", after)
-        return as_tuples(frame.selectExpr(*columns)) if columns else as_dicts(frame)
+        frames = _jvm.frames(self._spark, self._query, "rowsAfter", after)
+        parts = [as_tuples(f.selectExpr(*columns)) if columns else as_dicts(f) for f in frames]
+        return [row for part in parts for row in part]
 
     def watermark(self) -> dt.datetime | None:
-        """The watermark that the next micro-batch has; None before the first."""
+        """The watermark that the next micro-batch has; None before the first of this start."""
         number = _jvm.invoke(self._query, "watermarkMs")
         return from_millis(number) if number > 0 else None
 
     def waiting(self) -> dict[str, int]:
-        """The rows in the state of each operator after the last micro-batch, by the operator's name."""
+        """The rows in the state of each operator after the last micro-batch of this start, by its name."""
         return dict(_jvm.invoke(self._query, "waiting"))
+
+    def progress(self) -> dict[str, Any]:
+        """What Spark says of the last micro-batch of this start; empty before the first.
+
+            query.progress()["stateOperators"][0]["customMetrics"]["lateLeftRows"]
+
+        PySpark's `lastProgress` has no rates to read where time stands still, and fails.
+        """
+        text = _jvm.invoke(self._query, "progress")
+        progress: dict[str, Any] = {} if text is None else json.loads(text)
+        return progress
 
     def changes(self) -> list[str]:
         """A sentence for each micro-batch that ran again and gave other rows than before.
@@ -251,14 +320,23 @@ class StreamQuery:
 
 
 def as_dicts(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows of a batch DataFrame by their columns' names, with timestamps in UTC."""
+    """The rows of a batch DataFrame by their columns' names, with timestamps in UTC.
+
+    Raises:
+        ValueError: several columns have one name.
+    """
+    if twice := [name for name in frame.columns if frame.columns.count(name) > 1]:
+        raise ValueError(f"several columns are called {twice[0]!r}: give them names of their own")
     return [dict(zip(frame.columns, row, strict=True)) for row in as_tuples(frame)]
 
 
 def as_tuples(frame: DataFrame) -> list[tuple[Any, ...]]:
     """The rows of a batch DataFrame, with timestamps in UTC."""
     # Spark's `collect` gives them in the machine's zone, without saying so.
-    columns = [column.to_pylist(maps_as_pydicts="strict") for column in frame.toArrow().columns]
+    table = frame.toArrow()
+    columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
+    if not columns:
+        return [()] * frame.count()
     return [tuple(map(_in_utc, row)) for row in zip(*columns, strict=True)]
 
 

@@ -92,7 +92,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "rescale",
       "testing"
     )),
-    "testing" -> Set("checkpoint", "watermark"),
+    "testing" -> Set("checkpoint", "driver", "watermark"),
     "monitor" -> Set("common")
   )
 

@@ -104,6 +104,16 @@ final class QuerySeriesSuite extends SparkSuite {
     assert(value(all, "query_failures_total").contains(1d))
   }
 
+  test("a count is there before it grows, and two sources of one name are two") {
+    assert(value(series(), "query_failures_total").contains(0d))
+    val all = series()
+    val source = progresses.head.sources.head
+    all.add(StreamAccess.reading(progresses.head, Seq(source, source)))
+    val keys = all.values.map(_._1)
+    assert(keys.distinct.size == keys.size)
+    assert(keys.count(_.series == "tailrace_source_input_rows_total") == 2)
+  }
+
   test("labels of all kinds are escaped for Prometheus") {
     val key = SeriesKey("tailrace_state_rows", Seq("query" -> "a \"b\"\\\n", "query_id" -> "1"))
     val text =

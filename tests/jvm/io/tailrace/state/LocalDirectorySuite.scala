@@ -81,7 +81,13 @@ final class LocalDirectorySuite extends ComingRunsFixture {
       file => Files.write(file.toPath, Files.readAllBytes(file.toPath) :+ 0.toByte): Unit,
       file => Files.write(file.toPath, new Array[Byte](stored(runs.head).length.toInt)): Unit,
       file => Files.write(file.toPath, Array.emptyByteArray): Unit,
-      file => assert(file.delete())
+      file => assert(file.delete()),
+      file => {
+        // The file behind a link goes with the directory that it is in.
+        val behind = new File(file.getParentFile, "behind").toPath
+        Files.move(file.toPath, behind)
+        Files.createSymbolicLink(file.toPath, behind): Unit
+      }
     )
     damages.foreach { damage =>
       // Without a commit, files that weren't taken are still there.

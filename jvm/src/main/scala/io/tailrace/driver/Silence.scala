@@ -1,5 +1,6 @@
 package io.tailrace.driver
 
+import java.util.concurrent.atomic.AtomicLong
 import java.util.function.LongSupplier
 
 /** Measures for how long parts of a query's inputs (partitions, hosts) have been silent.
@@ -96,8 +97,12 @@ object Heard {
 object DriverClock {
   private val system: LongSupplier = () => System.nanoTime
   @volatile private var source = system
+  private val ahead = new AtomicLong
 
-  def nanos: Long = source.getAsLong
+  def nanos: Long = source.getAsLong + ahead.get
+
+  /** Moves it on, for good: it never goes back. */
+  private[tailrace] def forward(nanos: Long): Unit = ahead.addAndGet(nanos): Unit
 
   def ms: Long = nanos / 1000000
 

@@ -25,6 +25,8 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   private val queries = new LinkedHashMap[String, QuerySeries]
   private val ended = new LinkedHashMap[String, Unit]
   private val registry = new MetricRegistry
+  // By the query's id.
+  private val registryNames = new LinkedHashMap[String, String]
   private var shown = Map.empty[String, Double]
 
   SparkMonitoring.register("tailrace", registry)
@@ -37,6 +39,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
     // Another name of the same checkpoint begins anew.
     val series = Option(queries.get(id)).filter(_.labels == labels)
     queries.put(id, series.map { known => known.started(); known }.getOrElse(new QuerySeries(labels)))
+    registryNames.put(id, nameInRegistry(id, name.getOrElse(id)))
     show()
   }
 
@@ -53,6 +56,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
       val oldest = ended.keySet.iterator.next()
       ended.remove(oldest)
       queries.remove(oldest)
+      registryNames.remove(oldest)
     }
     show()
   }
@@ -61,6 +65,21 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
 
   private final class Shown(name: String) extends Gauge[Double] {
     override def getValue: Double = ApplicationMetrics.this.synchronized(shown.getOrElse(name, Double.NaN))
+  }
+
+  /** `<query>.<series>.<value of a label>...` */
+  private def registryName(key: SeriesKey): String = {
+    val labels = key.labels.toMap
+    val others = key.labels.filterNot(label => QueryLabels(label._1)).map(_._2)
+    (registryNames.get(labels("query_id")) +: key.series.stripPrefix("tailrace_") +: others.map(simple))
+      .mkString(".")
+  }
+
+  /** Two queries may have one name, in two sessions, or names that differ in other characters only. */
+  private def nameInRegistry(id: String, name: String): String = {
+    val simpleName = simple(name)
+    val isTaken = registryNames.asScala.exists { case (other, taken) => other != id && taken == simpleName }
+    if (isTaken) s"$simpleName-${id.take(8)}" else simpleName
   }
 
   /** Lets the registry have a gauge for each series. */
@@ -78,6 +97,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
 private[monitor] object ApplicationMetrics {
   val Path = "/metrics/tailrace/prometheus"
   private val MostEnded = 100
+  private val QueryLabels = Set("query", "query_id")
 
   // A JVM has one at a time.
   private var current = Option.empty[(SparkContext, ApplicationMetrics)]
@@ -90,11 +110,5 @@ private[monitor] object ApplicationMetrics {
     }
   }
 
-  /** `<query>.<series>.<value of a label>...` */
-  private def registryName(key: SeriesKey): String = {
-    val shown = key.labels.filter(_._1 != "query_id").map(_._2).filter(_.nonEmpty)
-    (shown.head +: key.series.stripPrefix("tailrace_") +: shown.tail)
-      .map(_.replaceAll("[^A-Za-z0-9_-]+", "_"))
-      .mkString(".")
-  }
+  private def simple(text: String): String = text.replaceAll("[^A-Za-z0-9_-]+", "_")
 }

@@ -34,7 +34,7 @@ private[monitor] object ProgressValues {
 
   def of(progress: StreamingQueryProgress): Map[String, Seq[MetricValue]] =
     ((QueryPart -> query(progress)) +:
-      progress.sources.toSeq.zipWithIndex.map { case (source, i) => s"source $i" -> ofSource(source) } :++
+      progress.sources.toSeq.zipWithIndex.map { case (source, i) => s"source $i" -> ofSource(source, i) } :++
       progress.stateOperators.toSeq.zipWithIndex.map { case (operator, i) =>
         s"operator $i" -> ofOperator(operator, i)
       } :++
@@ -52,6 +52,10 @@ private[monitor] object ProgressValues {
       }
       .map(scaled)
 
+  /** The query's counts at its first start. */
+  def queryCounts: Seq[MetricValue] =
+    MetricCatalog.group(QueryPart).metrics.filter(_.isCount).map(MetricValue(_, Nil, 0))
+
   private def query(progress: StreamingQueryProgress): Seq[MetricValue] = {
     val watermark = Option(progress.eventTime.get("watermark")).map(Instant.parse).filter(_ != Instant.EPOCH)
     queryValues(
@@ -66,16 +70,13 @@ private[monitor] object ProgressValues {
     )
   }
 
-  private def ofSource(source: SourceProgress): Seq[MetricValue] = {
+  private def ofSource(source: SourceProgress, index: Int): Seq[MetricValue] = {
     val own = for {
       (name, text) <- Option(source.metrics).map(_.asScala.toSeq).getOrElse(Nil)
       value <- text.toDoubleOption
     } yield name -> value
-    values(
-      "source",
-      Seq("source" -> source.description),
-      ("numInputRows" -> source.numInputRows.toDouble) +: own
-    )
+    val labels = Seq("source" -> source.description, "index" -> index.toString)
+    values("source", labels, ("numInputRows" -> source.numInputRows.toDouble) +: own)
   }
 
   private def ofOperator(operator: StateOperatorProgress, index: Int): Seq[MetricValue] = {
@@ -92,7 +93,10 @@ private[monitor] object ProgressValues {
       "numShufflePartitions" -> operator.numShufflePartitions,
       "numStateStoreInstances" -> operator.numStateStoreInstances
     ).map { case (name, value) => name -> value.toDouble }
-    val custom = operator.customMetrics.asScala.toSeq.map { case (name, value) => name -> value.toDouble }
+    val custom = operator.customMetrics.asScala.toSeq.collect {
+      // Spark has some for each partition and store: too many series.
+      case (name, value) if !name.contains(".partition_") => name -> value.toDouble
+    }
     val own = MetricCatalog.find(operator.operatorName)
     val (ofJoins, further) =
       custom.partition { case (name, _) =>

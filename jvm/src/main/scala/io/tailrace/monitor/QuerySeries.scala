@@ -17,6 +17,8 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress
 private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
   private val counts = new mutable.LinkedHashMap[SeriesKey, Double]
   private val levels = new mutable.LinkedHashMap[String, Seq[MetricValue]]
+  // A count that appears with 1 hasn't grown, for Prometheus.
+  count(ProgressValues.queryCounts)
   started()
 
   def started(): Unit = synchronized(state(active = true))

@@ -3,7 +3,7 @@ package io.tailrace.state
 import java.io.{File, IOException}
 import java.nio.channels.{FileChannel, FileLock, OverlappingFileLockException}
 import java.nio.file.StandardOpenOption.{CREATE, WRITE}
-import java.nio.file.{Files, StandardCopyOption}
+import java.nio.file.{Files, LinkOption, StandardCopyOption}
 import java.security.MessageDigest
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicLong
@@ -48,6 +48,8 @@ private[state] final class LocalDirectory private (
     val here = file(run.name)
     before.iterator
       .map { case (directory, _) => new File(directory, run.name) }
+      // The file that a link names may be deleted with its owner's directory.
+      .filter(left => Files.isRegularFile(left.toPath, LinkOption.NOFOLLOW_LINKS))
       .filter(left => run.length > 0 && left.length == run.length && !here.exists)
       .find(left => Try(Files.move(left.toPath, here.toPath, StandardCopyOption.ATOMIC_MOVE)).isSuccess)
       .map(_ => here)

@@ -1,7 +1,7 @@
 package io.tailrace.testing
 
 import java.util
-import java.util.concurrent.ConcurrentSkipListMap
+import java.util.concurrent.{ConcurrentSkipListMap, TimeUnit}
 
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
@@ -11,6 +11,7 @@ import org.apache.spark.sql.tailrace.ClockedQuery
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
+import io.tailrace.driver.DriverClock
 import io.tailrace.watermark.HostProgress
 
 /** Streams and queries of one test, which have one clock. Python's `tailrace.testing` is made of it.
@@ -35,6 +36,7 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
     * out. Each query sees it in its next batch. Neither goes back.
     */
   def moveTo(ms: Long): Unit = betweenBatches {
+    DriverClock.forward(TimeUnit.MILLISECONDS.toNanos(Math.max(0, ms - nowMs)))
     nowMs = Math.max(nowMs, ms)
     eventTime = Some(eventTime.fold(ms)(Math.max(_, ms)))
     tick()
@@ -68,8 +70,8 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
   /** @param mode "append", "update" or "complete" */
   def query(frame: DataFrame, checkpoint: String, mode: String): TestQuery = {
     val query = new TestQuery(this, session, checkpoint, mode)
-    queries += query
     query.start(frame)
+    queries += query
     query
   }
 
@@ -81,14 +83,13 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
 
 /** A query of a test. Its rows are kept by batch, as an idempotent sink does. */
 final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: String, mode: String) {
-  private val batches = new ConcurrentSkipListMap[Long, Seq[Row]]
+  // With the schema of the version of the query that gave them.
+  private val batches = new ConcurrentSkipListMap[Long, (StructType, Seq[Row])]
   private val changed = new ConcurrentSkipListMap[Long, String]
   private var running: ClockedQuery = _
-  private var schema: StructType = _
 
   /** Starts it, on its checkpoint. */
   def start(frame: DataFrame): Unit = {
-    schema = frame.schema
     running = ClockedQuery.start(frame, checkpoint, () => streams.clockMs, modeOf(mode))((rows, batch) =>
       take(rows, batch)
     )
@@ -103,7 +104,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   private def take(frame: Dataset[Row], batch: Long): Unit = {
     val rows = frame.collect().toSeq
-    val before = Option(batches.put(batch, rows))
+    val before = Option(batches.put(batch, (frame.schema, rows))).map(_._2)
     def counts(of: Seq[Row]) = of.groupMapReduce(identity)(_ => 1)(_ + _)
     before.filter(counts(_) != counts(rows)).foreach { first =>
       changed.put(batch, s"batch $batch gave ${first.size} rows, and others when it ran again: ${rows.size}")
@@ -111,6 +112,14 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
   }
 
   def stop(): Unit = running.query.stop()
+
+  /** Whether it has ended, without an error. */
+  def isStopped: Boolean = !running.query.isActive && running.query.exception.isEmpty
+
+  /** The progress of the last batch of this start, in JSON; null: none yet. Where time stands still, Spark has no
+    * rates, and PySpark can't read it.
+    */
+  def progress: String = running.query.recentProgress.lastOption.fold(null: String)(_.json)
 
   /** Rows in the state of each operator, by the operator's name, after the last batch of this start. */
   def waiting: util.Map[String, Long] = {
@@ -135,9 +144,15 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
   /** Milliseconds; 0: none yet. */
   def watermarkMs: Long = running.watermarkMs
 
-  /** Rows of the batches behind one, in their order. */
-  def rowsAfter(batch: Long): DataFrame =
-    session.createDataFrame(batches.tailMap(batch, false).values.asScala.flatten.toSeq.asJava, schema)
+  /** Rows of the batches behind one, in their order: a DataFrame for each schema. */
+  def rowsAfter(batch: Long): util.List[DataFrame] = {
+    val all = batches.tailMap(batch, false).values.asScala.toSeq.filter(_._2.nonEmpty)
+    val frames = all.foldLeft(Vector.empty[(StructType, Seq[Row])]) {
+      case (init :+ ((last, before)), (schema, rows)) if last == schema => init :+ (last -> (before ++ rows))
+      case (before, next) => before :+ next
+    }
+    frames.map { case (schema, rows) => session.createDataFrame(rows.asJava, schema) }.asJava
+  }
 
   /** The last batch that gave its rows; -1: none. */
   def lastBatch: Long = Option(batches.lastEntry).fold(-1L)(_.getKey)

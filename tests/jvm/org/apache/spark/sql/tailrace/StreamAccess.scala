@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
-import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryProgress}
+import org.apache.spark.sql.streaming.{OutputMode, SourceProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 /** Spark's internals that the stream harness uses. */
@@ -20,6 +20,17 @@ object StreamAccess {
 
   /** A progress with other rows of `observedMetrics`. */
   def observing(progress: StreamingQueryProgress, observed: Map[String, Row]): StreamingQueryProgress =
+    copy(progress, progress.sources, observed)
+
+  /** A progress with other sources. */
+  def reading(progress: StreamingQueryProgress, sources: Seq[SourceProgress]): StreamingQueryProgress =
+    copy(progress, sources.toArray, progress.observedMetrics.asScala.toMap)
+
+  private def copy(
+      progress: StreamingQueryProgress,
+      sources: Array[SourceProgress],
+      observed: Map[String, Row]
+  ): StreamingQueryProgress =
     new StreamingQueryProgress(
       progress.id,
       progress.runId,
@@ -30,7 +41,7 @@ object StreamAccess {
       progress.durationMs,
       progress.eventTime,
       progress.stateOperators,
-      progress.sources,
+      sources,
       progress.sink,
       observed.asJava
     )

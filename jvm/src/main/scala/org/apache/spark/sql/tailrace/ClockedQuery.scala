@@ -1,11 +1,14 @@
 package org.apache.spark.sql.tailrace
 
+import java.util.UUID
+
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryManager}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.util.Clock
@@ -61,17 +64,21 @@ object ClockedQuery {
       case _ =>
     }
 
-  private def move(query: MicroBatchExecution, ms: Long): Unit = {
-    val plan = query.logicalPlan
-    val delays = plan.collect { case w: EventTimeWatermark => EventTimeWatermark.getDelayMs(w.delay) }
-    tracker(query).filter(_ => delays.nonEmpty).foreach { tracker =>
-      val policy = MultipleWatermarkPolicy(
-        query.sparkSessionForStream.conf.get(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY.key)
-      )
-      val moved = policy.chooseGlobalWatermark(delays.map(ms - _))
-      if (moved > tracker.currentWatermark) tracker.setWatermark(moved)
+  /** Spark takes the query's watermark from those of its streams at the end of the batch. */
+  private def move(query: MicroBatchExecution, ms: Long): Unit =
+    tracker(query).foreach { tracker =>
+      val ofStreams = classOf[WatermarkTracker].getDeclaredMethod("operatorToWatermarkMap")
+      ofStreams.setAccessible(true)
+      val watermarks = ofStreams.invoke(tracker).asInstanceOf[mutable.Map[UUID, Option[Long]]]
+      query.logicalPlan.foreach {
+        case w: EventTimeWatermark =>
+          val seen = ms - EventTimeWatermark.getDelayMs(w.delay)
+          tracker.synchronized {
+            watermarks(w.nodeId) = Some(watermarks.get(w.nodeId).flatten.fold(seen)(Math.max(_, seen)))
+          }
+        case _ =>
+      }
     }
-  }
 
   private def execution(query: StreamingQuery): MicroBatchExecution =
     query.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]

@@ -22,7 +22,7 @@ object SparkMonitoring {
 
   /** Adds a text to the driver's UI, behind its filters.
     *
-    * @param path of the URL: "/metrics/..."
+    * @param path of the URL: "/metrics/<one>/<two>"
     * @return false: the application has no UI
     */
   def attach(context: SparkContext, path: String, contentType: String)(text: () => String): Boolean = {
@@ -30,7 +30,12 @@ object SparkMonitoring {
       // Scala doesn't see it: Spark's jar names Jetty's classes otherwise than the signatures in it do.
       classOf[WebUI]
         .getMethod("attachHandler", classOf[String], classOf[HttpServlet], classOf[String])
-        .invoke(ui, path, new TextServlet(contentType, text), "/")
+        .invoke(
+          ui,
+          path.take(path.lastIndexOf('/')),
+          new TextServlet(contentType, text),
+          path.drop(path.lastIndexOf('/'))
+        )
     }
     context.ui.isDefined
   }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tailrace.server.identity import CONFLICT
+from tailrace.server.identity import CONFLICT, REPLACED
 from tailrace.server.reporter import RefusedError
 from watermark_ledgers import MINUTE, Ledgers, decide, low, report_of, state, tell
 from watermark_servers import T, sink, source
@@ -72,6 +72,21 @@ def test_a_refused_query_leaves_nothing_to_wait_for(ledgers: Ledgers) -> None:
     answer = tell(ledger, "c", source({"c": T + 40, "a": T + 40}, reads=[X], roster=[]), run="4")
     assert low(answer) == T + 30
     assert rise(ledgers.make(), T + 50) == T + 30, "its sink is waited for from here on"
+
+
+def test_the_last_word_of_a_refused_start_ends_no_later_one(ledgers: Ledgers) -> None:
+    ledger, other = ledgers.make(), ledgers.make()
+    two_queries(ledger)
+    tell(ledger, "c", landing("c", 0), run="1")
+    refuse(ledger, "c", source({}, reads=[X], roster=[]), run="1")
+    tell(ledger, "c", source({"c": T + 20}, reads=[Z], roster=[], name="c"), run="2")
+    # Its thread says goodbye when it wakes up.
+    with pytest.raises(RefusedError) as refusal:
+        tell(other, "c", run="1", leaving=True)
+    assert refusal.value.code == REPLACED
+    assert "was replaced by the run '2', which reports now" in str(refusal.value)
+    answer = tell(ledger, "c", source({"c": T + 30}, reads=[Z], roster=[], name="c"), run="2")
+    assert low(answer, "c") == T + 30
 
 
 def test_the_sink_and_the_source_that_is_refused_share_a_transaction(ledgers: Ledgers) -> None:

@@ -43,7 +43,12 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
         RefusedError: with the code REPLACED.
     """
     client = app.clients.get(report.client)
-    if client is None or client.run == report.run or not journal.was_replaced(client, report.run):
+    if client is None or client.run == report.run:
+        return
+    # The last word of a start that was turned away may come when the next start has begun. Of such a start
+    # nothing is kept, so it would count as a newer one.
+    is_goodbye = report.leaving and not report.operators and not report.windows
+    if not is_goodbye and not journal.was_replaced(client, report.run):
         return
     shown = f"the run {report.run!r}" if report.run else "a client that names no run"
     raise RefusedError(

@@ -18,6 +18,7 @@ import local_spark
 import tailrace
 from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
+from tailrace.testing import StreamTest
 from trees import Trees
 from watermark_ledgers import Ledgers
 
@@ -96,6 +97,13 @@ def spark() -> Iterator[SparkSession]:
     session = local_spark.start("2g")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def stream_test(spark: SparkSession, tmp_path: Path) -> Iterator[StreamTest]:
+    """Streams and queries of one test, in the session of all tests. Its clock begins at noon."""
+    with StreamTest(spark, tmp_path, "12:00") as test:
+        yield test
 
 
 @pytest.fixture

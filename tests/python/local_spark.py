@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 import tailrace
+from tailrace.testing.plugin import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,16 +20,5 @@ def start(memory: str, more: Mapping[str, str] | None = None) -> SparkSession:
         memory: of the driver: "1g".
         more: further settings.
     """
-    settings: dict[str, Any] = {
-        "spark.master": "local[2]",
-        "spark.app.name": "tailrace tests",
-        "spark.driver.memory": memory,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        **(more or {}),
-    }
+    settings: dict[str, Any] = {**SETTINGS, "spark.driver.memory": memory, **(more or {})}
     return tailrace.configure(SparkSession.builder.config(map=settings)).getOrCreate()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 
-from tailrace.testing.clock import DAY
-from tailrace.testing.streams import StreamTest, as_dicts, batch_frame, struct
+from tailrace.testing.rows import as_dicts, batch_frame, struct
+from tailrace.testing.streams import StreamTest
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from tailrace.testing.streams import Given
+    from tailrace.testing.rows import Given
 
 _SHOWN = 5
 # Later than any window of a test.
@@ -71,7 +71,7 @@ def _streamed(
     data: Sequence[tuple[str | StructType, Sequence[Given]]],
     rng: random.Random,
 ) -> list[dict[str, Any]]:
-    with StreamTest(spark, directory, dt.datetime.combine(DAY, dt.time(), dt.UTC)) as test:
+    with StreamTest(spark, directory) as test:
         sources = [test.source(schema) for schema, _ in data]
         query = test.query(definition(*(source.frame for source in sources)))
         waiting = [list(rows) for _, rows in data]

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-    from tailrace.testing.streams import Given, Source
+    from tailrace.testing.rows import Given
+    from tailrace.testing.streams import Source
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _FAULTY = "io.tailrace.testing.FaultyFileManager"

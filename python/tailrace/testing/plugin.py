@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tailrace.kafka import KafkaBroker
     from tailrace.testing import StreamTest
 
-_SETTINGS = {
+SETTINGS = {
     "spark.master": "local[2]",
     "spark.app.name": "tests",
     "spark.driver.memory": "1g",
@@ -58,7 +58,7 @@ def tailrace_spark(tailrace_settings: Mapping[str, str]) -> Iterator[SparkSessio
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Python's workers are to have what the tests have, not what the first python3 of the PATH has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.config(map={**_SETTINGS, **tailrace_settings})
+    builder = SparkSession.builder.config(map={**SETTINGS, **tailrace_settings})
     session = tailrace.configure(builder).getOrCreate()
     yield session
     session.stop()

@@ -25,16 +25,11 @@ final case class Metric(
   def isCount: Boolean = kind == "count"
 }
 
-/** @param of     what has the metrics: "query", "source", "operator", an operator's name, a name in `observedMetrics`
-  * @param labels that each of its series has, beside the query
+/** The file has titles and labels for the documentation, too.
+  *
+  * @param of what has the metrics: "query", "source", "operator", an operator's name, a name in `observedMetrics`
   */
-final case class MetricGroup(
-    of: String,
-    title: String,
-    where: String,
-    labels: Seq[String] = Nil,
-    metrics: Seq[Metric]
-) {
+final case class MetricGroup(of: String, metrics: Seq[Metric]) {
   private val byField = metrics.map(metric => metric.field -> metric).toMap
 
   def find(field: String): Option[Metric] = byField.get(field)

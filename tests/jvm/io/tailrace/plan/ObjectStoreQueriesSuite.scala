@@ -85,6 +85,30 @@ final class ObjectStoreQueriesSuite extends SparkSuite {
     }
   }
 
+  test("Spark's logs of a running query that reads files are a PUT an entry") {
+    withDirectory { directory =>
+      val session = spark
+      import session.implicits._
+      val in = new File(directory, "in").getPath
+      Seq.range(0, 24).toDF("value").repartitionByRange(24, $"value").write.parquet(in)
+      val query = spark.readStream
+        .schema("value int")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(in)
+        .writeStream
+        .format("noop")
+        .trigger(Trigger.AvailableNow())
+        .option("checkpointLocation", s"${ObjectStoreFileSystem.Name}/checkpoint")
+        .start()
+      query.awaitTermination()
+      val batches = ObjectStore.keys("checkpoint/commits/").size
+      assert(batches == 24)
+      val entries = ObjectStore.counts(_.matches(".*/(offsets|commits|sources/0)/[0-9].*"))
+      val starts = entries - ObjectStore.Put
+      assert(entries(ObjectStore.Put) == 3 * batches && starts == Map(ObjectStore.Head -> 3), entries)
+    }
+  }
+
   test("a partition's version of a label join is one PUT; only a start looks for what is there") {
     withDirectory(d => rowsOf(labelJoin, s"${ObjectStoreFileSystem.Name}/checkpoint", d, _ => false))
     // Spark's own files of the state are in directories that begin with an underscore.

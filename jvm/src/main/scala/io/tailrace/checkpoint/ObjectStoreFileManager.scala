@@ -1,6 +1,6 @@
 package io.tailrace.checkpoint
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, OutputStream}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
@@ -34,17 +34,22 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
 
   private val files = root.getFileSystem(conf)
   private val made = ConcurrentHashMap.newKeySet[Path]()
+  private val recent = new RecentEntries
   private lazy val createsExclusively = files.hasPathCapability(root, Conditional)
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
-    if (overwriteIfPossible) new Replacing(begin(path, overwrite = true, NoProbes -> "true"))
-    else if (createsExclusively) {
+    if (overwriteIfPossible) {
+      recent.forget(path)
+      replacing(begin(path, overwrite = true, NoProbes -> "true"))
+    } else if (createsExclusively) {
       val writer = UUID.randomUUID.toString
       val header = s"$HeaderOption$WriterHeader" -> writer
       val out = begin(path, overwrite = false, NoProbes -> "true", Conditional -> "true", header)
-      new Creating(out, path, writer)
+      new Creating(out, new CopiedOutput(out), path, writer)
       // The client itself asks whether the file is there. Two writers at the same moment can both get the name.
-    } else new Replacing(begin(path, overwrite = false))
+    } else replacing(begin(path, overwrite = false))
+
+  private def replacing(out: FSDataOutputStream) = new Replacing(out, out)
 
   private def begin(path: Path, overwrite: Boolean, options: (String, String)*): FSDataOutputStream =
     build(files.createFile(path), overwrite, options)
@@ -61,17 +66,18 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     builder.build()
   }
 
-  override def open(path: Path): FSDataInputStream = files.open(path)
+  override def open(path: Path): FSDataInputStream =
+    recent.find(path).fold(files.open(path))(BytesInput.open)
 
   override def list(path: Path, filter: PathFilter): Array[FileStatus] =
     try files.listStatus(path, filter)
     catch { case _: FileNotFoundException if made.contains(path) => Array.empty }
 
-  /** Spark asks for each entry of a log before it writes it. An entry is never a directory, so that one HEAD is
-    * enough; for other names S3A asks by a LIST, too.
+  /** Spark asks for each entry of a log before it writes it. Mostly the answer is known here ([[RecentEntries]]).
+    * An entry is never a directory, so that one HEAD is enough; for other names S3A asks by a LIST, too.
     */
   override def exists(path: Path): Boolean =
-    if (isLogEntry(path)) isFile(path)
+    if (RecentEntries.isEntry(path)) recent.find(path).isDefined || (recent.mayExist(path) && isFile(path))
     else
       try {
         files.getFileStatus(path)
@@ -85,7 +91,10 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
   /** Directories are the names of objects. Spark's logs make theirs, and list it before it has a file. */
   override def mkdirs(path: Path): Unit = made.add(path): Unit
 
-  override def delete(path: Path): Unit = files.delete(path, true): Unit
+  override def delete(path: Path): Unit = {
+    recent.forget(path)
+    files.delete(path, true): Unit
+  }
 
   override lazy val deletePage: Int = {
     val bulk = files.createBulkDelete(root)
@@ -113,7 +122,9 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     files.makeQualified(root)
   }
 
-  private class Replacing(out: FSDataOutputStream) extends CancellableFSDataOutputStream(out) {
+  /** @param into where bytes go on their way to `out` */
+  private class Replacing(out: FSDataOutputStream, into: OutputStream)
+      extends CancellableFSDataOutputStream(into) {
     private var ended = false
 
     /** A stream of an object store can't be synced before its end. */
@@ -126,9 +137,11 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
       catch {
         case e: IOException => failed(e)
       }
+      written()
     }
 
     protected def failed(e: IOException): Unit = throw e
+    protected def written(): Unit = ()
 
     override def cancel(): Unit = if (!ended) {
       ended = true
@@ -139,8 +152,13 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     }
   }
 
-  private final class Creating(out: FSDataOutputStream, path: Path, writer: String) extends Replacing(out) {
+  private final class Creating(out: FSDataOutputStream, copied: CopiedOutput, path: Path, writer: String)
+      extends Replacing(out, copied) {
+    override protected def written(): Unit =
+      if (RecentEntries.isEntry(path)) recent.written(path, copied.content)
+
     override protected def failed(e: IOException): Unit = {
+      recent.forget(path)
       val found =
         try Some(files.getXAttr(path, s"header.$WriterHeader"))
         catch {
@@ -157,15 +175,6 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
 }
 
 object ObjectStoreFileManager {
-
-  private val Logs = Set("offsets", "commits")
-
-  /** Whether a path is `offsets/7`, `commits/7` or `sources/0/7`. */
-  private def isLogEntry(path: Path): Boolean = {
-    val log = path.getParent
-    path.getName.forall(Character.isDigit) && log != null && !log.isRoot &&
-    (Logs(log.getName) || log.getParent.getName == "sources")
-  }
 
   // Names of S3A, which other file systems ignore, because `opt` asks for what a file system may have.
   private val NoProbes = "fs.s3a.create.performance"

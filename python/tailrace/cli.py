@@ -70,6 +70,12 @@ def command_line() -> argparse.ArgumentParser:
     demo.add_argument(
         "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
     )
+    demo.add_argument(
+        "--no-kill", action="store_true", help="let the query run, without a kill -9 on the way"
+    )
+    demo.add_argument(
+        "--compare", action="store_true", help="run Spark's own join over the same data as well"
+    )
     demo.set_defaults(run=_demo)
 
     watermark = commands.add_parser(
@@ -227,7 +233,15 @@ def _demo(parsed: argparse.Namespace) -> int:
             parameters={"extra": "demo"},
         ) from error
 
-    return 0 if run_demo(parsed.rows, parsed.slices, parsed.out, parsed.driver_memory) else 1
+    is_right = run_demo(
+        parsed.rows,
+        parsed.slices,
+        parsed.out,
+        parsed.driver_memory,
+        kill=not parsed.no_kill,
+        compare=parsed.compare,
+    )
+    return 0 if is_right else 1
 
 
 def _demo_watermark(parsed: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import re
 import subprocess
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.demo import data, oracle, progress
+from tailrace.demo.process import QueryProcess
+from tailrace.demo.query import Engine
+from tailrace.errors import TailraceError
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -29,8 +33,8 @@ def naive_groups(workload: data.Workload) -> dict[int, list[tuple[int, int]]]:
     left, right = workload.impressions, workload.engagements
     by_key = defaultdict(list)
     rows = (right.user.tolist(), right.item.tolist(), right.time_us.tolist(), right.id.tolist())
-    for user, item, time, engagement in zip(*rows, strict=True):
-        by_key[user, item].append((time, engagement))
+    for user, item, engaged, engagement in zip(*rows, strict=True):
+        by_key[user, item].append((engaged, engagement))
     rows = (left.id.tolist(), left.user.tolist(), left.item.tolist(), left.time_us.tolist())
     return {
         impression: sorted(label for label in by_key[user, item] if served <= label[0] <= served + AFTER_US)
@@ -38,7 +42,7 @@ def naive_groups(workload: data.Workload) -> dict[int, list[tuple[int, int]]]:
     }
 
 
-def write_examples(directory: Path, groups: list[tuple[int, list[tuple[int, int]]]]) -> Path:
+def result_of(directory: Path, groups: list[tuple[int, list[tuple[int, int]]]]) -> oracle.Result:
     labels = [[{"engaged_at": time, "engagement_id": label} for time, label in group] for _, group in groups]
     label_type = pa.struct([("engaged_at", pa.timestamp("us", "UTC")), ("engagement_id", pa.int64())])
     table = pa.table(
@@ -48,7 +52,7 @@ def write_examples(directory: Path, groups: list[tuple[int, list[tuple[int, int]
         }
     )
     pq.write_table(table, directory / "part.parquet")
-    return directory
+    return oracle.read([str(directory / "part.parquet")])
 
 
 def test_files_are_in_order_of_arrival_and_one_closes(workload: data.Workload) -> None:
@@ -87,8 +91,11 @@ def test_the_oracle_agrees_with_two_loops(workload: data.Workload) -> None:
 
 
 def test_a_right_result_is_equal(workload: data.Workload, tmp_path: Path) -> None:
-    examples = write_examples(tmp_path, list(naive_groups(workload).items()))
-    verdict = oracle.compare(examples, oracle.expected_groups(workload, AFTER_US))
+    groups = naive_groups(workload)
+    result = result_of(tmp_path, list(groups.items()))
+    labels = [len(group) for group in groups.values()]
+    assert result.totals == oracle.Totals(2_000, sum(n > 0 for n in labels), sum(labels))
+    verdict = oracle.compare(result, oracle.expected_groups(workload, AFTER_US))
     assert verdict.equal
     assert verdict.line() == "checked: 2,000 groups equal the brute-force answer"
 
@@ -99,15 +106,15 @@ def test_every_kind_of_wrong_result_is_seen(workload: data.Workload, tmp_path: P
     groups[0] = (impression, labels[::-1])
     groups[1] = (groups[1][0], groups[1][1][1:])
     groups[-1] = groups[-2]
-    verdict = oracle.compare(write_examples(tmp_path, groups), oracle.expected_groups(workload, AFTER_US))
+    verdict = oracle.compare(result_of(tmp_path, groups), oracle.expected_groups(workload, AFTER_US))
     assert (verdict.missing, verdict.unexpected, verdict.wrong_labels) == (1, 1, 1)
     assert verdict.disordered == len(labels) - 1
     assert not verdict.equal
     assert verdict.line().startswith("WRONG")
 
 
-def test_no_result_at_all_is_wrong(workload: data.Workload, tmp_path: Path) -> None:
-    verdict = oracle.compare(tmp_path, oracle.expected_groups(workload, AFTER_US))
+def test_no_result_at_all_is_wrong(workload: data.Workload) -> None:
+    verdict = oracle.compare(oracle.read([]), oracle.expected_groups(workload, AFTER_US))
     assert verdict.missing == verdict.expected == 2_000
     assert not verdict.equal
 
@@ -163,9 +170,53 @@ sys.exit(main(["demo"]))"""
     )
 
 
+def test_a_query_that_ends_early_is_told(tmp_path: Path) -> None:
+    # There are no streams, so that Spark refuses the query.
+    with (
+        QueryProcess(tmp_path, "1g", Engine.TAILRACE) as process,
+        pytest.raises(TailraceError, match="exit code 1"),
+    ):
+        list(process.progress())
+
+
+def test_a_worker_that_is_left_is_killed_with_its_spark(tmp_path: Path) -> None:
+    data.generate(tmp_path, rows=2_000, slices=4)
+    with QueryProcess(tmp_path, "1g", Engine.TAILRACE) as process:
+        next(process.progress())
+        group = process.group
+    deadline = time.monotonic() + 10
+    while group in running_groups():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def running_groups() -> set[int]:
+    """Process groups with a process that runs. One that was killed may stay in the table for a while."""
+    listed = subprocess.run(["/bin/ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True)
+    rows = (line.split() for line in listed.stdout.splitlines())
+    return {int(group) for group, state in rows if not state.startswith("Z")}
+
+
 def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
-    done = run_python("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
+    command = ("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
+    done = run_python(*command, "--compare")
     assert done.returncode == 0, done.stdout + done.stderr
+    shown, told = done.stdout.split("Killed the query and its Spark (kill -9). Starting both again ...\n")
+    batches = [int(line.split()[0]) for line in shown.splitlines() if re.match(r" +\d", line)]
+    again = [int(line.split()[0]) for line in told.split("Checking")[0].splitlines()]
+    assert batches == [0, 1]
+    # The next one had ended, perhaps, when the kill came.
+    assert again[0] in {2, 3}
+    assert again == list(range(again[0], again[-1] + 1))
+    assert re.search(r"^killed +by kill -9 after micro-batch 1, .* nothing is lost", told, re.MULTILINE)
+    sparks = re.search(r"^Spark's own join +[\d,]+ rows/s in .* ([\d,]+) rows came out", told, re.MULTILINE)
+    assert sparks is not None
+    labels = re.search(r"^labels matched +([\d,]+)$", told, re.MULTILINE)
+    unmatched = re.search(r"^unmatched share +([\d.]+)%$", told, re.MULTILINE)
+    assert labels is not None
+    assert unmatched is not None
+    pairs = int(labels[1].replace(",", "")) + float(unmatched[1]) / 100 * 3000
+    assert int(sparks[1].replace(",", "")) == pytest.approx(pairs, abs=2)
     assert "checked: 3,000 groups equal the brute-force answer" in done.stdout
     assert re.search(r"^rows in +3,000 impressions, \d", done.stdout, re.MULTILINE)
     assert re.search(r"^groups out +3,000$", done.stdout, re.MULTILINE)

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tailrace.demo.query import ENGAGEMENTS, IMPRESSIONS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -91,9 +93,7 @@ def generate(directory: Path, rows: int, slices: int, seed: int = 7) -> Workload
         np.concatenate([np.repeat(item, labels), rng.integers(0, 50, orphans)]),
         np.concatenate([np.repeat(served, labels) + delay, rng.integers(0, SPAN_US, orphans) + EPOCH_US]),
     )
-    workload = Workload(
-        impressions.side, engagements.side, directory / "impressions", directory / "engagements"
-    )
+    workload = Workload(impressions.side, engagements.side, directory / IMPRESSIONS, directory / ENGAGEMENTS)
     closing = Side(
         *(np.array([v], dtype=np.int64) for v in (-1, -1, -1, EPOCH_US + SPAN_US + CLOSING_GAP_US))
     )

@@ -13,20 +13,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
-    from pathlib import Path
 
 _COLUMNS = ["impression_id", "user_id", "item_id", "served_at", "position", "labels"]
 _LABELS = 2
 
 
-def sentence(examples_dir: Path) -> str:
+def sentence(files: Sequence[str]) -> str:
     """The first impression with two labels or more, or else the first one: what was served, and what came.
 
     Args:
-        examples_dir: directory of the result's parquet files, with one row or more.
+        files: paths of the result's parquet files, with one row or more.
     """
-    table = pq.ParquetDataset([str(file) for file in sorted(examples_dir.glob("*.parquet"))]).read(_COLUMNS)
+    table = pq.ParquetDataset(sorted(files)).read(_COLUMNS)
     rows = table.sort_by([("served_at", "ascending"), ("impression_id", "ascending")])
     counts = pc.list_value_length(rows["labels"]).to_numpy()
     return _text(rows.slice(int(np.argmax(counts >= _LABELS)), 1).to_pylist()[0])

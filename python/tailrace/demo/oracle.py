@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -83,26 +84,63 @@ def expected_groups(workload: Workload, after_us: int) -> Groups:
     return Groups(left.id, np.stack([np.repeat(left.id, counts), engagement_id], axis=1))
 
 
-def compare(examples_dir: Path, expected: Groups) -> Verdict:
-    """Compares the query's parquet output with the expected groups.
+@dataclass(frozen=True)
+class Totals:
+    """What a result has: groups, those of them with a label or more, and labels."""
+
+    groups: int
+    matched: int
+    labels: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """The query's result: `impression_id` (n,), and `labels` (n,), lists of structs."""
+
+    impression_id: Longs
+    labels: pa.Array[Any]
+
+    @property
+    def totals(self) -> Totals:
+        """Its size."""
+        counts = self.label_counts
+        return Totals(len(counts), int(np.count_nonzero(counts)), int(counts.sum()))
+
+    @property
+    def label_counts(self) -> Longs:
+        """Labels of each group."""
+        counts: Longs = pc.list_value_length(self.labels).to_numpy(zero_copy_only=False).astype(np.int64)
+        return counts
+
+
+def read(files: Sequence[str]) -> Result:
+    """Reads the result.
 
     Args:
-        examples_dir: directory of parquet files with impression_id and labels (a list of structs with
-            engagement_id and engaged_at).
-        expected: the result of `expected_groups`.
+        files: paths of parquet files with impression_id and labels (a list of structs with engagement_id and
+            engaged_at).
     """
-    files = sorted(examples_dir.glob("*.parquet"))
     if not files:
-        return Verdict(len(expected.impression_id), len(expected.impression_id), 0, len(expected.pairs), 0)
-    table = pq.ParquetDataset([str(file) for file in files]).read(columns=["impression_id", "labels"])
-    labels = table["labels"].combine_chunks()
-    impression_id = table["impression_id"].to_numpy()
-    owner = np.repeat(impression_id, pc.list_value_length(labels).to_numpy(zero_copy_only=False))
-    label = pc.list_flatten(labels)
+        label = pa.struct([("engaged_at", pa.timestamp("us", "UTC")), ("engagement_id", pa.int64())])
+        return Result(np.array([], np.int64), pa.array([], pa.list_(label)))
+    table = pq.ParquetDataset(sorted(files)).read(columns=["impression_id", "labels"])
+    return Result(table["impression_id"].to_numpy(), table["labels"].combine_chunks())
+
+
+def count(files: Sequence[str]) -> int:
+    """How many rows parquet files have."""
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def compare(result: Result, expected: Groups) -> Verdict:
+    """Compares the query's result with the result of `expected_groups`."""
+    counts = result.label_counts
+    owner = np.repeat(result.impression_id, counts)
+    label = pc.list_flatten(result.labels)
     engagement_id = pc.struct_field(label, "engagement_id").to_numpy(zero_copy_only=False)
     time = pc.struct_field(label, "engaged_at").cast("int64").to_numpy(zero_copy_only=False)
-    row = np.repeat(np.arange(len(table)), pc.list_value_length(labels).to_numpy(zero_copy_only=False))
-    missing, unexpected = _differences(expected.impression_id[:, None], impression_id[:, None])
+    row = np.repeat(np.arange(len(counts)), counts)
+    missing, unexpected = _differences(expected.impression_id[:, None], result.impression_id[:, None])
     lacking, extra = _differences(expected.pairs, np.stack([owner, engagement_id], axis=1))
     return Verdict(
         expected=len(expected.impression_id),

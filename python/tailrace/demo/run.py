@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tailrace.demo import chart, data, example, oracle, progress, query
+from tailrace.demo import chart, comparison, data, example, oracle, query
+from tailrace.demo.process import QueryProcess
+from tailrace.demo.progress import HEADER, Batch, read_batch
 from tailrace.demo.summary import Summary
 
+if TYPE_CHECKING:
+    from tailrace.demo.comparison import SparksBatch, SparksJoin
 
-def run_demo(rows: int, slices: int, out: Path, driver_memory: str = "2g") -> bool:
+
+def run_demo(
+    rows: int, slices: int, out: Path, driver_memory: str = "2g", *, kill: bool = True, compare: bool = False
+) -> bool:
     """Makes data, joins it as a stream, checks the result, and writes demo.png and demo.html.
 
     Shows a line per micro-batch while it works, and the summary and both paths at the end, on the standard
@@ -21,6 +28,8 @@ def run_demo(rows: int, slices: int, out: Path, driver_memory: str = "2g") -> bo
         slices: micro-batches of data, at least one.
         out: directory of the chart and the page; made if missing.
         driver_memory: heap of Spark's JVM, as Spark reads sizes.
+        kill: kill the query by SIGKILL in the middle of its data, and start it again.
+        compare: run Spark's own join over the same data as well.
 
     Returns:
         Whether the result equals the brute-force answer.
@@ -30,25 +39,58 @@ def run_demo(rows: int, slices: int, out: Path, driver_memory: str = "2g") -> bo
     """
     with tempfile.TemporaryDirectory(prefix="tailrace-demo-") as scratch:
         directory = Path(scratch)
-        print(f"Making {rows:,} impressions and their engagements, in {slices} slices ...", flush=True)
+        _say(f"Making {rows:,} impressions and their engagements, in {slices} slices ...")
         workload = data.generate(directory, rows, slices)
-        print("Starting a local Spark ...", flush=True)
-        with query.local_session(driver_memory) as spark:
-            print(progress.HEADER, flush=True)
-            batches: list[progress.Batch] = []
-            started = time.monotonic()
-            for batch in query.run(spark, workload, directory / "examples", directory / "checkpoint"):
-                batches.append(batch)
-                print(batch.line(), flush=True)
-            seconds = time.monotonic() - started
-        print("Checking against brute force ...", flush=True)
-        verdict = oracle.compare(directory / "examples", oracle.expected_groups(workload, query.AFTER_US))
-        one = example.sentence(directory / "examples") if verdict.equal else ""
-    summary = Summary(len(workload.impressions), len(workload.engagements), batches, seconds, verdict, one)
-    print(f"\n{summary.text()}\n")
+        _say("Starting a local Spark ...")
+        kill_after = slices // 2 if kill else None
+        batches, files = _join(directory, driver_memory, kill_after)
+        _say("Checking against brute force ...")
+        result = oracle.read(files)
+        verdict = oracle.compare(result, oracle.expected_groups(workload, query.AFTER_US))
+        one = example.sentence(files) if verdict.equal else ""
+        sparks = _compare(directory, driver_memory) if compare else None
+    made = (len(workload.impressions), len(workload.engagements))
+    summary = Summary(*made, batches, verdict, result.totals, one, kill_after, sparks)
+    _say(f"\n{summary.text()}\n")
     png = chart.draw(batches)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (("demo.png", png), ("demo.html", summary.page(png).encode())):
         (out / name).write_bytes(content)
-        print((out / name).resolve())
+        _say(str((out / name).resolve()))
     return verdict.equal
+
+
+def _join(directory: Path, memory: str, kill_after: int | None) -> tuple[list[Batch], list[str]]:
+    """Runs Tailrace's join to its end, and returns its micro-batches and the result's files.
+
+    Args:
+        directory: of the streams.
+        memory: heap of Spark's JVM.
+        kill_after: the micro-batch after which the query is killed, while it works on the next one.
+    """
+    batches: list[Batch] = []
+    _say(HEADER)
+    while True:
+        with QueryProcess(directory, memory, query.Engine.TAILRACE) as process:
+            for progress in process.progress():
+                batches.append(read_batch(progress))
+                _say(batches[-1].line())
+                if batches[-1].number == kill_after:
+                    break
+            else:
+                return batches, process.files
+        _say("      Killed the query and its Spark (kill -9). Starting both again ...")
+
+
+def _compare(directory: Path, memory: str) -> SparksJoin:
+    _say("The same by Spark's own join ...")
+    with QueryProcess(directory, memory, query.Engine.SPARK) as process:
+        batches: list[SparksBatch] = []
+        for progress in process.progress():
+            batches.append(comparison.read_batch(progress))
+            _say(batches[-1].line())
+    return comparison.SparksJoin(batches, oracle.count(process.files))
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

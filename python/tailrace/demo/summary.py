@@ -13,7 +13,8 @@ from tailrace._version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.demo.oracle import Verdict
+    from tailrace.demo.comparison import SparksJoin
+    from tailrace.demo.oracle import Totals, Verdict
     from tailrace.demo.progress import Batch
 
 _TEMPLATES = Environment(
@@ -33,29 +34,37 @@ class Summary:
         impressions: left rows made.
         engagements: right rows made.
         batches: the micro-batches, in order; at least one.
-        seconds: time from the query's start to its end.
         verdict: comparison with the brute-force answer.
+        totals: what is in the result.
         example: one row of the result, in words; empty if the result is wrong.
+        killed_after: the micro-batch after which the query was killed and started again; none if it wasn't.
+        sparks: Spark's own join over the same streams; none if it wasn't run.
     """
 
     impressions: int
     engagements: int
     batches: Sequence[Batch]
-    seconds: float
     verdict: Verdict
+    totals: Totals
     example: str = ""
+    killed_after: int | None = None
+    sparks: SparksJoin | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Of all micro-batches. The starts of Spark aren't in it."""
+        return sum(batch.seconds for batch in self.batches)
 
     def rows(self) -> list[tuple[str, str]]:
         """The numbers as (name, value with its unit)."""
         rows_in = sum(batch.rows_in for batch in self.batches)
-        groups = sum(batch.groups_out for batch in self.batches)
-        matched = sum(batch.groups_matched for batch in self.batches)
+        groups = self.totals.groups
         fastest = max(self.batches, key=lambda batch: batch.rate)
-        unmatched = f"{(groups - matched) / groups:.1%}" if groups else "no groups"
+        unmatched = f"{(groups - self.totals.matched) / groups:.1%}" if groups else "no groups"
         return [
             ("rows in", f"{self.impressions:,} impressions, {self.engagements:,} engagements"),
             ("groups out", f"{groups:,}"),
-            ("labels matched", f"{sum(batch.labels_out for batch in self.batches):,}"),
+            ("labels matched", f"{self.totals.labels:,}"),
             ("unmatched share", unmatched),
             (
                 "speed",
@@ -70,8 +79,14 @@ class Summary:
             ("memory for rows", f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB at most"),
             ("late rows", f"{sum(batch.late_rows for batch in self.batches):,}"),
             ("result", self.verdict.line()),
+            *([("killed", self._killed())] if self.killed_after is not None else []),
             *([("for example", self.example)] if self.example else []),
+            *([("Spark's own join", self.sparks.line(fastest.rate))] if self.sparks else []),
         ]
+
+    def _killed(self) -> str:
+        after = f"by kill -9 after micro-batch {self.killed_after}, and started again"
+        return f"{after}: nothing is lost, nothing is there twice" if self.verdict.equal else after
 
     def text(self) -> str:
         """The numbers as aligned lines."""

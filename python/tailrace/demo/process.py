@@ -1,0 +1,77 @@
+"""Starts one of the demo's queries in a process of its own, hears of it, and kills it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+from tailrace.errors import TailraceError, from_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tailrace.demo.query import Engine
+
+
+class QueryProcess:
+    """A query, with its Spark, in a process group of its own. It ends with the `with` block at the latest.
+
+    Attributes:
+        files: paths of the result's files; empty until the query has ended.
+        group: the number of the process group.
+    """
+
+    def __init__(self, directory: Path, memory: str, engine: Engine) -> None:
+        """Starts the query, or goes on with one that was killed; the arguments are those of `worker.work`."""
+        self.files: list[str] = []
+        read, write = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tailrace.demo.worker", str(directory), memory, engine, str(write)],
+                pass_fds=[write],
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(read)
+            raise
+        finally:
+            os.close(write)
+        self.group = self._process.pid
+        self._answers = os.fdopen(read, encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._answers.close()
+
+    def progress(self) -> Iterator[dict[str, Any]]:
+        """The progress of each micro-batch as it ends, until the query ends.
+
+        Raises:
+            TailraceError: the query failed in Tailrace, or its process ended.
+        """
+        for line in self._answers:
+            answer = json.loads(line)
+            if "error" in answer:
+                error = answer["error"]
+                if error["condition"] is None:
+                    raise TailraceError(error["message"])
+                raise from_condition(error["condition"], error["message"], error["parameters"])
+            if "files" in answer:
+                self.files = answer["files"]
+                return
+            yield answer["progress"]
+        raise TailraceError(f"The demo's query ended early, with exit code {self._process.wait()}.")
+
+    def kill(self) -> None:
+        """Kills Python and JVM as `kill -9` does, without a moment left. Does nothing after their end."""
+        if self._process.poll() is None:
+            os.killpg(self.group, signal.SIGKILL)
+            self._process.wait()

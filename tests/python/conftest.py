@@ -16,6 +16,7 @@ import pytest
 import class_archive
 import local_spark
 import tailrace
+from browsers import run_browser
 from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
 from tailrace.testing import StreamTest
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pyspark.sql import SparkSession
+    from selenium.webdriver import Chrome
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -207,3 +209,9 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with run_browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser

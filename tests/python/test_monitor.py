@@ -23,6 +23,9 @@ from monitored_application import NAME, metrics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
+
 _JOIN = (NAME, "tailraceLabelJoin", "0")
 
 
@@ -92,6 +95,46 @@ def test_sparks_metrics_system_has_them_too(port: str) -> None:
         name for name in gauges if name.endswith("ex_am_ples.join_groups_out_total.tailraceLabelJoin.0")
     ]
     assert gauges[key] == {"value": 2}
+
+
+@pytest.mark.campaign
+def test_the_tab_of_sparks_ui_shows_each_query(port: str, browser: Chrome) -> None:
+    browser.get(f"http://127.0.0.1:{port}/jobs/")
+    (tab,) = browser.find_elements("link text", "Tailrace")
+    tab.click()
+    sections = browser.find_elements("css selector", "section")
+    titles = [section.find_element("css selector", "h4").text for section in sections]
+    # What runs comes first.
+    assert titles[0] == "hosts"
+    assert sorted(titles) == sorted(["hosts", NAME, "broken"])
+    by_name = dict(zip(titles, sections, strict=True))
+    examples = by_name[NAME]
+    assert "It has ended." in examples.text
+    (chart,) = examples.find_elements("css selector", "svg[role=img]")
+    bars = chart.find_elements("css selector", "rect")
+    assert len(bars) % 3 == 0
+    assert len(bars) >= 9
+    assert all(bar.size["height"] <= 60 for bar in bars)
+    assert chart.size["width"] > 500
+    cells = _cells(examples, "tailraceLabelJoin, index 0")
+    assert cells["rows that wait"] == "3"
+    assert cells["left rows behind the watermark, counted whether or not they come out"] == "1"
+    assert re.fullmatch(r"[\d,.]+ k?B", cells["the size of these files"])
+    watermark = _cells(examples, "query")["the watermark of the last micro-batch; absent before the first"]
+    assert watermark.startswith("2026-01-01T12:50:00Z, ")
+    hosts = _cells(by_name["hosts"], "tailrace.watermark")
+    assert hosts["how far each of the slowest hosts is: a"].startswith("2026-01-01T12:00:00Z, ")
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def _cells(section: WebElement, caption: str) -> dict[str, str]:
+    """What and value of the table with a caption."""
+    for table in section.find_elements("css selector", "table"):
+        if table.find_element("css selector", "caption").text == caption:
+            rows = table.find_elements("css selector", "tbody tr")
+            cells = [[cell.text for cell in row.find_elements("css selector", "td")] for row in rows]
+            return {what: value for what, value, _ in cells}
+    raise AssertionError(f"no table {caption} in {section.text}")
 
 
 def _program(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from tailrace.server.charts import lag_chart, topology
 from tailrace.server.page import TEMPLATES, percent
 from tailrace.server.times import shown_lag, shown_time
 from waiting import wait_for
-from watermark_servers import SECOND, ServerProcess, T, missing, report, running, sink, source
+from watermark_servers import SECOND, ServerProcess, T, report, running, sink, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from selenium.webdriver import Chrome
 
-_BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-_DRIVER = shutil.which("chromedriver")
 _HOSTILE = '<img src=x onerror="document.title=1">'
 
 
@@ -31,26 +28,6 @@ _HOSTILE = '<img src=x onerror="document.title=1">'
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with running(f"sqlite:///{tmp_path_factory.mktemp('page') / 'w.db'}") as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    if _BROWSER is None or _DRIVER is None:
-        missing("no browser here: neither chromium nor google-chrome with chromedriver on the PATH")
-    from selenium import webdriver  # noqa: PLC0415  only where there is a browser
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = _BROWSER
-    for flag in (
-        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-        *(f"--user-data-dir={tmp_path_factory.mktemp('profile')}", "--window-size=1280,1700"),
-    ):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(_DRIVER))
-    yield browser
-    browser.quit()
 
 
 def texts(browser: Chrome, selector: str) -> list[str]:

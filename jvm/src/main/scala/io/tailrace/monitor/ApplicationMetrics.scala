@@ -1,5 +1,6 @@
 package io.tailrace.monitor
 
+import java.time.Instant
 import java.util.LinkedHashMap
 
 import scala.jdk.CollectionConverters._
@@ -15,6 +16,7 @@ import com.codahale.metrics.{Gauge, MetricRegistry}
   *
   * {{{
   *   progress -> QuerySeries -> PrometheusText   <driver's UI>/metrics/tailrace/prometheus
+  *                           -> UiPage           <driver's UI>/tailrace/
   *                           -> a registry       Spark's metrics system: JMX, Graphite, StatsD, its servlets
   * }}}
   */
@@ -32,6 +34,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   SparkMonitoring.register("tailrace", registry)
   if (SparkMonitoring.attach(context, Path, PrometheusText.ContentType)(() => PrometheusText.of(values)))
     logInfo(s"Metrics for Prometheus: ${context.uiWebUrl.getOrElse("")}$Path")
+  SparkMonitoring.attachTab(context, "tailrace", "Tailrace")(() => UiPage.of(series, Instant.now))
 
   def started(id: String, name: Option[String]): Unit = synchronized {
     ended.remove(id)
@@ -61,7 +64,9 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
     show()
   }
 
-  def values: Seq[(SeriesKey, Double)] = synchronized(queries.values.asScala.toSeq.flatMap(_.values))
+  def values: Seq[(SeriesKey, Double)] = series.flatMap(_.values)
+
+  private def series: Seq[QuerySeries] = synchronized(queries.values.asScala.toSeq)
 
   private final class Shown(name: String) extends Gauge[Double] {
     override def getValue: Double = ApplicationMetrics.this.synchronized(shown.getOrElse(name, Double.NaN))

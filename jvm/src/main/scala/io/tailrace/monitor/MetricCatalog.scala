@@ -23,6 +23,9 @@ final case class Metric(
     labels: Seq[String] = Nil
 ) {
   def isCount: Boolean = kind == "count"
+
+  /** Whether a label says which of several values a value is. */
+  def tells(label: String): Boolean = labels.contains(label) || (field == "*" && label == "metric")
 }
 
 /** The file has titles and labels for the documentation, too.
@@ -55,6 +58,11 @@ object MetricCatalog {
   def group(of: String): MetricGroup = byName(of)
 
   def find(of: String): Option[MetricGroup] = byName.get(of)
+
+  private val groupOfSeries = groups.flatMap(group => group.metrics.map(_.series -> group.of)).toMap
+
+  /** What has a series: see [[MetricGroup]]. */
+  def groupOf(series: String): String = groupOfSeries(series)
 
   val metrics: Map[String, Metric] = groups.flatMap(_.metrics).map(metric => metric.series -> metric).toMap
 }

@@ -17,18 +17,25 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress
 private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
   private val counts = new mutable.LinkedHashMap[SeriesKey, Double]
   private val levels = new mutable.LinkedHashMap[String, Seq[MetricValue]]
+  private var active = false
+  private var batches = RecentBatches()
   // A count that appears with 1 hasn't grown, for Prometheus.
   count(ProgressValues.queryCounts)
   started()
 
-  def started(): Unit = synchronized(state(active = true))
+  def started(): Unit = synchronized(state(true))
+
+  def isActive: Boolean = synchronized(active)
+
+  def recent: RecentBatches = synchronized(batches)
 
   def add(progress: StreamingQueryProgress): Unit = synchronized {
+    batches = batches.add(progress)
     ProgressValues.of(progress).foreach { case (part, values) => put(part, values) }
   }
 
   def ended(failed: Boolean): Unit = synchronized {
-    state(active = false)
+    state(false)
     count(ProgressValues.queryValues("failures" -> (if (failed) 1d else 0d)))
   }
 
@@ -38,7 +45,8 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
     all.map { case (key, value) => key.copy(labels = labels ++ key.labels) -> value }
   }
 
-  private def state(active: Boolean): Unit = {
+  private def state(isActive: Boolean): Unit = {
+    active = isActive
     val before = levels.getOrElse(ProgressValues.QueryPart, Nil).filterNot(_.metric.field == "active")
     levels(ProgressValues.QueryPart) =
       ProgressValues.queryValues("active" -> (if (active) 1d else 0d)) ++ before

@@ -105,6 +105,7 @@ private final class TestRowsStream(id: String) extends MicroBatchStream {
   }
   override def commit(end: Offset): Unit = ()
   override def stop(): Unit = ()
+  override def toString: String = "TestRows"
 
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = (start, end) match {
     case (RowNumber(from, _), RowNumber(until, _)) =>

@@ -20,14 +20,19 @@ object StreamAccess {
 
   /** A progress with other rows of `observedMetrics`. */
   def observing(progress: StreamingQueryProgress, observed: Map[String, Row]): StreamingQueryProgress =
-    copy(progress, progress.sources, observed)
+    copy(progress, progress.batchId, progress.sources, observed)
 
   /** A progress with other sources. */
   def reading(progress: StreamingQueryProgress, sources: Seq[SourceProgress]): StreamingQueryProgress =
-    copy(progress, sources.toArray, progress.observedMetrics.asScala.toMap)
+    copy(progress, progress.batchId, sources.toArray, progress.observedMetrics.asScala.toMap)
+
+  /** A progress of another micro-batch. */
+  def numbered(progress: StreamingQueryProgress, batch: Long): StreamingQueryProgress =
+    copy(progress, batch, progress.sources, progress.observedMetrics.asScala.toMap)
 
   private def copy(
       progress: StreamingQueryProgress,
+      batch: Long,
       sources: Array[SourceProgress],
       observed: Map[String, Row]
   ): StreamingQueryProgress =
@@ -36,7 +41,7 @@ object StreamAccess {
       progress.runId,
       progress.name,
       progress.timestamp,
-      progress.batchId,
+      batch,
       progress.batchDuration,
       progress.durationMs,
       progress.eventTime,

@@ -1,7 +1,9 @@
 package org.apache.spark.sql.tailrace
 
+import scala.xml.Node
+
 import org.apache.spark.metrics.source.Source
-import org.apache.spark.ui.WebUI
+import org.apache.spark.ui.{SparkUITab, UIUtils, WebUI, WebUIPage}
 import org.apache.spark.{SparkContext, SparkEnv}
 
 import com.codahale.metrics.MetricRegistry
@@ -39,6 +41,20 @@ object SparkMonitoring {
     }
     context.ui.isDefined
   }
+
+  /** Adds a tab to the driver's UI, if the application has one.
+    *
+    * @param path of the URL: "one" for `/one/`
+    */
+  def attachTab(context: SparkContext, path: String, title: String)(content: () => Seq[Node]): Unit =
+    context.ui.foreach { ui =>
+      val tab = new SparkUITab(ui, path) { override val name: String = title }
+      tab.attachPage(new WebUIPage("") {
+        override def render(request: HttpServletRequest): Seq[Node] =
+          UIUtils.headerSparkPage(request, title, content(), tab)
+      })
+      ui.attachTab(tab)
+    }
 
   private final class TextServlet(contentType: String, text: () => String) extends HttpServlet {
     override def doGet(request: HttpServletRequest, response: HttpServletResponse): Unit = {

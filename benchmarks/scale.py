@@ -125,8 +125,8 @@ def main() -> int:
             turn = n % len(a.engines)
             for engine in (*a.engines[turn:], *a.engines[:turn]):
                 scratch = work / f"{engine}-{n}"
-                # It keeps its objects in memory, those of the run before too.
-                with run_s3(work, ["-Xmx8g"]) as store:
+                # It keeps its objects in memory. Its collector must not work beside the engine that is measured.
+                with run_s3(work, ["-Xmx8g", "-XX:+UseParallelGC"]) as store:
                     store.set_latency(a.latency)
                     before = store.cpu_seconds()
                     if engine == "tailrace":

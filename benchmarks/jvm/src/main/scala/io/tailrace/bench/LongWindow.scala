@@ -22,25 +22,25 @@ import io.tailrace.state.{RowMemory, TailraceStateStore}
 import com.sun.management.OperatingSystemMXBean
 
 /** What does a window of very many micro-batches cost, from the rows' arrival to their end? Runs the label join's task on
-  * one partition over one and a half windows: rows are read and written, versions committed, files compacted and purged, left
-  * rows released by the default steps. Only Spark itself isn't there.
+  * one partition: rows are read and written, versions committed, files compacted and purged, left rows released by the
+  * default steps. Only Spark itself isn't there.
   *
   * {{{
   *   window 24 h   |------------------------------|---------------|
   *   batches       8,640 of them in a window, 250 left rows each      CPU of the whole JVM / rows
   *                 or 25 of them, 86,400 left rows each
+  *   window 24 h   |-|-|-|-|-|- ...  25 of them in a window, 250 left rows each
   * }}}
   *
-  * `bench/runMain io.tailrace.bench.LongWindow FILE ROWS BATCHES...` adds a line for each number of micro-batches in a window.
-  * Two left rows have a key, and one of two left rows has a right row, a fifth of the window later on average. The CPU
-  * of making the rows alone is measured first, and taken away.
+  * `bench/runMain io.tailrace.bench.LongWindow FILE ROWS,BATCHES,WINDOWS...` adds a line for each run: left rows of a window,
+  * micro-batches of a window, how many windows. Two left rows have a key, and one of two left rows has a right row, a fifth of
+  * the window later on average. The CPU of making the rows alone is measured first, and taken away.
   */
 object LongWindow {
   private val Hour = 3600L * 1000000
   private val Window = 24 * Hour
-  private val Windows = 1.5
 
-  /** @param arguments the file, left rows of a window, then numbers of micro-batches in a window */
+  /** @param arguments the file, then the runs */
   def main(arguments: Array[String]): Unit = {
     val spark = SparkSession
       .builder()
@@ -49,17 +49,18 @@ object LongWindow {
       .config("spark.local.dir", Files.createTempDirectory("long-window").toString)
       .getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    val lefts = arguments(1).toInt
     // The first run is for the compiler.
-    (arguments(2) +: arguments.drop(2)).map(_.toInt).zipWithIndex.foreach { case (batches, i) =>
-      val line = new LongWindow(spark, lefts, batches).run()
-      if (i > 0) Files.writeString(Paths.get(arguments.head), line + "\n", CREATE, APPEND)
+    (arguments(1) +: arguments.drop(1)).map(_.split(",")).zipWithIndex.foreach {
+      case (Array(lefts, batches, windows), i) =>
+        val line = new LongWindow(spark, lefts.toInt, batches.toInt, windows.toDouble).run()
+        if (i > 0) Files.writeString(Paths.get(arguments.head), line + "\n", CREATE, APPEND)
+      case (other, _) => throw new IllegalArgumentException(other.mkString(","))
     }
     spark.stop()
   }
 }
 
-private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches: Int) {
+private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches: Int, windows: Double) {
   import LongWindow._
 
   private val system = ManagementFactory.getOperatingSystemMXBean.asInstanceOf[OperatingSystemMXBean]
@@ -85,8 +86,8 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
     .map(name => name -> SQLMetrics.createMetric(spark.sparkContext, name))
     .toMap
 
-  private val total = (leftsOfWindow * Windows).toInt
-  private val count = (batches * Windows).toInt
+  private val total = (leftsOfWindow * windows).toInt
+  private val count = (batches * windows).toInt
 
   def run(): String = {
     val generated = cpu(batchesOfRows().foreach { case (left, right) =>
@@ -97,7 +98,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
       val provider = BenchProvider.create(directory.resolve("state").toUri.toString)
       var version = 0L
       batchesOfRows().foreach { case (left, right) =>
-        val watermark = (Window * Windows * version / count).toLong
+        val watermark = (Window * windows * version / count).toLong
         val store = provider
           .getStore(version, None, forceSnapshotOnCommit = false, loadEmpty = false)
           .asInstanceOf[TailraceStateStore]
@@ -119,7 +120,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
         store.abort()
         version += 1
         // Spark does that each minute, which is 6 micro-batches of 10 s.
-        if (version % 6 == 0 || batches < 100) provider.doMaintenance()
+        if (version % 6 == 0 || leftsOfWindow / batches > 10000) provider.doMaintenance()
       }
       provider.close()
     }
@@ -139,7 +140,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
   private def batchesOfRows(): Iterator[(Iterator[InternalRow], Iterator[InternalRow])] = {
     val random = new SplittableRandom(7)
     val waiting = mutable.PriorityQueue.empty[(Long, Long)](Ordering.by[(Long, Long), Long](_._1).reverse)
-    val span = (Window * Windows).toLong
+    val span = (Window * windows).toLong
     // As an exchange gives them; both sides have the same types.
     val unsafe = UnsafeProjection.create(columns.left, columns.left)
     var left = 0

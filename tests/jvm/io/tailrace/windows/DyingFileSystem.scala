@@ -18,7 +18,8 @@ final class DyingFileSystem extends RawLocalFileSystem {
   override def rename(from: Path, to: Path): Boolean = {
     step(s"rename to $to")
     DyingFileSystem.onRename(to)
-    super.rename(from, to)
+    // As HDFS: a local file system would make the directory.
+    super.exists(to.getParent) && super.rename(from, to)
   }
 
   override def delete(path: Path, recursive: Boolean): Boolean = {

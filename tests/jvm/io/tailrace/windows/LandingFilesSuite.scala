@@ -79,6 +79,20 @@ final class LandingFilesSuite extends LandingSuite {
     assert(condition(opened().landed(0, "offsets of 0")) == "TAILRACE_WINDOWS_FILE_MISSING")
   }
 
+  test("a window's directory that a reader has deleted between two batches is made again") {
+    val folder = opened()
+    DyingFileSystem.live(Int.MaxValue)
+    folder.begin("query", 0)
+    val (staging, files) = stage(folder, 0)
+    folder.land(0, "offsets of 0", staging, files)
+    val window = file("w=19700101T000000Z").toFile
+    window.listFiles.foreach(_.delete())
+    assert(window.delete())
+    val (again, more) = stage(folder, 2)
+    folder.land(1, "offsets of 1", again, more)
+    assert(names("w=19700101T000000Z").toSeq.nonEmpty)
+  }
+
   test("a staged file of another length isn't landed") {
     val folder = opened()
     DyingFileSystem.live(Int.MaxValue)

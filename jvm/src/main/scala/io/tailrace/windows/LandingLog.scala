@@ -31,14 +31,14 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   def write(batch: BatchFile): Unit = create(batchFile(batch.batch), batch)
 
-  def deleteBatch(batch: Long): Unit = files.delete(batchFile(batch))
+  def deleteBatch(batch: Long): Unit = files.deleteAll(Seq(batchFile(batch)))
 
   /** The newest closing and its number. Older files are deleted. */
   def newestClosed(): Option[(Long, ClosedFile)] = newest[ClosedFile](closings)
 
   def write(number: Long, closed: ClosedFile): Unit = create(closedFile(number), closed)
 
-  def deleteClosed(number: Long): Unit = files.delete(closedFile(number))
+  def deleteClosed(number: Long): Unit = files.deleteAll(Seq(closedFile(number)))
 
   /** Writes the `_SUCCESS` of a closed window, unless it is there. */
   def mark(window: ClosedWindow): Unit = {

@@ -129,6 +129,9 @@ private[windows] object RowsPerFile {
 private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf: Configuration) {
   private lazy val fileSystem: FileSystem = folder.getFileSystem(hadoopConf)
 
+  // Directories that are there, unless somebody has deleted them since.
+  private val made = mutable.HashSet.empty[Path]
+
   /** The directory for the files of an attempt at a batch. */
   def newStaging(batch: Long): Path = new Path(staging, s"$batch-${UUID.randomUUID}")
 
@@ -140,7 +143,10 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
 
   /** @param again whether some files may be in their places already */
   def place(batch: BatchFile, again: Boolean): Unit = {
-    each(batch.files.map(placeOf(_).getParent).distinct)(fileSystem.mkdirs(_): Unit)
+    if (made.size > PlacedFiles.MostMade) made.clear()
+    val directories = batch.files.map(placeOf(_).getParent).distinct.filterNot(made)
+    each(directories)(fileSystem.mkdirs(_): Unit)
+    made ++= directories
     each(batch.files)(file => if (!again || !isInPlace(file)) move(batch, file))
     fileSystem.delete(stagingOf(batch), true): Unit
   }
@@ -151,9 +157,17 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
     length.filter(_ != file.length).foreach { found =>
       throw Errors.stateFileCorrupt(from.toString, s"it has $found bytes instead of ${file.length}")
     }
-    val moved = length.isDefined && fileSystem.rename(from, placeOf(file))
+    val moved = length.isDefined && (renamed(batch, file) || {
+      // A reader may have deleted the directory, when it was empty.
+      fileSystem.mkdirs(placeOf(file).getParent)
+      renamed(batch, file)
+    })
     if (!moved) check(batch, file)
   }
+
+  private def renamed(batch: BatchFile, file: LandedFile): Boolean =
+    try fileSystem.rename(stagedOf(batch, file), placeOf(file))
+    catch { case _: FileNotFoundException => false }
 
   /** Refuses a batch if some of its files are neither in their places nor in staging. */
   def check(batch: BatchFile, files: Seq[LandedFile]): Unit = each(files)(check(batch, _))
@@ -180,4 +194,6 @@ private object PlacedFiles {
 
   /** They wait for the file system: 2,000 files of two calls of 30 ms each are in their places in a second. */
   private val Threads = 128
+
+  private val MostMade = 10000
 }

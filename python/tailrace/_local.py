@@ -12,11 +12,12 @@ from tailrace._java_program import LOGGING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+    from pathlib import Path
 
 
 @contextmanager
 def local_session(
-    name: str, driver_memory: str, settings: Mapping[str, str] | None = None
+    name: str, driver_memory: str, settings: Mapping[str, str] | None = None, scratch: Path | None = None
 ) -> Generator[SparkSession]:
     """A quiet local session on all cores, reachable from this machine only; stopped at the end.
 
@@ -24,7 +25,12 @@ def local_session(
         name: of the application.
         driver_memory: heap of the JVM, as Spark reads sizes ("2g").
         settings: further Spark properties, which win over these.
+        scratch: directory for temporary files; None takes the JVM's.
     """
+    options = [f"-Dlog4j2.configurationFile={LOGGING}"]
+    if scratch is not None:
+        quoted = str(scratch).replace("\\", "\\\\").replace('"', '\\"')
+        options.append(f'"-Djava.io.tmpdir={quoted}"')
     builder = (
         SparkSession.builder.master("local[*]")
         .appName(name)
@@ -33,7 +39,7 @@ def local_session(
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={LOGGING}")
+        .config("spark.driver.extraJavaOptions", " ".join(options))
     )
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tailrace import state_command
 from tailrace._argument_types import add_settings, heap, positive
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit code: 0, or 1 when something is wrong, told in one line.
+    """Runs the command and returns its exit code.
+
+    It is 0, or 1 when something is wrong, told in one line, or 130 after Ctrl-C.
 
     Args:
         arguments: what follows the command's name; None takes the process's.
@@ -32,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TailraceError as error:
         print(f"tailrace: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        # As a shell's commands end.
+        return 128 + signal.SIGINT
     except BrokenPipeError:
         # `tailrace inspect ... | head`: who reads has enough. Python would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,7 +72,12 @@ def command_line() -> argparse.ArgumentParser:
     demo.add_argument(
         "--slices", type=positive, default=10, help="micro-batches of data (default: %(default)s)"
     )
-    demo.add_argument("--out", type=Path, default=Path("tailrace-demo"), help="directory of chart and page")
+    demo.add_argument(
+        "--out",
+        type=Path,
+        default=Path("tailrace-demo"),
+        help="directory of chart and page (default: %(default)s)",
+    )
     demo.add_argument(
         "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
     )
@@ -220,6 +231,10 @@ def _fill_server(server: argparse.ArgumentParser) -> None:
 # The imports below are late: `tailrace jar` in a script's $(...) loads little, and needs no extra.
 
 
+def _terminated(number: int, _: object) -> NoReturn:
+    sys.exit(128 + number)
+
+
 def _demo(parsed: argparse.Namespace) -> int:
     try:
         from tailrace.demo.run import run_demo
@@ -233,6 +248,8 @@ def _demo(parsed: argparse.Namespace) -> int:
             parameters={"extra": "demo"},
         ) from error
 
+    # So that what was started ends, and what was written is deleted.
+    signal.signal(signal.SIGTERM, _terminated)
     is_right = run_demo(
         parsed.rows,
         parsed.slices,

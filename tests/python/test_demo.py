@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
+import signal
 import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -170,6 +173,7 @@ sys.exit(main(["demo"]))"""
     )
 
 
+@pytest.mark.campaign
 def test_a_query_that_ends_early_is_told(tmp_path: Path) -> None:
     # There are no streams, so that Spark refuses the query.
     with (
@@ -179,6 +183,7 @@ def test_a_query_that_ends_early_is_told(tmp_path: Path) -> None:
         list(process.progress())
 
 
+@pytest.mark.campaign
 def test_a_worker_that_is_left_is_killed_with_its_spark(tmp_path: Path) -> None:
     data.generate(tmp_path, rows=2_000, slices=4)
     with QueryProcess(tmp_path, "1g", Engine.TAILRACE) as process:
@@ -190,6 +195,51 @@ def test_a_worker_that_is_left_is_killed_with_its_spark(tmp_path: Path) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_stopped_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tailrace", "demo", "--rows", "3000", "--out", str(tmp_path / "out")]
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    pipe = subprocess.PIPE
+    environ = {**os.environ, "TMPDIR": str(scratch)}
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environ) as demo:
+        assert demo.stdout
+        assert demo.stderr
+        # The worker begins now.
+        next(line for line in demo.stdout if line.startswith("batch"))
+        demo.send_signal(number)
+        assert demo.wait(30) == 128 + number
+        assert "Traceback" not in demo.stderr.read()
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.campaign
+def test_a_worker_ends_with_the_process_that_has_started_it(tmp_path: Path) -> None:
+    code = f"""import time
+from pathlib import Path
+from tailrace.demo.process import QueryProcess
+from tailrace.demo.query import Engine
+print(QueryProcess(Path({str(tmp_path)!r}), "1g", Engine.TAILRACE).group, flush=True)
+time.sleep(600)"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        group = int(parent.stdout.readline())
+        assert group in running_groups()
+        parent.kill()
+    deadline = time.monotonic() + 30
+    while group in running_groups():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_directory_that_cannot_be_written_is_told_at_once(run_python: RunPython, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run_python("-m", "tailrace", "demo", "--out", str(tmp_path / "file"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"tailrace: The directory .*/file can't be written: .* --out\.\n", done.stderr)
+
+
 def running_groups() -> set[int]:
     """Process groups with a process that runs. One that was killed may stay in the table for a while."""
     listed = subprocess.run(["/bin/ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True)
@@ -199,7 +249,7 @@ def running_groups() -> set[int]:
 
 def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     command = ("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
-    done = run_python(*command, "--compare")
+    done = run_python(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     shown, told = done.stdout.split("Killed the query and its Spark (kill -9). Starting both again ...\n")
     batches = [int(line.split()[0]) for line in shown.splitlines() if re.match(r" +\d", line)]
@@ -209,26 +259,18 @@ def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     assert again[0] in {2, 3}
     assert again == list(range(again[0], again[-1] + 1))
     assert re.search(r"^killed +by kill -9 after micro-batch 1, .* nothing is lost", told, re.MULTILINE)
-    sparks = re.search(r"^Spark's own join +[\d,]+ rows/s in .* ([\d,]+) rows came out", told, re.MULTILINE)
-    assert sparks is not None
-    labels = re.search(r"^labels matched +([\d,]+)$", told, re.MULTILINE)
-    unmatched = re.search(r"^unmatched share +([\d.]+)%$", told, re.MULTILINE)
-    assert labels is not None
-    assert unmatched is not None
-    pairs = int(labels[1].replace(",", "")) + float(unmatched[1]) / 100 * 3000
-    assert int(sparks[1].replace(",", "")) == pytest.approx(pairs, abs=2)
     assert "checked: 3,000 groups equal the brute-force answer" in done.stdout
     assert re.search(r"^rows in +3,000 impressions, \d", done.stdout, re.MULTILINE)
     assert re.search(r"^groups out +3,000$", done.stdout, re.MULTILINE)
     assert re.search(r"^labels matched +[1-9]", done.stdout, re.MULTILINE)
     assert re.search(r"^unmatched share +\d+\.\d%$", done.stdout, re.MULTILINE)
     assert re.search(r"^late rows +0$", done.stdout, re.MULTILINE)
-    state = r"\d[\d,]* rows of (\d+\.\d\d) MB, in files of (\d+\.\d\d) MB"
+    state = r"\d[\d,]* rows, (\d+\.\d\d) MB, in files of (\d+\.\d\d) MB"
     peak = re.search(rf"^state at its peak +{state}$", done.stdout, re.MULTILINE)
     assert peak is not None
     assert float(peak[1]) > float(peak[2]) > 0
     # All groups are out; what is left are the rows that closed the streams, in a file a partition at most.
-    end = re.search(r"^state at the end +(\d+) rows of 0\.00 MB", done.stdout, re.MULTILINE)
+    end = re.search(r"^state at the end +(\d+) rows, 0\.00 MB", done.stdout, re.MULTILINE)
     assert end is not None
     assert int(end[1]) <= 2
     assert re.search(
@@ -241,3 +283,20 @@ def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     page = paths[1].read_text()
     assert base64.b64encode(png).decode() in page
     assert "http" not in page
+
+
+@pytest.mark.campaign
+def test_the_comparison(run_python: RunPython, tmp_path: Path) -> None:
+    command = ("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
+    done = run_python(*command, "--compare", "--no-kill")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = done.stdout
+    assert "kill" not in told
+    sparks = re.search(r"^Spark's own join +[\d,]+ rows/s in .* ([\d,]+) rows came out", told, re.MULTILINE)
+    assert sparks is not None
+    labels = re.search(r"^labels matched +([\d,]+)$", told, re.MULTILINE)
+    unmatched = re.search(r"^unmatched share +([\d.]+)%$", told, re.MULTILINE)
+    assert labels is not None
+    assert unmatched is not None
+    pairs = int(labels[1].replace(",", "")) + float(unmatched[1]) / 100 * 3000
+    assert int(sparks[1].replace(",", "")) == pytest.approx(pairs, abs=2)

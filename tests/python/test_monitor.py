@@ -119,12 +119,13 @@ def test_the_tab_of_sparks_ui_shows_each_query(port: str, browser: Chrome) -> No
     cells = _cells(examples, "tailraceLabelJoin, index 0")
     assert cells["rows that wait"] == "3"
     assert cells["left rows behind the watermark, counted whether or not they come out"] == "1"
-    assert re.fullmatch(r"[\d,.]+ k?B", cells["the size of these files"])
+    assert re.fullmatch(r"[\d,.]+ k?B", cells["the size of the sorted runs that hold the rows"])
     watermark = _cells(examples, "query")["the watermark of the last micro-batch; absent before the first"]
     assert watermark.startswith("2026-01-01T12:50:00Z, ")
     hosts = _cells(by_name["hosts"], "tailrace.watermark")
     assert hosts["how far each of the slowest hosts is: a"].startswith("2026-01-01T12:00:00Z, ")
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    entries: list[dict[str, str]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    assert [entry for entry in entries if entry["level"] == "SEVERE"] == []
 
 
 def _cells(section: WebElement, caption: str) -> dict[str, str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+# A row of each side closes the streams.
+_CLOSING_ROWS = 2
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,34 @@ class SparksJoin:
     batches: Sequence[SparksBatch]
     rows_out: int
 
-    def line(self, fastest: float) -> str:
+    def line(self, tailraces: float) -> str:
         """The run as a sentence.
 
         Args:
-            fastest: rows a second of Tailrace's fastest micro-batch.
+            tailraces: rows a second of Tailrace's median batch.
         """
         return (
-            f"{max(batch.rate for batch in self.batches):,.0f} rows/s in its fastest batch, Tailrace "
-            f"{fastest:,.0f}. {self.rows_out:,} rows came out, one for each label or for none: to make "
-            "examples of them takes another operator with state"
+            f"{median_rate(self.batches):,.0f} rows/s in its median batch, Tailrace {tailraces:,.0f}. "
+            f"{self.rows_out:,} rows came out, a row for each label, and one for an impression without: to "
+            "make examples of them takes another operator with state"
         )
+
+
+class HasRate(Protocol):
+    """A micro-batch of either engine."""
+
+    @property
+    def rows_in(self) -> int:
+        """Rows read."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """Rows read a second."""
+        ...
+
+
+def median_rate(batches: Sequence[HasRate]) -> float:
+    """Rows a second of the median batch, of those that have read more than the closing rows."""
+    rates = [batch.rate for batch in batches if batch.rows_in > _CLOSING_ROWS]
+    return median(rates) if rates else 0.0

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Self
 
 from tailrace.errors import TailraceError, from_condition
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.demo.query import Engine
+
+_STOP_SECONDS = 60
+# Where nobody takes dead processes off the table, they seem to live.
+_DEATH_SECONDS = 2
 
 
 class QueryProcess:
@@ -33,7 +38,10 @@ class QueryProcess:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tailrace.demo.worker", str(directory), memory, engine, str(write)],
+                # Its end tells the worker that this process has ended.
+                stdin=subprocess.PIPE,
                 pass_fds=[write],
+                env={**os.environ, "TMPDIR": str(directory)},
                 start_new_session=True,
             )
         except BaseException:
@@ -50,6 +58,8 @@ class QueryProcess:
     def __exit__(self, *_: object) -> None:
         self.kill()
         self._answers.close()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def progress(self) -> Iterator[dict[str, Any]]:
         """The progress of each micro-batch as it ends, until the query ends.
@@ -58,6 +68,8 @@ class QueryProcess:
             TailraceError: the query failed in Tailrace, or its process ended.
         """
         for line in self._answers:
+            if not line.endswith("\n"):
+                break
             answer = json.loads(line)
             if "error" in answer:
                 error = answer["error"]
@@ -66,12 +78,28 @@ class QueryProcess:
                 raise from_condition(error["condition"], error["message"], error["parameters"])
             if "files" in answer:
                 self.files = answer["files"]
+                # Spark deletes its own temporary files.
+                self._process.wait(_STOP_SECONDS)
                 return
             yield answer["progress"]
-        raise TailraceError(f"The demo's query ended early, with exit code {self._process.wait()}.")
+        raise TailraceError(
+            f"The demo's query ended early, with exit code {self._process.wait()}. It has said why above. "
+            "`tailrace doctor` looks for what is wrong with Java, Spark and the jar."
+        )
 
     def kill(self) -> None:
         """Kills Python and JVM as `kill -9` does, without a moment left. Does nothing after their end."""
         if self._process.poll() is None:
             os.killpg(self.group, signal.SIGKILL)
             self._process.wait()
+            self._wait_for_jvm()
+
+    def _wait_for_jvm(self) -> None:
+        """A JVM takes a moment to die, and may write into its files until then."""
+        deadline = time.monotonic() + _DEATH_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(self.group, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.02)

@@ -47,11 +47,12 @@ _POLL_SECONDS = 0.2
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def local_session(driver_memory: str) -> AbstractContextManager[SparkSession]:
+def local_session(driver_memory: str, directory: Path | None = None) -> AbstractContextManager[SparkSession]:
     """The demo's session, stopped at the end.
 
     Args:
         driver_memory: heap of the JVM, as Spark reads sizes ("2g").
+        directory: for temporary files, which stay if the JVM is killed; None takes the JVM's.
     """
     settings = {
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
@@ -61,7 +62,7 @@ def local_session(driver_memory: str) -> AbstractContextManager[SparkSession]:
         # For Spark's own join: the store that holds more than a heap does.
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     }
-    return _local.local_session("tailrace demo", driver_memory, settings)
+    return _local.local_session("tailrace demo", driver_memory, settings, directory)
 
 
 def run(spark: SparkSession, directory: Path, engine: Engine) -> Iterator[dict[str, Any]]:

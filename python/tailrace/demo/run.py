@@ -10,8 +10,11 @@ from tailrace.demo import chart, comparison, data, example, oracle, query
 from tailrace.demo.process import QueryProcess
 from tailrace.demo.progress import HEADER, Batch, read_batch
 from tailrace.demo.summary import Summary
+from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tailrace.demo.comparison import SparksBatch, SparksJoin
 
 
@@ -35,8 +38,10 @@ def run_demo(
         Whether the result equals the brute-force answer.
 
     Raises:
-        TailraceError: the session or the join was refused, or the query failed in Tailrace.
+        TailraceError: the session or the join was refused, the query failed in Tailrace, or `out` can't be
+            written.
     """
+    _write(out, {})
     with tempfile.TemporaryDirectory(prefix="tailrace-demo-") as scratch:
         directory = Path(scratch)
         _say(f"Making {rows:,} impressions and their engagements, in {slices} slices ...")
@@ -53,11 +58,20 @@ def run_demo(
     summary = Summary(*made, batches, verdict, result.totals, one, kill_after, sparks)
     _say(f"\n{summary.text()}\n")
     png = chart.draw(batches)
-    out.mkdir(parents=True, exist_ok=True)
-    for name, content in (("demo.png", png), ("demo.html", summary.page(png).encode())):
-        (out / name).write_bytes(content)
-        _say(str((out / name).resolve()))
+    _write(out, {"demo.png": png, "demo.html": summary.page(png).encode()})
     return verdict.equal
+
+
+def _write(out: Path, files: Mapping[str, bytes]) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (out / name).write_bytes(content)
+            _say(str((out / name).resolve()))
+    except OSError as error:
+        raise TailraceError(
+            f"The directory {out} can't be written: {error}. Choose another one by --out."
+        ) from error
 
 
 def _join(directory: Path, memory: str, kill_after: int | None) -> tuple[list[Batch], list[str]]:

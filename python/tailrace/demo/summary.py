@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tailrace._version import __version__
+from tailrace.demo.comparison import median_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,20 +69,24 @@ class Summary:
             ("unmatched share", unmatched),
             (
                 "speed",
-                f"{rows_in / self.seconds:,.0f} rows/s ({self.seconds:.1f} s, {len(self.batches)} batches)",
+                (
+                    f"{rows_in / self.seconds:,.0f} rows/s ({self.seconds:.1f} s, {len(self.batches)} "
+                    "batches, the first of each start in a cold JVM)"
+                ),
             ),
+            ("median batch", f"{median_rate(self.batches):,.0f} rows/s"),
             (
                 "fastest batch",
                 f"{fastest.rate:,.0f} rows/s ({fastest.rows_in:,} rows in {fastest.seconds:.2f} s)",
             ),
-            ("state at its peak", _state(max(self.batches, key=lambda batch: batch.state_bytes))),
-            ("state at the end", _state(self.batches[-1])),
+            ("state at its peak", _state(self.batches)),
+            ("state at the end", _state(self.batches[-1:])),
             ("memory for rows", f"{max(b.memory_bytes for b in self.batches) / 1e6:.2f} MB at most"),
             ("late rows", f"{sum(batch.late_rows for batch in self.batches):,}"),
             ("result", self.verdict.line()),
             *([("killed", self._killed())] if self.killed_after is not None else []),
             *([("for example", self.example)] if self.example else []),
-            *([("Spark's own join", self.sparks.line(fastest.rate))] if self.sparks else []),
+            *([("Spark's own join", self.sparks.line(median_rate(self.batches)))] if self.sparks else []),
         ]
 
     def _killed(self) -> str:
@@ -104,8 +109,10 @@ class Summary:
         return _TEMPLATES.get_template("demo.html").render(summary=self, chart=embedded, version=__version__)
 
 
-def _state(batch: Batch) -> str:
+def _state(batches: Sequence[Batch]) -> str:
+    """The most of each, in whichever batch it was."""
     return (
-        f"{batch.state_rows:,} rows of {batch.state_bytes / 1e6:.2f} MB, in files of "
-        f"{batch.file_bytes / 1e6:.2f} MB"
+        f"{max(batch.state_rows for batch in batches):,} rows, "
+        f"{max(batch.state_bytes for batch in batches) / 1e6:.2f} MB, in files of "
+        f"{max(batch.file_bytes for batch in batches) / 1e6:.2f} MB"
     )

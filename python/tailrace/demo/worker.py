@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TextIO
 from urllib.parse import unquote, urlparse
@@ -31,7 +33,7 @@ def work(directory: Path, memory: str, engine: query.Engine, answers: TextIO) ->
         print(json.dumps(said), file=answers, flush=True)
 
     try:
-        with query.local_session(memory) as spark:
+        with query.local_session(memory, directory) as spark:
             for progress in query.run(spark, directory, engine):
                 answer(progress=progress)
             # Not all that are there: a killed task leaves a file behind, which Spark's log doesn't name.
@@ -44,8 +46,20 @@ def work(directory: Path, memory: str, engine: query.Engine, answers: TextIO) ->
     return 0
 
 
+def _end_with_parent() -> None:
+    """Kills this process and its Spark when the demo's own process has ended, however that was."""
+
+    def wait() -> None:
+        # Not by `sys.stdin`, whose lock would be held when Python ends.
+        os.read(0, 1)
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def main() -> int:
     """Takes directory, memory, engine, and the number of an open file for the answers."""
+    _end_with_parent()
     directory, memory, engine, descriptor = sys.argv[1:]
     with os.fdopen(int(descriptor), "w", encoding="utf-8") as answers:
         return work(Path(directory), memory, query.Engine(engine), answers)

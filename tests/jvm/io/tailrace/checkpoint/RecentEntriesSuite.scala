@@ -22,6 +22,11 @@ final class RecentEntriesSuite extends AnyFunSuite with TempDirectory {
   override protected def beforeEach(): Unit = {
     super.beforeEach()
     ObjectStore.wipe("")
+    // The first manager finds out whether the store refuses the second of two writers.
+    val files = newManager
+    files.add(new Path(root, "offsets/0"), "first")
+    assert(!files.exists(new Path(root, "offsets/1")))
+    ObjectStore.wipe("")
   }
 
   private implicit final class Manager(files: CheckpointFileManager) {
@@ -57,6 +62,27 @@ final class RecentEntriesSuite extends AnyFunSuite with TempDirectory {
       assert(requests == Map(Put -> 7), log)
       assert(newManager.text(entry(12)) == "batch 12")
     }
+  }
+
+  test("whether the store refuses the second of two writers is tried once, and nothing is left of it") {
+    val files = newManager
+    files.add(new Path(logs.head, "5"), "ours")
+    assert(requestsOf(files.exists(new Path(logs.head, "6"))).isEmpty)
+    assert(ObjectStore.keys("").toSeq.map(_.stripPrefix("checkpoint/")) == Seq("offsets/5"))
+  }
+
+  test("a store that ignores the condition of a create is asked for each entry") {
+    ObjectStoreFileManager.refusing.clear()
+    try
+      ObjectStore.behaving(Behaviour(exclusive = false)) {
+        val files = newManager
+        files.add(new Path(logs.head, "5"), "ours")
+        newManager.add(new Path(logs.head, "6"), "another's")
+        assert(files.exists(new Path(logs.head, "6")))
+        assert(requestsOf(assert(!files.exists(new Path(logs.head, "7")))) == Map(Head -> 1))
+        assert(ObjectStore.keys("").forall(!_.endsWith(".tmp")))
+      }
+    finally ObjectStoreFileManager.refusing.clear()
   }
 
   test("only the next entry is known not to be there") {

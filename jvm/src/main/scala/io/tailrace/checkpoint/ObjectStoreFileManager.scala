@@ -1,6 +1,7 @@
 package io.tailrace.checkpoint
 
 import java.io.{FileNotFoundException, IOException, OutputStream}
+import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
@@ -45,7 +46,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
       val writer = UUID.randomUUID.toString
       val header = s"$HeaderOption$WriterHeader" -> writer
       val out = begin(path, overwrite = false, NoProbes -> "true", Conditional -> "true", header)
-      new Creating(out, new CopiedOutput(out), path, writer)
+      new Creating(out, Option.when(RecentEntries.isEntry(path))(new CopiedOutput(out)), path, writer)
       // The client itself asks whether the file is there. Two writers at the same moment can both get the name.
     } else replacing(begin(path, overwrite = false))
 
@@ -77,12 +78,30 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     * An entry is never a directory, so that one HEAD is enough; for other names S3A asks by a LIST, too.
     */
   override def exists(path: Path): Boolean =
-    if (RecentEntries.isEntry(path)) recent.find(path).isDefined || (recent.mayExist(path) && isFile(path))
+    if (RecentEntries.isEntry(path))
+      recent.find(path).isDefined || ((recent.mayExist(path) || !refusesSecond(path)) && isFile(path))
     else
       try {
         files.getFileStatus(path)
         true
       } catch { case _: FileNotFoundException => false }
+
+  /** Whether the store really refuses the second of two writers. Some take the condition and ignore it. It is tried once
+    * for a bucket, with a file beside the entry whose name is that of a temporary one.
+    */
+  private def refusesSecond(entry: Path): Boolean = refusing.computeIfAbsent(
+    files.getUri,
+    _ => {
+      val probe = new Path(entry.getParent, s".0.${UUID.randomUUID}.tmp")
+      def create(): Unit = createAtomic(probe, overwriteIfPossible = false).close()
+      create()
+      try {
+        create()
+        false
+      } catch { case _: FileAlreadyExistsException => true }
+      finally files.delete(probe, false): Unit
+    }
+  )
 
   // Only this call tells a file system that the answer for a directory doesn't matter.
   @nowarn("cat=deprecation")
@@ -103,6 +122,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
   }
 
   override def deleteAll(paths: Seq[Path]): Unit = {
+    paths.foreach(recent.forget)
     val bulk = files.createBulkDelete(root)
     try
       paths.map(files.makeQualified).grouped(bulk.pageSize).foreach { page =>
@@ -152,10 +172,14 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     }
   }
 
-  private final class Creating(out: FSDataOutputStream, copied: CopiedOutput, path: Path, writer: String)
-      extends Replacing(out, copied) {
-    override protected def written(): Unit =
-      if (RecentEntries.isEntry(path)) recent.written(path, copied.content)
+  /** @param copied of an entry of a log */
+  private final class Creating(
+      out: FSDataOutputStream,
+      copied: Option[CopiedOutput],
+      path: Path,
+      writer: String
+  ) extends Replacing(out, copied.getOrElse(out)) {
+    override protected def written(): Unit = copied.foreach(copy => recent.written(path, copy.content))
 
     override protected def failed(e: IOException): Unit = {
       recent.forget(path)
@@ -175,6 +199,9 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
 }
 
 object ObjectStoreFileManager {
+
+  // By the bucket.
+  private[checkpoint] val refusing = new ConcurrentHashMap[URI, Boolean]
 
   // Names of S3A, which other file systems ignore, because `opt` asks for what a file system may have.
   private val NoProbes = "fs.s3a.create.performance"

@@ -25,11 +25,12 @@ private[checkpoint] final class RecentEntries {
 
   /** @param content none if it is too much to keep */
   def written(entry: Path, content: Option[Array[Byte]]): Unit = synchronized {
-    number(entry).foreach(newest.put(entry.getParent, _))
+    val log = entry.getParent
+    number(entry).filter(n => newest.get(log).forall(_ < n)).foreach(newest.put(log, _))
     drop(entry)
     content.foreach { all =>
       contents.put(entry, all)
-      bytes += all.length
+      bytes += all.length + Overhead
     }
     while (bytes > MostBytes) drop(contents.head._1)
   }
@@ -51,13 +52,16 @@ private[checkpoint] final class RecentEntries {
     next.isEmpty || number(entry) != next
   }
 
-  private def drop(entry: Path): Unit = contents.remove(entry).foreach(bytes -= _.length)
+  private def drop(entry: Path): Unit = contents.remove(entry).foreach(bytes -= _.length + Overhead)
 }
 
 private[checkpoint] object RecentEntries {
 
   /** Of all entries together. An entry of a file source has some 200 bytes a file. */
   val MostBytes: Long = 4L << 20
+
+  // Of an entry's name and place in memory.
+  private val Overhead = 1024L
 
   private val Logs = Set("offsets", "commits", "_spark_metadata")
   private val Entry = """(\d+)(?:\.compact)?""".r

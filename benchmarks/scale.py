@@ -125,7 +125,7 @@ def main() -> int:
             turn = n % len(a.engines)
             for engine in (*a.engines[turn:], *a.engines[:turn]):
                 scratch = work / f"{engine}-{n}"
-                # It keeps its objects in memory. Its collector must not work beside the engine that is measured.
+                # It keeps its objects in memory. Its collector must not work beside the engine.
                 with run_s3(work, ["-Xmx8g", "-XX:+UseParallelGC"]) as store:
                     store.set_latency(a.latency)
                     before = store.cpu_seconds()

@@ -49,7 +49,7 @@ class QueryProcess:
             raise
         finally:
             os.close(write)
-        self.group = self._process.pid
+        self.group: int = self._process.pid
         self._answers = os.fdopen(read, encoding="utf-8")
 
     def __enter__(self) -> Self:

@@ -40,6 +40,8 @@ _HERE = Path(__file__).parent
 _JOINS = {
     "join": Workload(left=2_600_000, slices=20),
     "join-200-slices": Workload(left=2_600_000, slices=200),
+    # The same rate of rows for longer: the JVM's start and its compiler matter less.
+    "join-12-hours": Workload(left=7_800_000, slices=60, hours=12.0),
 }
 _WORKLOADS = (*_JOINS, "replays", "replays-100000-producers", "watermark", "sync-join", "recursion")
 _RECORDS = 5_000_000

@@ -203,7 +203,13 @@ def test_a_demo_that_is_stopped_leaves_nothing(number: signal.Signals, tmp_path:
     scratch.mkdir()
     pipe = subprocess.PIPE
     environ = {**os.environ, "TMPDIR": str(scratch)}
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environ) as demo:
+    # A shell's background jobs ignore it, and so would what they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        demo = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environ)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with demo:
         assert demo.stdout
         assert demo.stderr
         # The worker begins now.

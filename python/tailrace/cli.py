@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tailrace import state_command
-from tailrace._argument_types import add_settings, heap, positive
+from tailrace._argument_types import add_settings, positive
 from tailrace._jar import jar_path
 from tailrace._version import __version__
+from tailrace.demo import command as demo_command
 from tailrace.errors import TailraceError
 from tailrace.sizing import command as size_command
 
@@ -63,42 +64,17 @@ def command_line() -> argparse.ArgumentParser:
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(metavar="COMMAND")
 
-    demo = commands.add_parser(
-        "demo", help="join two streams of made-up data in a local Spark and show the result"
+    demo_command.fill(
+        commands.add_parser(
+            "demo", help="join two streams of made-up data in a local Spark and show the result"
+        )
     )
-    demo.add_argument(
-        "--rows", type=positive, default=200_000, help="impressions to make (default: %(default)s)"
+    demo_command.fill_watermark(
+        commands.add_parser(
+            "demo-watermark",
+            help="show windows that wait for a host that lags, with the watermark server's page",
+        )
     )
-    demo.add_argument(
-        "--slices", type=positive, default=10, help="micro-batches of data (default: %(default)s)"
-    )
-    demo.add_argument(
-        "--out",
-        type=Path,
-        default=Path("tailrace-demo"),
-        help="directory of chart and page (default: %(default)s)",
-    )
-    demo.add_argument(
-        "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
-    )
-    demo.add_argument(
-        "--no-kill", action="store_true", help="let the query run, without a kill -9 on the way"
-    )
-    demo.add_argument(
-        "--compare", action="store_true", help="run Spark's own join over the same data as well"
-    )
-    demo.set_defaults(run=_demo)
-
-    watermark = commands.add_parser(
-        "demo-watermark", help="show windows that wait for a host that lags, with the watermark server's page"
-    )
-    watermark.add_argument(
-        "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
-    )
-    watermark.add_argument(
-        "--no-browser", action="store_true", help="open no page, and end when all has been shown"
-    )
-    watermark.set_defaults(run=_demo_watermark)
 
     doctor = commands.add_parser(
         "doctor", help="check this installation and say what to do about what is wrong"
@@ -229,42 +205,6 @@ def _fill_server(server: argparse.ArgumentParser) -> None:
 
 
 # The imports below are late: `tailrace jar` in a script's $(...) loads little, and needs no extra.
-
-
-def _terminated(number: int, _: object) -> NoReturn:
-    sys.exit(128 + number)
-
-
-def _demo(parsed: argparse.Namespace) -> int:
-    try:
-        from tailrace.demo.run import run_demo
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing == "tailrace":
-            raise
-        raise TailraceError(
-            f"The demo needs {missing}, which isn't installed. Install it: pip install 'tailrace[demo]'.",
-            condition="TAILRACE_DEMO_DEPENDENCY_MISSING",
-            parameters={"extra": "demo"},
-        ) from error
-
-    # So that what was started ends, and what was written is deleted.
-    signal.signal(signal.SIGTERM, _terminated)
-    is_right = run_demo(
-        parsed.rows,
-        parsed.slices,
-        parsed.out,
-        parsed.driver_memory,
-        kill=not parsed.no_kill,
-        compare=parsed.compare,
-    )
-    return 0 if is_right else 1
-
-
-def _demo_watermark(parsed: argparse.Namespace) -> int:
-    from tailrace.demo.watermark import run_watermark_demo
-
-    return 0 if run_watermark_demo(parsed.driver_memory, stay=not parsed.no_browser) else 1
 
 
 def _doctor(parsed: argparse.Namespace) -> int:

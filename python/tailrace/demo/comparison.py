@@ -4,44 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from tailrace.demo.progress import MicroBatch
 
 # A row of each side closes the streams.
 _CLOSING_ROWS = 2
 
 
 @dataclass(frozen=True)
-class SparksBatch:
-    """One micro-batch: its number from 0, rows read from both streams, and its duration in seconds."""
-
-    number: int
-    rows_in: int
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Rows read a second."""
-        return self.rows_in / self.seconds if self.seconds else 0.0
-
-    def line(self) -> str:
-        """The batch as a line under `progress.HEADER`."""
-        return f"{self.number:>5} {self.rows_in:>9,} {self.rate:>8,.0f} {'':41} {self.seconds:>8.2f}"
-
-
-def read_batch(progress: Mapping[str, Any]) -> SparksBatch:
-    """Reads one of `StreamingQuery.recentProgress`."""
-    seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
-    return SparksBatch(progress["batchId"], progress["numInputRows"], seconds)
-
-
-@dataclass(frozen=True)
 class SparksJoin:
     """A whole run of Spark's join: its micro-batches, and the rows of its result."""
 
-    batches: Sequence[SparksBatch]
+    batches: Sequence[MicroBatch]
     rows_out: int
 
     def line(self, tailraces: float) -> str:
@@ -57,21 +35,7 @@ class SparksJoin:
         )
 
 
-class HasRate(Protocol):
-    """A micro-batch of either engine."""
-
-    @property
-    def rows_in(self) -> int:
-        """Rows read."""
-        ...
-
-    @property
-    def rate(self) -> float:
-        """Rows read a second."""
-        ...
-
-
-def median_rate(batches: Sequence[HasRate]) -> float:
+def median_rate(batches: Sequence[MicroBatch]) -> float:
     """Rows a second of the median batch, of those that have read more than the closing rows."""
     rates = [batch.rate for batch in batches if batch.rows_in > _CLOSING_ROWS]
     return median(rates) if rates else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,36 +14,18 @@ _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 
 @dataclass(frozen=True)
-class Batch:
-    """One micro-batch.
+class MicroBatch:
+    """What the join of either engine tells of a micro-batch.
 
     Attributes:
         number: batch id, from 0.
         rows_in: rows read from both streams.
-        groups_out: left rows that came out with their labels.
-        groups_matched: those of them with at least one label.
-        labels_out: labels in all of them.
-        late_rows: rows behind the watermark, both sides.
-        state_rows: rows that wait in the state after the batch.
-        state_bytes: size of these rows and their keys, before compression.
-        file_bytes: size of the files that hold them in the checkpoint.
-        memory_bytes: the most that the rows of the batch took at a time, in all its tasks together.
         seconds: duration of the whole batch.
-        watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
     """
 
     number: int
     rows_in: int
-    groups_out: int
-    groups_matched: int
-    labels_out: int
-    late_rows: int
-    state_rows: int
-    state_bytes: int
-    file_bytes: int
-    memory_bytes: int
     seconds: float
-    watermark: str
 
     @property
     def rate(self) -> float:
@@ -52,11 +34,48 @@ class Batch:
 
     def line(self) -> str:
         """The batch as a line under `HEADER`."""
+        return f"{self.number:>5} {self.rows_in:>9,} {self.rate:>8,.0f} {'':41} {self.seconds:>8.2f}"
+
+
+@dataclass(frozen=True)
+class Batch(MicroBatch):
+    """One micro-batch of Tailrace's join.
+
+    Attributes:
+        groups_out: left rows that came out with their labels.
+        groups_matched: those of them with at least one label.
+        labels_out: labels in all of them.
+        late_rows: rows behind the watermark, both sides.
+        state_rows: rows that wait in the state after the batch.
+        state_bytes: size of these rows and their keys, before compression.
+        file_bytes: size of the files that hold them in the checkpoint.
+        memory_bytes: the most that the rows of the batch took at a time, in all its tasks together.
+        watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
+    """
+
+    groups_out: int
+    groups_matched: int
+    labels_out: int
+    late_rows: int
+    state_rows: int
+    state_bytes: int
+    file_bytes: int
+    memory_bytes: int
+    watermark: str
+
+    def line(self) -> str:
+        """The batch as a line under `HEADER`."""
         return (
             f"{self.number:>5} {self.rows_in:>9,} {self.rate:>8,.0f} {self.groups_out:>10,} "
             f"{self.state_rows:>10,} {self.state_bytes / 1e6:>9.2f} {self.file_bytes / 1e6:>9.2f} "
             f"{self.seconds:>8.2f}  {self.watermark}"
         )
+
+
+def read_micro_batch(progress: Mapping[str, Any]) -> MicroBatch:
+    """Reads one of `StreamingQuery.recentProgress`, of any query."""
+    seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
+    return MicroBatch(progress["batchId"], progress["numInputRows"], seconds)
 
 
 def read_batch(progress: Mapping[str, Any]) -> Batch:
@@ -75,8 +94,7 @@ def read_batch(progress: Mapping[str, Any]) -> Batch:
     metrics = operator["customMetrics"]
     stores = sum(metrics[f"{store}StoreBytes"] for store in ("left", "right", "joined"))
     return Batch(
-        number=progress["batchId"],
-        rows_in=progress["numInputRows"],
+        **asdict(read_micro_batch(progress)),
         groups_out=metrics["groupsOut"],
         groups_matched=metrics["groupsMatched"],
         labels_out=metrics["labelsOut"],
@@ -85,6 +103,5 @@ def read_batch(progress: Mapping[str, Any]) -> Batch:
         state_bytes=stores,
         file_bytes=metrics["stateFileBytes"],
         memory_bytes=operator["memoryUsedBytes"],
-        seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
         watermark=progress["eventTime"].get("watermark", "").removeprefix(_NO_WATERMARK),
     )

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from tailrace.demo import chart, comparison, data, example, oracle, query
 from tailrace.demo.process import QueryProcess
-from tailrace.demo.progress import HEADER, Batch, read_batch
+from tailrace.demo.progress import HEADER, Batch, MicroBatch, read_batch, read_micro_batch
 from tailrace.demo.summary import Summary
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.demo.comparison import SparksBatch, SparksJoin
+    from tailrace.demo.comparison import SparksJoin
 
 
 def run_demo(
@@ -99,9 +99,9 @@ def _join(directory: Path, memory: str, kill_after: int | None) -> tuple[list[Ba
 def _compare(directory: Path, memory: str) -> SparksJoin:
     _say("The same by Spark's own join ...")
     with QueryProcess(directory, memory, query.Engine.SPARK) as process:
-        batches: list[SparksBatch] = []
+        batches: list[MicroBatch] = []
         for progress in process.progress():
-            batches.append(comparison.read_batch(progress))
+            batches.append(read_micro_batch(progress))
             _say(batches[-1].line())
     return comparison.SparksJoin(batches, oracle.count(process.files))
 

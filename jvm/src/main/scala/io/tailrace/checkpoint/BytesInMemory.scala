@@ -1,8 +1,8 @@
 package io.tailrace.checkpoint
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, EOFException, OutputStream}
+import java.io.{ByteArrayOutputStream, EOFException, OutputStream}
 
-import org.apache.hadoop.fs.{FSDataInputStream, PositionedReadable, Seekable}
+import org.apache.hadoop.fs.{FSDataInputStream, FSInputStream}
 
 /** Keeps what is written to a file, unless it becomes more than `most` bytes. */
 private[checkpoint] final class CopiedOutput(out: OutputStream, most: Long = RecentEntries.MostBytes)
@@ -36,31 +36,33 @@ private[checkpoint] object BytesInput {
   def open(content: Array[Byte]): FSDataInputStream = new FSDataInputStream(new BytesInput(content))
 }
 
-private final class BytesInput(content: Array[Byte])
-    extends ByteArrayInputStream(content)
-    with Seekable
-    with PositionedReadable {
+private final class BytesInput(content: Array[Byte]) extends FSInputStream {
+  private var at = 0
 
   override def seek(position: Long): Unit = {
-    if (position < 0 || position > count) throw new EOFException(s"$position of $count bytes")
-    pos = position.toInt
+    if (position < 0 || position > content.length)
+      throw new EOFException(s"$position of ${content.length} bytes")
+    at = position.toInt
   }
 
-  override def getPos: Long = pos.toLong
+  override def getPos: Long = at.toLong
   override def seekToNewSource(target: Long): Boolean = false
+  override def available: Int = content.length - at
 
-  override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int =
-    if (length == 0) 0
-    else if (position >= count) -1
+  override def read(): Int =
+    if (available == 0) -1
     else {
-      val n = Math.min(length.toLong, count - position).toInt
-      System.arraycopy(content, position.toInt, into, offset, n)
-      n
+      at += 1
+      content(at - 1) & 0xff
     }
 
-  override def readFully(position: Long, into: Array[Byte], offset: Int, length: Int): Unit =
-    if (read(position, into, offset, length) < length)
-      throw new EOFException(s"$length bytes at $position of $count")
-
-  override def readFully(position: Long, into: Array[Byte]): Unit = readFully(position, into, 0, into.length)
+  override def read(into: Array[Byte], offset: Int, length: Int): Int =
+    if (length == 0) 0
+    else if (available == 0) -1
+    else {
+      val n = Math.min(length, available)
+      System.arraycopy(content, at, into, offset, n)
+      at += n
+      n
+    }
 }

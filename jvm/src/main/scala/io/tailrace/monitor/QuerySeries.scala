@@ -17,15 +17,15 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress
 private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
   private val counts = new mutable.LinkedHashMap[SeriesKey, Double]
   private val levels = new mutable.LinkedHashMap[String, Seq[MetricValue]]
-  private var active = false
   private var batches = RecentBatches()
   // A count that appears with 1 hasn't grown, for Prometheus.
   count(ProgressValues.queryCounts)
   started()
 
-  def started(): Unit = synchronized(state(true))
+  def started(): Unit = synchronized(state(active = true))
 
-  def isActive: Boolean = synchronized(active)
+  def isActive: Boolean =
+    synchronized(levels(ProgressValues.QueryPart).exists(v => v.metric.field == "active" && v.value == 1))
 
   def recent: RecentBatches = synchronized(batches)
 
@@ -35,18 +35,20 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
   }
 
   def ended(failed: Boolean): Unit = synchronized {
-    state(false)
+    state(active = false)
     count(ProgressValues.queryValues("failures" -> (if (failed) 1d else 0d)))
   }
 
-  /** Series and their values. */
-  def values: Seq[(SeriesKey, Double)] = synchronized {
-    val all = counts.toSeq ++ levels.values.flatten.map(value => value.key -> value.value)
-    all.map { case (key, value) => key.copy(labels = labels ++ key.labels) -> value }
+  /** Series and their values, with the query's labels. */
+  def values: Seq[(SeriesKey, Double)] =
+    ownValues.map { case (key, value) => key.copy(labels = labels ++ key.labels) -> value }
+
+  /** The same without the query's labels. */
+  def ownValues: Seq[(SeriesKey, Double)] = synchronized {
+    counts.toSeq ++ levels.values.flatten.map(value => value.key -> value.value)
   }
 
-  private def state(isActive: Boolean): Unit = {
-    active = isActive
+  private def state(active: Boolean): Unit = {
     val before = levels.getOrElse(ProgressValues.QueryPart, Nil).filterNot(_.metric.field == "active")
     levels(ProgressValues.QueryPart) =
       ProgressValues.queryValues("active" -> (if (active) 1d else 0d)) ++ before

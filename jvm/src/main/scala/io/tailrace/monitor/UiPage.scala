@@ -42,10 +42,9 @@ private[monitor] object UiPage {
 
   /** The values by what has them. */
   private def parts(query: QuerySeries): Seq[(String, Seq[(SeriesKey, Double)])] = {
-    val own = query.values.map { case (key, value) =>
-      key.copy(labels = key.labels.drop(query.labels.size)) -> value
+    val shown = query.ownValues.filterNot { case (key, _) =>
+      MetricCatalog.metrics(key.series).field == "active"
     }
-    val shown = own.filterNot { case (key, _) => MetricCatalog.metrics(key.series).field == "active" }
     shown.groupBy { case (key, _) => nameOf(key) }.toSeq.sortBy { case (name, of) =>
       (rank(of.head._1), name)
     }

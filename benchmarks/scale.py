@@ -5,7 +5,8 @@
 
 Both read the same data from the local disk, and write their checkpoints to one S3Proxy, where each request
 waits for 30 ms: Tailrace by S3A, Flink by its own S3 file system. Each run has a fresh JVM with two task
-slots, and a fresh S3Proxy; the engines take turns. DIR has the Flink program of the peers, built, with
+slots, and a fresh store; the engines take turns. `--gateway PROGRAM` takes a store that costs less of the
+processors, and doesn't wait. DIR has the Flink program of the peers, built, with
 `peers.flink.FlinkJoin` in `flink/target/classes`, its jars and flink-s3-fs-hadoop in `flink/target/lib`, and
 `convert.py`; the window of `common/peers/Flat.java` is that of the command, and the program calls
 `FileSystem.initialize(c, null)`. Flink checkpoints each 10 seconds, as in the other comparison; Tailrace with
@@ -20,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -30,17 +32,32 @@ from runs import RunSpec, launch
 from workload import Streams, Workload, prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+from gateway import Gateway, run_gateway
 from stores import S3, run_s3
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
 _ENGINES = ("tailrace", "flink-heap", "flink-rocksdb")
 _OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
+# Flink's two readers take every other record. Spark's two tasks take a file's row groups.
+_ROW_GROUP = 32_768
 _RESULT = re.compile(r"rows=(\d+) secs=([\d.]+) .*? out=(\d+) labels=(\d+) .*?cpu=(\d+)s")
 
 
-def _flink(backend: str, peers: Path, flat: Path, store: S3, work: Path) -> dict[str, Any]:
+@contextmanager
+def _run_store(gateway: Path | None, latency: int, work: Path) -> Generator[S3 | Gateway]:
+    if gateway:
+        with run_gateway(gateway, work) as store:
+            yield store
+    else:
+        # It keeps its objects in memory. Its collector must not work beside the engine.
+        with run_s3(work, ["-Xmx8g", "-XX:+UseParallelGC"]) as proxy:
+            proxy.set_latency(latency)
+            yield proxy
+
+
+def _flink(backend: str, peers: Path, flat: Path, store: S3 | Gateway, work: Path) -> dict[str, Any]:
     """One run of Flink's program. It says what it has measured in a line of its own."""
     work.mkdir()
     s3a = "spark.hadoop.fs.s3a."
@@ -48,6 +65,7 @@ def _flink(backend: str, peers: Path, flat: Path, store: S3, work: Path) -> dict
         "execution.checkpointing.dir": store.url(f"flink/{work.name}").replace("s3a:", "s3:"),
         "s3.endpoint": store.settings[f"{s3a}endpoint"],
         "s3.endpoint.region": "us-east-1",
+        "s3.directory.marker.retention": "keep",  # the gateway can't delete those of parents
         "s3.path.style.access": "true",
         "s3.access-key": store.settings[f"{s3a}access.key"],
         "s3.secret-key": store.settings[f"{s3a}secret.key"],
@@ -66,7 +84,7 @@ def _flink(backend: str, peers: Path, flat: Path, store: S3, work: Path) -> dict
     return {"seconds": float(seconds), "cpu_seconds": float(cpu), **numbers}
 
 
-def _tailrace(streams: Streams, window: str, store: S3, work: Path) -> dict[str, Any]:
+def _tailrace(streams: Streams, window: str, store: S3 | Gateway, work: Path) -> dict[str, Any]:
     spec = RunSpec(
         engine="tailrace",
         data=str(streams.path),
@@ -112,22 +130,22 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=4.0, help="event time of the data (default: 4)")
     parser.add_argument("--latency", type=int, default=30, help="of each request, in ms (default: 30)")
     parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=list(_ENGINES))
+    parser.add_argument("--gateway", type=Path, help="Versity's gateway, to be used instead of S3Proxy")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--name", default="flink-s3")
     a = parser.parse_args()
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as name:
         work = Path(name)
-        streams = prepare(Workload(left=a.left, slices=a.slices, hours=a.hours), work / "data")
+        workload = Workload(left=a.left, slices=a.slices, hours=a.hours, row_group=_ROW_GROUP)
+        streams = prepare(workload, work / "data")
         flat = work / "data.bin"
         subprocess.run([sys.executable, a.flink / "convert.py", streams.path, flat], check=True)
         for n in range(a.runs):
             turn = n % len(a.engines)
             for engine in (*a.engines[turn:], *a.engines[:turn]):
                 scratch = work / f"{engine}-{n}"
-                # It keeps its objects in memory. Its collector must not work beside the engine.
-                with run_s3(work, ["-Xmx8g", "-XX:+UseParallelGC"]) as store:
-                    store.set_latency(a.latency)
+                with _run_store(a.gateway, a.latency, work) as store:
                     before = store.cpu_seconds()
                     if engine == "tailrace":
                         run = _tailrace(streams, a.window, store, scratch)
@@ -138,9 +156,10 @@ def main() -> int:
                 times = f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of CPU"
                 print(f"{engine}, {n}: {times}", flush=True)
     right = streams.rows - streams.left_rows
+    kept = "Versity's gateway" if a.gateway else f"S3Proxy, {a.latency} ms a request,"
     kind = (
         f"{streams.left_rows:,} left rows and {right:,} right ones in {a.slices} slices of {a.hours} hours, "
-        f"window {a.window}; S3Proxy on the same cores, {a.latency} ms a request"
+        f"window {a.window}; {kept} on the same cores"
     )
     report.save(a.name, [*report.heading(kind), "", *_table(runs), "", *map(json.dumps, runs)])
     return 0

@@ -49,6 +49,7 @@ class Workload:
         lag_ms: mean time from an event to its arrival.
         max_lag_ms: the longest such time.
         value_bytes: length of each row's value, random bytes.
+        row_group: rows of a file's row group at most. A file is read by as many tasks as it has groups.
         seed: of the random numbers.
     """
 
@@ -62,6 +63,7 @@ class Workload:
     lag_ms: float = 20_000.0
     max_lag_ms: float = 100_000.0
     value_bytes: int = 100
+    row_group: int = 1 << 20
     seed: int = 7
 
     @property
@@ -146,5 +148,7 @@ def _write(workload: Workload, rng: np.random.Generator, path: Path, key: Longs,
     path.mkdir()
     for i in range(workload.slices):
         file = path / f"{i:05d}.parquet"
-        pq.write_table(table.slice(edges[i], edges[i + 1] - edges[i]), file)
+        pq.write_table(
+            table.slice(edges[i], edges[i + 1] - edges[i]), file, row_group_size=workload.row_group
+        )
         os.utime(file, (_FIRST_MTIME + i, _FIRST_MTIME + i))

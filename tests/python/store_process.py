@@ -63,8 +63,7 @@ class StoreProcess:
 
     def cpu_seconds(self) -> float:
         """User and system time of all its threads since it started."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._process.pid)
 
     def _answer(self) -> list[str]:
         assert self._process.stdout is not None
@@ -89,3 +88,9 @@ class StoreProcess:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of all threads of a process that runs, since it started."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -25,7 +25,7 @@ _HADOOP = "3.5.0"
 _SDK = "2.35.4"
 # Earlier ones have no If-None-Match with "transient". With "transient-nio2" S3A takes directories for files.
 _S3PROXY = "2.9.0"
-_BUCKET, _IDENTITY, _SECRET = "tailrace", "made-up", "made-up-too"
+BUCKET, IDENTITY, SECRET = "tailrace", "made-up", "made-up-too"
 
 
 class Store:
@@ -85,19 +85,28 @@ def run_s3(directory: Path, options: Sequence[str] = QUICK) -> Generator[S3]:
         options: of its JVM.
     """
     jars = resolve(f"s3proxy-{_S3PROXY}", [("org.gaul", "s3proxy", _S3PROXY)], transitive=True)
-    arguments = [_BUCKET, _IDENTITY, _SECRET]
+    arguments = [BUCKET, IDENTITY, SECRET]
     with StoreProcess("S3Store.java", jars, arguments, directory / "s3.log", options) as process:
-        settings = {
-            "spark.jars": ",".join(_s3a_jars()),
-            "spark.hadoop.fs.s3a.endpoint": process.url,
-            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.access.key": _IDENTITY,
-            "spark.hadoop.fs.s3a.secret.key": _SECRET,
-            # A client that is killed leaves files there.
-            "spark.hadoop.fs.s3a.buffer.dir": str(directory / "s3a"),
-        }
-        yield S3(process, f"s3a://{_BUCKET}", settings)
+        settings = s3a_settings(process.url, directory)
+        yield S3(process, f"s3a://{BUCKET}", settings)
+
+
+def s3a_settings(endpoint: str, directory: Path) -> dict[str, str]:
+    """What a Spark session needs to reach a store that speaks S3's protocol.
+
+    Args:
+        endpoint: its address, with "http://".
+        directory: for files that wait for their upload. A client that is killed leaves them there.
+    """
+    return {
+        "spark.jars": ",".join(_s3a_jars()),
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": IDENTITY,
+        "spark.hadoop.fs.s3a.secret.key": SECRET,
+        "spark.hadoop.fs.s3a.buffer.dir": str(directory / "s3a"),
+    }
 
 
 def _s3a_jars() -> list[str]:

@@ -77,6 +77,18 @@ def command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return [str(java), *_JVM_OPTIONS, "-Dsbt.server.autostart=false", "-jar", str(launcher), *arguments]
 
 
+def needs_ivy(environ: Mapping[str, str]) -> bool:
+    """Whether `command` would resolve the launcher, which needs pyspark's Ivy jar.
+
+    Args:
+        environ: environment variables; PATH and those of the cache directory are read.
+
+    Raises:
+        SbtError: project/build.properties doesn't say which launcher.
+    """
+    return shutil.which("sbt", path=environ.get("PATH", "")) is None and not _cached(environ).is_file()
+
+
 def sbt_version(properties: Path) -> str:
     """Reads the version out of project/build.properties.
 
@@ -116,12 +128,20 @@ def run(arguments: Sequence[str], *, interactive: bool = False) -> int:
     return subprocess.run(line, cwd=REPOSITORY, stdin=stdin, check=False).returncode
 
 
+def _version() -> str:
+    return sbt_version(REPOSITORY / "project" / "build.properties")
+
+
+def _cached(environ: Mapping[str, str]) -> Path:
+    return cache_directory(environ) / f"sbt-launch-{_version()}.jar"
+
+
 def _launcher(java: Path, environ: Mapping[str, str]) -> Path:
-    version = sbt_version(REPOSITORY / "project" / "build.properties")
-    cache = cache_directory(environ)
-    launcher = cache / f"sbt-launch-{version}.jar"
+    launcher = _cached(environ)
     if launcher.is_file():
         return launcher
+    version = _version()
+    cache = launcher.parent
     cache.mkdir(parents=True, exist_ok=True)
     # Resolved aside and moved into place, so that a cut download or a second build never leaves half a jar.
     with tempfile.TemporaryDirectory(dir=cache) as aside:

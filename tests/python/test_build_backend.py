@@ -126,6 +126,24 @@ def test_the_hook_fails_before_it_builds(
     assert "install a JDK 17" in printed.out + printed.err
 
 
+def test_a_build_needs_pyspark_until_the_launcher_is_there(
+    sbt: ModuleType, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def needed() -> list[str]:
+        return [d for d in WheelBuilder(str(repository)).config.dependencies if d.startswith("pyspark")]
+
+    assert needed() == ["pyspark<4.3,>=4.2.0"]
+    version = sbt.sbt_version(repository / "project" / "build.properties")
+    launcher = sbt.cache_directory(os.environ) / f"sbt-launch-{version}.jar"
+    launcher.parent.mkdir(parents=True)
+    launcher.touch()
+    assert needed() == []
+
+
 @pytest.mark.parametrize(("builder", "root"), [(WheelBuilder, ""), (SdistBuilder, "python/")])
 def test_the_templates_of_pages_are_in_wheel_and_sdist(
     builder: type[WheelBuilder | SdistBuilder], root: str, repository: Path

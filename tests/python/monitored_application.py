@@ -91,7 +91,8 @@ def _told(port: str) -> bool:
 
 
 def main() -> None:
-    builder = SparkSession.builder.master("local[2]").config(map={**_SETTINGS})
+    history = {"spark.tailrace.monitor.history": f"{sys.argv[1]}/history"}
+    builder = SparkSession.builder.master("local[2]").config(map={**_SETTINGS, **history})
     spark = tailrace.configure(builder).getOrCreate()
     port = (spark.sparkContext.uiWebUrl or "").rsplit(":", 1)[1]
     with StreamTest(spark, sys.argv[1]) as test:

@@ -23,6 +23,7 @@ from monitored_application import NAME, metrics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyspark.sql import SparkSession
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
 
@@ -30,9 +31,14 @@ _JOIN = (NAME, "tailraceLabelJoin", "0")
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the application keeps its files in."""
+    return tmp_path_factory.mktemp("monitored")
+
+
+@pytest.fixture(scope="module")
+def port(directory: Path) -> Iterator[str]:
     """The port of the UI of an application whose queries have run."""
-    directory = tmp_path_factory.mktemp("monitored")
     program = [sys.executable, str(Path(__file__).with_name("monitored_application.py")), str(directory)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environ = {**kept, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -95,6 +101,27 @@ def test_sparks_metrics_system_has_them_too(port: str) -> None:
         name for name in gauges if name.endswith("ex_am_ples.join_groups_out_total.tailraceLabelJoin.0")
     ]
     assert gauges[key] == {"value": 2}
+
+
+def test_the_history_has_each_micro_batch(
+    port: str, directory: Path, repository: Path, spark: SparkSession
+) -> None:
+    guide = (repository / "docs/guides/monitor.md").read_text()
+    found = re.search(r"<!-- example:history -->\n```python\n(.*?)```", guide, re.DOTALL)
+    assert found
+    names: dict[str, Any] = {"spark": spark}
+    exec(found[1].replace("s3a://bucket/history", str(directory / "history")), names)  # noqa: S102
+    rows = {row["query"]: row.asDict() for row in names["worst"].collect()}
+    batches = _values(metrics(port)[1], "tailrace_query_batches_total")[NAME,]
+    examples = rows[NAME]
+    assert (examples["batches"], examples["late"], examples["waiting"]) == (batches, 1, 5)
+    # The last watermark is 12:50 of New Year's Day; the first is that of no row.
+    assert examples["lag"] > 86_400
+    # It still runs, and the end of another query has written its rows, too.
+    assert rows["hosts"]["batches"] >= 1
+    single = names["history"].selectExpr("query", "inline(metrics)")
+    out = single.where(single.metric == "join_groups_out").groupBy("query").sum("value").collect()
+    assert [tuple(row) for row in out] == [(NAME, 2.0)]
 
 
 @pytest.mark.campaign

@@ -16,7 +16,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *   label  sync  replay  watermark  windows  recursion  rescale  inspect
   *                               the capabilities: none uses another, but windows close by the watermark
   *   testing                     what users test their pipelines with
-  *   monitor                     shows the numbers of queries to Prometheus
+  *   monitor                     shows the numbers of queries, and keeps them
   *   join                        what both joins are made of
   *   plan                        rules over a whole query, and what they ask of nodes
   *   driver  state               what the driver keeps for a run; the engine, which knows no join
@@ -93,7 +93,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "testing"
     )),
     "testing" -> Set("checkpoint", "driver", "watermark"),
-    "monitor" -> Set("common")
+    "monitor" -> Set("common", "checkpoint")
   )
 
   test("each file stands in the directory of its package") {

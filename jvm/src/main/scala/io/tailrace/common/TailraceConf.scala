@@ -2,6 +2,7 @@ package io.tailrace.common
 
 import scala.util.Try
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -90,6 +91,11 @@ object TailraceConf {
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.watermark.beginAnew", false, Seq("true" -> true, "false" -> false))
 
+  /** A directory for the progress of all queries of the application, which `tailrace-progress` reads. An
+    * application reads it once, when `io.tailrace.monitor.MetricsListener` hears of the first query.
+    */
+  val MonitorHistory: LocationEntry = new LocationEntry("spark.tailrace.monitor.history")
+
   private[common] val all: Seq[ConfEntry[_]] = Seq[ConfEntry[_]](
     BatchBufferBytes,
     BucketsPerWindow,
@@ -104,7 +110,8 @@ object TailraceConf {
     RecursionBroadcastBytes,
     ReplayBeginAnew,
     ReplayProducerCheck,
-    WatermarkBeginAnew
+    WatermarkBeginAnew,
+    MonitorHistory
   )
 
   /** Refuses a key that no setting has: a misspelt setting would be ignored without a word.
@@ -173,6 +180,13 @@ final class PathsEntry(key: String)
     val paths = text.split(',').iterator.map(_.trim).filter(_.nonEmpty).toSeq
     Option.when(paths.forall(_.startsWith("/")))(paths)
   }
+}
+
+/** A directory on any file system that Hadoop knows; none by default. */
+final class LocationEntry(key: String)
+    extends ConfEntry[Option[Path]](key, None, "the location of a directory, such as s3a://bucket/history") {
+  override protected def parse(text: String): Option[Option[Path]] =
+    Try(new Path(text)).toOption.map(Some(_))
 }
 
 /** One of several words, in lower or upper case. */

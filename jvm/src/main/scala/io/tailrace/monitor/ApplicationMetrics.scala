@@ -7,8 +7,11 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
+import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.tailrace.SparkMonitoring
+
+import io.tailrace.common.TailraceConf
 
 import com.codahale.metrics.{Gauge, MetricRegistry}
 
@@ -18,6 +21,7 @@ import com.codahale.metrics.{Gauge, MetricRegistry}
   *   progress -> QuerySeries -> PrometheusText   <driver's UI>/metrics/tailrace/prometheus
   *                           -> UiPage           <driver's UI>/tailrace/
   *                           -> a registry       Spark's metrics system: JMX, Graphite, StatsD, its servlets
+  *            -> ProgressHistory                  spark.tailrace.monitor.history
   * }}}
   */
 private[monitor] final class ApplicationMetrics(context: SparkContext) extends Logging {
@@ -36,6 +40,15 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
     logInfo(s"Metrics for Prometheus: ${context.uiWebUrl.getOrElse("")}$Path")
   SparkMonitoring.attachTab(context, "tailrace", "Tailrace")(() => UiPage.of(series, Instant.now))
 
+  private val history = TailraceConf.MonitorHistory.read(context.getConf.getOption).map { directory =>
+    new ProgressHistory(directory, context.hadoopConfiguration, context.applicationId)
+  }
+  history.foreach { kept =>
+    context.addSparkListener(new SparkListener {
+      override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = kept.close()
+    })
+  }
+
   def started(id: String, name: Option[String]): Unit = synchronized {
     ended.remove(id)
     val labels = Seq("query" -> name.getOrElse(id), "query_id" -> id)
@@ -46,12 +59,20 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
     show()
   }
 
-  def progressed(id: String, progress: StreamingQueryProgress): Unit = synchronized {
-    Option(queries.get(id)).foreach(_.add(progress))
-    show()
+  def progressed(id: String, progress: StreamingQueryProgress): Unit = {
+    history.foreach(_.add(progress))
+    synchronized {
+      Option(queries.get(id)).foreach(_.add(progress))
+      show()
+    }
   }
 
-  def terminated(id: String, failed: Boolean): Unit = synchronized {
+  def terminated(id: String, failed: Boolean): Unit = {
+    history.foreach(_.flush())
+    end(id, failed)
+  }
+
+  private def end(id: String, failed: Boolean): Unit = synchronized {
     Option(queries.get(id)).foreach(_.ended(failed))
     ended.put(id, ())
     // So that the last values are seen, and a driver that runs thousands of queries keeps few.

@@ -56,8 +56,11 @@ private[monitor] object ProgressValues {
   def queryCounts: Seq[MetricValue] =
     MetricCatalog.group(QueryPart).metrics.filter(_.isCount).map(MetricValue(_, Nil, 0))
 
-  private def query(progress: StreamingQueryProgress): Seq[MetricValue] = {
-    val watermark = Option(progress.eventTime.get("watermark")).map(Instant.parse).filter(_ != Instant.EPOCH)
+  /** None before a row has moved it. */
+  def watermark(progress: StreamingQueryProgress): Option[Instant] =
+    Option(progress.eventTime.get("watermark")).map(Instant.parse).filter(_ != Instant.EPOCH)
+
+  private def query(progress: StreamingQueryProgress): Seq[MetricValue] =
     queryValues(
       Seq(
         "active" -> 1d,
@@ -66,9 +69,8 @@ private[monitor] object ProgressValues {
         "timestamp" -> seconds(Instant.parse(progress.timestamp)),
         "batchDuration" -> progress.batchDuration.toDouble,
         "numInputRows" -> progress.numInputRows.toDouble
-      ) ++ watermark.map("watermark" -> seconds(_)): _*
+      ) ++ watermark(progress).map("watermark" -> seconds(_)): _*
     )
-  }
 
   private def ofSource(source: SourceProgress, index: Int): Seq[MetricValue] = {
     val own = for {

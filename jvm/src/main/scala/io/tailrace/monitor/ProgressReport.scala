@@ -1,0 +1,79 @@
+package io.tailrace.monitor
+
+import java.time.{Instant, LocalDate, ZoneOffset}
+
+import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.types._
+import org.json4s.DefaultFormats
+import org.json4s.jackson.Serialization
+
+/** A micro-batch as a row of the history. Its line is JSON, so that other tools read it as well.
+  *
+  * {{{
+  *   {"query":"examples","batch_id":8,"began":"2026-01-01T12:07:00.000Z","watermark":"2026-01-01T12:05:00.000Z",
+  *    "lag_seconds":120.0,"late_rows":2,"metrics":[{"metric":"join_groups_out","labels":{...},"value":4.0}, ...]}
+  * }}}
+  *
+  * A line has no field for a value that there isn't.
+  */
+private[monitor] object ProgressReport {
+
+  /** The columns of `tailrace-progress`. A file of an earlier version may lack some, which are null then. */
+  val Schema: StructType = new StructType()
+    .add("query", StringType)
+    .add("query_id", StringType)
+    .add("run_id", StringType)
+    .add("batch_id", LongType)
+    .add("began", TimestampType)
+    .add("seconds", DoubleType)
+    .add("input_rows", LongType)
+    .add("watermark", TimestampType)
+    .add("lag_seconds", DoubleType)
+    .add("late_rows", LongType)
+    .add("waiting_rows", LongType)
+    .add("state_bytes", LongType)
+    .add(
+      "metrics",
+      ArrayType(
+        new StructType()
+          .add("metric", StringType)
+          .add("labels", MapType(StringType, StringType))
+          .add("value", DoubleType)
+      )
+    )
+
+  private implicit val Formats: DefaultFormats.type = DefaultFormats
+
+  def line(progress: StreamingQueryProgress): String = {
+    val began = Instant.parse(progress.timestamp)
+    val watermark = ProgressValues.watermark(progress)
+    val operators = progress.stateOperators
+    Serialization.write(
+      Map[String, Any](
+        "query" -> Option(progress.name).getOrElse(progress.id.toString),
+        "query_id" -> progress.id.toString,
+        "run_id" -> progress.runId.toString,
+        "batch_id" -> progress.batchId,
+        "began" -> began.toString,
+        "seconds" -> progress.batchDuration / 1e3,
+        "input_rows" -> progress.numInputRows,
+        "late_rows" -> operators.map(_.numRowsDroppedByWatermark).sum,
+        "waiting_rows" -> operators.map(_.numRowsTotal).sum,
+        "state_bytes" -> operators.map(_.memoryUsedBytes).sum,
+        "metrics" -> metrics(progress)
+      ) ++ watermark.map("watermark" -> _.toString) ++
+        watermark.map(at => "lag_seconds" -> (began.toEpochMilli - at.toEpochMilli) / 1e3)
+    )
+  }
+
+  /** The folder that a micro-batch's line belongs to: its day in UTC. */
+  def day(progress: StreamingQueryProgress): LocalDate =
+    LocalDate.ofInstant(Instant.parse(progress.timestamp), ZoneOffset.UTC)
+
+  /** Counts are those of the micro-batch, so their names lack Prometheus' `_total`. */
+  private def metrics(progress: StreamingQueryProgress): Seq[Map[String, Any]] =
+    ProgressValues.of(progress).values.flatten.toSeq.map { value =>
+      val name = value.metric.series.stripPrefix("tailrace_").stripSuffix("_total")
+      Map("metric" -> name, "labels" -> value.labels.toMap, "value" -> value.value)
+    }
+}

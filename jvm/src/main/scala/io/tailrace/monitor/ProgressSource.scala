@@ -1,0 +1,70 @@
+package io.tailrace.monitor
+
+import java.sql.Timestamp
+import java.time.{Instant, LocalDate, ZoneOffset}
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.functions.{col, lit}
+import org.apache.spark.sql.sources._
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{Column, Row, SQLContext}
+
+import io.tailrace.common.{Errors, TailraceConf}
+
+/** `spark.read.format("tailrace-progress").load(DIRECTORY)`: what [[ProgressHistory]] has written, a row a
+  * micro-batch.
+  */
+final class ProgressSource extends DataSourceRegister with RelationProvider {
+  override def shortName(): String = "tailrace-progress"
+
+  override def createRelation(context: SQLContext, parameters: Map[String, String]): BaseRelation =
+    new ProgressRelation(context, parameters.getOrElse("path", throw pathMissing))
+
+  private def pathMissing =
+    Errors.optionInvalid(
+      s"""spark.read.format("${shortName()}")""",
+      "path",
+      "",
+      s"the directory that ${TailraceConf.MonitorHistory.key} names: .load(DIRECTORY)"
+    )
+}
+
+/** Files are in a folder a day. A filter of `began` leaves out the folders of other days. A line that is no
+  * JSON fails the query that reads it: no micro-batch is left out without a word.
+  */
+private final class ProgressRelation(override val sqlContext: SQLContext, path: String)
+    extends BaseRelation
+    with PrunedFilteredScan {
+  import ProgressRelation._
+
+  private val lines =
+    sqlContext.sparkSession.read
+      .schema(ProgressReport.Schema.add(Day, "date"))
+      .option("mode", "FAILFAST")
+      .json(path)
+
+  override def schema: StructType = ProgressReport.Schema
+
+  override def buildScan(columns: Array[String], filters: Array[Filter]): RDD[Row] =
+    filters.flatMap(days).foldLeft(lines)(_.where(_)).select(columns.toSeq.map(col): _*).rdd
+}
+
+private object ProgressRelation {
+  private val Day = "date"
+
+  /** What a filter says of the folder; Spark asks all filters again of each row. */
+  private def days(filter: Filter): Option[Column] = filter match {
+    case GreaterThan("began", time) => day(time).map(col(Day) >= _)
+    case GreaterThanOrEqual("began", time) => day(time).map(col(Day) >= _)
+    case LessThan("began", time) => day(time).map(col(Day) <= _)
+    case LessThanOrEqual("began", time) => day(time).map(col(Day) <= _)
+    case _ => None
+  }
+
+  private def day(time: Any): Option[Column] =
+    (time match {
+      case time: Timestamp => Some(time.toInstant)
+      case time: Instant => Some(time)
+      case _ => None
+    }).map(time => lit(LocalDate.ofInstant(time, ZoneOffset.UTC)))
+}

@@ -1,0 +1,172 @@
+package io.tailrace.monitor
+
+import java.io.File
+import java.nio.file.Files
+import java.sql.Timestamp
+import java.time.Instant
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions.{col, window}
+import org.apache.spark.sql.streaming.StreamingQueryProgress
+
+import io.tailrace.common.TailraceAnalysisException
+import io.tailrace.testkit.SparkSuite
+
+final class ProgressHistorySuite extends SparkSuite {
+
+  /** Two micro-batches with data of a query of Spark's own, with a late row in the second. */
+  private lazy val progresses: Seq[StreamingQueryProgress] = {
+    import spark.implicits._
+    implicit val context = spark.sqlContext
+    val input = org.apache.spark.sql.execution.streaming.runtime.MemoryStream[Timestamp]
+    val counted =
+      input.toDF().withWatermark("value", "1 minute").groupBy(window(col("value"), "1 minute")).count()
+    withDirectory { root =>
+      val writer = counted.writeStream.option("checkpointLocation", root.getPath).queryName("counted")
+      val query = writer.format("noop").start()
+      def add(times: String*): Unit = {
+        input.addData(times.map(time => Timestamp.from(Instant.parse(s"2026-01-01T$time:00Z"))))
+        query.processAllAvailable()
+      }
+      try {
+        add("12:00", "12:10")
+        add("12:01", "12:20")
+      } finally query.stop()
+      query.recentProgress.toSeq.filter(_.stateOperators.nonEmpty)
+    }
+  }
+
+  private def withHistory(body: (File, ProgressHistory) => Unit): Unit = withDirectory { root =>
+    val directory = new File(root, "history")
+    val history = new ProgressHistory(
+      new Path(directory.toURI),
+      spark.sparkContext.hadoopConfiguration,
+      "application"
+    )
+    try body(directory, history)
+    finally history.close()
+  }
+
+  private def read(directory: File): DataFrame =
+    spark.read.format("tailrace-progress").load(directory.toURI.toString)
+
+  private def files(directory: File): Seq[File] =
+    Option(directory.listFiles).toSeq.flatten
+      .flatMap(day => day.listFiles)
+      .filter(_.getName.endsWith(".json"))
+
+  test("a row a micro-batch, with what its progress says") {
+    withHistory { (directory, history) =>
+      progresses.foreach(history.add)
+      assert(files(directory).isEmpty)
+      history.flush()
+      assert(files(directory).size == 1)
+      val rows = read(directory).orderBy("batch_id").collect().toSeq
+      assert(rows.size == progresses.size)
+      rows.zip(progresses).foreach { case (row, progress) =>
+        val operator = progress.stateOperators.head
+        val watermark = Instant.parse(progress.eventTime.get("watermark"))
+        val began = Instant.parse(progress.timestamp)
+        assert(row.getAs[String]("query") == "counted")
+        assert(row.getAs[String]("query_id") == progress.id.toString)
+        assert(row.getAs[String]("run_id") == progress.runId.toString)
+        assert(row.getAs[Long]("batch_id") == progress.batchId)
+        assert(row.getAs[Timestamp]("began").toInstant == began)
+        assert(row.getAs[Double]("seconds") == progress.batchDuration / 1e3)
+        assert(row.getAs[Long]("input_rows") == progress.numInputRows)
+        assert(row.getAs[Long]("late_rows") == operator.numRowsDroppedByWatermark)
+        assert(row.getAs[Long]("waiting_rows") == operator.numRowsTotal)
+        assert(row.getAs[Long]("state_bytes") == operator.memoryUsedBytes)
+        val moved = watermark != Instant.EPOCH
+        assert(Option(row.getAs[Timestamp]("watermark")).map(_.toInstant) == Option.when(moved)(watermark))
+        val lag = Option.when(moved)((began.toEpochMilli - watermark.toEpochMilli) / 1e3)
+        assert(Option(row.getAs[Any]("lag_seconds")) == lag)
+      }
+      assert(rows.exists(_.getAs[Long]("late_rows") == 1))
+      assert(rows.exists(_.isNullAt(rows.head.fieldIndex("watermark"))))
+      val late = read(directory)
+        .selectExpr("batch_id", "inline(metrics)")
+        .where("metric = 'state_late_rows' AND labels['operator'] = 'stateStoreSave' AND value = 1")
+      assert(late.count() == 1)
+    }
+  }
+
+  test("files of two flushes and of two applications are one history") {
+    withHistory { (directory, history) =>
+      history.add(progresses.head)
+      history.flush()
+      history.flush()
+      assert(files(directory).size == 1, "nothing waits")
+      history.add(progresses.last)
+      history.flush()
+      val conf = spark.sparkContext.hadoopConfiguration
+      val other = new ProgressHistory(new Path(directory.toURI), conf, "other")
+      other.add(progresses.head)
+      other.close()
+      assert(files(directory).size == 3)
+      assert(read(directory).count() == 3)
+    }
+  }
+
+  test("a directory that can't be written to loses nothing: lines wait, up to a limit") {
+    withHistory { (directory, history) =>
+      Files.writeString(directory.toPath, "a file is in the way")
+      history.add(progresses.head)
+      history.flush()
+      history.add(progresses.last)
+      history.flush()
+      Files.delete(directory.toPath)
+      history.flush()
+      assert(
+        read(directory).select("batch_id").collect().map(_.getLong(0)).sorted.toSeq ==
+          Seq(progresses.head.batchId, progresses.last.batchId).sorted
+      )
+      (0 to ProgressHistory.Most + 1).foreach(_ => history.add(progresses.head))
+      history.flush()
+      assert(read(directory).count() == 2 + ProgressHistory.Most)
+    }
+  }
+
+  test("a filter of the time reads the days that it names; a damaged line of those fails") {
+    withHistory { (directory, history) =>
+      progresses.foreach(history.add)
+      history.flush()
+      val began = Instant.parse(progresses.head.timestamp)
+      val old = new File(directory, "date=2020-01-01")
+      assert(old.mkdir())
+      Files.writeString(new File(old, "damaged.json").toPath, "{\"query\":")
+      def count(condition: String): Long = read(directory).where(condition).count()
+      assert(count(s"began >= TIMESTAMP '$began'") == progresses.size)
+      assert(count("began > TIMESTAMP '2020-01-02T00:00:00Z'") == progresses.size)
+      assert(count("began < TIMESTAMP '2019-12-31T00:00:00Z'") == 0)
+      assert(count("began <= TIMESTAMP '2019-12-31T00:00:00Z'") == 0)
+      val failure = intercept[Exception](read(directory).count())
+      assert(
+        Iterator
+          .iterate[Throwable](failure)(_.getCause)
+          .takeWhile(_ != null)
+          .exists(_.getMessage.contains("damaged.json"))
+      )
+    }
+  }
+
+  test("without a directory it is refused") {
+    val refused = intercept[TailraceAnalysisException](spark.read.format("tailrace-progress").load())
+    assert(refused.getCondition == "TAILRACE_OPTION_INVALID")
+    assert(refused.getMessage.contains("spark.tailrace.monitor.history"))
+  }
+
+  test("columns stay in their order whatever is selected") {
+    withHistory { (directory, history) =>
+      history.add(progresses.head)
+      history.flush()
+      val row = read(directory).select("waiting_rows", "query", "batch_id").head()
+      assert(
+        row.toSeq == Seq(progresses.head.stateOperators.head.numRowsTotal, "counted", progresses.head.batchId)
+      )
+      assert(read(directory).schema == ProgressReport.Schema)
+      assert(read(directory).select().count() == 1)
+    }
+  }
+}

@@ -20,7 +20,8 @@ from __future__ import annotations
 from tailrace.testing.clock import at
 from tailrace.testing.comparison import assert_stream_equals_batch
 from tailrace.testing.crashes import crash_at_every_step
-from tailrace.testing.streams import Source, StreamQuery, StreamTest
+from tailrace.testing.query import StreamQuery
+from tailrace.testing.streams import Source, StreamTest
 
 __all__ = [
     "Source",

@@ -47,3 +47,14 @@ def millis(time: dt.datetime) -> int:
 def from_millis(number: int) -> dt.datetime:
     """The time of a number of milliseconds since 1970."""
     return _EPOCH + dt.timedelta(milliseconds=number)
+
+
+def check_order(now: dt.datetime, to: dt.datetime) -> None:
+    """Refuses a time that is over.
+
+    Raises:
+        ValueError: it is before `now`.
+    """
+    if millis(to) < millis(now):
+        times = f"it is {now:%Y-%m-%d %H:%M:%S}, and {to:%Y-%m-%d %H:%M:%S} is over"
+        raise ValueError(f"the clock doesn't go back: {times}")

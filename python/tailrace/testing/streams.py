@@ -1,19 +1,18 @@
-"""Streams that a test feeds row by row, and queries over them whose clock it moves."""
+"""Streams that a test feeds row by row, with one clock for their queries."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from tailrace import _jvm
-from tailrace.testing.clock import Time, at, from_millis, millis
-from tailrace.testing.rows import Given, as_dicts, as_tuples, batch_frame, struct
+from tailrace.testing.clock import Time, at, check_order, from_millis, millis
+from tailrace.testing.query import StreamQuery
+from tailrace.testing.rows import Given, batch_frame, struct
 
 if TYPE_CHECKING:
     import datetime as dt
     import os
-    from collections.abc import Sequence
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
@@ -113,17 +112,6 @@ class StreamTest:
         self.close()
 
 
-def check_order(now: dt.datetime, to: dt.datetime) -> None:
-    """Refuses a time that is over.
-
-    Raises:
-        ValueError: it is before `now`.
-    """
-    if millis(to) < millis(now):
-        times = f"it is {now:%Y-%m-%d %H:%M:%S}, and {to:%Y-%m-%d %H:%M:%S} is over"
-        raise ValueError(f"the clock doesn't go back: {times}")
-
-
 class Source:
     """A stream of rows that a test adds.
 
@@ -150,123 +138,3 @@ class Source:
                 UTC.
         """
         _jvm.invoke(self._rows, "stage", batch_frame(self._spark, self.schema, rows))
-
-
-class StreamQuery:
-    """A query of a test, whose rows are kept.
-
-    Attributes:
-        checkpoint: its directory.
-    """
-
-    def __init__(
-        self, spark: SparkSession, streams: object, frame: DataFrame, checkpoint: Path, mode: str
-    ) -> None:
-        self.checkpoint = checkpoint
-        self._spark = spark
-        self._streams = streams
-        self._frame = frame
-        self._seen = -1
-        self._query = _jvm.invoke(streams, "query", frame, str(checkpoint), mode)
-
-    def run(self) -> None:
-        """Takes what was added to the sources as one micro-batch, and waits until nothing is left to do.
-
-        Raises:
-            StreamingQueryException: the query has failed.
-            RuntimeError: it is stopped.
-        """
-        self._check_runs()
-        _jvm.invoke(self._query, "run")
-
-    def advance(self, to: Time) -> None:
-        """Runs, then moves the clock to a time, and event time with it, and runs again.
-
-        Watermarks move as if each stream had got a row of that time: to the time, less their delay. No row
-        comes out for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Silent
-        hosts and partitions follow the clock, and need eight micro-batches with rows of others besides.
-
-        Args:
-            to: a time as `at` reads it.
-
-        Raises:
-            ValueError: the clock is behind that time.
-            RuntimeError: the query is stopped.
-        """
-        self._check_runs()
-        check_order(from_millis(_jvm.invoke(self._streams, "clockMs")), at(to))
-        _jvm.invoke(self._query, "advance", millis(at(to)))
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it has ended, without an error."""
-        return bool(_jvm.invoke(self._query, "isStopped"))
-
-    def _check_runs(self) -> None:
-        if self.is_stopped:
-            raise RuntimeError(f"the query of {self.checkpoint.name!r} is stopped: call its restart()")
-
-    def rows(self, *columns: str) -> list[Any]:
-        """All rows that have come out, micro-batch by micro-batch: in mode "complete" a table each.
-
-            query.rows()                               # [{"user": 7, "labels": [...]}]
-            query.rows("user", "size(labels)")         # [(7, 1)]
-
-        Args:
-            columns: SQL expressions. None for all columns.
-
-        Returns:
-            A dictionary a row, or a tuple a row if there are columns. Timestamps are in UTC.
-        """
-        return self._read(-1, columns)
-
-    def new_rows(self, *columns: str) -> list[Any]:
-        """The rows that have come out since the last call, as `rows` has them."""
-        seen, self._seen = self._seen, _jvm.invoke(self._query, "lastBatch")
-        return self._read(seen, columns)
-
-    def _read(self, after: int, columns: Sequence[str]) -> list[Any]:
-        frames = _jvm.frames(self._spark, self._query, "rowsAfter", after)
-        parts = [as_tuples(f.selectExpr(*columns)) if columns else as_dicts(f) for f in frames]
-        return [row for part in parts for row in part]
-
-    def watermark(self) -> dt.datetime | None:
-        """The watermark that the next micro-batch has; None before the first of this start."""
-        number = _jvm.invoke(self._query, "watermarkMs")
-        return from_millis(number) if number > 0 else None
-
-    def waiting(self) -> dict[str, int]:
-        """The rows in the state of each operator after the last micro-batch of this start, by its name."""
-        return dict(_jvm.invoke(self._query, "waiting"))
-
-    def progress(self) -> dict[str, Any]:
-        """What Spark says of the last micro-batch of this start; empty before the first.
-
-            query.progress()["stateOperators"][0]["customMetrics"]["lateLeftRows"]
-
-        PySpark's `lastProgress` has no rates to read where time stands still, and fails.
-        """
-        text = _jvm.invoke(self._query, "progress")
-        progress: dict[str, Any] = {} if text is None else json.loads(text)
-        return progress
-
-    def changes(self) -> list[str]:
-        """A sentence for each micro-batch that ran again and gave other rows than before.
-
-        A sink that had taken the first ones would be wrong. A pipeline that is exact has none.
-        """
-        return list(_jvm.invoke(self._query, "changes"))
-
-    def stop(self) -> None:
-        """Stops it."""
-        _jvm.invoke(self._query, "stop")
-
-    def restart(self, frame: DataFrame | None = None) -> None:
-        """Stops it and starts it again on its checkpoint.
-
-        Args:
-            frame: another version of the query; None for the same.
-        """
-        self.stop()
-        self._frame = self._frame if frame is None else frame
-        _jvm.invoke(self._query, "start", self._frame)

@@ -83,19 +83,4 @@ final class RowTargetsSuite extends AnyFunSuite with RowFixture {
     )
       .foreach(types => intercept[RuntimeException](new KeyDecoder(types).decodeWhole(key)))
   }
-
-  test("the types of key columns are read from the checkpoint's text") {
-    def read(text: String) = StoredState.types(text)
-    assert(read("id BIGINT").contains(Seq(LongType)))
-    assert(read("user id BIGINT, item, or not STRING").contains(Seq(LongType, StringType)))
-    val structs = StructType(Seq(StructField("a", IntegerType), StructField("b", StringType)))
-    val text = "d DECIMAL(10,2), s STRUCT<a: INT, b: STRING>, t TIMESTAMP"
-    assert(read(text).contains(Seq(DecimalType(10, 2), structs, TimestampType)))
-    val three = StructType(Seq("x", "y", "z").map(StructField(_, IntegerType)))
-    assert(read("s STRUCT<x: INT, y: INT, z: INT>, w INT").contains(Seq(three, IntegerType)))
-    assert(
-      read("a ARRAY<STRUCT<x: INT, y: INT, z: INT>>, w INT").contains(Seq(ArrayType(three), IntegerType))
-    )
-    assert(read("id").isEmpty && read("id NONSENSE").isEmpty)
-  }
 }

@@ -18,6 +18,24 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 
   /** @param version of the state; None takes that of the newest batch that has completed */
   def report(version: Option[Long]): CheckpointReport = {
+    val found = joins(version)
+    val chosen = found.head.version
+    val commit = spark.commit(chosen - 1)
+    CheckpointReport(
+      checkpoint,
+      chosen - 1,
+      chosen,
+      if (commit.checkpointIds.exists(_.nonEmpty)) 2 else 1,
+      Some(commit.watermarkMs).filter(_ > 0).map(ms => CheckpointReport.iso(ms * 1000)),
+      found.map(report)
+    )
+  }
+
+  /** The joins of the query, at a version of their state.
+    *
+    * @param version as for [[report]]
+    */
+  def joins(version: Option[Long]): Seq[JoinVersion] = {
     val batches = spark.completedBatches(checkpoint)
     val newest = batches.last
     val operators = spark.operators(newest)
@@ -26,35 +44,29 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     val chosen = version.getOrElse(newest + 1)
     if (version.isDefined) checkRetained(joins, batches, chosen)
     val commit = spark.commit(chosen - 1)
-    CheckpointReport(
-      checkpoint,
-      chosen - 1,
-      chosen,
-      if (commit.checkpointIds.exists(_.nonEmpty)) 2 else 1,
-      Some(commit.watermarkMs).filter(_ > 0).map(ms => CheckpointReport.iso(ms * 1000)),
-      joins.map(report(_, chosen, commit))
-    )
+    joins.map(join => joinVersion(join, chosen, commit))
   }
 
-  private def report(join: CheckpointOperator, version: Long, commit: CheckpointCommit): OperatorReport = {
-    val ids = commit.checkpointIds.flatMap(_.get(join.id))
-    val manifests = partitions(join, version).zipWithIndex.map { case (files, partition) =>
-      val checkpointId = ids.map(_(partition).head)
-      files.readManifest(version, checkpointId) -> checkpointId
-    }
-    CheckpointReport.operator(join.id, join.name, settings(join, version).settings, manifests)
-  }
-
-  private def partitions(join: CheckpointOperator, version: Long): Seq[CheckpointFiles] = {
+  private def joinVersion(join: CheckpointOperator, version: Long, commit: CheckpointCommit): JoinVersion = {
     // The operator's metadata say how many there were at first.
     val number = spark.partitions(version - 1)
-    of(join, number, settings(join, version).layout(number, spark.directory(join.id)))
+    val bound = settings(join, version)
+    val layout = bound.layout(number, spark.directory(join.id))
+    val ids = commit.checkpointIds.flatMap(_.get(join.id)).map(_.map(_.head).toSeq)
+    val partitions = directories(join, number, layout).zipWithIndex.map { case (directory, partition) =>
+      PartitionVersion(partition, directory.toString, version, ids.map(_(partition)))
+    }
+    JoinVersion(join.id, join.name, version, bound.settings, partitions)
   }
 
-  private def of(join: CheckpointOperator, number: Int, layout: StateLayout): Seq[CheckpointFiles] =
-    (0 until number)
-      .map(SparkCheckpoints.partition(spark.state, join.id, _, layout.store))
-      .map(new CheckpointFiles(_, conf))
+  private def report(join: JoinVersion): OperatorReport = {
+    val manifests =
+      join.partitions.map(part => part.files(conf).readManifest(part.version, part.id) -> part.id)
+    CheckpointReport.operator(join.operator, join.name, join.settings, manifests)
+  }
+
+  private def directories(join: CheckpointOperator, number: Int, layout: StateLayout): Seq[Path] =
+    (0 until number).map(SparkCheckpoints.partition(spark.state, join.id, _, layout.store))
 
   private def settings(join: CheckpointOperator, version: Long): JoinCheckpoint =
     JoinCheckpoint.read(spark.directory(join.id), conf, version - 1)
@@ -62,7 +74,11 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
   /** The versions that each partition has, of those with as many partitions. None behind a rescaling. */
   private def held(joins: Seq[CheckpointOperator], version: Long): Seq[Set[Long]] = joins.flatMap { join =>
     val number = spark.partitions(version - 1)
-    settings(join, version).findLayout(number).toSeq.flatMap(of(join, number, _)).map(_.versions)
+    settings(join, version)
+      .findLayout(number)
+      .toSeq
+      .flatMap(directories(join, number, _))
+      .map(new CheckpointFiles(_, conf).versions)
   }
 
   // A version that some partitions lack is retained in part: a file of it is missing, which is another error.
@@ -73,6 +89,32 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
       throw Errors.checkpointVersionNotRetained(checkpoint, version, CheckpointInspection.ranges(retained))
     }
   }
+}
+
+/** A join of a query, at a version of its state.
+  *
+  * @param name     the operator's, in the query's progress
+  * @param settings what the checkpoint is bound to
+  */
+private[inspect] final case class JoinVersion(
+    operator: Long,
+    name: String,
+    version: Long,
+    settings: Map[String, String],
+    partitions: Seq[PartitionVersion]
+)
+
+/** A partition of it.
+  *
+  * @param id of the version, in Spark's checkpoint format 2
+  */
+private[inspect] final case class PartitionVersion(
+    partition: Int,
+    directory: String,
+    version: Long,
+    id: Option[String]
+) {
+  def files(conf: Configuration): CheckpointFiles = new CheckpointFiles(new Path(directory), conf)
 }
 
 object CheckpointInspection {

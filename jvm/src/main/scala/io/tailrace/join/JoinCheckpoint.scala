@@ -7,7 +7,6 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.apache.spark.sql.execution.streaming.state.{
   StateSchemaCompatibilityChecker,
@@ -77,23 +76,24 @@ object JoinCheckpoint {
   val Before = "before"
   val After = "after"
   val ReleaseEvery = "release_every"
+  val LeftKeys = "on (left)"
+  val RightKeys = "on (right)"
+  val LeftTime = "left_time"
+  val LeftColumns = "left columns"
+  val RightColumns = "right columns"
 
   /** @param directory of the operator in the checkpoint */
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
 
   /** The columns that the checkpoint of any join is bound to. */
-  def settingsOf(columns: JoinColumns): Map[String, String] = {
-    def list(attributes: Seq[Attribute]): String =
-      attributes.map(a => s"${a.name} ${a.dataType.sql}").mkString(", ")
-    Map(
-      "on (left)" -> list(columns.leftKeys),
-      "on (right)" -> list(columns.rightKeys),
-      "left_time" -> columns.leftTime.name,
-      "right_time" -> columns.rightTime.name,
-      "left columns" -> list(columns.left),
-      "right columns" -> list(columns.right)
-    )
-  }
+  def settingsOf(columns: JoinColumns): Map[String, String] = Map(
+    LeftKeys -> ColumnTexts.write(columns.leftKeys),
+    RightKeys -> ColumnTexts.write(columns.rightKeys),
+    LeftTime -> columns.leftTime.name,
+    "right_time" -> columns.rightTime.name,
+    LeftColumns -> ColumnTexts.write(columns.left),
+    RightColumns -> ColumnTexts.write(columns.right)
+  )
 
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings the join's settings now

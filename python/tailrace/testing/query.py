@@ -1,0 +1,170 @@
+"""A query of a test: it runs when the test says so, and keeps the rows that come out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tailrace import _jvm
+from tailrace.testing.clock import Time, at, check_order, from_millis, millis
+from tailrace.testing.rows import as_dicts, as_tuples
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_JOINS = ("tailraceLabelJoin", "tailraceSyncJoin")
+
+
+class StreamQuery:
+    """A query of a test, whose rows are kept.
+
+    Attributes:
+        checkpoint: its directory.
+    """
+
+    def __init__(
+        self, spark: SparkSession, streams: object, frame: DataFrame, checkpoint: Path, mode: str
+    ) -> None:
+        self.checkpoint = checkpoint
+        self._spark = spark
+        self._streams = streams
+        self._frame = frame
+        self._seen = -1
+        self._query = _jvm.invoke(streams, "query", frame, str(checkpoint), mode)
+
+    def run(self) -> None:
+        """Takes what was added to the sources as one micro-batch, and waits until nothing is left to do.
+
+        Raises:
+            StreamingQueryException: the query has failed.
+            RuntimeError: it is stopped.
+        """
+        self._check_runs()
+        _jvm.invoke(self._query, "run")
+
+    def advance(self, to: Time) -> None:
+        """Runs, then moves the clock to a time, and event time with it, and runs again.
+
+        Watermarks move as if each stream had got a row of that time: to the time, less their delay. No row
+        comes out for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Silent
+        hosts and partitions follow the clock, and need eight micro-batches with rows of others besides.
+
+        Args:
+            to: a time as `at` reads it.
+
+        Raises:
+            ValueError: the clock is behind that time.
+            RuntimeError: the query is stopped.
+        """
+        self._check_runs()
+        check_order(from_millis(_jvm.invoke(self._streams, "clockMs")), at(to))
+        _jvm.invoke(self._query, "advance", millis(at(to)))
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it has ended, without an error."""
+        return bool(_jvm.invoke(self._query, "isStopped"))
+
+    def _check_runs(self) -> None:
+        if self.is_stopped:
+            raise RuntimeError(f"the query of {self.checkpoint.name!r} is stopped: call its restart()")
+
+    def rows(self, *columns: str) -> list[Any]:
+        """All rows that have come out, micro-batch by micro-batch: in mode "complete" a table each.
+
+            query.rows()                               # [{"user": 7, "labels": [...]}]
+            query.rows("user", "size(labels)")         # [(7, 1)]
+
+        Args:
+            columns: SQL expressions. None for all columns.
+
+        Returns:
+            A dictionary a row, or a tuple a row if there are columns. Timestamps are in UTC.
+        """
+        return self._read(-1, columns)
+
+    def new_rows(self, *columns: str) -> list[Any]:
+        """The rows that have come out since the last call, as `rows` has them."""
+        seen, self._seen = self._seen, _jvm.invoke(self._query, "lastBatch")
+        return self._read(seen, columns)
+
+    def _read(self, after: int, columns: Sequence[str]) -> list[Any]:
+        frames = _jvm.frames(self._spark, self._query, "rowsAfter", after)
+        parts = [as_tuples(f.selectExpr(*columns)) if columns else as_dicts(f) for f in frames]
+        return [row for part in parts for row in part]
+
+    def watermark(self) -> dt.datetime | None:
+        """The watermark that the next micro-batch has; None before the first of this start."""
+        number = _jvm.invoke(self._query, "watermarkMs")
+        return from_millis(number) if number > 0 else None
+
+    def waiting(self) -> dict[str, int]:
+        """The rows in the state of each operator after the last micro-batch of this start, by its name."""
+        return dict(_jvm.invoke(self._query, "waiting"))
+
+    def state(self, *columns: str, operator: int = 0) -> list[Any]:
+        """The rows in the state of an operator after the last micro-batch, in the order of their times.
+
+            query.state("side", "time", "key.user")     # [("left", datetime(2026, 1, 1, 12, 0), 7)]
+
+        Those of a join have the columns of the format "tailrace-state": `side`, `time`, `key`, `left`,
+        `right`. Those of Spark's operators have the columns of its format "statestore": `key`, `value`.
+
+        Args:
+            columns: SQL expressions. None for all columns.
+            operator: its number in the query, from 0, as Spark's format "state-metadata" lists them.
+
+        Returns:
+            A dictionary a row, or a tuple a row if there are columns, as of `rows`.
+
+        Raises:
+            ValueError: the query has no operator of this number with state.
+        """
+        path = str(self.checkpoint)
+        listed = self._spark.read.format("state-metadata").load(path)
+        names = {row["operatorId"]: row["operatorName"] for row in listed.collect()}
+        if operator not in names:
+            found = ", ".join(f"{number} ({name})" for number, name in sorted(names.items())) or "none"
+            raise ValueError(f"the query has no state of an operator {operator}; it has {found}")
+        if names[operator] in _JOINS:
+            reader = self._spark.read.format("tailrace-state").option("operator", operator)
+            frame = reader.load(path).orderBy("time", "side", "left", "right")
+        else:
+            frame = self._spark.read.format("statestore").option("operatorId", operator).load(path)
+        return as_tuples(frame.selectExpr(*columns)) if columns else as_dicts(frame)
+
+    def progress(self) -> dict[str, Any]:
+        """What Spark says of the last micro-batch of this start; empty before the first.
+
+            query.progress()["stateOperators"][0]["customMetrics"]["lateLeftRows"]
+
+        PySpark's `lastProgress` has no rates to read where time stands still, and fails.
+        """
+        text = _jvm.invoke(self._query, "progress")
+        progress: dict[str, Any] = {} if text is None else json.loads(text)
+        return progress
+
+    def changes(self) -> list[str]:
+        """A sentence for each micro-batch that ran again and gave other rows than before.
+
+        A sink that had taken the first ones would be wrong. A pipeline that is exact has none.
+        """
+        return list(_jvm.invoke(self._query, "changes"))
+
+    def stop(self) -> None:
+        """Stops it."""
+        _jvm.invoke(self._query, "stop")
+
+    def restart(self, frame: DataFrame | None = None) -> None:
+        """Stops it and starts it again on its checkpoint.
+
+        Args:
+            frame: another version of the query; None for the same.
+        """
+        self.stop()
+        self._frame = self._frame if frame is None else frame
+        _jvm.invoke(self._query, "start", self._frame)

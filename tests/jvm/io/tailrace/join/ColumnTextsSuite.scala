@@ -1,0 +1,30 @@
+package io.tailrace.join
+
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.types._
+import org.scalatest.funsuite.AnyFunSuite
+
+final class ColumnTextsSuite extends AnyFunSuite {
+
+  test("the types of key columns are read from the checkpoint's text") {
+    def read(text: String) = ColumnTexts.read(text).map(_.map(_.dataType))
+    assert(read("id BIGINT").contains(Seq(LongType)))
+    assert(read("user id BIGINT, item, or not STRING").contains(Seq(LongType, StringType)))
+    val structs = StructType(Seq(StructField("a", IntegerType), StructField("b", StringType)))
+    val text = "d DECIMAL(10,2), s STRUCT<a: INT, b: STRING>, t TIMESTAMP"
+    assert(read(text).contains(Seq(DecimalType(10, 2), structs, TimestampType)))
+    val three = StructType(Seq("x", "y", "z").map(StructField(_, IntegerType)))
+    assert(read("s STRUCT<x: INT, y: INT, z: INT>, w INT").contains(Seq(three, IntegerType)))
+    assert(
+      read("a ARRAY<STRUCT<x: INT, y: INT, z: INT>>, w INT").contains(Seq(ArrayType(three), IntegerType))
+    )
+    assert(read("id").isEmpty && read("id NONSENSE").isEmpty)
+  }
+
+  test("names and types come back as they were written") {
+    val structs = StructType(Seq(StructField("a", IntegerType), StructField("b, c", StringType)))
+    val columns = Seq("id" -> LongType, "a name, of words" -> StringType, "s" -> structs)
+    val text = ColumnTexts.write(columns.map { case (name, of) => AttributeReference(name, of)() })
+    assert(ColumnTexts.read(text).map(_.map(c => c.name -> c.dataType)).contains(columns))
+  }
+}

@@ -201,21 +201,39 @@ def test_the_windows_example_waits_for_the_host_that_lags(
     assert spark.range(1).count() == 1
 
 
-@pytest.mark.campaign
-def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
-    code, shown = _example(repository, f"{GUIDES}/replays.md", "replays")
-    script = tmp_path / "example.py"
+def _printed(code: str, directory: Path) -> list[str]:
+    """The lines that a script prints in a process and a Spark of its own."""
+    script = directory / "example.py"
     script.write_text(code)
     done = subprocess.run(
         [sys.executable, str(script)],
-        cwd=tmp_path,
+        cwd=directory,
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     assert done.returncode == 0, done.stderr[-6000:]
-    lines = done.stdout.splitlines()[-2:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.campaign
+def test_the_tutorial_from_kafka_gives_what_it_shows(repository: Path, tmp_path: Path) -> None:
+    document = "docs/tutorials/from-kafka.md"
+    first = re.search(
+        r"<!-- example:kafka-topics -->\n```python\n(.*?)```", (repository / document).read_text(), re.DOTALL
+    )
+    assert first
+    steps = [_example(repository, document, f"kafka-{name}") for name in ("query", "lag", "accurate")]
+    code = "\n".join([first[1], *(code for code, _ in steps), "until_the_end.close()"])
+    shown = "\n".join(text for _, text in steps).splitlines()
+    assert [line for line in _printed(code, tmp_path) if line] == [line for line in shown if line]
+
+
+@pytest.mark.campaign
+def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
+    code, shown = _example(repository, f"{GUIDES}/replays.md", "replays")
+    lines = _printed(code, tmp_path)[-2:]
     # The number of records that are written again depends on how Kafka's producer spreads them.
     written = re.fullmatch(r"topic 2: (\d+) records of 1000", lines[0])
     assert written is not None, lines

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 import tailrace
 from tailrace.testing import at
 from test_testing_streams import CLICKED, SERVED, labels
@@ -106,7 +107,7 @@ def test_several_joins_are_told_apart(spark: SparkSession, stream_test: StreamTe
     query.run()
     states = {number: query.state("side", operator=number) for number in (0, 1)}
     assert sorted(states.values()) == [[("left",)], [("right",)]]
-    with pytest.raises(Exception, match="TAILRACE_OPTION_INVALID.*one of"):
+    with pytest.raises(Exception, match=r"TAILRACE_OPTION_INVALID.*one of"):
         spark.read.format("tailrace-state").load(str(query.checkpoint))
 
 

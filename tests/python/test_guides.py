@@ -1,0 +1,115 @@
+"""The guides about other systems: what their blocks define works against stand-ins of those systems."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tailrace._ivy import resolve
+from watermark_servers import SECOND, T, report, running, sink, source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SCHEMA = """{"type": "record", "name": "click", "fields": [
+    {"name": "user_id", "type": "long"},
+    {"name": "clicked_at", "type": {"type": "long", "logicalType": "timestamp-millis"}}]}"""
+# Values as a registry's serializers write them: a zero, the schema's id, the body.
+_DECODING = """
+import sys
+from pyspark.sql import SparkSession
+from pyspark.sql.avro.functions import to_avro
+
+registry, jars = sys.argv[1:]
+builder = SparkSession.builder.master("local[1]").config("spark.jars", jars)
+spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+schema = newest_schema(registry, "clicks-value")
+rows = spark.sql("SELECT 7L AS user_id, timestamp'2026-01-01 12:00:09Z' AS clicked_at")
+body = to_avro(f.struct(*rows.columns), schema)
+records = rows.select(f.concat(f.unhex(f.lit("000000002A")), body).alias("value"))
+print(*decoded(records, schema).collect())
+print(records.select(f.expr("conv(hex(substring(value, 2, 4)), 16, 10)")).first()[0])
+"""
+
+
+def _block(repository: Path, document: str, name: str) -> str:
+    text = (repository / "docs/guides" / document).read_text()
+    found = re.search(rf"<!-- example:{name} -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert found, f"{document} has no example {name}"
+    return found[1]
+
+
+class _Registry(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        known = self.path == "/subjects/clicks-value/versions/latest"
+        self.send_response(200 if known else 404)
+        self.end_headers()
+        if known:
+            self.wfile.write(json.dumps({"id": 42, "version": 1, "schema": _SCHEMA}).encode())
+
+    def log_message(self, *_: Any) -> None:  # noqa: ANN401
+        """Nothing: pytest shows what is printed."""
+
+
+@contextmanager
+def _registry() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), _Registry) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.campaign
+def test_values_of_a_registry_are_decoded(repository: Path, tmp_path: Path) -> None:
+    modules = [("org.apache.spark", "spark-avro_2.13", "4.2.0")]
+    jars = sorted(map(str, resolve("spark-avro-4.2.0", modules, transitive=False).glob("*.jar")))
+    script = tmp_path / "decode.py"
+    script.write_text(_block(repository, "schema-registry.md", "avro") + _DECODING)
+    with _registry() as url:
+        line = [sys.executable, str(script), url, ",".join(jars)]
+        environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+        done = subprocess.run(line, capture_output=True, text=True, check=False, env=environ, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    printed = done.stdout.splitlines()[-2:]
+    assert printed == ["Row(user_id=7, clicked_at=datetime.datetime(2026, 1, 1, 12, 0, 9))", "42"]
+
+
+def test_a_window_is_landed_when_its_file_is_there(repository: Path, tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(_block(repository, "schedule.md", "success-file"), names)  # noqa: S102
+    start = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+    # As `write_windows` names it: the example of the guide about windows checks that it does.
+    window = tmp_path / "window_start=20260101T120000Z"
+    window.mkdir()
+    assert not names["is_landed"](tmp_path, start)
+    (window / "_SUCCESS").touch()
+    assert names["is_landed"](tmp_path, start)
+    assert not names["is_landed"](tmp_path, start + dt.timedelta(hours=1))
+
+
+def test_the_server_says_when_a_window_is_complete(repository: Path, tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(_block(repository, "schedule.md", "server-window"), names)  # noqa: S102
+    end = dt.datetime.fromtimestamp(T // SECOND, dt.UTC)
+    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
+
+        def complete() -> bool:
+            return bool(names["is_complete"](server.url, "clicks", end))
+
+        server.post(report(source({"h": T - SECOND}), sink({"0": T - SECOND})), app="clicks")
+        assert not complete()
+        server.post(report(source({"h": T}), sink({"0": T})), app="clicks")
+        assert complete()

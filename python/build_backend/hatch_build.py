@@ -24,7 +24,7 @@ class JarBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "tailrace-jar"
 
     def dependencies(self) -> list[str]:
-        """What pip installs for the build: pyspark, if there is no launcher of sbt's yet. Its Ivy jar resolves it.
+        """What pip installs for the build: pyspark, whose Ivy resolves sbt's launcher, if that is missing.
 
         That is 400 MB, which take a fifth of the build's time.
         """

@@ -76,6 +76,12 @@ def test_prometheus_gets_the_numbers_of_all_queries(port: str) -> None:
     assert _values(text, "tailrace_state_rows")[_JOIN] == 3
     noon = 1767268800
     assert _values(text, "tailrace_query_watermark_timestamp_seconds")[NAME,] == noon + 50 * 60
+    assert _values(text, "tailrace_stream_watermark_timestamp_seconds") == {
+        (NAME, "served_at"): noon + 51 * 60,
+        (NAME, "clicked_at"): noon + 50 * 60,
+        # A row at the time of the slowest host is on time.
+        ("hosts", "t"): noon - 0.001,
+    }
     assert _values(text, "tailrace_watermark_host_timestamp_seconds") == {
         ("hosts", "a"): noon,
         ("hosts", "b"): noon + 40 * 60,

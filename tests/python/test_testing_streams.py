@@ -43,6 +43,7 @@ def test_a_row_waits_for_the_clock(stream_test: StreamTest) -> None:
     query.run()
     assert query.rows() == []
     assert query.watermark() == at("11:51")
+    assert query.watermarks() == {"served_at": at("11:51"), "clicked_at": at("11:52")}
     assert query.waiting() == {"tailraceLabelJoin": 3}
     # The last moment at which the first one waits.
     query.advance("12:39:59.999")

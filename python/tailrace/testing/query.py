@@ -102,6 +102,15 @@ class StreamQuery:
         number = _jvm.invoke(self._query, "watermarkMs")
         return from_millis(number) if number > 0 else None
 
+    def watermarks(self) -> dict[str, dt.datetime]:
+        """The watermarks of the query's streams, by their columns of event time: the least one holds the query's.
+
+            query.watermarks()    # {"served_at": datetime(2026, 1, 1, 11, 57), "clicked_at": ...}
+
+        A stream without a row since this start has none.
+        """
+        return {column: from_millis(ms) for column, ms in _jvm.invoke(self._query, "watermarks").items()}
+
     def waiting(self) -> dict[str, int]:
         """The rows in the state of each operator after the last micro-batch of this start, by its name."""
         return dict(_jvm.invoke(self._query, "waiting"))

@@ -6,9 +6,10 @@ import java.sql.Timestamp
 import java.time.Instant
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.{col, window}
+import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.testkit.SparkSuite
@@ -58,7 +59,7 @@ final class ProgressHistorySuite extends SparkSuite {
 
   test("a row a micro-batch, with what its progress says") {
     withHistory { (directory, history) =>
-      progresses.foreach(history.add)
+      progresses.foreach(history.add(_))
       assert(files(directory).isEmpty)
       history.flush()
       assert(files(directory).size == 1)
@@ -130,7 +131,7 @@ final class ProgressHistorySuite extends SparkSuite {
 
   test("a filter of the time reads the days that it names; a damaged line of those fails") {
     withHistory { (directory, history) =>
-      progresses.foreach(history.add)
+      progresses.foreach(history.add(_))
       history.flush()
       val began = Instant.parse(progresses.head.timestamp)
       val old = new File(directory, "date=2020-01-01")
@@ -151,10 +152,37 @@ final class ProgressHistorySuite extends SparkSuite {
     }
   }
 
-  test("without a directory it is refused") {
-    val refused = intercept[TailraceAnalysisException](spark.read.format("tailrace-progress").load())
-    assert(refused.getCondition == "TAILRACE_OPTION_INVALID")
-    assert(refused.getMessage.contains("spark.tailrace.monitor.history"))
+  test("no directory, and one that has no history, are refused") {
+    withDirectory { root =>
+      Files.writeString(new File(root, "other.json").toPath, "{}")
+      Seq[() => Any](
+        () => spark.read.format("tailrace-progress").load(),
+        () => read(root),
+        () => read(new File(root, "elsewhere"))
+      ).foreach { load =>
+        val refused = intercept[TailraceAnalysisException](load())
+        assert(refused.getCondition == "TAILRACE_OPTION_INVALID")
+        assert(refused.getMessage.contains("spark.tailrace.monitor.history"))
+      }
+    }
+  }
+
+  test("the end of a query is a row, and what has ended it") {
+    withHistory { (directory, history) =>
+      history.add(progresses.last)
+      val (id, run) = (progresses.last.id, progresses.last.runId)
+      history.end("counted", new QueryTerminatedEvent(id, run, None))
+      history.end("counted", new QueryTerminatedEvent(id, run, Some("it's \"broken\"\n" + "x" * 20000)))
+      val rows =
+        read(directory).selectExpr("query", "run_id", "batch_id", "ended", "left(error, 15)", "length(error)")
+      assert(
+        rows.collect().toSet == Set(
+          Row("counted", run.toString, progresses.last.batchId, false, null, null),
+          Row("counted", run.toString, null, true, null, null),
+          Row("counted", run.toString, null, true, "it's \"broken\"\nx", 10000)
+        )
+      )
+    }
   }
 
   test("columns stay in their order whatever is selected") {

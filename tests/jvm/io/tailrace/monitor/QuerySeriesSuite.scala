@@ -6,7 +6,7 @@ import java.time.Instant
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.functions.{col, window}
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.tailrace.{StreamAccess, StreamWatermark}
 
 import io.tailrace.replay.{OriginGaps, ReplayCounts}
 import io.tailrace.testkit.SparkSuite
@@ -42,7 +42,7 @@ final class QuerySeriesSuite extends SparkSuite {
 
   test("counts are summed up, and levels are the last ones") {
     val all = series()
-    progresses.foreach(all.add)
+    progresses.foreach(all.add(_))
     val batches = progresses.size.toDouble
     assert(batches >= 2)
     assert(value(all, "query_batches_total").contains(batches))
@@ -62,6 +62,17 @@ final class QuerySeriesSuite extends SparkSuite {
     // An operator of Spark's own has further metrics, under their names.
     assert(all.values.exists(_._1.series == "tailrace_state_metric"))
     assert(value(all, "query_active").contains(1d))
+  }
+
+  test("a query's streams have their watermarks, and the least where two have columns of one name") {
+    val all = series()
+    def stream(column: String) = value(all, "stream_watermark_timestamp_seconds", "column" -> column)
+    val streams = Seq("served_at" -> 3500L, "clicked_at" -> 2000L, "served_at" -> 3000L)
+    all.add(progresses.head, streams.map { case (column, ms) => StreamWatermark(column, ms) })
+    assert(stream("served_at").contains(3d) && stream("clicked_at").contains(2d))
+    // Those of a query that is gone aren't known.
+    all.add(progresses.last)
+    assert(stream("served_at").isEmpty)
   }
 
   private def withReplays(counts: ReplayCounts, name: String): StreamingQueryProgress = {

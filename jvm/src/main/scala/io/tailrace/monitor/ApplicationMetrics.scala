@@ -8,8 +8,9 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
+import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.tailrace.SparkMonitoring
+import org.apache.spark.sql.tailrace.{SparkMonitoring, StreamWatermarks}
 
 import io.tailrace.common.TailraceConf
 
@@ -60,16 +61,19 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   }
 
   def progressed(id: String, progress: StreamingQueryProgress): Unit = {
-    history.foreach(_.add(progress))
+    val streams = StreamWatermarks.of(progress.id)
+    history.foreach(_.add(progress, streams))
     synchronized {
-      Option(queries.get(id)).foreach(_.add(progress))
+      Option(queries.get(id)).foreach(_.add(progress, streams))
       show()
     }
   }
 
-  def terminated(id: String, failed: Boolean): Unit = {
-    history.foreach(_.flush())
-    end(id, failed)
+  def terminated(event: QueryTerminatedEvent): Unit = {
+    val id = event.id.toString
+    val name = synchronized(Option(queries.get(id))).fold(id)(_.labels.toMap.apply("query"))
+    history.foreach(_.end(name, event))
+    end(id, event.exception.isDefined)
   }
 
   private def end(id: String, failed: Boolean): Unit = synchronized {

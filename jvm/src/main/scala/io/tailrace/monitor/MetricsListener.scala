@@ -15,7 +15,7 @@ final class MetricsListener extends StreamingQueryListener {
     metrics.foreach(_.progressed(event.progress.id.toString, event.progress))
 
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
-    metrics.foreach(_.terminated(event.id.toString, event.exception.isDefined))
+    metrics.foreach(_.terminated(event))
 
   // None when the application has just ended.
   private def metrics: Option[ApplicationMetrics] =

@@ -1,7 +1,7 @@
 package io.tailrace.monitor
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.time.LocalDate
+import java.time.{Instant, LocalDate}
 import java.util.UUID
 import java.util.concurrent.TimeUnit
 
@@ -11,7 +11,9 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.tailrace.StreamWatermark
 
 import io.tailrace.checkpoint.DurableFiles
 
@@ -37,9 +39,19 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
   private var waiting = Queue.empty[(LocalDate, String)]
   private var dropped = 0L
 
-  def add(progress: StreamingQueryProgress): Unit = {
-    val line = ProgressReport.day(progress) -> ProgressReport.line(progress)
-    synchronized { waiting = waiting :+ line; forgetOldest() }
+  def add(progress: StreamingQueryProgress, streams: Seq[StreamWatermark] = Nil): Unit =
+    add(Instant.parse(progress.timestamp), ProgressReport.line(progress, streams))
+
+  /** A query has ended. Its lines are written at once. */
+  def end(query: String, event: QueryTerminatedEvent): Unit = {
+    val now = Instant.now
+    add(now, ProgressReport.end(query, event, now))
+    flush()
+  }
+
+  private def add(at: Instant, line: String): Unit = synchronized {
+    waiting = waiting :+ (ProgressReport.day(at) -> line)
+    forgetOldest()
   }
 
   /** Writes the lines that wait. Calls wait for each other, so that a query's end finds its lines written. */

@@ -2,12 +2,14 @@ package io.tailrace.monitor
 
 import java.time.{Instant, LocalDate, ZoneOffset}
 
+import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.tailrace.StreamWatermark
 import org.apache.spark.sql.types._
 import org.json4s.DefaultFormats
 import org.json4s.jackson.Serialization
 
-/** A micro-batch as a row of the history. Its line is JSON, so that other tools read it as well.
+/** A micro-batch, or the end of a query, as a row of the history. Its line is JSON, so that other tools read it as well.
   *
   * {{{
   *   {"query":"examples","batch_id":8,"began":"2026-01-01T12:07:00.000Z","watermark":"2026-01-01T12:05:00.000Z",
@@ -32,6 +34,8 @@ private[monitor] object ProgressReport {
     .add("late_rows", LongType)
     .add("waiting_rows", LongType)
     .add("state_bytes", LongType)
+    .add("ended", BooleanType)
+    .add("error", StringType)
     .add(
       "metrics",
       ArrayType(
@@ -44,7 +48,7 @@ private[monitor] object ProgressReport {
 
   private implicit val Formats: DefaultFormats.type = DefaultFormats
 
-  def line(progress: StreamingQueryProgress): String = {
+  def line(progress: StreamingQueryProgress, streams: Seq[StreamWatermark]): String = {
     val began = Instant.parse(progress.timestamp)
     val watermark = ProgressValues.watermark(progress)
     val operators = progress.stateOperators
@@ -60,19 +64,40 @@ private[monitor] object ProgressReport {
         "late_rows" -> operators.map(_.numRowsDroppedByWatermark).sum,
         "waiting_rows" -> operators.map(_.numRowsTotal).sum,
         "state_bytes" -> operators.map(_.memoryUsedBytes).sum,
-        "metrics" -> metrics(progress)
+        "ended" -> false,
+        "metrics" -> metrics(progress, streams)
       ) ++ watermark.map("watermark" -> _.toString) ++
         watermark.map(at => "lag_seconds" -> (began.toEpochMilli - at.toEpochMilli) / 1e3)
     )
   }
 
-  /** The folder that a micro-batch's line belongs to: its day in UTC. */
-  def day(progress: StreamingQueryProgress): LocalDate =
-    LocalDate.ofInstant(Instant.parse(progress.timestamp), ZoneOffset.UTC)
+  /** The line of a query's end.
+    *
+    * @param query its name, or its id without one
+    * @param error what has ended it, if it has failed
+    */
+  def end(query: String, event: QueryTerminatedEvent, at: Instant): String = Serialization.write(
+    Map[String, Any](
+      "query" -> query,
+      "query_id" -> event.id.toString,
+      "run_id" -> event.runId.toString,
+      "began" -> at.toString,
+      "ended" -> true
+    ) ++ event.exception.map(error => "error" -> error.take(MostErrorLength))
+  )
+
+  /** The folder that a line belongs to: its day in UTC. */
+  def day(at: Instant): LocalDate = LocalDate.ofInstant(at, ZoneOffset.UTC)
+
+  /** A stack trace may be long. */
+  private val MostErrorLength = 10000
 
   /** Counts are those of the micro-batch, so their names lack Prometheus' `_total`. */
-  private def metrics(progress: StreamingQueryProgress): Seq[Map[String, Any]] =
-    ProgressValues.of(progress).values.flatten.toSeq.map { value =>
+  private def metrics(
+      progress: StreamingQueryProgress,
+      streams: Seq[StreamWatermark]
+  ): Seq[Map[String, Any]] =
+    ProgressValues.of(progress, streams).values.flatten.toSeq.map { value =>
       val name = value.metric.series.stripPrefix("tailrace_").stripSuffix("_total")
       Map("metric" -> name, "labels" -> value.labels.toMap, "value" -> value.value)
     }

@@ -3,12 +3,14 @@ package io.tailrace.monitor
 import java.sql.Timestamp
 import java.time.{Instant, LocalDate, ZoneOffset}
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.sources._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, Row, SQLContext}
 
+import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, TailraceConf}
 
 /** `spark.read.format("tailrace-progress").load(DIRECTORY)`: what [[ProgressHistory]] has written, a row a
@@ -17,16 +19,20 @@ import io.tailrace.common.{Errors, TailraceConf}
 final class ProgressSource extends DataSourceRegister with RelationProvider {
   override def shortName(): String = "tailrace-progress"
 
-  override def createRelation(context: SQLContext, parameters: Map[String, String]): BaseRelation =
-    new ProgressRelation(context, parameters.getOrElse("path", throw pathMissing))
+  override def createRelation(context: SQLContext, parameters: Map[String, String]): BaseRelation = {
+    val path = parameters.getOrElse("path", throw invalid(""))
+    // Spark would read any JSON as rows of nulls.
+    val files = DurableFiles.in(new Path(path), context.sparkContext.hadoopConfiguration)
+    if (!files.names(new Path(path)).exists(_.startsWith("date="))) throw invalid(path)
+    new ProgressRelation(context, path)
+  }
 
-  private def pathMissing =
-    Errors.optionInvalid(
-      s"""spark.read.format("${shortName()}")""",
-      "path",
-      "",
-      s"the directory that ${TailraceConf.MonitorHistory.key} names: .load(DIRECTORY)"
-    )
+  private def invalid(path: String) = Errors.optionInvalid(
+    s"""spark.read.format("${shortName()}")""",
+    "path",
+    path,
+    s"the directory that ${TailraceConf.MonitorHistory.key} names, a minute after the first micro-batch"
+  )
 }
 
 /** Files are in a folder a day. A filter of `began` leaves out the folders of other days. A line that is no

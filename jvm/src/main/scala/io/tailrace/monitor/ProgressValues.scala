@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streaming.{SourceProgress, StateOperatorProgress, StreamingQueryProgress}
+import org.apache.spark.sql.tailrace.StreamWatermark
 
 import io.tailrace.common.ProgressName
 
@@ -32,8 +33,8 @@ private[monitor] final case class SeriesKey(series: String, labels: Seq[(String,
   */
 private[monitor] object ProgressValues {
 
-  def of(progress: StreamingQueryProgress): Map[String, Seq[MetricValue]] =
-    ((QueryPart -> query(progress)) +:
+  def of(progress: StreamingQueryProgress, streams: Seq[StreamWatermark]): Map[String, Seq[MetricValue]] =
+    ((QueryPart -> query(progress)) +: (StreamPart -> ofStreams(streams)) +:
       progress.sources.toSeq.zipWithIndex.map { case (source, i) => s"source $i" -> ofSource(source, i) } :++
       progress.stateOperators.toSeq.zipWithIndex.map { case (operator, i) =>
         s"operator $i" -> ofOperator(operator, i)
@@ -43,6 +44,7 @@ private[monitor] object ProgressValues {
       }).toMap
 
   val QueryPart = "query"
+  private val StreamPart = "stream"
 
   /** Values of the query itself, by their fields. */
   def queryValues(values: (String, Double)*): Seq[MetricValue] =
@@ -71,6 +73,12 @@ private[monitor] object ProgressValues {
         "numInputRows" -> progress.numInputRows.toDouble
       ) ++ watermark(progress).map("watermark" -> seconds(_)): _*
     )
+
+  private def ofStreams(streams: Seq[StreamWatermark]): Seq[MetricValue] =
+    // Two columns of one name are told apart by the one that holds the query's watermark.
+    streams.groupMapReduce(_.column)(_.ms)(Math.min).toSeq.flatMap { case (column, ms) =>
+      values(StreamPart, Seq("column" -> column), Seq("watermark" -> ms / 1e3))
+    }
 
   private def ofSource(source: SourceProgress, index: Int): Seq[MetricValue] = {
     val own = for {

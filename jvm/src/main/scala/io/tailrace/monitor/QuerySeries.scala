@@ -3,6 +3,7 @@ package io.tailrace.monitor
 import scala.collection.mutable
 
 import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.tailrace.StreamWatermark
 
 /** The series of one query, over all of its starts in this driver. A count is summed up, because Prometheus
   * doesn't look at each micro-batch.
@@ -29,9 +30,9 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
 
   def recent: RecentBatches = synchronized(batches)
 
-  def add(progress: StreamingQueryProgress): Unit = synchronized {
+  def add(progress: StreamingQueryProgress, streams: Seq[StreamWatermark] = Nil): Unit = synchronized {
     batches = batches.add(progress)
-    ProgressValues.of(progress).foreach { case (part, values) => put(part, values) }
+    ProgressValues.of(progress, streams).foreach { case (part, values) => put(part, values) }
   }
 
   def ended(failed: Boolean): Unit = synchronized {

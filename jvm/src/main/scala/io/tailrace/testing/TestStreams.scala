@@ -152,6 +152,10 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
   /** Milliseconds; 0: none yet. */
   def watermarkMs: Long = running.watermarkMs
 
+  /** Those of its streams that have had a row since this start, by the column of the event time. */
+  def watermarks: java.util.Map[String, Long] =
+    running.watermarks.groupMapReduce(_.column)(_.ms)(Math.min).asJava
+
   /** Rows of the batches behind one, in their order: a DataFrame for each schema. */
   def rowsAfter(batch: Long): util.List[DataFrame] = {
     val all = batches.tailMap(batch, false).values.asScala.toSeq.filter(_._2.nonEmpty)

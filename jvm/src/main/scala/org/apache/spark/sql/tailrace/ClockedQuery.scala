@@ -1,9 +1,5 @@
 package org.apache.spark.sql.tailrace
 
-import java.util.UUID
-
-import scala.collection.mutable
-
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
@@ -17,7 +13,11 @@ import org.apache.spark.util.Clock
 final class ClockedQuery private (val query: StreamingQuery) {
 
   /** The watermark that the next batch has, in milliseconds; 0: none yet. */
-  def watermarkMs: Long = ClockedQuery.tracker(ClockedQuery.execution(query)).fold(0L)(_.currentWatermark)
+  def watermarkMs: Long =
+    StreamWatermarks.tracker(ClockedQuery.execution(query)).fold(0L)(_.currentWatermark)
+
+  /** Those of its streams, whose least the query has: by the column of the event time. */
+  def watermarks: Seq[StreamWatermark] = StreamWatermarks.of(query.id)
 }
 
 object ClockedQuery {
@@ -66,10 +66,8 @@ object ClockedQuery {
 
   /** Spark takes the query's watermark from those of its streams at the end of the batch. */
   private def move(query: MicroBatchExecution, ms: Long): Unit =
-    tracker(query).foreach { tracker =>
-      val ofStreams = classOf[WatermarkTracker].getDeclaredMethod("operatorToWatermarkMap")
-      ofStreams.setAccessible(true)
-      val watermarks = ofStreams.invoke(tracker).asInstanceOf[mutable.Map[UUID, Option[Long]]]
+    StreamWatermarks.tracker(query).foreach { tracker =>
+      val watermarks = StreamWatermarks.byNode(tracker)
       query.logicalPlan.foreach {
         case w: EventTimeWatermark =>
           val seen = ms - EventTimeWatermark.getDelayMs(w.delay)
@@ -82,12 +80,6 @@ object ClockedQuery {
 
   private def execution(query: StreamingQuery): MicroBatchExecution =
     query.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]
-
-  /** None until the query's thread has made it. Scala's `protected` is public for the JVM. */
-  private def tracker(query: MicroBatchExecution): Option[WatermarkTracker] =
-    Option(classOf[MicroBatchExecution].getMethod("watermarkTracker").invoke(query)).collect {
-      case tracker: WatermarkTracker => tracker
-    }
 
   private final class GivenClock(ms: () => Long) extends Clock {
     override def getTimeMillis(): Long = ms()

@@ -201,6 +201,13 @@ def _fill_server(server: argparse.ArgumentParser) -> None:
         help="hosts in no roster that are silent for so long while others rise are forgotten "
         "(default: %(default)s)",
     )
+    server.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="warning",
+        help="the least that is logged, to standard error; info has each override (default: %(default)s)",
+    )
+    server.add_argument("--access-log", action="store_true", help="log each request")
     server.set_defaults(run=_watermark_server)
 
 
@@ -222,6 +229,7 @@ def _inspect(parsed: argparse.Namespace) -> int:
 
 
 def _watermark_server(parsed: argparse.Namespace) -> int:
+    from tailrace.server.logs import write_log
     from tailrace.server.opening import read_store
     from tailrace.server.run import Options, serve
     from tailrace.server.tokens import read_tokens
@@ -234,7 +242,9 @@ def _watermark_server(parsed: argparse.Namespace) -> int:
         key=parsed.tls_key,
         future_limit=parsed.future_limit,
         forget_hosts_after=parsed.forget_hosts_after,
+        access_log=parsed.access_log,
     )
+    write_log(parsed.log_level)
     serve(parsed.listen, read_store(parsed.store, parsed.store_file), options)
     return 0
 

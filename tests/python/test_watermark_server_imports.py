@@ -15,8 +15,8 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 # The order of `tailrace.server`'s docstring. Files of one layer may import each other, in no circle.
 _LAYERS = (
     ("run",),
-    ("page", "charts", "metrics"),
-    ("api", "parsing", "guard", "tokens", "connections"),
+    ("page", "charts", "metrics", "health"),
+    ("api", "parsing", "guard", "tokens", "connections", "logs"),
     ("views",),
     ("worker", "reading"),
     ("ledger", "apart"),
@@ -31,10 +31,10 @@ _LAYERS = (
 _ASKER = ("overview", "failover")
 
 _OUTSIDE = {
-    "fastapi": {"run", "api", "parsing", "metrics", "page"},
+    "fastapi": {"run", "api", "parsing", "metrics", "health", "page"},
     "jinja2": {"page"},
     "prometheus_client": {"metrics"},
-    "starlette": {"guard", "page"},
+    "starlette": {"guard", "logs", "page"},
     "uvicorn": {"run", "connections"},
     "h11": {"connections"},
     "pydantic": {"protocol", "answers", "api", "parsing"},

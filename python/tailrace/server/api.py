@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tailrace.server.worker import Worker
 
 _SHOWN_ERRORS = 3
+
+_log = logging.getLogger(__name__)
 
 AppName = Annotated[Name, Path(description="The application.")]
 Operator = Annotated[Name | None, Query(description="One operator; all of them if it isn't given.")]
@@ -217,6 +220,7 @@ async def override(app: AppName, body: protocol.OverrideRequest, request: Reques
         return ledger.override(app, body)
 
     at = await worker_of(request).call(decide)
+    _log.info("%r: %s of %r by %r: %s", app, body.action, body.operator or "all", body.name, body.reason)
     return answers.Override(
         at=at,
         action=body.action,

@@ -33,7 +33,7 @@ BODY_SECONDS = 30
 _MAX_DISCARDED = 4 * MAX_BODY
 # A refused client may go on writing for this long.
 _LINGER_SECONDS = 2
-_OPEN = ("/healthz",)
+_OPEN = ("/healthz", "/readyz")
 # Other sites can't embed the page or load anything into it.
 _HEADERS = (
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),

@@ -60,17 +60,6 @@ async def metrics(request: Request) -> Response:
     )
 
 
-@router.get("/healthz")
-async def healthz(request: Request) -> Response:
-    """Answers 200 as long as the database can be read and the last transaction has succeeded.
-
-    It waits for nobody, and says nothing of the database: the log does, and anybody may ask here.
-    """
-    if worker_of(request).tally.is_well():
-        return Response("ok\n", media_type="text/plain")
-    return Response("the database fails: see the server's log\n", 503, media_type="text/plain")
-
-
 class _Collector(Collector):
     def __init__(self, states: Sequence[AppState], tally: Tally) -> None:
         self._states = states

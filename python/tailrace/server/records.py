@@ -28,6 +28,15 @@ class Records:
             WHERE app_id = ? AND at >= ? AND (at >= ? OR (at / {_STEP}) % {_EVERY} = 0)
             AND operator IN (SELECT name FROM {database.keyed_rows}) ORDER BY at"""
 
+    def look(self) -> None:
+        """Reads from the database.
+
+        Raises:
+            DatabaseError: it can't be read, or isn't the one that was opened.
+        """
+        with self._database.snapshot():
+            self._database.rows("SELECT version FROM format")
+
     def put_history(self, app: App, at: int, low: LowWatermarks) -> None:
         """Writes the outputs at a moment; replaces those of the same moment."""
         series = {**low.outputs, "": low.application}

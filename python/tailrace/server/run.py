@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import TailraceServerError
 from tailrace.server.guard import Guard, is_loopback
+from tailrace.server.logs import AccessLog
 from tailrace.server.opening import shown_url, without_secrets
 from tailrace.server.tokens import TOKEN_VARIABLE, Tokens
 
@@ -41,6 +42,7 @@ class Options:
         key: the key of the certificate, if it isn't in the same file.
         future_limit: how far ahead of the clock a time may be, in seconds.
         forget_hosts_after: how long a host without a roster may be silent, in seconds.
+        access_log: whether each request is logged.
     """
 
     tokens: Tokens | None = None
@@ -48,6 +50,7 @@ class Options:
     key: Path | None = None
     future_limit: int = 86_400
     forget_hosts_after: int = 7 * 86_400
+    access_log: bool = False
     log: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
 
 
@@ -148,6 +151,7 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
 
         from tailrace.server.api import build_api  # noqa: PLC0415
         from tailrace.server.database import DatabaseError  # noqa: PLC0415
+        from tailrace.server.health import router as health  # noqa: PLC0415
         from tailrace.server.ledger import Ledger  # noqa: PLC0415
         from tailrace.server.metrics import router as metrics  # noqa: PLC0415
         from tailrace.server.opening import open_database, store_id  # noqa: PLC0415
@@ -176,8 +180,12 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
     api = build_api(Worker(ledger), Reader(Ledger(reading, Store(reading), limits=limits)))
     mount_page(api)
     api.include_router(metrics)
+    api.include_router(health)
     given = Tokens.one(tokens) if isinstance(tokens, str) else tokens
     api.add_middleware(Guard, tokens=given, store=identity)
+    # Those that are added last see a request first.
+    if options.access_log:
+        api.add_middleware(AccessLog)
     return api
 
 

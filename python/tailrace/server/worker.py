@@ -86,6 +86,10 @@ class Worker:
         """Starts the thread."""
         self._thread.start()
 
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         """Ends the thread when all that it was given before is done."""
         self._jobs.put(None)

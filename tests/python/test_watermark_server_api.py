@@ -158,7 +158,7 @@ def test_metrics_are_in_prometheus_format(client: TestClient) -> None:
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
-    line = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\]|\\.)*",?)+\})? -?[0-9.e+]+')
+    line = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\]|\\.)*",?)+\})? -?[0-9.e+-]+')
     types = re.compile(r"# (HELP|TYPE) tailrace_watermark_[a-z_]+ .+")
     assert [text for text in lines if not line.fullmatch(text) and not types.fullmatch(text)] == []
     values = {

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from ledger_reports import decide, low, shown, tell
 from tailrace.server.answers import ReportAnswer
+from tailrace.server.hostpages import Asked, host_page
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
 from tailrace.server.protocol import Report
 from tailrace.server.reporter import RefusedError
 from tailrace.server.store import Store
-from tailrace.server.views import host_page
 from watermark_servers import T, report, sink, source
 
 if TYPE_CHECKING:
@@ -143,21 +143,24 @@ def test_the_holding_hosts_are_told_from_those_that_completeness_allows(ledgers:
     decide(ledger, action="exclude", host="h4")
     app = ledger.app("app")
     assert app is not None
-    page = host_page(app, None, 10, 0, T)
+    page = host_page(app, Asked(), T, ledger.limits)
     assert [(h.host, h.state, h.lag) for h in page.hosts] == [
         ("h4", "excluded", None),
         ("h3", "behind", -1),
         ("h2", "holds", -5),
         ("h1", "passed", -9),
     ]
-    assert [h.host for h in host_page(app, "source", 2, 1, T).hosts] == ["h3", "h2"]
+    assert [h.host for h in host_page(app, Asked("source", limit=2, offset=1), T, ledger.limits).hosts] == [
+        "h3",
+        "h2",
+    ]
     state = shown(ledger, app)
     (operator,) = state.topology
     assert (operator.hosts, operator.hosts_behind, operator.hosts_allowed) == (3, 1, 1)
     assert (state.held_by, state.lag) == (["source"], -5)
 
 
-_TIMES = r'"(at|lag|reported_at|heard_at)":(-?\d+|null)'
+_TIMES = r'"(at|lag|backlog|reported_at|heard_at)":(-?\d+|null)'
 
 
 def _everything(ledger: Ledger) -> dict[str, Any]:
@@ -170,7 +173,7 @@ def _everything(ledger: Ledger) -> dict[str, Any]:
         name: {client: dict(reporter.groups) for client, reporter in operator.reporters.items()}
         for name, operator in app.operators.items()
     }
-    hosts = host_page(app, None, 1_000, 0, 0).model_dump()
+    hosts = host_page(app, Asked(limit=1_000), 0, ledger.limits).model_dump()
     return {
         **found,
         "groups": groups,

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 
 from tailrace.errors import TailraceServerError
-from tailrace.server import loading, parsing, views
+from tailrace.server import hostpages, loading, parsing
 from tailrace.server.ledger import Ledger
 from tailrace.server.opening import open_database
 from tailrace.server.protocol import Report
@@ -90,14 +90,14 @@ def test_a_large_report_doesnt_delay_others(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_report_waits_for_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answered = threading.Event(), threading.Event()
-    host_page = views.host_page
+    host_page = hostpages.host_page
 
     def slow(*arguments: Any) -> Any:  # noqa: ANN401 - the view's own
         asked.set()
         assert answered.wait(30)
         return host_page(*arguments)
 
-    monkeypatch.setattr(views, "host_page", slow)
+    monkeypatch.setattr(hostpages, "host_page", slow)
     with TestClient(build(f"sqlite:///{tmp_path / 'w.db'}", None), base_url="http://127.0.0.1") as client:
         assert client.post(REPORTS, json=BODY).status_code == 200
         pages: list[int] = []

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger_reports import decide, low, shown, tell
+from tailrace.server.hostpages import Asked, host_page
 from tailrace.server.reporter import RefusedError
-from tailrace.server.views import host_page
 from watermark_servers import SECOND, T, report, sink, source
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def test_silent_hosts_dont_count_until_they_rise_again(ledgers: Ledgers) -> None
     assert (low(idle), idle.idle_hosts) == (T + 6, {"source": ["h2", "h3"]})
     app = other.app("app")
     assert app is not None
-    hosts = host_page(app, None, 9, 0, ledgers.clock.now).hosts
-    assert [(h.host, h.state) for h in hosts] == [("h3", "idle"), ("h2", "idle"), ("h1", "holds")]
+    hosts = host_page(app, Asked(), ledgers.clock.now, other.limits).hosts
+    assert [(h.host, h.state) for h in hosts] == [("h3", "idle"), ("h2", "idle"), ("h1", "passed")]
     state = shown(other, app).topology[0]
     assert (state.hosts, state.hosts_idle) == (1, 2)
     # It is told as a maximum: the other server's answer isn't below it, and it knows of the silence too.

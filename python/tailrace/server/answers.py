@@ -8,6 +8,8 @@ from pydantic import BaseModel, Field
 
 from tailrace.server.protocol import MAX_IDLE_NAMED, Kind, WindowReport
 
+Standing = Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"]
+
 
 class LowWatermark(BaseModel):
     """Null: nothing is known yet, or the source has no input."""
@@ -75,6 +77,12 @@ class OperatorState(LowWatermark):
     hosts_allowed: int | None = Field(description="For a source: how many may not have passed.")
     hosts_excluded: int | None
     hosts_idle: int | None = Field(description="For a source: how many are silent for longer than it waits.")
+    backlog: int | None = Field(
+        description="For a source: the lag of the slowest host that counts; null if it was never seen."
+    )
+    skew: int | None = Field(
+        description="For a source: how far the fastest host that counts is ahead of the slowest one."
+    )
     has_roster: bool | None
     key_groups: int | None
 
@@ -100,16 +108,17 @@ class HostState(BaseModel):
     host: str
     progress: int | None
     lag: int | None
-    state: Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"] = Field(
-        description="holds: the source's output low watermark waits for it. behind: it hasn't passed it, and "
-        "completeness allows that. passed: it is ahead. idle: it is silent, and not waited for."
+    state: Standing = Field(
+        description="holds: the global low watermark waits for its source, which waits for it while others "
+        "are ahead. behind: it hasn't passed its source's low watermark, and isn't waited for. passed: it "
+        "has. idle: it is silent, and not waited for."
     )
 
 
 class HostPage(BaseModel):
     """Hosts, the slowest first."""
 
-    total: int
+    total: int = Field(description="How many there are of those asked for.")
     hosts: list[HostState]
 
 

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from tailrace._version import __version__
-from tailrace.server import answers, protocol, views
+from tailrace.server import answers, hostpages, protocol, views
 from tailrace.server.database import DatabaseError
+from tailrace.server.names import MAX_NAME
 from tailrace.server.parsing import MalformedError, ReportRoute
 from tailrace.server.protocol import Name
 from tailrace.server.reading import BusyError
@@ -35,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 AppName = Annotated[Name, Path(description="The application.")]
 Operator = Annotated[Name | None, Query(description="One operator; all of them if it isn't given.")]
+Search = Annotated[str, Query(max_length=MAX_NAME, description="A part of the name, in any case.")]
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 Offset = Annotated[int, Query(ge=0, le=100_000)]
 
@@ -147,13 +149,23 @@ async def one_app(app: AppName, request: Request) -> Response:
     )
 
 
+def _asked(
+    operator: Operator = None,
+    search: Search = "",
+    state: Annotated[answers.Standing | None, Query(description="Those in one state.")] = None,
+    limit: Limit = 20,
+    offset: Offset = 0,
+) -> hostpages.Asked:
+    return hostpages.Asked(operator, search, state, limit, offset)
+
+
 @_router.get("/{app}/hosts", summary="Hosts, the slowest first", response_model=answers.HostPage)
 async def hosts(
-    app: AppName, request: Request, operator: Operator = None, limit: Limit = 20, offset: Offset = 0
+    app: AppName, request: Request, asked: Annotated[hostpages.Asked, Depends(_asked)]
 ) -> Response:
-    """The hosts of one source, or of all."""
+    """The hosts of one source, or of all; by a part of their names, and by their state."""
     return await _shown(
-        request, app, lambda ledger, known: views.host_page(known, operator, limit, offset, ledger.clock())
+        request, app, lambda ledger, known: hostpages.host_page(known, asked, ledger.clock(), ledger.limits)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,7 @@ class Counted:
     Attributes:
         counts: the hosts that the watermark waits for.
         is_idle: the hosts that would count if they weren't idle.
+        is_excluded: the hosts that an operator has taken out.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Counted:
         self.is_idle: NDArray[np.bool_] = idle & named & ~excluded
         self.counts: NDArray[np.bool_] = named & ~excluded & ~idle
         self._names = names
-        self._excluded = excluded
+        self.is_excluded: NDArray[np.bool_] = excluded
 
     def __len__(self) -> int:
         return len(self.progress)
@@ -75,7 +77,7 @@ class Counted:
 
     def excluded(self) -> list[str]:
         """The hosts taken out, by name."""
-        return sorted(self._names[i] for i in np.flatnonzero(self._excluded).tolist())
+        return sorted(self._names[i] for i in np.flatnonzero(self.is_excluded).tolist())
 
     def counting(self) -> int:
         """How many hosts count."""
@@ -86,26 +88,52 @@ class Counted:
         known = int(self.progress.max(initial=NEVER))
         return None if known == NEVER else known
 
-    def low_watermark(self, completeness: Fraction) -> int | None:
-        """The completeness rule over the hosts that count."""
-        return low_watermark(self.progress[self.counts], completeness)
+    def low_watermark(self, completeness: Fraction, without: str | None = None) -> int | None:
+        """The completeness rule over the hosts that count.
+
+        Args:
+            completeness: the share of them that must have passed.
+            without: a host that doesn't count.
+        """
+        if without is None:
+            return low_watermark(self.progress[self.counts], completeness)
+        names = islice(self._names, len(self))
+        others = np.fromiter((name != without for name in names), bool, len(self))
+        return low_watermark(self.progress[self.counts & others], completeness)
 
     def behind(self, time: int) -> int:
         """How many of the hosts that count haven't been read up to a time."""
         return int(np.count_nonzero(self.progress[self.counts] < time))
 
-    def slowest(self, limit: int) -> list[Host]:
+    def extent(self) -> tuple[int | None, int | None]:
+        """The progress of the slowest and of the fastest host that counts; None: never seen."""
+        progress = self.progress[self.counts]
+        if not len(progress):
+            return None, None
+        slowest, fastest = (None if time == NEVER else int(time) for time in (progress.min(), progress.max()))
+        return slowest, fastest
+
+    def named_like(self, part: str) -> NDArray[np.bool_]:
+        """The hosts whose names contain some text, in any case."""
+        wanted = part.casefold()
+        names = islice(self._names, len(self))
+        return np.fromiter((wanted in name.casefold() for name in names), bool, len(self))
+
+    def slowest(self, limit: int, chosen: NDArray[np.bool_] | None = None) -> list[Host]:
         """The hosts with the smallest progress, those never seen first, equal ones by name.
 
         Args:
             limit: the most hosts to return.
+            chosen: which hosts; None: all.
         """
+        places = np.arange(len(self)) if chosen is None else np.flatnonzero(chosen)
+        progress = self.progress[places]
         # The k-th smallest first, because sorting 10,000 hosts for a page of 20 costs more.
-        limit = min(limit, len(self))
+        limit = min(limit, len(places))
         if not limit:
             return []
-        bound = np.partition(self.progress, limit - 1)[limit - 1]
-        near = np.flatnonzero(self.progress <= bound).tolist()
+        bound = np.partition(progress, limit - 1)[limit - 1]
+        near = places[progress <= bound].tolist()
         return [self._host(i) for i in sorted(near, key=lambda i: (self.progress[i], self._names[i]))[:limit]]
 
     def _host(self, place: int) -> Host:
@@ -114,6 +142,6 @@ class Counted:
             self._names[place],
             None if time == NEVER else time,
             bool(self.counts[place]),
-            bool(self._excluded[place]),
+            bool(self.is_excluded[place]),
             bool(self.is_idle[place]),
         )

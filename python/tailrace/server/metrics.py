@@ -33,6 +33,10 @@ _HOSTS = {
     "hosts_excluded": "Hosts that an operator has taken out.",
     "hosts_idle": "Hosts that are silent, and not waited for.",
 }
+_SPANS = {
+    "backlog": "The server's time less the progress of the slowest host of a source that counts.",
+    "skew": "How far the fastest host of a source that counts is ahead of the slowest one.",
+}
 _TALLIED = {
     "reports": ("reports", "Reports that were taken for a transaction."),
     "reports_refused": ("refused", "Reports that contradicted what is known."),
@@ -89,6 +93,9 @@ class _Collector(Collector):
             ("app", "operator", "kind"),
             (((app, o.operator, o.kind), o.lag, SECOND) for app, o in operators),
         )
+        for what, text in _SPANS.items():
+            spans = (((app, o.operator), getattr(o, what), SECOND) for app, o in operators)
+            yield _gauge(f"{what}_seconds", text, ("app", "operator"), spans)
         for what, text in _HOSTS.items():
             hosts = (((app, o.operator), getattr(o, what), 1) for app, o in operators if o.kind == "source")
             yield _gauge(what, text, ("app", "operator"), hosts)

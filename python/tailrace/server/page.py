@@ -15,7 +15,7 @@ from markupsafe import Markup
 from starlette.staticfiles import StaticFiles
 
 from tailrace._version import __version__
-from tailrace.server import views
+from tailrace.server import hostpages, views
 from tailrace.server.api import known_app, reader_of
 from tailrace.server.charts import MAX_SERIES, lag_chart, topology
 from tailrace.server.ledger import HISTORY_KEPT, Ledger
@@ -133,13 +133,13 @@ def shown(ledger: Ledger, name: str) -> dict[str, Any]:
     # Only the history of the operators that the chart shows is read: the slowest.
     slowest = sorted(state.topology, key=lambda o: (o.output_low_watermark or 0, o.operator))
     charted = ["", *(o.operator for o in slowest[:MAX_SERIES])]
-    hosts = views.host_page(app, None, _HOSTS, 0, now)
+    hosts = hostpages.host_page(app, hostpages.Asked(limit=_HOSTS), now, ledger.limits)
     return {
         "app": state,
         "drawing": topology(state.topology),
         "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
         "hosts": hosts,
-        "waits": [h.host for h in hosts.hosts if h.state == "holds" and h.operator in state.held_by],
+        "waits": [h.host for h in hosts.hosts if h.state == "holds"],
         "warnings": [*_warnings(state)][:_WARNINGS],
         "windows": views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
         "overrides": views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),

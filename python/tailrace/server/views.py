@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from heapq import nsmallest
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.server import answers
 from tailrace.server.protocol import MissingHost
-from tailrace.server.rules import NEVER, allowed
+from tailrace.server.rules import allowed
 from tailrace.server.topology import held_by
 
 _Point = TypeVar("_Point")
@@ -19,7 +18,6 @@ MAX_POINTS = 400
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tailrace.server.counted import Host
     from tailrace.server.database import Row
     from tailrace.server.reporter import Reporter
     from tailrace.server.state import App, Limits, Operator
@@ -58,33 +56,6 @@ def app_summary(app: App, limits: Limits) -> answers.AppSummary:
         operators=len(app.present()),
         global_low_watermark=app.remembered(limits).application,
         reported_at=app.reported_at,
-    )
-
-
-def host_page(app: App, operator: str | None, limit: int, offset: int, now: int) -> answers.HostPage:
-    """Hosts of one source, or of all, the slowest first.
-
-    Raises:
-        RefusedError: the operator is no source.
-    """
-    sources = (
-        [o for o in app.present().values() if o.is_source] if operator is None else [app.source(operator)]
-    )
-    found = [(source, host) for source in sources for host in source.hosts().slowest(offset + limit)]
-    rules = {source.name: source.hosts().low_watermark(source.completeness()) for source in sources}
-    first = nsmallest(offset + limit, found, key=lambda row: (_progress(row[1]), row[0].name, row[1].name))
-    return answers.HostPage(
-        total=sum(len(source.hosts()) for source in sources),
-        hosts=[
-            answers.HostState(
-                operator=source.name,
-                host=host.name,
-                progress=host.progress,
-                lag=_lag(host.progress, now),
-                state=_state(host, rules[source.name]),
-            )
-            for source, host in first[offset:]
-        ],
     )
 
 
@@ -139,6 +110,7 @@ def _operator_state(
     output = low.outputs[operator.name]
     hosts = operator.hosts() if operator.is_source else None
     counting = None if hosts is None else hosts.counting()
+    slowest, fastest = (None, None) if hosts is None else hosts.extent()
     reporters = sorted(operator.reporters.values(), key=lambda reporter: -reporter.reported_at)
     return answers.OperatorState(
         operator=operator.name,
@@ -157,6 +129,8 @@ def _operator_state(
         hosts_allowed=None if counting is None else allowed(counting, operator.completeness()),
         hosts_excluded=None if hosts is None else len(hosts.excluded()),
         hosts_idle=None if hosts is None else len(hosts.idle()),
+        backlog=_lag(slowest, moment.at),
+        skew=None if slowest is None or fastest is None else fastest - slowest,
         has_roster=None if hosts is None else hosts.has_roster,
         key_groups=None if operator.is_source else sum(len(r.groups) for r in reporters),
     )
@@ -179,22 +153,3 @@ def _reporter_state(operator: Operator, reporter: Reporter, moment: Moment) -> a
 
 def _lag(time: int | None, now: int) -> int | None:
     return None if time is None else now - time
-
-
-def _progress(host: Host) -> int:
-    return NEVER if host.progress is None else host.progress
-
-
-def _state(
-    host: Host, rule: int | None
-) -> Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"]:
-    if host.excluded:
-        return "excluded"
-    if host.idle:
-        return "idle"
-    if not host.counts:
-        return "not in roster"
-    bound = NEVER if rule is None else rule
-    if _progress(host) == bound:
-        return "holds"
-    return "behind" if _progress(host) < bound else "passed"

@@ -17,7 +17,7 @@ _LAYERS = (
     ("run",),
     ("page", "charts", "metrics", "health"),
     ("api", "parsing", "guard", "tokens", "connections", "logs"),
-    ("views", "hostpages"),
+    ("views", "hostpages", "consequences"),
     ("worker", "reading"),
     ("ledger", "apart"),
     ("intake", "identity", "decisions", "answering", "room"),

@@ -9,7 +9,7 @@ from tailrace.server.times import shown_lag, shown_time
 from tailrace.server.topology import below, latest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from tailrace.server.journal import Journal
     from tailrace.server.protocol import OverrideRequest
@@ -27,7 +27,7 @@ def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, j
     if request.action == "remove":
         _remove(app, request, moment, journal)
         return
-    operator = _known(app, request.operator or "", removed_too=request.action == "purge")
+    operator = known_operator(app, request.operator or "", removed_too=request.action == "purge")
     if request.to is not None:
         _advance(app, operator, request, moment, limits)
     elif request.action == "undo":
@@ -39,15 +39,24 @@ def decide(app: App, request: OverrideRequest, moment: Moment, limits: Limits, j
         refuse_cut(operator, operator.reporters, moment)
         _purge(app, operator, request, journal)
     elif request.host is not None:
-        reporters = app.source(operator.name).reporters.values()
-        known = any(reporter.hosts.is_known(request.host) for reporter in reporters)
-        if not known and request.host not in operator.excluded:
-            raise RefusedError(f"{operator.name!r} has no host {request.host!r}")
+        refuse_unknown_host(app, operator.name, request.host)
         excluded = request.action == "exclude"
         operator.exclude(request.host, excluded=excluded)
         journal.put_excluded(operator, request.host, excluded=excluded)
     if operator.name in app.operators:
         journal.put_operator(app, operator)
+
+
+def refuse_unknown_host(app: App, source: str, host: str) -> None:
+    """Refuses a decision on a host that a source neither has nor has taken out.
+
+    Raises:
+        RefusedError: there is no such host, or no such source.
+    """
+    operator = app.source(source)
+    known = any(reporter.hosts.is_known(host) for reporter in operator.reporters.values())
+    if not known and host not in operator.excluded:
+        raise RefusedError(f"{operator.name!r} has no host {host!r}")
 
 
 def refuse_unconfirmed(request: OverrideRequest, what: str) -> None:
@@ -77,7 +86,17 @@ def refuse_cut(operator: Operator, clients: Iterable[str], moment: Moment) -> No
             )
 
 
-def _known(app: App, name: str, *, removed_too: bool = False) -> Operator:
+def known_operator(app: App, name: str, *, removed_too: bool = False) -> Operator:
+    """An operator by its name.
+
+    Args:
+        app: the application.
+        name: the operator's.
+        removed_too: takes one that was removed as well.
+
+    Raises:
+        RefusedError: there is none.
+    """
     operator = app.operators.get(name)
     if operator is None or (operator.removed and not removed_too):
         raise RefusedError(f"{app.name!r} has no operator {name!r}")
@@ -86,20 +105,34 @@ def _known(app: App, name: str, *, removed_too: bool = False) -> Operator:
 
 def _advance(app: App, operator: Operator, request: OverrideRequest, moment: Moment, limits: Limits) -> None:
     to = request.to or 0
+    text = advance_text(app, operator, to, moment, limits)
+    now = app.computed(limits).outputs[operator.name]
+    if now is None or to > now:
+        refuse_unconfirmed(request, text)
+    operator.advanced_to = latest(operator.advanced_to, to)
+
+
+def advance_text(app: App, operator: Operator, to: int, moment: Moment, limits: Limits) -> str:
+    """Says what an advance would do.
+
+    Raises:
+        RefusedError: the time is in the future of all that is known.
+    """
     end = max(moment.at, app.newest())
     if to > end:
         raise RefusedError(f"{to} is after now and after all event times known, {end}")
     now = app.computed(limits).outputs[operator.name]
-    if now is None or to > now:
-        by = "from nothing known" if now is None else f"by {shown_lag(to - now)}"
-        behind = operator.hosts().behind(to) if operator.is_source else 0
-        hosts = f" past {behind:,} hosts that haven't been read so far" if behind else ""
-        refuse_unconfirmed(
-            request,
-            f"{operator.name!r} would be advanced to {shown_time(to)}, {by},{hosts} and rows before that "
-            "which are still to come would be late everywhere",
+    if now is not None and to <= now:
+        return (
+            f"{operator.name!r} is at {shown_time(now)} by itself, and would be at {shown_time(to)} at least"
         )
-    operator.advanced_to = latest(operator.advanced_to, to)
+    by = "from nothing known" if now is None else f"by {shown_lag(to - now)}"
+    behind = operator.hosts().behind(to) if operator.is_source else 0
+    hosts = f" past {behind:,} hosts that haven't been read so far" if behind else ""
+    return (
+        f"{operator.name!r} would be advanced to {shown_time(to)}, {by},{hosts} and rows before that "
+        "which are still to come would be late everywhere"
+    )
 
 
 def _remove(app: App, request: OverrideRequest, moment: Moment, journal: Journal) -> None:
@@ -107,24 +140,43 @@ def _remove(app: App, request: OverrideRequest, moment: Moment, journal: Journal
         _remove_client(app, request, request.client, moment, journal)
         return
     if request.operator is not None:
-        chosen: Iterable[Operator] = [_known(app, request.operator)]
+        chosen: Collection[Operator] = [known_operator(app, request.operator)]
     else:
-        chosen = app.present().values()
-        if not chosen:
-            raise RefusedError(f"{app.name!r} has no operators")
+        chosen = present_operators(app)
     for operator in chosen:
         refuse_cut(operator, operator.reporters, moment)
     for operator in list(chosen):
         drop(app, operator, list(operator.reporters), journal)
 
 
-def _remove_client(app: App, request: OverrideRequest, client: str, moment: Moment, journal: Journal) -> None:
-    operator = request.operator
-    chosen = app.present().values() if operator is None else [_known(app, operator)]
+def present_operators(app: App) -> Collection[Operator]:
+    """The operators that a removal of all removes.
+
+    Raises:
+        RefusedError: there are none.
+    """
+    found = app.present().values()
+    if not found:
+        raise RefusedError(f"{app.name!r} has no operators")
+    return found
+
+
+def reported_by(app: App, operator: str | None, client: str) -> list[Operator]:
+    """The operators, or one of them, that a client reports; a client of the application may report none.
+
+    Raises:
+        RefusedError: there is no such client, or it doesn't report the operator.
+    """
+    chosen = app.present().values() if operator is None else [known_operator(app, operator)]
     found = [one for one in chosen if client in one.reporters]
     if not found and (operator is not None or client not in app.clients):
         of = app.name if operator is None else operator
         raise RefusedError(f"{client!r} is no client of {of!r}")
+    return found
+
+
+def _remove_client(app: App, request: OverrideRequest, client: str, moment: Moment, journal: Journal) -> None:
+    found = reported_by(app, request.operator, client)
     for one in found:
         refuse_cut(one, [client], moment)
     for one in found:

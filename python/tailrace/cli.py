@@ -202,6 +202,13 @@ def _fill_server(server: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     server.add_argument(
+        "--path-prefix",
+        default="",
+        metavar="PATH",
+        help="the path below which a proxy shows the server, for instance /watermarks; the proxy may take it "
+        "off or not",
+    )
+    server.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         default="warning",
@@ -242,6 +249,7 @@ def _watermark_server(parsed: argparse.Namespace) -> int:
         key=parsed.tls_key,
         future_limit=parsed.future_limit,
         forget_hosts_after=parsed.forget_hosts_after,
+        path_prefix=parsed.path_prefix,
         access_log=parsed.access_log,
     )
     write_log(parsed.log_level)

@@ -16,7 +16,7 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 _LAYERS = (
     ("run",),
     ("page", "charts", "metrics", "health"),
-    ("api", "parsing", "guard", "tokens", "connections", "logs"),
+    ("api", "parsing", "guard", "tokens", "connections", "prefix", "logs"),
     ("views", "hostpages", "consequences"),
     ("worker", "reading"),
     ("ledger", "apart"),
@@ -34,7 +34,7 @@ _OUTSIDE = {
     "fastapi": {"run", "api", "parsing", "metrics", "health", "page"},
     "jinja2": {"page"},
     "prometheus_client": {"metrics"},
-    "starlette": {"guard", "logs", "page"},
+    "starlette": {"guard", "logs", "page", "prefix"},
     "uvicorn": {"run", "connections"},
     "h11": {"connections"},
     "pydantic": {"protocol", "answers", "api", "parsing"},

@@ -45,12 +45,13 @@ class UnknownAppError(Exception):
     """Nobody has reported of the application."""
 
 
-def build_api(worker: Worker, reader: Reader) -> FastAPI:
+def build_api(worker: Worker, reader: Reader, prefix: str = "") -> FastAPI:
     """Makes the ASGI application with the API alone; the page and the metrics come to it as routers.
 
     Args:
         worker: started and stopped with the application; it takes reports and decisions.
         reader: stopped with it; it answers all who only read.
+        prefix: the path below which a proxy shows the server, for addresses in pages and in the description.
     """
     parser = ThreadPoolExecutor(1, "watermark-parser")
 
@@ -64,11 +65,19 @@ def build_api(worker: Worker, reader: Reader) -> FastAPI:
 
     # FastAPI's documentation page loads scripts from a CDN; ours, in `page`, needs none.
     api = FastAPI(
-        title="Tailrace watermark server", version=__version__, lifespan=life, docs_url=None, redoc_url=None
+        title="Tailrace watermark server",
+        version=__version__,
+        lifespan=life,
+        docs_url=None,
+        redoc_url=None,
+        servers=[{"url": prefix}] if prefix else None,
+        # It would redirect to a path without the prefix.
+        redirect_slashes=not prefix,
     )
     api.state.worker = worker
     api.state.reader = reader
     api.state.parser = parser
+    api.state.prefix = prefix
     api.include_router(_reports)
     api.include_router(_router)
     api.add_exception_handler(RequestValidationError, _malformed)

@@ -13,6 +13,7 @@ from tailrace.errors import TailraceServerError
 from tailrace.server.guard import Guard, is_loopback
 from tailrace.server.logs import AccessLog
 from tailrace.server.opening import shown_url, without_secrets
+from tailrace.server.prefix import Prefix, parse_prefix
 from tailrace.server.tokens import TOKEN_VARIABLE, Tokens
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Options:
         key: the key of the certificate, if it isn't in the same file.
         future_limit: how far ahead of the clock a time may be, in seconds.
         forget_hosts_after: how long a host without a roster may be silent, in seconds.
+        path_prefix: the path below which a proxy shows the server; empty: none.
         access_log: whether each request is logged.
     """
 
@@ -50,6 +52,7 @@ class Options:
     key: Path | None = None
     future_limit: int = 86_400
     forget_hosts_after: int = 7 * 86_400
+    path_prefix: str = ""
     access_log: bool = False
     log: logging.Logger = field(default_factory=lambda: logging.getLogger(__name__))
 
@@ -163,6 +166,7 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
     except ImportError as error:
         raise _not_installed() from error
     options = options or Options()
+    prefix = parse_prefix(options.path_prefix)
     limits = Limits(
         future=options.future_limit * 1_000_000, forget_hosts_after=options.forget_hosts_after * 1_000_000
     )
@@ -177,13 +181,15 @@ def build(store: str, tokens: Tokens | str | None, options: Options | None = Non
             condition="TAILRACE_SERVER_STORE_UNREACHABLE",
             parameters={"store": shown_url(store)},
         ) from error
-    api = build_api(Worker(ledger), Reader(Ledger(reading, Store(reading), limits=limits)))
+    api = build_api(Worker(ledger), Reader(Ledger(reading, Store(reading), limits=limits)), prefix)
     mount_page(api)
     api.include_router(metrics)
     api.include_router(health)
     given = Tokens.one(tokens) if isinstance(tokens, str) else tokens
     api.add_middleware(Guard, tokens=given, store=identity)
     # Those that are added last see a request first.
+    if prefix:
+        api.add_middleware(Prefix, prefix=prefix)
     if options.access_log:
         api.add_middleware(AccessLog)
     return api

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from watermark_servers import missing
 
@@ -39,3 +40,32 @@ def run_browser(profile: Path) -> Iterator[Chrome]:
         yield browser
     finally:
         browser.quit()
+
+
+def texts(browser: Chrome, selector: str) -> list[str]:
+    """What a selector's elements show."""
+    from selenium.common.exceptions import StaleElementReferenceException  # noqa: PLC0415  see above
+
+    end = time.monotonic() + 15
+    while True:
+        try:
+            found: list[Any] = browser.find_elements("css selector", selector)
+            return [element.text for element in found]
+        except StaleElementReferenceException:
+            # The page has shown what is new between the two, and is read again.
+            if time.monotonic() > end:
+                raise
+
+
+@contextmanager
+def shown_at(browser: Chrome, width: int, scheme: str = "light") -> Iterator[None]:
+    """A window of a width, and a reader's choice of light or dark, until the block ends."""
+    size = {"width": width, "height": 1_700, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

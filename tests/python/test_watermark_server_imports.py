@@ -15,7 +15,7 @@ _DIRECTORY = Path(tailrace.server.__file__).parent
 # The order of `tailrace.server`'s docstring. Files of one layer may import each other, in no circle.
 _LAYERS = (
     ("run",),
-    ("page", "charts", "metrics", "health"),
+    ("page", "sections", "choice", "charts", "metrics", "health"),
     ("api", "parsing", "guard", "tokens", "connections", "prefix", "logs"),
     ("views", "hostpages", "consequences"),
     ("worker", "reading"),

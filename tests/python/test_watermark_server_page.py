@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium.common.exceptions import StaleElementReferenceException
 
+from browsers import texts
 from tailrace.server.answers import History, HistoryPoint, OperatorState
 from tailrace.server.charts import lag_chart, topology
 from tailrace.server.page import TEMPLATES, percent
@@ -28,18 +27,6 @@ _HOSTILE = '<img src=x onerror="document.title=1">'
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with running(f"sqlite:///{tmp_path_factory.mktemp('page') / 'w.db'}") as server:
         yield server
-
-
-def texts(browser: Chrome, selector: str) -> list[str]:
-    end = time.monotonic() + 15
-    while True:
-        try:
-            found: list[Any] = browser.find_elements("css selector", selector)
-            return [element.text for element in found]
-        except StaleElementReferenceException:
-            # The page has shown what is new between the two, and is read again.
-            if time.monotonic() > end:
-                raise
 
 
 @pytest.mark.campaign
@@ -66,7 +53,7 @@ def test_the_page_shows_what_holds_the_watermark_and_stays_live(
     assert [row.split()[0] for row in texts(browser, "#operators tbody tr")] == ["source", "sink"]
     rows = texts(browser, "#hosts tbody tr")
     assert (len(rows), rows[0].split()) == (15, ["web-00000", "source", "–", "never", "holds"])  # noqa: RUF001
-    assert texts(browser, "#hosts .more") == ["15 of 10,000 hosts, the slowest first"]
+    assert texts(browser, "#found") == ["15 of 10,000 hosts, the slowest first"]
     assert "99.99 %" in texts(browser, "#windows tbody tr")[0]
     assert "web-00000 12" in texts(browser, "#windows tbody tr")[0]
     assert texts(browser, "#overrides .none") == ["Nobody has overridden the rules."]
@@ -106,7 +93,7 @@ def test_html_in_names_is_escaped(server: ServerProcess, browser: Chrome) -> Non
     host = {_HOSTILE: T}
     server.post(report(source(host, name=_HOSTILE), sink({"0": T}, upstreams=[_HOSTILE])), app="hostile")
     browser.get(f"{server.url}/?app=hostile")
-    assert _HOSTILE in texts(browser, "#hosts td")
+    assert _HOSTILE in texts(browser, "#hosts tbody th")
     assert browser.find_elements("css selector", "main img") == []
     assert browser.title == "hostile – watermarks"  # noqa: RUF001  a dash, as it is meant
 
@@ -117,7 +104,7 @@ def test_decisions_on_the_page_are_applied_and_audited(server: ServerProcess, br
     assert server.request("POST", "/v1/apps/b%20c/reports", body)[0] == 200
     browser.get(f"{server.url}/?app=b%20c")
 
-    def decide(action: str, **fields: str) -> str:
+    def fill(action: str, **fields: str) -> None:
         browser.execute_script(
             """const form = document.getElementById("override");
             form.querySelector("output").textContent = "";
@@ -127,19 +114,35 @@ def test_decisions_on_the_page_are_applied_and_audited(server: ServerProcess, br
             }""",
             {"action": action, "operator": "source", "name": "dana", "reason": "disk died", **fields},
         )
-        browser.find_element("css selector", "#override button").click()
-        wait_for(lambda: texts(browser, "#override output") != [""], "an answer")
-        return texts(browser, "#override output")[0]
+        browser.find_element("css selector", "#override > button").click()
 
-    assert decide("exclude", host="h3") == "'source' has no host 'h3'"
-    assert decide("exclude", host="h2") == "done"
-    assert decide("include", host="h2") == "done"
-    # The page asks first what is lost by it, and does it when it is sent again.
-    assert "would be advanced to 2025-11-21 04:39:59" in decide("advance", to="2025-11-21T04:39:59")
-    assert decide("advance", to="2025-11-21T04:39:59") == "done"
-    browser.find_element("css selector", "#override button").click()
+    def decide(action: str, **fields: str) -> tuple[str, str]:
+        fill(action, **fields)
+        wait_for(lambda: texts(browser, "#confirm-what") != [""], "what will happen")
+        (what,) = texts(browser, "#confirm-what")
+        browser.find_element("css selector", "#confirm-yes").click()
+        wait_for(lambda: texts(browser, "#override output") != [""], "an answer")
+        return what, texts(browser, "#override output")[0]
+
+    fill("exclude", host="h3")
+    wait_for(lambda: texts(browser, "#override output") != [""], "a refusal")
+    assert texts(browser, "#override output") == ["'source' has no host 'h3'"]
+    what, done = decide("exclude", host="h2")
+    assert "stands at 2025-11-21 04:39:00, and without this one at 2025-11-21 04:40:00" in what
+    assert done == "done"
+    assert decide("include", host="h2")[1] == "done"
+    what, done = decide("advance", to="2025-11-21T04:39:59")
+    assert "would be advanced to 2025-11-21 04:39:59" in what
+    assert done == "done"
+    browser.find_element("css selector", "#override > button").click()
     assert browser.find_elements("css selector", "#override input:invalid"), "an empty form isn't sent"
-    assert decide("remove", operator="sink") == "done"
+    # Who has second thoughts changes nothing.
+    fill("remove", operator="sink")
+    wait_for(lambda: texts(browser, "#confirm-what") != [""], "what will happen")
+    assert "'sink' is removed, with its 1 reporters" in texts(browser, "#confirm-what")[0]
+    browser.find_element("css selector", "#confirm button[value=no]").click()
+    wait_for(lambda: texts(browser, "#override output") == ["nothing was changed"], "it is cancelled")
+    assert decide("remove", operator="sink")[1] == "done"
     wait_for(lambda: len(texts(browser, "#overrides tbody tr")) == 4, "four decisions")
     assert [row.split()[2:-3] for row in texts(browser, "#overrides tbody tr")] == [
         ["remove", "sink"],
@@ -148,6 +151,22 @@ def test_decisions_on_the_page_are_applied_and_audited(server: ServerProcess, br
         ["exclude", "source", "h2"],
     ]
     assert [row.split()[0] for row in texts(browser, "#operators tbody tr")] == ["source"]
+    # What can be taken back, or forgotten, is offered.
+    for selector, told in (
+        ("button[data-action=undo]", "The advance of 'source' to 2025-11-21 04:39:59 is taken back"),
+        ("button[data-action=purge]", "'sink' is forgotten for good"),
+    ):
+        wait_for(lambda at=selector: texts(browser, f"#offers {at}"), "the offer")  # type: ignore[misc]
+        browser.find_element("css selector", f"#offers {selector}").click()
+        browser.execute_script(
+            """const form = document.getElementById("override");
+            for (const name of ["name", "reason"]) form.elements[name].value = "a test";"""
+        )
+        browser.find_element("css selector", "#override > button").click()
+        wait_for(lambda text=told: text in texts(browser, "#confirm-what")[0], told)  # type: ignore[misc]
+        browser.find_element("css selector", "#confirm-yes").click()
+        wait_for(lambda: texts(browser, "#override output") == ["done"], "it is done")
+        wait_for(lambda at=selector: not texts(browser, f"#offers {at}"), "the offer is gone")  # type: ignore[misc]
 
 
 @pytest.mark.campaign

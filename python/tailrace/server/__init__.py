@@ -3,10 +3,13 @@
 A file imports from its own layer and from the layers below it. `run` starts the process:
 
     run                             the process: address, TLS, uvicorn
-    page, charts, metrics           what people and Prometheus see
+    page, sections, choice, charts  what people see, and what each of them has chosen to see
+    metrics, health                 what Prometheus sees; whether the process is well and ready
     api, parsing, guard, tokens     routes; parsing of reports; checks of requests and their rights
     connections                     how many there are, and how long each may take
-    views                           an application as the API, the page and the metrics show it
+    prefix, logs                    the path below which a proxy shows the server; the log of requests
+    views, hostpages                an application and its hosts as the API, the page and metrics show them
+    consequences                    what a person's decision would change, in words
     worker, reading                 the thread that owns state and database; the thread that only reads
     ledger, apart                   reports, decisions and reads as transactions
     intake, identity, room          takes in a report: checks, who may report, limits

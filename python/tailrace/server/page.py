@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 from starlette.staticfiles import StaticFiles
 
 from tailrace._version import __version__
-from tailrace.server import hostpages, views
+from tailrace.server import consequences
+from tailrace.server.answers import Standing
 from tailrace.server.api import known_app, reader_of
-from tailrace.server.charts import MAX_SERIES, lag_chart, topology
-from tailrace.server.ledger import HISTORY_KEPT, Ledger
-from tailrace.server.names import shown_some
-from tailrace.server.protocol import Name
-from tailrace.server.reading import Reader
+from tailrace.server.choice import TABS, Choice, tabs_of
+from tailrace.server.names import MAX_NAME, shown_some
+from tailrace.server.protocol import Name, OverrideRequest
+from tailrace.server.sections import shown, shown_hosts
 from tailrace.server.times import shown_lag, shown_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
-    from tailrace.server.answers import AppState
+    from tailrace.server.reading import Reader
 
-_HOSTS = 15
-_WINDOWS = 12
-_OVERRIDES = 10
-_TABS = 100
 _MISSING = 3
-_WARNINGS = 20
+_MOST_PAGES = 100_000
 
 router: APIRouter = APIRouter(include_in_schema=False)
-AppName = Annotated[Name | None, Query()]
+Part = Annotated[str, Query(max_length=MAX_NAME)]
+Number = Annotated[int, Query(ge=1, le=_MOST_PAGES)]
 
 
 def percent(share: str) -> str:
@@ -58,7 +55,6 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "number": "{:,}".format,
     "some": partial(shown_some, most=_MISSING, quoted=False),
-    "urlquoted": partial(quote, safe=""),
 }
 TEMPLATES.filters |= _FILTERS
 # OpenAPI leaves out what a route or a type doesn't have.
@@ -78,81 +74,87 @@ def mount_page(api: FastAPI) -> None:
     api.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
 
 
+def _choice(
+    app: Annotated[Name | None, Query()] = None,
+    search: Part = "",
+    state: Annotated[Standing | Literal[""], Query()] = "",
+    page: Number = 1,
+) -> Choice:
+    return Choice(app or "", search, state, page)
+
+
+def _tabs(choice: Annotated[Choice, Depends(_choice)], find: Part = "", apps: Number = 1) -> Choice:
+    return replace(choice, find=find, apps=apps)
+
+
+_Chosen = Annotated[Choice, Depends(_tabs)]
+
+
 @router.get("/")
-async def page(request: Request, app: AppName = None) -> HTMLResponse:
+async def page(request: Request, choice: _Chosen) -> HTMLResponse:
     """The page of an application, or of the first one."""
     reader = reader_of(request)
-    names = await reader.share("names", lambda ledger: ledger.names())
-    chosen = app or next(iter(names), "")
+    names = await _names(reader)
+    choice = replace(choice, app=choice.app or next(iter(names), ""))
     html = TEMPLATES.get_template("page.html").render(
-        app=chosen,
-        tabs=dict.fromkeys([*names[:_TABS], *([chosen] if chosen in names else [])]),
-        sections=await _sections(reader, chosen) if chosen else None,
+        prefix=request.app.state.prefix,
+        choice=choice,
+        states=get_args(Standing),
+        are_many=len(names) > TABS,
+        sections=await _sections(reader, choice, names) if choice.app else None,
         version=__version__,
     )
     return HTMLResponse(html, headers={"Cache-Control": "no-store"})
 
 
 @router.get("/page.json")
-async def sections(request: Request, app: AppName = None) -> Response:
+async def sections(request: Request, choice: _Chosen) -> Response:
     """The sections of the page as they are now; without an application, the names of all."""
     reader = reader_of(request)
-    if app is None:
-        names = await reader.share("names", lambda ledger: ledger.names())
+    names = await _names(reader)
+    if not choice.app:
         return JSONResponse({"apps": dict.fromkeys(names, "")})
-    return JSONResponse({"sections": await _sections(reader, app)})
+    return JSONResponse({"sections": await _sections(reader, choice, names)})
+
+
+@router.post("/consequence.json")
+async def consequence(request: Request, app: Annotated[Name, Query()], body: OverrideRequest) -> Response:
+    """What a decision would do, in words, for who is about to send it."""
+    text = await reader_of(request).call(
+        lambda ledger: consequences.consequence(known_app(ledger, app), body, ledger.now(), ledger.limits)
+    )
+    return JSONResponse({"text": text})
 
 
 @router.get("/docs")
 async def docs(request: Request) -> HTMLResponse:
     """The routes and the types of the API."""
-    return HTMLResponse(_DOCS.get_template("docs.html").render(request.app.openapi(), limits=_LIMITS.items()))
+    return HTMLResponse(
+        _DOCS.get_template("docs.html").render(
+            request.app.openapi(), limits=_LIMITS.items(), prefix=request.app.state.prefix
+        )
+    )
 
 
-async def _sections(reader: Reader, name: str) -> dict[str, Markup]:
-    # Each open page asks every two seconds; they share one answer.
-    return await reader.share(("page", name), lambda ledger: rendered(shown(ledger, name)))
+async def _names(reader: Reader) -> Sequence[str]:
+    return await reader.share("names", lambda ledger: ledger.names())
 
 
-def rendered(shown: dict[str, Any]) -> dict[str, Markup]:
-    """The HTML of each section, by the id of its element."""
-    template = TEMPLATES.get_template("sections.html")
-    context = template.new_context(shown)
-    return {name: Markup("".join(block(context))) for name, block in template.blocks.items()}  # noqa: S704  escaped by Jinja
+async def _sections(reader: Reader, choice: Choice, names: Sequence[str]) -> dict[str, Markup]:
+    # Each open page asks every two seconds. They share what is the same for all, and the hosts with those who
+    # have chosen the same.
+    same = await reader.share(
+        ("page", choice.app), lambda ledger: rendered("sections.html", shown(ledger, choice.app))
+    )
+    hosts = await reader.share(
+        ("hosts", choice), lambda ledger: rendered("chosen.html", shown_hosts(ledger, choice))
+    )
+    tabs = rendered("tabs.html", {"choice": choice, "tabs": tabs_of(names, choice)})
+    return {**same, **hosts, **tabs}
 
 
-def shown(ledger: Ledger, name: str) -> dict[str, Any]:
-    """All values that the sections show of an application.
-
-    Raises:
-        UnknownAppError: there is none of this name.
-    """
-    app = known_app(ledger, name)
-    now = ledger.clock()
-    state = views.app_state(app, ledger.now(), ledger.limits)
-    # Only the history of the operators that the chart shows is read: the slowest.
-    slowest = sorted(state.topology, key=lambda o: (o.output_low_watermark or 0, o.operator))
-    charted = ["", *(o.operator for o in slowest[:MAX_SERIES])]
-    hosts = hostpages.host_page(app, hostpages.Asked(limit=_HOSTS), now, ledger.limits)
-    return {
-        "app": state,
-        "drawing": topology(state.topology),
-        "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
-        "hosts": hosts,
-        "waits": [h.host for h in hosts.hosts if h.state == "holds"],
-        "warnings": [*_warnings(state)][:_WARNINGS],
-        "windows": views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
-        "overrides": views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),
-    }
-
-
-def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
-    """Operators whose queries are gone, or were told that something wasn't taken."""
-    for operator in state.topology:
-        for reporter in operator.reporters:
-            if not reporter.live:
-                gone = "has ended" if reporter.leaving else "isn't heard of"
-                ago = shown_lag(state.at - reporter.heard_at)
-                yield operator.operator, f"{reporter.client} {gone} ({ago} ago), and its data still counts"
-            for text in reporter.warnings:
-                yield operator.operator, text
+def rendered(template: str, shown: dict[str, Any]) -> dict[str, Markup]:
+    """The HTML of each section of a template, by the id of its element."""
+    found = TEMPLATES.get_template(template)
+    context = found.new_context(shown)
+    return {name: Markup("".join(block(context))) for name, block in found.blocks.items()}  # noqa: S704  escaped by Jinja

@@ -1,37 +1,61 @@
-// Keeps the page live: asks for its parts and replaces those that have changed.
-"use strict";
+// Keeps the page live: asks for its parts, and changes those that have changed.
+import { holdsSelection, patch } from "./patch.js";
 
 const PERIOD_MS = 2000;
-const app = document.body.dataset.app;
+const { app, prefix } = document.body.dataset;
 const live = document.getElementById("live");
 const shown = {};
+let asked = 0;
+let waiting = 0;
+
+// A screen reader reads out what is set, so nothing is set twice.
+function say(text, isOld) {
+  if (live.textContent !== text) live.textContent = text;
+  live.classList.toggle("old", isOld);
+}
 
 async function ask() {
-  const response = await fetch(app ? `/page.json?app=${encodeURIComponent(app)}` : "/page.json");
+  asked += 1;
+  const mine = asked;
+  // What is searched for and which page is shown stand in the page's address.
+  const chosen = new URLSearchParams(location.search);
+  if (app) chosen.set("app", app);
+  const response = await fetch(`${prefix}/page.json?${chosen}`);
   if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
   const answer = await response.json();
+  // Another search was begun while this one was answered.
+  if (mine !== asked) return;
   if (!app) {
     // The first application has come: its page has parts that this one hasn't.
     if (Object.keys(answer.apps).length > 0) location.reload();
     return;
   }
+  let isSelected = false;
   for (const [id, html] of Object.entries(answer.sections)) {
-    if (shown[id] !== html) document.getElementById(id).innerHTML = shown[id] = html;
+    const element = document.getElementById(id);
+    if (shown[id] === html) continue;
+    if (holdsSelection(element)) {
+      isSelected = true;
+      continue;
+    }
+    patch(element, html);
+    shown[id] = html;
   }
+  say(isSelected ? "live, but for the parts with selected text" : "live", false);
 }
 
-async function follow() {
+export async function refresh() {
+  clearTimeout(waiting);
   if (!document.hidden) {
     try {
       await ask();
-      live.textContent = "live";
-      live.className = "";
+      if (!app) say("live", false);
     } catch (error) {
-      live.textContent = `the server doesn't answer (${error.message}); what is shown is old`;
-      live.className = "old";
+      say(`the server doesn't answer (${error.message}); what is shown is old`, true);
     }
   }
-  setTimeout(follow, PERIOD_MS);
+  clearTimeout(waiting);
+  waiting = setTimeout(refresh, PERIOD_MS);
 }
 
-follow();
+refresh();

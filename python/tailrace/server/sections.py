@@ -1,0 +1,85 @@
+"""What the sections of the page show of an application."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tailrace.server import hostpages, views
+from tailrace.server.api import known_app
+from tailrace.server.charts import MAX_SERIES, lag_chart, topology
+from tailrace.server.choice import HOSTS
+from tailrace.server.ledger import HISTORY_KEPT
+from tailrace.server.times import shown_lag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tailrace.server.answers import AppState
+    from tailrace.server.choice import Choice
+    from tailrace.server.ledger import Ledger
+
+_WINDOWS = 12
+_OVERRIDES = 10
+_WARNINGS = 20
+_REPORTERS = 100
+_WAITS = 3
+_REMOVED = 50
+
+
+def shown(ledger: Ledger, name: str) -> dict[str, Any]:
+    """What the sections show that are the same for everybody.
+
+    Raises:
+        UnknownAppError: there is no application of this name.
+    """
+    app = known_app(ledger, name)
+    now = ledger.clock()
+    state = views.app_state(app, ledger.now(), ledger.limits)
+    # Only the history of the operators that the chart shows is read: the slowest.
+    slowest = sorted(state.topology, key=lambda o: (o.output_low_watermark or 0, o.operator))
+    charted = ["", *(o.operator for o in slowest[:MAX_SERIES])]
+    waits = hostpages.host_page(app, hostpages.Asked(state="holds", limit=_WAITS), now, ledger.limits)
+    reporters = [(operator, reporter) for operator in state.topology for reporter in operator.reporters]
+    return {
+        "app": state,
+        "drawing": topology(state.topology),
+        "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
+        "waits": [host.host for host in waits.hosts],
+        "others": waits.total - len(waits.hosts),
+        "warnings": [*_warnings(state)][:_WARNINGS],
+        "reporters": reporters[:_REPORTERS],
+        "all_reporters": len(reporters),
+        "windows": views.window_page(ledger.records.windows(app, None, _WINDOWS, 0)),
+        "overrides": views.override_page(ledger.records.audit(app, _OVERRIDES, 0)),
+        "advanced": [o for o in state.topology if o.advanced_to is not None],
+        "removed": sorted(o.name for o in app.operators.values() if o.removed)[:_REMOVED],
+    }
+
+
+def shown_hosts(ledger: Ledger, choice: Choice) -> dict[str, Any]:
+    """What the sections show of the hosts that somebody has chosen.
+
+    Raises:
+        UnknownAppError: there is no such application.
+    """
+    app = known_app(ledger, choice.app)
+    hosts = hostpages.host_page(app, choice.asked(), ledger.clock(), ledger.limits)
+    pages = max(1, -(-hosts.total // HOSTS))
+    if choice.page > pages:
+        # There were more when the page was chosen.
+        choice = replace(choice, page=pages)
+        hosts = hostpages.host_page(app, choice.asked(), ledger.clock(), ledger.limits)
+    return {"hosts": hosts, "choice": choice, "pages": pages}
+
+
+def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
+    """Operators whose queries are gone, or were told that something wasn't taken."""
+    for operator in state.topology:
+        for reporter in operator.reporters:
+            if not reporter.live:
+                gone = "has ended" if reporter.leaving else "isn't heard of"
+                ago = shown_lag(state.at - reporter.heard_at)
+                yield operator.operator, f"{reporter.client} {gone} ({ago} ago), and its data still counts"
+            for text in reporter.warnings:
+                yield operator.operator, text

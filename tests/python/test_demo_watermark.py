@@ -5,6 +5,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from server_connections import served
+from tailrace.demo.told_windows import tell_windows
+from tailrace.server import connections
+from watermark_servers import SECOND, T, report, source
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,3 +36,16 @@ def test_windows_wait_for_the_host_that_lags_at_100_percent_and_not_at_50() -> N
     assert done.returncode == 0, done.stderr[-4000:]
     assert "page: http://127.0.0.1:" in done.stdout
     assert SHOWN in done.stdout
+
+
+def test_the_servers_page_gets_the_windows_with_the_hosts_that_they_lack(tmp_path: Path) -> None:
+    with served(f"sqlite:///{tmp_path / 'w.db'}", None, connections.Crowd(50)) as server:
+        hosts = {"web-1": T + 1_500 * SECOND, "web-2": T + 300 * SECOND}
+        server.post(report(source(hosts, completeness="0.5")), app="windows%20at%2050%25")
+        tell_windows(server.url, "windows at 50%", [])
+        tell_windows(server.url, "windows at 50%", [(T, T + 600 * SECOND), (T - 600 * SECOND, T)])
+        windows = server.request("GET", "/v1/apps/windows%20at%2050%25/windows")[1]["windows"]
+    assert [(w["start"], w["passed"], w["expected"], w["missing"]) for w in windows] == [
+        (T, 1, 2, [{"host": "web-2", "progress": T + 300 * SECOND}]),
+        (T - 600 * SECOND, 2, 2, []),
+    ]

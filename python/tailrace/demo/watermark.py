@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
 from tailrace.demo.query import local_session
+from tailrace.demo.told_windows import tell_windows
 from tailrace.errors import TailraceServerError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_WINDOW = 600_000_000
 _HOSTS = ["web-1", "web-2"]
 _SHARES = ("100%", "50%")
 # The count of a window of ten minutes when both hosts have a row a minute in it, and when one has.
@@ -80,7 +83,8 @@ class _Windows:
 
     def __init__(self, spark: SparkSession, scratch: Path, share: str, url: str) -> None:
         self._share = share
-        self._closed: dict[str, int] = {}
+        self._url, self._app = url, f"windows at {share}"
+        self._closed: dict[int, int] = {}
         schema = "event_time timestamp, hostname string"
         (scratch / "logs").mkdir(exist_ok=True)
         logs = spark.readStream.schema(schema).parquet(str(scratch / "logs"))
@@ -91,7 +95,7 @@ class _Windows:
             completeness=share,
             hosts=_HOSTS,
             server=url,
-            app=f"windows at {share}",
+            app=self._app,
         )
         counts = logs.groupBy(F.window("event_time", "10 minutes")).count()
         writer = counts.writeStream.foreachBatch(self._take)
@@ -99,7 +103,7 @@ class _Windows:
         self._query: StreamingQuery = writer.option("checkpointLocation", checkpoint).start()
 
     def _take(self, windows: DataFrame, _: int) -> None:
-        start = F.date_format("window.start", "HH:mm").alias("start")
+        start = F.unix_micros("window.start").alias("start")
         for row in windows.select(start, F.col("count").alias("rows")).collect():
             self._closed[row["start"]] = row["rows"]
 
@@ -107,9 +111,12 @@ class _Windows:
         """Waits until all logs are read; returns the windows that have closed, and their rows."""
         self._query.processAllAvailable()
         closed, self._closed = dict(sorted(self._closed.items())), {}
-        windows = ", ".join(f"{start} ({rows} rows)" for start, rows in closed.items()) or "none"
+        # Spark's own aggregation closes these windows; `write_windows` tells the server by itself.
+        tell_windows(self._url, self._app, [(start, start + _WINDOW) for start in closed])
+        shown = {f"{_EPOCH + dt.timedelta(microseconds=start):%H:%M}": rows for start, rows in closed.items()}
+        windows = ", ".join(f"{start} ({rows} rows)" for start, rows in shown.items()) or "none"
         print(f"  at {self._share:>4}, windows that close: {windows}", flush=True)
-        return closed
+        return shown
 
 
 def _log(scratch: Path, host: str, first: int, end: int) -> None:

@@ -167,6 +167,10 @@ def test_decisions_on_the_page_are_applied_and_audited(server: ServerProcess, br
         browser.find_element("css selector", "#confirm-yes").click()
         wait_for(lambda: texts(browser, "#override output") == ["done"], "it is done")
         wait_for(lambda at=selector: not texts(browser, f"#offers {at}"), "the offer is gone")  # type: ignore[misc]
+    what, done = decide("purge-app")
+    assert "The application 'b c' is forgotten for good" in what
+    assert done == "done"
+    assert server.request("GET", "/v1/apps/b%20c")[0] == 404
 
 
 @pytest.mark.campaign

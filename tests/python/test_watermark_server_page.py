@@ -171,6 +171,7 @@ def test_decisions_on_the_page_are_applied_and_audited(server: ServerProcess, br
     assert "The application 'b c' is forgotten for good" in what
     assert done == "done"
     assert server.request("GET", "/v1/apps/b%20c")[0] == 404
+    wait_for(lambda: "there is no application 'b c'" in texts(browser, "#live")[0], "the page says so")
 
 
 @pytest.mark.campaign

@@ -14,6 +14,15 @@ function say(text, isOld) {
   live.classList.toggle("old", isOld);
 }
 
+// A proxy in between answers with pages of its own.
+async function reasonOf(response) {
+  try {
+    return (await response.json()).detail;
+  } catch {
+    return `${response.status} ${response.statusText}`;
+  }
+}
+
 async function ask() {
   asked += 1;
   const mine = asked;
@@ -21,7 +30,7 @@ async function ask() {
   const chosen = new URLSearchParams(location.search);
   if (app) chosen.set("app", app);
   const response = await fetch(`${prefix}/page.json?${chosen}`);
-  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+  if (!response.ok) throw new Error(await reasonOf(response));
   const answer = await response.json();
   // Another search was begun while this one was answered.
   if (mine !== asked) return;
@@ -51,7 +60,8 @@ export async function refresh() {
       await ask();
       if (!app) say("live", false);
     } catch (error) {
-      say(`the server doesn't answer (${error.message}); what is shown is old`, true);
+      const isAway = error instanceof TypeError;
+      say(`${isAway ? "the server doesn't answer" : "there is no answer"} (${error.message}); what is shown is old`, true);
     }
   }
   clearTimeout(waiting);

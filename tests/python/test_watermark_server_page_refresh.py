@@ -119,6 +119,25 @@ def test_focus_and_open_details_stay(page: Chrome, server: ServerProcess) -> Non
     assert page.execute_script("return window.changes") == [], "a screen reader would begin anew"
 
 
+def test_rows_whose_names_look_alike_are_not_taken_for_each_other(
+    page: Chrome, server: ServerProcess
+) -> None:
+    def alike(second: int) -> None:
+        hosts = ({"c": T + second * SECOND}, "a/b"), ({"b/c": T + second * SECOND}, "a")
+        server.post(report(*(source(progress, name=name) for progress, name in hosts)), app="alike")
+
+    alike(0)
+    page.get(f"{server.url}/?app=alike")
+    for second in range(1, 3):
+        alike(second)
+        expected = [f"{row} 2025-11-21 04:40:0{second}" for row in ("b/c a", "c a/b")]
+        wait_for(lambda rows=expected: shown(page) == rows, f"both rows: {expected}")  # type: ignore[misc]
+
+
+def shown(page: Chrome) -> list[str]:
+    return [" ".join(row.split()[:4]) for row in texts(page, "#hosts tbody tr")]
+
+
 def test_a_section_that_is_the_same_isnt_touched(page: Chrome) -> None:
     page.execute_script(
         """window.changed = new Set();

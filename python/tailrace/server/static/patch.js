@@ -41,6 +41,7 @@ function patchChildren(parent, fresh) {
   for (const node of wanted) {
     const key = keyOf(node);
     const same = key === undefined ? at : keyed.get(key);
+    keyed.delete(key);
     if (!same || !isSame(same, node)) {
       parent.insertBefore(node, at);
       continue;

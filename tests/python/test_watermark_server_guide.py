@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from tailrace.cli import main
 from tailrace.server import ledger, store
 from tailrace.server.run import build
 from watermark_servers import T, missing, postgres_binaries, report, run_postgres, running, source
@@ -29,34 +28,21 @@ def example(repository: Path, name: str) -> str:
     return found[1]
 
 
-def test_the_certificate_of_the_guide_is_served_and_taken(repository: Path, tmp_path: Path) -> None:
-    made = subprocess.run(
-        ["/bin/sh", "-c", example(repository, "tls-certificate")],
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
+def test_the_certificate_of_the_guide_is_served_and_taken(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["/bin/sh", "-c", example(repository, "tls-certificate")]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert made.returncode == 0, made.stderr
+    monkeypatch.chdir(tmp_path)
     line = shlex.split(example(repository, "tls-server"))
     assert line[:4] == ["tailrace", "watermark-server", "--listen", "127.0.0.1:7171"]
-    options = [str(tmp_path / part) if part.endswith(".pem") else part for part in line[4:]]
-    with running(f"sqlite:///{tmp_path / 'w.db'}", options) as server:
-        # The command that the guide calls is that of the interpreter which runs the test.
-        ask = example(repository, "tls-ask").replace(
-            "tailrace", f"{shlex.quote(sys.executable)} -m tailrace", 1
-        )
-        ask = ask.replace(":7171", f":{server.port}")
-        told = subprocess.run(
-            ["/bin/sh", "-c", ask],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=dict(os.environ),
-        )
-    assert (told.returncode, told.stdout) == (0, "No application has reported to this server yet.\n"), (
-        told.stderr
-    )
+    with running("sqlite:///w.db", line[4:]) as server:
+        setting, program, *ask = shlex.split(example(repository, "tls-ask"))
+        assert program == "tailrace"
+        monkeypatch.setenv(*setting.split("=", 1))
+        assert main([part.replace(":7171", f":{server.port}") for part in ask]) == 0
+    assert capsys.readouterr().out == "No application has reported to this server yet.\n"
 
 
 def test_a_backup_of_a_running_server_can_be_restored(repository: Path, tmp_path: Path) -> None:

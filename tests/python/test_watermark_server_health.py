@@ -63,7 +63,7 @@ def test_a_server_whose_worker_is_dead_isnt_ready(client: TestClient, applicatio
 def test_a_server_whose_worker_is_stuck_isnt_ready(
     client: TestClient, application: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(health, "WAIT_SECONDS", 0.05)
     go_on = threading.Event()
     worker = application.state.worker
     worker._jobs.put(go_on.wait)

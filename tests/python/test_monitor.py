@@ -121,6 +121,7 @@ def test_the_history_has_each_micro_batch(
     batches = _values(metrics(port)[1], "tailrace_query_batches_total")[NAME,]
     examples = rows[NAME]
     assert (examples["batches"], examples["late"], examples["waiting"]) == (batches, 1, 5)
+    assert {name: row["failures"] for name, row in rows.items()} == {NAME: 0, "hosts": 0, "broken": 1}
     # The last watermark is 12:50 of New Year's Day; the first is that of no row.
     assert examples["lag"] > 86_400
     # It still runs, and the end of another query has written its rows, too.

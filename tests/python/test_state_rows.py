@@ -82,6 +82,7 @@ def test_the_state_of_sparks_operators(stream_test: StreamTest) -> None:
 def test_a_query_without_state_says_so(stream_test: StreamTest) -> None:
     clicks = stream_test.source(CLICKED)
     query = stream_test.query(clicks.frame)
+    assert query.state() == []
     clicks.add((7, "12:00"))
     query.run()
     with pytest.raises(ValueError, match="no state of an operator 0; it has none"):
@@ -122,5 +123,4 @@ def test_the_example_of_the_guide(stream_test: StreamTest, repository: Path, spa
     assert found
     names: dict[str, Any] = {"spark": spark}
     exec(found[1].replace('"ckpt"', f'"{query.checkpoint}"'), names)  # noqa: S102
-    # `key.user` and `left.*` both have the user.
-    assert [row[1:3] for row in names["oldest"].collect()] == [(7, 7), (8, 8)]
+    assert [row["user"] for row in names["oldest"].collect()] == [7, 8]

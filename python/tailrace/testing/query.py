@@ -103,7 +103,7 @@ class StreamQuery:
         return from_millis(number) if number > 0 else None
 
     def watermarks(self) -> dict[str, dt.datetime]:
-        """The watermarks of the query's streams, by their columns of event time: the least one holds the query's.
+        """The watermarks of the query's streams, by their columns of event time. The least holds the query's.
 
             query.watermarks()    # {"served_at": datetime(2026, 1, 1, 11, 57), "clicked_at": ...}
 
@@ -128,12 +128,14 @@ class StreamQuery:
             operator: its number in the query, from 0, as Spark's format "state-metadata" lists them.
 
         Returns:
-            A dictionary a row, or a tuple a row if there are columns, as of `rows`.
+            A dictionary a row, or a tuple a row if there are columns, as of `rows`; none without one.
 
         Raises:
             ValueError: the query has no operator of this number with state.
         """
         path = str(self.checkpoint)
+        if not any((self.checkpoint / "commits").glob("[0-9]*")):
+            return []
         listed = self._spark.read.format("state-metadata").load(path)
         names = {row["operatorId"]: row["operatorName"] for row in listed.collect()}
         if operator not in names:

@@ -90,6 +90,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_REPLAY_ORIGIN_MOVED" -> ReplayErrors.originMoved(5, 6, 7, 8, "A", "B"),
     "TAILRACE_REPLAY_ORIGIN_SPLIT" -> ReplayErrors.originSplit(5, 6, "A", "B"),
     "TAILRACE_STATE_FILE_MISSING" -> Errors.stateFileMissing("F", "batch 7", cause),
+    "TAILRACE_STATE_COLUMNS_UNREADABLE" -> Errors.stateColumnsUnreadable("P", "a INT", "R"),
     "TAILRACE_STATE_FILE_CORRUPT" -> Errors.stateFileCorrupt("F", "R", cause),
     "TAILRACE_STATE_FORMAT_UNSUPPORTED" -> Errors.stateFormatUnsupported("F", 9, 2, 3),
     "TAILRACE_STATE_FILE_UNAVAILABLE" -> Errors.stateFileUnavailable("F", "read", cause),

@@ -6,6 +6,7 @@ import java.sql.Timestamp
 import scala.util.Random
 
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.TailraceConf
@@ -175,6 +176,38 @@ final class StateSourceSuite extends SparkSuite {
       assert(lefts(read(d)).map(_.id).sorted == Seq(1, 2))
       h.stop()
       assert(refusal(read(d, "version" -> "99"))._1 == "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED")
+    }
+  }
+
+  test("a name that reads as several columns fails the query, and gives no wrong values") {
+    Seq[(DataFrame => DataFrame, String)](
+      (_.withColumn("my int, n", lit(1)), "column k isn't inside of it"),
+      (_.withColumn("coalesce(x, date, q)", lit("some text")), "columns"),
+      (_.withColumn("a bigint, b", lit("some text that is longer than a word")), "columns")
+    ).foreach { case (renamed, reason) =>
+      withDirectory { d =>
+        val h = new StreamHarness(spark, d)((l, r) => join(batch)(renamed(l), r)).start()
+        h.step(Seq(Served("a", seconds(1), 1)), Nil)
+        h.stop()
+        val (condition, message) = refusal(read(d).select("left").collect())
+        assert(condition == "TAILRACE_STATE_COLUMNS_UNREADABLE" && message.contains(reason), message)
+        assert(read(d).select("side", "key.k").collect().toSeq == Seq(Row("left", "a")))
+      }
+    }
+  }
+
+  test("the parts of hot keys aren't seen: each row is there once") {
+    withDirectory { d =>
+      val h = new StreamHarness(spark, d)(join(batch.copy(hot = Seq(Seq("a")), hotParts = 3))).start()
+      h.step(
+        (1 to 6).map(i => Served("a", seconds(i), i)) :+ Served("b", seconds(1), 7),
+        Seq(Engaged("a", seconds(2), 1), Engaged("b", seconds(2), 2))
+      )
+      h.stop()
+      assert(read(d).schema("key").dataType.sql == "STRUCT<k: STRING>")
+      assert(read(d).schema("left").dataType.sql == "STRUCT<k: STRING, t: TIMESTAMP, id: INT>")
+      assert(lefts(read(d)).map(_.id).sorted == (1 to 7))
+      assert(rights(read(d)).map(e => e.k -> e.rid).sorted == Seq("a" -> 1, "b" -> 2))
     }
   }
 

@@ -27,4 +27,12 @@ final class ColumnTextsSuite extends AnyFunSuite {
     val text = ColumnTexts.write(columns.map { case (name, of) => AttributeReference(name, of)() })
     assert(ColumnTexts.read(text).map(_.map(c => c.name -> c.dataType)).contains(columns))
   }
+
+  test("a text of many columns is read at once") {
+    val columns = (0 until 200).map(i =>
+      s"column_$i" -> (if (i % 3 == 0) StructType(Seq(StructField("a", LongType))) else LongType)
+    )
+    val text = ColumnTexts.write(columns.map { case (name, of) => AttributeReference(name, of)() })
+    assert(ColumnTexts.read(text).map(_.map(c => c.name -> c.dataType)).contains(columns))
+  }
 }

@@ -217,6 +217,16 @@ object Errors {
   def stateFileMissing(file: String, neededBy: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_MISSING", cause, "file" -> file, "neededBy" -> neededBy)
 
+  /** @param columns as the checkpoint seems to name them */
+  def stateColumnsUnreadable(path: String, columns: String, reason: String): TailraceStateException =
+    stateError(
+      "TAILRACE_STATE_COLUMNS_UNREADABLE",
+      null,
+      "path" -> path,
+      "columns" -> columns,
+      "reason" -> reason
+    )
+
   def stateFileCorrupt(file: String, reason: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_CORRUPT", cause, "file" -> file, "reason" -> reason)
 

@@ -14,55 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.common.Errors
-import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
 import io.tailrace.state._
-
-/** The columns of a join's rows, as its checkpoint names them.
-  *
-  * @param key   the key columns, by the left side's names
-  * @param left  all columns of a left row
-  * @param right the columns of a right row but its keys
-  */
-private[inspect] final case class StateColumns(
-    key: StructType,
-    left: StructType,
-    right: StructType,
-    time: DataType
-) {
-
-  /** `operator, partition, side, time, key, left, right`: `left` is null for a right row, and the other way
-    * round. `key` is null for a left row with a null in a key column.
-    */
-  val schema: StructType = new StructType()
-    .add("operator", LongType, nullable = false)
-    .add("partition", IntegerType, nullable = false)
-    .add("side", StringType, nullable = false)
-    .add("time", time, nullable = false)
-    .add("key", key)
-    .add("left", left)
-    .add("right", right)
-}
-
-private[inspect] object StateColumns {
-
-  def of(join: JoinVersion): StateColumns = {
-    def columns(setting: String): StructType = {
-      val text = join.settings.getOrElse(setting, "")
-      ColumnTexts.read(text).getOrElse {
-        throw Errors.stateFileCorrupt(join.partitions.head.directory, s"its `$setting` can't be read: $text")
-      }
-    }
-    val left = columns(JoinCheckpoint.LeftColumns)
-    val rightKeys = columns(JoinCheckpoint.RightKeys).map(_.name).toSet
-    val time = join.settings.get(JoinCheckpoint.LeftTime)
-    StateColumns(
-      columns(JoinCheckpoint.LeftKeys),
-      left,
-      StructType(columns(JoinCheckpoint.RightColumns).filterNot(column => rightKeys(column.name))),
-      left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType)
-    )
-  }
-}
 
 /** Reads a partition in a task. Its runs are copied to the executor's local disk as they are read. */
 private[inspect] final class StateRows(
@@ -124,7 +76,8 @@ private[inspect] final class StateRows(
     cursor.first()
     new Iterator[InternalRow] {
       private def counts: Boolean = cursor.time > left && !gone.contains(cursor.seq) &&
-        !(hasKeysAlone && RowLayout.valueLength(cursor.base, cursor.at) == 0)
+        !(hasKeysAlone && RowLayout.valueLength(cursor.base, cursor.at) == 0) &&
+        (side == Side.Left || isFirstPart(cursor))
 
       override def hasNext: Boolean = {
         while (cursor.isValid && !counts) cursor.next()
@@ -134,29 +87,36 @@ private[inspect] final class StateRows(
 
       override def next(): InternalRow = {
         if (!hasNext) throw new NoSuchElementException
-        val row = new GenericInternalRow(required.map(value(_, side, cursor)).toArray[Any])
+        val row = new GenericInternalRow(required.map(value(_, side, live, cursor)).toArray[Any])
         cursor.next()
         row
       }
     }
   }
 
-  private def value(column: String, side: String, at: RunCursor): Any = column match {
+  /** A right row of a hot key is in the state once for each part of the key. */
+  private def isFirstPart(at: RunCursor): Boolean = columns.part.forall(keyOf(at).getInt(_) == 0)
+
+  private def keyOf(at: RunCursor): InternalRow = keys.decodeWhole(at.keyBytes)
+
+  private def value(column: String, side: String, live: LiveSection, at: RunCursor): Any = column match {
     case "operator" => operator
     case "partition" => number
     case "side" => UTF8String.fromString(side)
     case "time" => at.time
     case "key" =>
-      val key = at.keyBytes
-      if (key.isEmpty) null else keys.decodeWhole(key)
-    case "left" => if (side == Side.Left) row(at, columns.left) else null
-    case "right" => if (side == Side.Right) row(at, columns.right) else null
+      if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(keyOf(at))
+    case "left" => if (side == Side.Left) columns.shownLeft(row(live, at, columns.left)) else null
+    case "right" => if (side == Side.Right) row(live, at, columns.right) else null
   }
 
-  private def row(at: RunCursor, schema: StructType): UnsafeRow = {
+  private def row(live: LiveSection, at: RunCursor, schema: StructType): UnsafeRow = {
     val bytes = at.valueBytes
     val row = new UnsafeRow(schema.size)
     row.pointTo(bytes, bytes.length)
+    StateColumns.misfit(row, schema).foreach { reason =>
+      throw Errors.stateColumnsUnreadable(live.local.name, schema.toDDL, reason)
+    }
     row
   }
 }

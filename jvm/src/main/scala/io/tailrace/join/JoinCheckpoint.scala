@@ -77,6 +77,9 @@ object JoinCheckpoint {
   val After = "after"
   val ReleaseEvery = "release_every"
   val LeftKeys = "on (left)"
+
+  /** A key column that nobody has named: the parts of hot keys. It never changes. */
+  val Part = "__tailrace_part"
   val RightKeys = "on (right)"
   val LeftTime = "left_time"
   val LeftColumns = "left columns"

@@ -5,7 +5,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.{Column, DataFrame, Dataset}
 
-import io.tailrace.join.WiderKeys
+import io.tailrace.join.{JoinCheckpoint, WiderKeys}
 import io.tailrace.plan.Columns.named
 
 /** Splits the rows of keys that the user names over several partitions. By its key alone, all rows of one
@@ -21,7 +21,7 @@ import io.tailrace.plan.Columns.named
   * A left row has one part, and finds all right rows of its key there.
   */
 private[tailrace] object HotKeys {
-  private val Part = "__tailrace_part"
+  import JoinCheckpoint.Part
 
   /** @param on   pairs of key columns (left, right)
     * @param join of the two sides, with the part as one more key column

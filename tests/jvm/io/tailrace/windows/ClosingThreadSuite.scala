@@ -9,14 +9,17 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.common.{Policy, TailraceStateException}
-import io.tailrace.testkit.{TempDirectory, WatermarkServerStub}
+import io.tailrace.testkit.{Campaign, TempDirectory, WatermarkServerStub}
 import io.tailrace.watermark.{Completeness, ProgressSettings, Reporter, ServerSettings}
 
 final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
   private val patient = timeout(Span(20, Seconds))
   private val often = interval(Span(50, Millis))
 
-  test("a server that refuses the query is asked once, and again by the next batch, before its rows land") {
+  test(
+    "a server that refuses the query is asked once, and again by the next batch, before its rows land",
+    Campaign
+  ) {
     val server = new WatermarkServerStub().start()
     @volatile var runs = true
     // The thread asks before each of its rounds.

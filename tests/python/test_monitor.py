@@ -222,6 +222,7 @@ def _has_scraped(server: str) -> bool:
         return False
 
 
+@pytest.mark.campaign
 def test_a_prometheus_takes_the_page_and_answers_each_panel(
     port: str, repository: Path, tmp_path: Path
 ) -> None:

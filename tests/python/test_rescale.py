@@ -86,6 +86,7 @@ def test_a_number_that_it_has_already(spark: SparkSession, tmp_path: Path) -> No
     assert (done.before, done.after, done.rows) == (before, before, 0)
 
 
+@pytest.mark.campaign
 def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def ids(spark: SparkSession, request: pytest.FixtureRequest) -> Generator[None]:
     spark.conf.unset(setting)
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("ids")
 def test_a_batch_that_runs_elsewhere_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
     """A batch that was cut off runs again elsewhere, with the old number, while a rescaling turns."""
@@ -162,6 +164,7 @@ def test_a_batch_that_runs_elsewhere_meanwhile(spark: SparkSession, tmp_path: Pa
         _end(streams, query, other)
 
 
+@pytest.mark.campaign
 def test_two_at_once_are_one(spark: SparkSession, tmp_path: Path) -> None:
     streams = Streams(spark, tmp_path)
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:

@@ -104,6 +104,7 @@ def test_new_connections_replace_silent_ones() -> None:
     assert last.transport.aborted
 
 
+@pytest.mark.campaign
 def test_refused_connections_are_closed_first(tmp_path: Path) -> None:
     """Each was at work for a minute, and those who report were turned out instead."""
     tokens = Tokens(READ, SEND, DECIDE)

@@ -63,6 +63,9 @@ final class ProgressHistorySuite extends SparkSuite {
       assert(files(directory).isEmpty)
       history.flush()
       assert(files(directory).size == 1)
+      val lines = Files.readAllLines(files(directory).head.toPath)
+      assert(lines.size == progresses.size)
+      lines.forEach(line => assert(line.contains("\"format\":1")))
       val rows = read(directory).orderBy("batch_id").collect().toSeq
       assert(rows.size == progresses.size)
       rows.zip(progresses).foreach { case (row, progress) =>

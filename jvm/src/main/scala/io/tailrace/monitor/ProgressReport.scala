@@ -12,7 +12,7 @@ import org.json4s.jackson.Serialization
 /** A micro-batch, or the end of a query, as a row of the history. Its line is JSON, so that other tools read it as well.
   *
   * {{{
-  *   {"query":"examples","batch_id":8,"began":"2026-01-01T12:07:00.000Z","watermark":"2026-01-01T12:05:00.000Z",
+  *   {"format":1,"query":"examples","batch_id":8,"began":"2026-01-01T12:07:00.000Z","watermark":"2026-01-01T12:05:00.000Z",
   *    "lag_seconds":120.0,"late_rows":2,"metrics":[{"metric":"join_groups_out","labels":{...},"value":4.0}, ...]}
   * }}}
   *
@@ -46,6 +46,9 @@ private[monitor] object ProgressReport {
       )
     )
 
+  /** Of a line. Further fields don't raise it; a format that earlier versions can't read gets other folders. */
+  private val Format = 1
+
   private implicit val Formats: DefaultFormats.type = DefaultFormats
 
   def line(progress: StreamingQueryProgress, streams: Seq[StreamWatermark]): String = {
@@ -54,6 +57,7 @@ private[monitor] object ProgressReport {
     val operators = progress.stateOperators
     Serialization.write(
       Map[String, Any](
+        "format" -> Format,
         "query" -> Option(progress.name).getOrElse(progress.id.toString),
         "query_id" -> progress.id.toString,
         "run_id" -> progress.runId.toString,
@@ -78,6 +82,7 @@ private[monitor] object ProgressReport {
     */
   def end(query: String, event: QueryTerminatedEvent, at: Instant): String = Serialization.write(
     Map[String, Any](
+      "format" -> Format,
       "query" -> query,
       "query_id" -> event.id.toString,
       "run_id" -> event.runId.toString,

@@ -9,6 +9,7 @@ import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.{DataFrame, Row}
 
+import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
@@ -193,6 +194,28 @@ final class StateSourceSuite extends SparkSuite {
         assert(condition == "TAILRACE_STATE_COLUMNS_UNREADABLE" && message.contains(reason), message)
         assert(read(d).select("side", "key.k").collect().toSeq == Seq(Row("left", "a")))
       }
+    }
+  }
+
+  test("a key whose name reads as several columns fails the query, too") {
+    withDirectory { d =>
+      val name = "an int, k"
+      val h = new StreamHarness(spark, d)((l, r) =>
+        Tailrace.join(
+          l.withColumnRenamed("k", name).withWatermark("t", "0 seconds"),
+          r.withColumnRenamed("k", name).withWatermark("rt", "0 seconds"),
+          Seq(name -> name),
+          batch
+        )
+      ).start()
+      h.add(Seq(Served("a", seconds(1), 1)), Nil)
+      h.settle()
+      h.stop()
+      val (condition, message) = refusal(read(d).select("key").collect())
+      assert(
+        condition == "TAILRACE_STATE_COLUMNS_UNREADABLE" && message.contains("a key has other columns"),
+        message
+      )
     }
   }
 

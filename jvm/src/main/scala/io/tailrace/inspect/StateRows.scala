@@ -4,6 +4,7 @@ import java.io.File
 import java.nio.file.Files
 
 import scala.collection.mutable
+import scala.util.control.NonFatal
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -77,7 +78,7 @@ private[inspect] final class StateRows(
     new Iterator[InternalRow] {
       private def counts: Boolean = cursor.time > left && !gone.contains(cursor.seq) &&
         !(hasKeysAlone && RowLayout.valueLength(cursor.base, cursor.at) == 0) &&
-        (side == Side.Left || isFirstPart(cursor))
+        (side == Side.Left || isFirstPart(live, cursor))
 
       override def hasNext: Boolean = {
         while (cursor.isValid && !counts) cursor.next()
@@ -95,9 +96,15 @@ private[inspect] final class StateRows(
   }
 
   /** A right row of a hot key is in the state once for each part of the key. */
-  private def isFirstPart(at: RunCursor): Boolean = columns.part.forall(keyOf(at).getInt(_) == 0)
+  private def isFirstPart(live: LiveSection, at: RunCursor): Boolean =
+    columns.part.forall(keyOf(live, at).getInt(_) == 0)
 
-  private def keyOf(at: RunCursor): InternalRow = keys.decodeWhole(at.keyBytes)
+  private def keyOf(live: LiveSection, at: RunCursor): InternalRow =
+    try keys.decodeWhole(at.keyBytes)
+    catch { case NonFatal(e) => throw unreadable(live, columns.key, s"a key has other columns ($e)") }
+
+  private def unreadable(live: LiveSection, of: StructType, reason: String): Throwable =
+    Errors.stateColumnsUnreadable(live.local.name, of.toDDL, reason)
 
   private def value(column: String, side: String, live: LiveSection, at: RunCursor): Any = column match {
     case "operator" => operator
@@ -105,7 +112,7 @@ private[inspect] final class StateRows(
     case "side" => UTF8String.fromString(side)
     case "time" => at.time
     case "key" =>
-      if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(keyOf(at))
+      if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(keyOf(live, at))
     case "left" => if (side == Side.Left) columns.shownLeft(row(live, at, columns.left)) else null
     case "right" => if (side == Side.Right) row(live, at, columns.right) else null
   }
@@ -114,9 +121,7 @@ private[inspect] final class StateRows(
     val bytes = at.valueBytes
     val row = new UnsafeRow(schema.size)
     row.pointTo(bytes, bytes.length)
-    StateColumns.misfit(row, schema).foreach { reason =>
-      throw Errors.stateColumnsUnreadable(live.local.name, schema.toDDL, reason)
-    }
+    StateColumns.misfit(row, schema).foreach(reason => throw unreadable(live, schema, reason))
     row
   }
 }

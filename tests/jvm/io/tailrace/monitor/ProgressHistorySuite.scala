@@ -6,37 +6,12 @@ import java.sql.Timestamp
 import java.time.Instant
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.functions.{col, window}
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
-import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.TailraceAnalysisException
-import io.tailrace.testkit.SparkSuite
 
-final class ProgressHistorySuite extends SparkSuite {
-
-  /** Two micro-batches with data of a query of Spark's own, with a late row in the second. */
-  private lazy val progresses: Seq[StreamingQueryProgress] = {
-    import spark.implicits._
-    implicit val context = spark.sqlContext
-    val input = org.apache.spark.sql.execution.streaming.runtime.MemoryStream[Timestamp]
-    val counted =
-      input.toDF().withWatermark("value", "1 minute").groupBy(window(col("value"), "1 minute")).count()
-    withDirectory { root =>
-      val writer = counted.writeStream.option("checkpointLocation", root.getPath).queryName("counted")
-      val query = writer.format("noop").start()
-      def add(times: String*): Unit = {
-        input.addData(times.map(time => Timestamp.from(Instant.parse(s"2026-01-01T$time:00Z"))))
-        query.processAllAvailable()
-      }
-      try {
-        add("12:00", "12:10")
-        add("12:01", "12:20")
-      } finally query.stop()
-      query.recentProgress.toSeq.filter(_.stateOperators.nonEmpty)
-    }
-  }
+final class ProgressHistorySuite extends CountedProgress {
 
   private def withHistory(body: (File, ProgressHistory) => Unit): Unit = withDirectory { root =>
     val directory = new File(root, "history")

@@ -1,44 +1,19 @@
 package io.tailrace.monitor
 
-import java.sql.Timestamp
 import java.time.Instant
 
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
-import org.apache.spark.sql.functions.{col, window}
 import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.tailrace.{StreamAccess, StreamWatermark}
 
 import io.tailrace.replay.{OriginGaps, ReplayCounts}
-import io.tailrace.testkit.SparkSuite
 
-final class QuerySeriesSuite extends SparkSuite {
+final class QuerySeriesSuite extends CountedProgress {
   private val labels = Seq("query" -> "q", "query_id" -> "1")
   private def series() = new QuerySeries(labels)
 
   private def value(of: QuerySeries, name: String, more: (String, String)*): Option[Double] =
     of.values.toMap.get(SeriesKey(s"tailrace_$name", labels ++ more))
-
-  /** The progress of a query of Spark's own over two micro-batches, with a late row in the second. */
-  private lazy val progresses: Seq[StreamingQueryProgress] = {
-    import spark.implicits._
-    implicit val context = spark.sqlContext
-    val input = org.apache.spark.sql.execution.streaming.runtime.MemoryStream[Timestamp]
-    val counted =
-      input.toDF().withWatermark("value", "1 minute").groupBy(window(col("value"), "1 minute")).count()
-    withDirectory { root =>
-      val query = counted.writeStream.option("checkpointLocation", root.getPath).format("noop").start()
-      def add(times: String*): Unit = {
-        input.addData(times.map(time => Timestamp.from(Instant.parse(s"2026-01-01T$time:00Z"))))
-        query.processAllAvailable()
-      }
-      try {
-        add("12:00", "12:10")
-        add("12:01", "12:20")
-      } finally query.stop()
-      // Before the first batch there is a progress that listeners don't get.
-      query.recentProgress.toSeq.filter(_.stateOperators.nonEmpty)
-    }
-  }
 
   test("counts are summed up, and levels are the last ones") {
     val all = series()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,3 +13,11 @@ def written(repository: Path) -> list[Path]:
     """README and all pages of the site that people have written: neither errors nor the command line."""
     pages = [page for page in sorted((repository / "docs").rglob("*.md")) if page.parent.name != "errors"]
     return [repository / "README.md", *(page for page in pages if page.name != "command-line.md")]
+
+
+def example(repository: Path, document: str, name: str, language: str = "python") -> str:
+    """The block of a document that follows <!-- example:NAME -->."""
+    text = (repository / document).read_text()
+    found = re.search(rf"<!-- example:{name} -->\n```{language}\n(.*?)```", text, re.DOTALL)
+    assert found, f"{document} has no example {name}"
+    return found[1]

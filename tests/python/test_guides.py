@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pages
 from tailrace._ivy import resolve
 from watermark_servers import SECOND, T, report, running, sink, source
 
@@ -41,13 +41,6 @@ records = rows.select(f.concat(f.unhex("id"), body).alias("value"))
 for row in decoded(records, registry, 42, 57).collect():
     print(*row)
 """
-
-
-def _block(repository: Path, document: str, name: str) -> str:
-    text = (repository / "docs/guides" / document).read_text()
-    found = re.search(rf"<!-- example:{name} -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert found, f"{document} has no example {name}"
-    return found[1]
 
 
 class _Registry(BaseHTTPRequestHandler):
@@ -77,7 +70,7 @@ def test_values_of_a_registry_are_decoded(repository: Path, tmp_path: Path) -> N
     modules = [("org.apache.spark", "spark-avro_2.13", "4.2.0")]
     jars = sorted(map(str, resolve("spark-avro-4.2.0", modules, transitive=False).glob("*.jar")))
     script = tmp_path / "decode.py"
-    script.write_text(_block(repository, "schema-registry.md", "avro") + _DECODING)
+    script.write_text(pages.example(repository, "docs/guides/schema-registry.md", "avro") + _DECODING)
     with _registry() as url:
         line = [sys.executable, str(script), url, ",".join(jars)]
         environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -89,7 +82,7 @@ def test_values_of_a_registry_are_decoded(repository: Path, tmp_path: Path) -> N
 
 def test_a_window_is_landed_when_its_file_is_there(repository: Path, tmp_path: Path) -> None:
     names: dict[str, Any] = {}
-    exec(_block(repository, "schedule.md", "success-file"), names)  # noqa: S102
+    exec(pages.example(repository, "docs/guides/schedule.md", "success-file"), names)  # noqa: S102
     start = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
     # As `write_windows` names it: the example of the guide about windows checks that it does.
     window = tmp_path / "window_start=20260101T120000Z"
@@ -103,7 +96,7 @@ def test_a_window_is_landed_when_its_file_is_there(repository: Path, tmp_path: P
 
 def test_the_server_says_when_a_window_is_complete(repository: Path, tmp_path: Path) -> None:
     names: dict[str, Any] = {}
-    exec(_block(repository, "schedule.md", "server-window"), names)  # noqa: S102
+    exec(pages.example(repository, "docs/guides/schedule.md", "server-window"), names)  # noqa: S102
     end = dt.datetime.fromtimestamp(T // SECOND, dt.UTC)
     with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
+import pages
 from monitored_application import NAME, metrics
 
 if TYPE_CHECKING:
@@ -112,11 +113,9 @@ def test_sparks_metrics_system_has_them_too(port: str) -> None:
 def test_the_history_has_each_micro_batch(
     port: str, directory: Path, repository: Path, spark: SparkSession
 ) -> None:
-    guide = (repository / "docs/guides/monitor.md").read_text()
-    found = re.search(r"<!-- example:history -->\n```python\n(.*?)```", guide, re.DOTALL)
-    assert found
+    code = pages.example(repository, "docs/guides/monitor.md", "history")
     names: dict[str, Any] = {"spark": spark}
-    exec(found[1].replace("s3a://bucket/history", str(directory / "history")), names)  # noqa: S102
+    exec(code.replace("s3a://bucket/history", str(directory / "history")), names)  # noqa: S102
     rows = {row["query"]: row.asDict() for row in names["worst"].collect()}
     batches = _values(metrics(port)[1], "tailrace_query_batches_total")[NAME,]
     examples = rows[NAME]

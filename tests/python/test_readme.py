@@ -220,12 +220,9 @@ def _printed(code: str, directory: Path) -> list[str]:
 @pytest.mark.campaign
 def test_the_tutorial_from_kafka_gives_what_it_shows(repository: Path, tmp_path: Path) -> None:
     document = "docs/tutorials/from-kafka.md"
-    first = re.search(
-        r"<!-- example:kafka-topics -->\n```python\n(.*?)```", (repository / document).read_text(), re.DOTALL
-    )
-    assert first
+    topics = pages.example(repository, document, "kafka-topics")
     steps = [_example(repository, document, f"kafka-{name}") for name in ("query", "lag", "accurate")]
-    code = "\n".join([first[1], *(code for code, _ in steps), "until_the_end.close()"])
+    code = "\n".join([topics, *(code for code, _ in steps), "until_the_end.close()"])
     shown = "\n".join(text for _, text in steps).splitlines()
     assert [line for line in _printed(code, tmp_path) if line] == [line for line in shown if line]
 

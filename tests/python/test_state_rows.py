@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pages
 import tailrace
 from tailrace.testing import at
 from test_testing_streams import CLICKED, SERVED, labels
@@ -118,9 +118,7 @@ def test_the_example_of_the_guide(stream_test: StreamTest, repository: Path, spa
     served.add((8, "12:05"), (7, "12:00"))
     clicks.add((7, "12:02"))
     query.run()
-    guide = (repository / "docs/guides/state.md").read_text()
-    found = re.search(r"<!-- example:state -->\n```python\n(.*?)```", guide, re.DOTALL)
-    assert found
+    code = pages.example(repository, "docs/guides/state.md", "state")
     names: dict[str, Any] = {"spark": spark}
-    exec(found[1].replace('"ckpt"', f'"{query.checkpoint}"'), names)  # noqa: S102
+    exec(code.replace('"ckpt"', f'"{query.checkpoint}"'), names)  # noqa: S102
     assert [row["user"] for row in names["oldest"].collect()] == [7, 8]

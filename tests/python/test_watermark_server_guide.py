@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+import pages
 from tailrace.cli import main
 from tailrace.server import ledger, store
 from tailrace.server.run import build
@@ -21,24 +22,17 @@ GUIDE = "docs/guides/watermark-server.md"
 REPORTS = "/v1/apps/app/reports"
 
 
-def example(repository: Path, name: str) -> str:
-    text = (repository / GUIDE).read_text()
-    found = re.search(rf"<!-- example:{name} -->\n```sh\n(.*?)```", text, re.DOTALL)
-    assert found, f"{GUIDE} has no example {name}"
-    return found[1]
-
-
 def test_the_certificate_of_the_guide_is_served_and_taken(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["/bin/sh", "-c", example(repository, "tls-certificate")]
+    command = ["/bin/sh", "-c", pages.example(repository, GUIDE, "tls-certificate", "sh")]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert made.returncode == 0, made.stderr
     monkeypatch.chdir(tmp_path)
-    line = shlex.split(example(repository, "tls-server"))
+    line = shlex.split(pages.example(repository, GUIDE, "tls-server", "sh"))
     assert line[:4] == ["tailrace", "watermark-server", "--listen", "127.0.0.1:7171"]
     with running("sqlite:///w.db", line[4:]) as server:
-        setting, program, *ask = shlex.split(example(repository, "tls-ask"))
+        setting, program, *ask = shlex.split(pages.example(repository, GUIDE, "tls-ask", "sh"))
         assert program == "tailrace"
         monkeypatch.setenv(*setting.split("=", 1))
         assert main([part.replace(":7171", f":{server.port}") for part in ask]) == 0
@@ -46,7 +40,9 @@ def test_the_certificate_of_the_guide_is_served_and_taken(
 
 
 def test_a_backup_of_a_running_server_can_be_restored(repository: Path, tmp_path: Path) -> None:
-    statement = re.fullmatch(r'sqlite3 (\S+) "(.*)"\n', example(repository, "backup-sqlite"))
+    statement = re.fullmatch(
+        r'sqlite3 (\S+) "(.*)"\n', pages.example(repository, GUIDE, "backup-sqlite", "sh")
+    )
     assert statement
     live, backup = tmp_path / statement[1], tmp_path / "watermarks-backup.db"
     with TestClient(build(f"sqlite:///{live}", None), base_url="http://127.0.0.1") as client:
@@ -69,7 +65,7 @@ def test_a_dump_of_postgresql_can_be_restored(repository: Path, tmp_path: Path) 
     with run_postgres(binaries) as url, run_postgres(binaries) as empty:
         with running(url) as server:
             server.post(report(source({"h": T})))
-            command = example(repository, "backup-postgresql")
+            command = pages.example(repository, GUIDE, "backup-postgresql", "sh")
             given = re.sub(r"postgresql://\S+", url, command)
             assert given != command
             subprocess.run(["/bin/sh", "-c", given], cwd=tmp_path, check=True)

@@ -5,6 +5,7 @@ import java.time.Instant
 
 import org.apache.spark.sql.functions.{col, window}
 import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.tailrace.StreamWatermark
 
 import io.tailrace.testkit.SparkSuite
 
@@ -33,4 +34,13 @@ private[monitor] abstract class CountedProgress extends SparkSuite {
       query.recentProgress.toSeq.filter(_.stateOperators.nonEmpty)
     }
   }
+
+  protected def add(
+      series: QuerySeries,
+      progress: StreamingQueryProgress,
+      streams: Seq[StreamWatermark] = Nil
+  ): Unit = series.add(progress, ProgressValues.of(progress, streams))
+
+  protected def add(history: ProgressHistory, progress: StreamingQueryProgress): Unit =
+    history.add(progress, ProgressValues.of(progress, Nil).values.flatten.toSeq)
 }

@@ -34,7 +34,7 @@ final class ProgressHistorySuite extends CountedProgress {
 
   test("a row a micro-batch, with what its progress says") {
     withHistory { (directory, history) =>
-      progresses.foreach(history.add(_))
+      progresses.foreach(add(history, _))
       assert(files(directory).isEmpty)
       history.flush()
       assert(files(directory).size == 1)
@@ -73,15 +73,15 @@ final class ProgressHistorySuite extends CountedProgress {
 
   test("files of two flushes and of two applications are one history") {
     withHistory { (directory, history) =>
-      history.add(progresses.head)
+      add(history, progresses.head)
       history.flush()
       history.flush()
       assert(files(directory).size == 1, "nothing waits")
-      history.add(progresses.last)
+      add(history, progresses.last)
       history.flush()
       val conf = spark.sparkContext.hadoopConfiguration
       val other = new ProgressHistory(new Path(directory.toURI), conf, "other")
-      other.add(progresses.head)
+      add(other, progresses.head)
       other.close()
       assert(files(directory).size == 3)
       assert(read(directory).count() == 3)
@@ -91,9 +91,9 @@ final class ProgressHistorySuite extends CountedProgress {
   test("a directory that can't be written to loses nothing: lines wait, up to a limit") {
     withHistory { (directory, history) =>
       Files.writeString(directory.toPath, "a file is in the way")
-      history.add(progresses.head)
+      add(history, progresses.head)
       history.flush()
-      history.add(progresses.last)
+      add(history, progresses.last)
       history.flush()
       Files.delete(directory.toPath)
       history.flush()
@@ -101,7 +101,7 @@ final class ProgressHistorySuite extends CountedProgress {
         read(directory).select("batch_id").collect().map(_.getLong(0)).sorted.toSeq ==
           Seq(progresses.head.batchId, progresses.last.batchId).sorted
       )
-      (0 to ProgressHistory.Most + 1).foreach(_ => history.add(progresses.head))
+      (0 to ProgressHistory.Most + 1).foreach(_ => add(history, progresses.head))
       history.flush()
       assert(read(directory).count() == 2 + ProgressHistory.Most)
     }
@@ -109,7 +109,7 @@ final class ProgressHistorySuite extends CountedProgress {
 
   test("a filter of the time reads the days that it names; a damaged line of those fails") {
     withHistory { (directory, history) =>
-      progresses.foreach(history.add(_))
+      progresses.foreach(add(history, _))
       history.flush()
       val began = Instant.parse(progresses.head.timestamp)
       val old = new File(directory, "date=2020-01-01")
@@ -147,7 +147,7 @@ final class ProgressHistorySuite extends CountedProgress {
 
   test("the end of a query is a row, and what has ended it") {
     withHistory { (directory, history) =>
-      history.add(progresses.last)
+      add(history, progresses.last)
       val (id, run) = (progresses.last.id, progresses.last.runId)
       history.end("counted", new QueryTerminatedEvent(id, run, None))
       history.end("counted", new QueryTerminatedEvent(id, run, Some("it's \"broken\"\n" + "x" * 20000)))
@@ -165,7 +165,7 @@ final class ProgressHistorySuite extends CountedProgress {
 
   test("columns stay in their order whatever is selected") {
     withHistory { (directory, history) =>
-      history.add(progresses.head)
+      add(history, progresses.head)
       history.flush()
       val row = read(directory).select("waiting_rows", "query", "batch_id").head()
       assert(

@@ -17,7 +17,7 @@ final class QuerySeriesSuite extends CountedProgress {
 
   test("counts are summed up, and levels are the last ones") {
     val all = series()
-    progresses.foreach(all.add(_))
+    progresses.foreach(add(all, _))
     val batches = progresses.size.toDouble
     assert(batches >= 2)
     assert(value(all, "query_batches_total").contains(batches))
@@ -43,10 +43,10 @@ final class QuerySeriesSuite extends CountedProgress {
     val all = series()
     def stream(column: String) = value(all, "stream_watermark_timestamp_seconds", "column" -> column)
     val streams = Seq("served_at" -> 3500L, "clicked_at" -> 2000L, "served_at" -> 3000L)
-    all.add(progresses.head, streams.map { case (column, ms) => StreamWatermark(column, ms) })
+    add(all, progresses.head, streams.map { case (column, ms) => StreamWatermark(column, ms) })
     assert(stream("served_at").contains(3d) && stream("clicked_at").contains(2d))
     // Those of a query that is gone aren't known.
-    all.add(progresses.last)
+    add(all, progresses.last)
     assert(stream("served_at").isEmpty)
   }
 
@@ -57,7 +57,8 @@ final class QuerySeriesSuite extends CountedProgress {
 
   test("what operators report has the name of the operator, and lists have a series for each element") {
     val all = series()
-    all.add(
+    add(
+      all,
       withReplays(
         ReplayCounts(5, 2, mostGaps = Seq(OriginGaps(7, 3, 9), OriginGaps(8, 0, 1))),
         "tailrace.replays.clicks"
@@ -67,11 +68,11 @@ final class QuerySeriesSuite extends CountedProgress {
     assert(value(all, "replays_dropped_total", name).contains(2d))
     assert(value(all, "replays_origin_gaps", name, "pid" -> "7", "partition" -> "3").contains(9d))
     // The next batch has other origins, and none of the old ones stays.
-    all.add(withReplays(ReplayCounts(1, 1, mostGaps = Seq(OriginGaps(8, 0, 1))), "tailrace.replays.clicks"))
+    add(all, withReplays(ReplayCounts(1, 1, mostGaps = Seq(OriginGaps(8, 0, 1))), "tailrace.replays.clicks"))
     assert(value(all, "replays_dropped_total", name).contains(3d))
     assert(value(all, "replays_origin_gaps", name, "pid" -> "7", "partition" -> "3").isEmpty)
     // A progress without them says nothing new.
-    all.add(progresses.head)
+    add(all, progresses.head)
     assert(value(all, "replays_dropped_total", name).contains(3d))
     assert(value(all, "replays_origin_gaps", name, "pid" -> "8", "partition" -> "0").contains(1d))
     assert(all.values.forall(!_._1.labels.exists(_._2 == "mine")))
@@ -79,7 +80,7 @@ final class QuerySeriesSuite extends CountedProgress {
 
   test("a query that has ended keeps its numbers") {
     val all = series()
-    all.add(progresses.head)
+    add(all, progresses.head)
     all.ended(failed = true)
     assert(value(all, "query_active").contains(0d))
     assert(value(all, "query_failures_total").contains(1d))
@@ -94,7 +95,7 @@ final class QuerySeriesSuite extends CountedProgress {
     assert(value(series(), "query_failures_total").contains(0d))
     val all = series()
     val source = progresses.head.sources.head
-    all.add(StreamAccess.reading(progresses.head, Seq(source, source)))
+    add(all, StreamAccess.reading(progresses.head, Seq(source, source)))
     val keys = all.values.map(_._1)
     assert(keys.distinct.size == keys.size)
     assert(keys.count(_.series == "tailrace_source_input_rows_total") == 2)

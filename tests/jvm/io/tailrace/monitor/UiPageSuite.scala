@@ -51,7 +51,7 @@ final class UiPageSuite extends SparkSuite {
     "a query has a bar for each micro-batch in each chart, and its numbers with their names for Prometheus"
   ) {
     val query = series("counts", "id-1")
-    progresses.foreach(query.add(_))
+    progresses.foreach(progress => query.add(progress, ProgressValues.of(progress, Nil)))
     val html = UiPage.of(Seq(query), now)
     val batches = progresses.map(_.batchId).distinct.size
     assert(batches >= 2 && (html \\ "rect").size == 3 * batches)

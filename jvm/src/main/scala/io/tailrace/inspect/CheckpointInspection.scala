@@ -18,9 +18,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 
   /** @param version of the state; None takes that of the newest batch that has completed */
   def report(version: Option[Long]): CheckpointReport = {
-    val found = joins(version)
-    val chosen = found.head.version
-    val commit = spark.commit(chosen - 1)
+    val (chosen, commit, found) = read(version)
     CheckpointReport(
       checkpoint,
       chosen - 1,
@@ -35,7 +33,10 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     *
     * @param version as for [[report]]
     */
-  def joins(version: Option[Long]): Seq[JoinVersion] = {
+  def joins(version: Option[Long]): Seq[JoinVersion] = read(version)._3
+
+  /** The version, the commit that made it, and the joins at it. */
+  private def read(version: Option[Long]): (Long, CheckpointCommit, Seq[JoinVersion]) = {
     val batches = spark.completedBatches(checkpoint)
     val newest = batches.last
     val operators = spark.operators(newest)
@@ -44,7 +45,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     val chosen = version.getOrElse(newest + 1)
     if (version.isDefined) checkRetained(joins, batches, chosen)
     val commit = spark.commit(chosen - 1)
-    joins.map(join => joinVersion(join, chosen, commit))
+    (chosen, commit, joins.map(joinVersion(_, chosen, commit)))
   }
 
   private def joinVersion(join: CheckpointOperator, version: Long, commit: CheckpointCommit): JoinVersion = {
@@ -56,7 +57,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     val partitions = directories(join, number, layout).zipWithIndex.map { case (directory, partition) =>
       PartitionVersion(partition, directory.toString, version, ids.map(_(partition)))
     }
-    JoinVersion(join.id, join.name, version, bound.settings, partitions)
+    JoinVersion(join.id, join.name, bound.settings, partitions)
   }
 
   private def report(join: JoinVersion): OperatorReport = {
@@ -99,7 +100,6 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 private[inspect] final case class JoinVersion(
     operator: Long,
     name: String,
-    version: Long,
     settings: Map[String, String],
     partitions: Seq[PartitionVersion]
 )

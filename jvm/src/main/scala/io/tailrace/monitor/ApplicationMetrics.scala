@@ -61,10 +61,10 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   }
 
   def progressed(id: String, progress: StreamingQueryProgress): Unit = {
-    val streams = StreamWatermarks.of(progress.id)
-    history.foreach(_.add(progress, streams))
+    val values = ProgressValues.of(progress, StreamWatermarks.of(progress.id))
+    history.foreach(_.add(progress, values.values.flatten.toSeq))
     synchronized {
-      Option(queries.get(id)).foreach(_.add(progress, streams))
+      Option(queries.get(id)).foreach(_.add(progress, values))
       show()
     }
   }

@@ -3,7 +3,7 @@ package io.tailrace.monitor
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.{Instant, LocalDate}
 import java.util.UUID
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
 
 import scala.collection.immutable.Queue
 import scala.util.control.NonFatal
@@ -13,7 +13,6 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.tailrace.StreamWatermark
 
 import io.tailrace.checkpoint.DurableFiles
 
@@ -38,9 +37,13 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
   private val files = DurableFiles.in(directory, conf)
   private var waiting = Queue.empty[(LocalDate, String)]
   private var dropped = 0L
+  private val writing = new Object
+  private val every = new ScheduledThreadPoolExecutor(1, (task: Runnable) => newThread(task))
+  every.scheduleWithFixedDelay(() => flush(), EverySeconds, EverySeconds, TimeUnit.SECONDS): Unit
 
-  def add(progress: StreamingQueryProgress, streams: Seq[StreamWatermark] = Nil): Unit =
-    add(Instant.parse(progress.timestamp), ProgressReport.line(progress, streams))
+  /** @param values of the progress, by [[ProgressValues]] */
+  def add(progress: StreamingQueryProgress, values: Seq[MetricValue]): Unit =
+    add(Instant.parse(progress.timestamp), ProgressReport.line(progress, values))
 
   /** A query has ended. Its lines are written at once. */
   def end(query: String, event: QueryTerminatedEvent): Unit = {
@@ -64,8 +67,6 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
     }
   }
 
-  private val writing = new Object
-
   private def write(day: LocalDate, lines: Seq[String]): Unit = {
     val file = new Path(new Path(directory, s"date=$day"), s"$application-${UUID.randomUUID}.json")
     files.create(file)(_.write(lines.mkString("", "\n", "\n").getBytes(UTF_8)))
@@ -88,16 +89,6 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
     }
   }
 
-  private val every = new java.util.concurrent.ScheduledThreadPoolExecutor(
-    1,
-    (task: Runnable) => {
-      val thread = new Thread(task, "tailrace-progress-history")
-      thread.setDaemon(true)
-      thread
-    }
-  )
-  every.scheduleWithFixedDelay(() => flush(), EverySeconds, EverySeconds, TimeUnit.SECONDS): Unit
-
   /** At the end of the application. */
   def close(): Unit = {
     every.shutdownNow(): Unit
@@ -107,6 +98,12 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
 
 private[monitor] object ProgressHistory {
   private val EverySeconds = 60L
+
+  private def newThread(task: Runnable): Thread = {
+    val thread = new Thread(task, "tailrace-progress-history")
+    thread.setDaemon(true)
+    thread
+  }
 
   /** Lines in memory, about 5 kB each. */
   private[monitor] val Most = 10000

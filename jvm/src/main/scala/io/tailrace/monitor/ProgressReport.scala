@@ -4,7 +4,6 @@ import java.time.{Instant, LocalDate, ZoneOffset}
 
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.tailrace.StreamWatermark
 import org.apache.spark.sql.types._
 import org.json4s.DefaultFormats
 import org.json4s.jackson.Serialization
@@ -51,7 +50,7 @@ private[monitor] object ProgressReport {
 
   private implicit val Formats: DefaultFormats.type = DefaultFormats
 
-  def line(progress: StreamingQueryProgress, streams: Seq[StreamWatermark]): String = {
+  def line(progress: StreamingQueryProgress, values: Seq[MetricValue]): String = {
     val began = Instant.parse(progress.timestamp)
     val watermark = ProgressValues.watermark(progress)
     val operators = progress.stateOperators
@@ -69,7 +68,7 @@ private[monitor] object ProgressReport {
         "waiting_rows" -> operators.map(_.numRowsTotal).sum,
         "state_bytes" -> operators.map(_.memoryUsedBytes).sum,
         "ended" -> false,
-        "metrics" -> metrics(progress, streams)
+        "metrics" -> values.map(metric)
       ) ++ watermark.map("watermark" -> _.toString) ++
         watermark.map(at => "lag_seconds" -> (began.toEpochMilli - at.toEpochMilli) / 1e3)
     )
@@ -98,12 +97,8 @@ private[monitor] object ProgressReport {
   private val MostErrorLength = 10000
 
   /** Counts are those of the micro-batch, so their names lack Prometheus' `_total`. */
-  private def metrics(
-      progress: StreamingQueryProgress,
-      streams: Seq[StreamWatermark]
-  ): Seq[Map[String, Any]] =
-    ProgressValues.of(progress, streams).values.flatten.toSeq.map { value =>
-      val name = value.metric.series.stripPrefix("tailrace_").stripSuffix("_total")
-      Map("metric" -> name, "labels" -> value.labels.toMap, "value" -> value.value)
-    }
+  private def metric(value: MetricValue): Map[String, Any] = {
+    val name = value.metric.series.stripPrefix("tailrace_").stripSuffix("_total")
+    Map("metric" -> name, "labels" -> value.labels.toMap, "value" -> value.value)
+  }
 }

@@ -3,7 +3,6 @@ package io.tailrace.monitor
 import scala.collection.mutable
 
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.tailrace.StreamWatermark
 
 /** The series of one query, over all of its starts in this driver. A count is summed up, because Prometheus
   * doesn't look at each micro-batch.
@@ -30,9 +29,10 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
 
   def recent: RecentBatches = synchronized(batches)
 
-  def add(progress: StreamingQueryProgress, streams: Seq[StreamWatermark] = Nil): Unit = synchronized {
+  /** @param values of the progress, by [[ProgressValues]] */
+  def add(progress: StreamingQueryProgress, values: Map[String, Seq[MetricValue]]): Unit = synchronized {
     batches = batches.add(progress)
-    ProgressValues.of(progress, streams).foreach { case (part, values) => put(part, values) }
+    values.foreach { case (part, ofPart) => put(part, ofPart) }
   }
 
   def ended(failed: Boolean): Unit = synchronized {

@@ -10,7 +10,9 @@ processors, and doesn't wait. DIR has the Flink program of the peers, built, wit
 `peers.flink.FlinkJoin` in `flink/target/classes`, its jars and flink-s3-fs-hadoop in `flink/target/lib`, and
 `convert.py`; the window of `common/peers/Flat.java` is that of the command, and the program calls
 `FileSystem.initialize(c, null)`. Flink checkpoints each 10 seconds, as in the other comparison; Tailrace with
-each micro-batch. Other regimes have programs of their own: see `benchmarks/README.md`.
+each micro-batch. `--checkpoint-interval '10 ms'` has Flink commit as often as it can: both then make what
+they have read durable in steps of a like size, which the table counts. Other regimes have programs of their
+own: see `benchmarks/README.md`.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ _ENGINES = ("tailrace", "flink-heap", "flink-rocksdb")
 _OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
 # Flink's two readers take every other record. Spark's two tasks take a file's row groups.
 _ROW_GROUP = 32_768
+_COORDINATOR = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
 _RESULT = re.compile(r"rows=(\d+) secs=([\d.]+) .*? out=(\d+) labels=(\d+) .*?cpu=(\d+)s")
 
 
@@ -57,11 +60,14 @@ def _run_store(gateway: Path | None, latency: int, work: Path) -> Generator[S3 |
             yield proxy
 
 
-def _flink(backend: str, peers: Path, flat: Path, store: S3 | Gateway, work: Path) -> dict[str, Any]:
+def _flink(
+    backend: str, interval: str, peers: Path, flat: Path, store: S3 | Gateway, work: Path
+) -> dict[str, Any]:
     """One run of Flink's program. It says what it has measured in a line of its own."""
     work.mkdir()
     s3a = "spark.hadoop.fs.s3a."
     options = {
+        "execution.checkpointing.interval": interval,
         "execution.checkpointing.dir": store.url(f"flink/{work.name}").replace("s3a:", "s3:"),
         "s3.endpoint": store.settings[f"{s3a}endpoint"],
         "s3.endpoint.region": "us-east-1",
@@ -72,15 +78,17 @@ def _flink(backend: str, peers: Path, flat: Path, store: S3 | Gateway, work: Pat
         "state.backend.rocksdb.timer-service.factory": "HEAP",
     }
     classes = f"{peers}/flink/target/classes:{peers}/flink/target/lib/*"
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    command = ["java", "-Xmx4g", quiet, *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
+    log = "-Dorg.slf4j.simpleLogger."
+    quiet = [f"{log}defaultLogLevel=error", f"{log}log.{_COORDINATOR}=info"]
+    command = ["java", "-Xmx4g", *quiet, *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
     command += ["group", backend, str(flat), "-", str(work), *(f"{k}={v}" for k, v in options.items())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     found = _RESULT.search(done.stdout)
     if found is None:
         raise RuntimeError(f"Flink failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
     rows, seconds, out, labels, cpu = found.groups()
-    numbers = {"rows": int(rows), "out": int(out), "labels": int(labels)}
+    commits = done.stderr.count("Completed checkpoint ")
+    numbers = {"rows": int(rows), "out": int(out), "labels": int(labels), "commits": commits}
     return {"seconds": float(seconds), "cpu_seconds": float(cpu), **numbers}
 
 
@@ -98,17 +106,20 @@ def _tailrace(streams: Streams, window: str, store: S3 | Gateway, work: Path) ->
         scratch=str(work),
         checkpoint=store.url(f"tailrace/{work.name}"),
     )
-    return asdict(launch(spec, timeout=3600))
+    run = asdict(launch(spec, timeout=3600))
+    return run | {"commits": run["batches"]}
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> list[str]:
-    lines = [f"{'engine':16}{'s':>10}{'rows/s':>12}{'CPU s':>10}   Tailrace's multiple, by time and by CPU"]
+    titles = f"{'engine':16}{'s':>10}{'rows/s':>12}{'CPU s':>10}{'commits':>10}"
+    lines = [f"{titles}   Tailrace's multiple, by time and by CPU"]
     engines = dict.fromkeys(run["engine"] for run in runs)
     of = {engine: [run for run in runs if run["engine"] == engine] for engine in engines}
     for engine, own in of.items():
         seconds = median(run["seconds"] for run in own)
         cpu = median(run["cpu_seconds"] for run in own)
         line = f"{engine:16}{seconds:10.1f}{own[0]['rows'] / seconds:12,.0f}{cpu:10.1f}"
+        line += f"{median(run['commits'] for run in own):10.0f}"
         ours = of.get("tailrace", [])
         if engine != "tailrace" and ours:
             by_time = seconds / median(run["seconds"] for run in ours)
@@ -129,6 +140,7 @@ def main() -> int:
     parser.add_argument("--slices", type=int, default=20)
     parser.add_argument("--hours", type=float, default=4.0, help="event time of the data (default: 4)")
     parser.add_argument("--latency", type=int, default=30, help="of each request, in ms (default: 30)")
+    parser.add_argument("--checkpoint-interval", default="10 s", help="of Flink (default: 10 s)")
     parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=list(_ENGINES))
     parser.add_argument("--gateway", type=Path, help="Versity's gateway, to be used instead of S3Proxy")
     parser.add_argument("--runs", type=int, default=3)
@@ -150,7 +162,14 @@ def main() -> int:
                     if engine == "tailrace":
                         run = _tailrace(streams, a.window, store, scratch)
                     else:
-                        run = _flink(engine.removeprefix("flink-"), a.flink, flat, store, scratch)
+                        run = _flink(
+                            engine.removeprefix("flink-"),
+                            a.checkpoint_interval,
+                            a.flink,
+                            flat,
+                            store,
+                            scratch,
+                        )
                     run |= {"engine": engine, "run": n, "store_cpu_seconds": store.cpu_seconds() - before}
                 runs.append(run)
                 times = f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of CPU"
@@ -159,7 +178,8 @@ def main() -> int:
     kept = "Versity's gateway" if a.gateway else f"S3Proxy, {a.latency} ms a request,"
     kind = (
         f"{streams.left_rows:,} left rows and {right:,} right ones in {a.slices} slices of {a.hours} hours, "
-        f"window {a.window}; {kept} on the same cores"
+        f"window {a.window}; "
+        f"Flink checkpoints each {a.checkpoint_interval}; {kept} on the same cores"
     )
     report.save(a.name, [*report.heading(kind), "", *_table(runs), "", *map(json.dumps, runs)])
     return 0

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _ROWS = 2000
 # Until the JVM is warm, and windows close.
 _WARM = 12
-_QUERIES = ("bare", "spark-distinct", "join", "sync_join", "filter_replays", "write_windows")
+_LANDINGS = {"write_windows": None, "write_windows-128-MB": "128 MB"}
+_QUERIES = ("bare", "spark-distinct", "join", "sync_join", "filter_replays", *_LANDINGS)
 _ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -59,10 +60,13 @@ def _stream(spark: SparkSession) -> DataFrame:
 
 def _writer(query: str, spark: SparkSession, root: str) -> DataStreamWriter:
     stream = _stream(spark)
-    if query == "write_windows":
+    if query in _LANDINGS:
         waiting = tailrace.accurate_watermark(stream, "at", host="host", completeness="100%")
         shuffled = waiting.repartition(int(spark.conf.get("spark.sql.shuffle.partitions") or "0"), "id")
-        return tailrace.write_windows(shuffled, f"{root}/out", "at", window="40 seconds")
+        size = _LANDINGS[query]
+        return tailrace.write_windows(
+            shuffled, f"{root}/out", "at", window="40 seconds", target_file_size=size
+        )
     return _results(query, stream, spark).writeStream.format("noop")
 
 

@@ -1,18 +1,18 @@
 """Compares Tailrace with Flink where both keep their checkpoints in one object store.
 
     python benchmarks/scale.py --flink DIR --window '30 minutes' --slices 20
-    python benchmarks/scale.py --flink DIR --window '24 hours' --slices 1000 --hours 48 --name flink-s3-day
+    python benchmarks/scale.py --flink DIR --window '24 hours' --slices 1000 --hours 48 --equal-commits
 
 Both read the same data from the local disk, and write their checkpoints to one S3Proxy, where each request
 waits for 30 ms: Tailrace by S3A, Flink by its own S3 file system. Each run has a fresh JVM with two task
 slots, and a fresh store; the engines take turns. `--gateway PROGRAM` takes a store that costs less of the
-processors, and doesn't wait. DIR has the Flink program of the peers, built, with
-`peers.flink.FlinkJoin` in `flink/target/classes`, its jars and flink-s3-fs-hadoop in `flink/target/lib`, and
-`convert.py`; the window of `common/peers/Flat.java` is that of the command, and the program calls
-`FileSystem.initialize(c, null)`. Flink checkpoints each 10 seconds, as in the other comparison; Tailrace with
-each micro-batch. `--checkpoint-interval '10 ms'` has Flink commit as often as it can: both then make what
-they have read durable in steps of a like size, which the table counts. Other regimes have programs of their
-own: see `benchmarks/README.md`.
+processors, and doesn't wait. DIR has the programs of the peers with `peers.patch`, built.
+
+Tailrace makes what it has read durable with each micro-batch, and Flink with each checkpoint, which is one
+in 10 seconds, as in the other comparison. With `--equal-commits`, Flink makes as many: its source takes the
+rows of a slice, and waits for a checkpoint. `--limit` ends a run of Flink's, and the table has the rows until
+then.
+Other regimes have programs of their own: see `benchmarks/README.md`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from gateway import Gateway, run_gateway
 from stores import S3, run_s3
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
 _ENGINES = ("tailrace", "flink-heap", "flink-rocksdb")
 _OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
@@ -60,14 +60,23 @@ def _run_store(gateway: Path | None, latency: int, work: Path) -> Generator[S3 |
             yield proxy
 
 
-def _flink(
-    backend: str, interval: str, peers: Path, flat: Path, store: S3 | Gateway, work: Path
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Flink:
+    """How Flink runs: its programs, its data, the window, and the records of a reader between two commits."""
+
+    peers: Path
+    flat: Path
+    minutes: int
+    records: int | None
+    limit: int
+
+
+def _flink(backend: str, flink: _Flink, store: S3 | Gateway, work: Path) -> dict[str, Any]:
     """One run of Flink's program. It says what it has measured in a line of its own."""
     work.mkdir()
     s3a = "spark.hadoop.fs.s3a."
     options = {
-        "execution.checkpointing.interval": interval,
+        "execution.checkpointing.interval": "10 s" if flink.records is None else "10 ms",
         "execution.checkpointing.dir": store.url(f"flink/{work.name}").replace("s3a:", "s3:"),
         "s3.endpoint": store.settings[f"{s3a}endpoint"],
         "s3.endpoint.region": "us-east-1",
@@ -77,11 +86,14 @@ def _flink(
         "s3.secret-key": store.settings[f"{s3a}secret.key"],
         "state.backend.rocksdb.timer-service.factory": "HEAP",
     }
-    classes = f"{peers}/flink/target/classes:{peers}/flink/target/lib/*"
+    classes = f"{flink.peers}/flink/target/classes:{flink.peers}/flink/target/lib/*"
     log = "-Dorg.slf4j.simpleLogger."
     quiet = [f"{log}defaultLogLevel=error", f"{log}log.{_COORDINATOR}=info"]
-    command = ["java", "-Xmx4g", *quiet, *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
-    command += ["group", backend, str(flat), "-", str(work), *(f"{k}={v}" for k, v in options.items())]
+    given = [f"-Dwindow.minutes={flink.minutes}", f"-Dlimit.seconds={flink.limit}"]
+    if flink.records is not None:
+        given.append(f"-Dgate.records={flink.records}")
+    command = ["java", "-Xmx4g", *quiet, *given, *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
+    command += ["group", backend, str(flink.flat), "-", str(work), *(f"{k}={v}" for k, v in options.items())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     found = _RESULT.search(done.stdout)
     if found is None:
@@ -111,22 +123,32 @@ def _tailrace(streams: Streams, window: str, store: S3 | Gateway, work: Path) ->
 
 
 def _table(runs: Sequence[dict[str, Any]]) -> list[str]:
-    titles = f"{'engine':16}{'s':>10}{'rows/s':>12}{'CPU s':>10}{'commits':>10}"
+    titles = f"{'engine':16}{'s':>10}{'rows':>12}{'rows/s':>12}{'CPU us/row':>12}{'commits':>10}"
     lines = [f"{titles}   Tailrace's multiple, by time and by CPU"]
-    engines = dict.fromkeys(run["engine"] for run in runs)
-    of = {engine: [run for run in runs if run["engine"] == engine] for engine in engines}
-    for engine, own in of.items():
-        seconds = median(run["seconds"] for run in own)
-        cpu = median(run["cpu_seconds"] for run in own)
-        line = f"{engine:16}{seconds:10.1f}{own[0]['rows'] / seconds:12,.0f}{cpu:10.1f}"
-        line += f"{median(run['commits'] for run in own):10.0f}"
-        ours = of.get("tailrace", [])
-        if engine != "tailrace" and ours:
-            by_time = seconds / median(run["seconds"] for run in ours)
-            by_cpu = cpu / median(run["cpu_seconds"] for run in ours)
-            line += f"   {by_time:.2f}   {by_cpu:.2f}"
+    ours: tuple[float, float] | None = None
+    for engine in sorted({run["engine"] for run in runs}, key=_ENGINES.index):
+        own = [run for run in runs if run["engine"] == engine]
+
+        def middle(number: Callable[[dict[str, Any]], float], own: Sequence[dict[str, Any]] = own) -> float:
+            return median(map(number, own))
+
+        rate = middle(lambda run: run["rows"] / run["seconds"])
+        cpu = middle(lambda run: run["cpu_seconds"] / run["rows"])
+        line = (
+            f"{engine:16}{middle(lambda run: run['seconds']):10.1f}{middle(lambda run: run['rows']):12,.0f}"
+        )
+        line += f"{rate:12,.0f}{cpu * 1e6:12.1f}{middle(lambda run: run['commits']):10.0f}"
+        if ours is not None:
+            line += f"   {ours[0] / rate:.2f}   {cpu / ours[1]:.2f}"
+        if engine == "tailrace":
+            ours = rate, cpu
         lines.append(line)
     return lines
+
+
+def _minutes(window: str) -> int:
+    number, unit = window.split()
+    return int(number) * {"minute": 1, "hour": 60}[unit.removesuffix("s")]
 
 
 def main() -> int:
@@ -140,7 +162,8 @@ def main() -> int:
     parser.add_argument("--slices", type=int, default=20)
     parser.add_argument("--hours", type=float, default=4.0, help="event time of the data (default: 4)")
     parser.add_argument("--latency", type=int, default=30, help="of each request, in ms (default: 30)")
-    parser.add_argument("--checkpoint-interval", default="10 s", help="of Flink (default: 10 s)")
+    parser.add_argument("--equal-commits", action="store_true", help="Flink commits with each slice")
+    parser.add_argument("--limit", type=int, default=3000, help="of a run of Flink's, in s (default: 3000)")
     parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=list(_ENGINES))
     parser.add_argument("--gateway", type=Path, help="Versity's gateway, to be used instead of S3Proxy")
     parser.add_argument("--runs", type=int, default=3)
@@ -153,6 +176,8 @@ def main() -> int:
         streams = prepare(workload, work / "data")
         flat = work / "data.bin"
         subprocess.run([sys.executable, a.flink / "convert.py", streams.path, flat], check=True)
+        records = -(-streams.rows // (2 * a.slices)) if a.equal_commits else None
+        flink = _Flink(a.flink, flat, _minutes(a.window), records, a.limit)
         for n in range(a.runs):
             turn = n % len(a.engines)
             for engine in (*a.engines[turn:], *a.engines[:turn]):
@@ -162,14 +187,7 @@ def main() -> int:
                     if engine == "tailrace":
                         run = _tailrace(streams, a.window, store, scratch)
                     else:
-                        run = _flink(
-                            engine.removeprefix("flink-"),
-                            a.checkpoint_interval,
-                            a.flink,
-                            flat,
-                            store,
-                            scratch,
-                        )
+                        run = _flink(engine.removeprefix("flink-"), flink, store, scratch)
                     run |= {"engine": engine, "run": n, "store_cpu_seconds": store.cpu_seconds() - before}
                 runs.append(run)
                 times = f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of CPU"
@@ -179,7 +197,7 @@ def main() -> int:
     kind = (
         f"{streams.left_rows:,} left rows and {right:,} right ones in {a.slices} slices of {a.hours} hours, "
         f"window {a.window}; "
-        f"Flink checkpoints each {a.checkpoint_interval}; {kept} on the same cores"
+        f"Flink checkpoints {'with each slice' if a.equal_commits else 'each 10 s'}; {kept} on the same cores"
     )
     report.save(a.name, [*report.heading(kind), "", *_table(runs), "", *map(json.dumps, runs)])
     return 0

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Of the drivers of this process and of those that it starts: nothing runs long enough for what the second
-# compiler costs, or a collector that works beside the tests. By itself, the first compiler reserves 48 MB for its
-# code, which a session that runs all campaigns fills, and then the JVM fails: what both reserve is enough.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC")
+# compiler costs, or a collector that works beside the tests. By itself, the first compiler reserves 48 MB for
+# its code. A session that runs all campaigns fills them, and the JVM fails: what both reserve is enough.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
+)
 
 
 _JVM_SUITES = pytest.StashKey[JvmSuites]()

@@ -47,6 +47,9 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, tmp_path: Path
         {"offset": "1 hour"},
         {"into": "a/b"},
         {"missing": -1},
+        {"target_file_size": "1000 kB"},
+        {"target_file_size": "17 GB"},
+        {"target_file_size": "128 megs"},
         {"server": "http://127.0.0.1:7171", "app": "clicks", "upstreams": []},
     ):
         assert refused(**options) == "TAILRACE_OPTION_INVALID", options

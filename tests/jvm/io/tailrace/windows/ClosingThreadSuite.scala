@@ -32,6 +32,7 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
         Windows(10, 0),
         "w",
         10,
+        None,
         Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, Policy.Clamp, None)),
         Some(SinkServer(at, Seq("clicks"), ofSources = true, isGiven = false))
       )

@@ -27,6 +27,7 @@ abstract class LandingSuite extends AnyFunSuite with TempDirectory {
     Windows(width, 0),
     "w",
     10,
+    None,
     Seq(ProgressSettings("s", Completeness.Whole, 0, None, None, None, Policy.Clamp, None)),
     None
   )

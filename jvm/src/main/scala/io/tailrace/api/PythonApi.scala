@@ -196,6 +196,7 @@ object PythonApi {
         offset = chosen("offset"),
         into = chosen("into"),
         missing = chosen.int("missing").get,
+        targetFileSize = chosen.get("target_file_size"),
         server = chosen.get("server"),
         app = chosen.get("app"),
         operator = chosen("operator"),

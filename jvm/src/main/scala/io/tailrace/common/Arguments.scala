@@ -1,7 +1,9 @@
 package io.tailrace.common
 
+import scala.util.Try
 import scala.util.control.NonFatal
 
+import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.catalyst.util.{DateTimeConstants, IntervalUtils}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -36,6 +38,13 @@ private[tailrace] final class Arguments(val call: String) {
   /** A duration of one millisecond or more, in milliseconds. */
   def millis(argument: String, text: String): Long = duration(argument, text, least = 1000) / 1000
 
+  /** @return a number of bytes from `least` to `most` */
+  def bytes(argument: String, text: String, least: Long, most: Long): Long =
+    Bytes.read(text).filter(value => value >= least && value <= most).getOrElse {
+      val range = s"from ${Bytes.text(least)} to ${Bytes.text(most)}"
+      throw invalid(argument, text, s"a number of bytes, or one with a unit such as 128 MB, $range")
+    }
+
   def number(argument: String, value: Long, least: Long, most: Long = Long.MaxValue): Long =
     if (value >= least && value <= most) value
     else throw invalid(argument, value, Arguments.between(least, most))
@@ -64,6 +73,22 @@ private[tailrace] object Arguments {
     if (least == Long.MinValue) s"a whole number of at most $most"
     else if (most == Long.MaxValue) s"a whole number of $least or more"
     else s"a whole number from $least to $most"
+}
+
+/** Sizes as Spark reads them: "134217728", "128m", "128 MB", which are 128 times 1,024 times 1,024 bytes. */
+private[tailrace] object Bytes {
+
+  /** None if it isn't a size. */
+  def read(text: String): Option[Long] =
+    Try(JavaUtils.byteStringAsBytes(text.replaceAll("(?<=[0-9])\\s+(?=[A-Za-z])", ""))).toOption
+
+  private val Units = Seq("GB" -> (1L << 30), "MB" -> (1L << 20), "kB" -> (1L << 10))
+
+  /** Sizes as people write them: 128 MB. */
+  def text(bytes: Long): String =
+    Units
+      .collectFirst { case (unit, size) if bytes >= size && bytes % size == 0 => s"${bytes / size} $unit" }
+      .getOrElse(s"$bytes bytes")
 }
 
 /** Durations as Spark reads them: "30 minutes", "1 hour 500 milliseconds", "interval 2 days". */

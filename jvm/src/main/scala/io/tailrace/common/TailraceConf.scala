@@ -3,7 +3,6 @@ package io.tailrace.common
 import scala.util.Try
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.unsafe.types.UTF8String
 
 /** All settings `spark.tailrace.*`. They are read from the session when a query is planned. A setting may be
@@ -166,7 +165,7 @@ final class BytesEntry(key: String, default: Long, least: Long, most: Long)
       s"a whole number of bytes, or one with a unit such as 64k, 16m or 1g, from $least to $most bytes"
     ) {
   override protected def parse(text: String): Option[Long] =
-    Try(JavaUtils.byteStringAsBytes(text)).toOption.filter(value => value >= least && value <= most)
+    Bytes.read(text).filter(value => value >= least && value <= most)
 }
 
 /** Absolute paths of a machine, with commas between them; none by default. */

@@ -92,6 +92,7 @@ private[windows] final class Landing(
   private val hadoopConf = session.sessionState.newHadoopConf()
   private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive)
   private val closer = new WindowCloser(folder, settings, () => reporter)
+  private val sizes = settings.fileBytes.map(new FileSizes(session, _))
   if (reports) new ClosingThread(path, closer, () => isActive).start()
 
   /** The numbers of the last batch. */
@@ -119,21 +120,34 @@ private[windows] final class Landing(
         known
       case None =>
         val staging = folder.newStaging(batchId)
-        folder.land(batchId, offsets, staging, write(query, staging, batchId))
+        folder.land(batchId, offsets, staging, stage(query, staging, batchId))
     }
     val server = settings.server.map(_.settings)
     closer.afterBatch(landed, QueryProgress.after(session, query.executedPlan, batch.watermarkMs, server))
     report = reportOf(landed)
   }
 
-  private def write(query: QueryExecution, staging: Path, batchId: Long): Seq[StagedFile] = {
+  private def stage(query: QueryExecution, staging: Path, batchId: Long): Seq[StagedFile] = {
     val output = query.analyzed.output
+    val directories = output.last +: partitionColumns.map(named(output, _))
+    def files(rows: SparkPlan) = write(rows, output, directories, staging, batchId)
+    val plan = query.executedPlan
+    sizes.fold(files(plan))(_.write(plan, output, directories)(files))
+  }
+
+  private def write(
+      rows: SparkPlan,
+      output: Seq[Attribute],
+      directories: Seq[Attribute],
+      staging: Path,
+      batchId: Long
+  ): Seq[StagedFile] = {
     val committer = new StagedFiles(staging.toString, batchId)
     val counter = new RowsPerFile
-    new FileJob(session, query.executedPlan, output, new ParquetFileFormat, options, hadoopConf)
-      .write(staging, output.last +: partitionColumns.map(named(output, _)), committer, counter)
-    val rows = counter.rows.map { case (file, count) => file.stripPrefix(s"$staging/") -> count }
-    committer.files.map { case (file, length) => staged(file, length, rows(file)) }
+    new FileJob(session, rows, output, new ParquetFileFormat, options, hadoopConf)
+      .write(staging, directories, committer, counter)
+    val counts = counter.rows.map { case (file, count) => file.stripPrefix(s"$staging/") -> count }
+    committer.files.map { case (file, length) => staged(file, length, counts(file)) }
   }
 
   private def named(output: Seq[Attribute], column: String): Attribute =

@@ -18,6 +18,7 @@ import io.tailrace.watermark.{Completeness, HostProgress, ProgressSettings, Serv
   * @param offset    how far after 1970-01-01 UTC a window starts; a duration shorter than a window
   * @param into      the column that directories of windows are named after
   * @param missing   the most hosts that a report names
+  * @param targetFileSize the size of files to gather rows for, such as 128 MB; none: each task writes its own
   * @param server    a watermark server, or several of one store with commas between them, whose global low
   *                  watermark closes windows; none: the query's own
   * @param app       the application at the server
@@ -30,6 +31,7 @@ final case class WindowOptions(
     offset: String = "0 seconds",
     into: String = "window_start",
     missing: Int = 10,
+    targetFileSize: Option[String] = None,
     server: Option[String] = None,
     app: Option[String] = None,
     operator: String = "sink",
@@ -49,9 +51,10 @@ final case class WindowOptions(
     val letters = "a letter, then up to 99 letters, digits and _"
     arguments.matching("into", into, "[A-Za-z][A-Za-z0-9_]{0,99}", letters)
     arguments.number("missing", missing.toLong, least = 0, MostMissing)
+    val fileBytes = targetFileSize.map(arguments.bytes("target_file_size", _, LeastFile, MostFile))
     if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
     val sink = ServerOptions(arguments, server, app, operator, token).settings.map(sinkServer(_, sources))
-    LandingSettings(path, Windows(width, from), into, missing, sources, sink)
+    LandingSettings(path, Windows(width, from), into, missing, fileBytes, sources, sink)
   }
 
   private def sinkServer(settings: ServerSettings, sources: Seq[ProgressSettings]): SinkServer = {
@@ -74,10 +77,13 @@ object WindowOptions {
   private[windows] val arguments = new Arguments("tailrace.write_windows")
 
   private val MostMissing = 1000L
+  private val LeastFile = 1L << 20
+  private val MostFile = 1L << 34
 }
 
 /** The settings of a sink of windows. See [[WindowOptions]] for `into` and `missing`.
   *
+  * @param fileBytes the size of files to gather rows for; none: each task writes its own
   * @param sources the accurate watermarks below
   * @param server  the server whose global low watermark closes windows; none: the query's own closes them
   */
@@ -86,6 +92,7 @@ final case class LandingSettings(
     windows: Windows,
     into: String,
     missing: Int,
+    fileBytes: Option[Long],
     sources: Seq[ProgressSettings],
     server: Option[SinkServer]
 ) {

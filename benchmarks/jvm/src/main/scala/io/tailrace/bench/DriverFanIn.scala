@@ -121,7 +121,7 @@ object DriverFanIn {
     val root = new Path(s"slow://$directory/out")
     val source = ProgressSettings("s", Completeness.Whole, 0, None, None, None, Policy.Clamp, None)
     val settings =
-      LandingSettings(root.toString, Windows(3600L * 1000 * 1000, 0), "hour", 10, Seq(source), None)
+      LandingSettings(root.toString, Windows(3600L * 1000 * 1000, 0), "hour", 10, None, Seq(source), None)
     SlowFileSystem.millis = 0
     val folder = WrittenFolders.open(root, settings, conf, () => false)
     folder.begin("query", 0)

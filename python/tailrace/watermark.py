@@ -80,14 +80,15 @@ def accurate_watermark(
             are, and their host is as far as the limit. "mark": they come out with "future" in a column
             `_mark`, and don't move their host. "fail": the query ends with an error.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
-        server: a watermark server, "http://host:port", which learns of hosts from several queries and decides
-            for all of them. It learns of the query's operators with state and of its sink, too, under names
-            that begin with `operator`: "source/tailraceLabelJoin-0", "source/sink". While the server is away
-            the query goes on, and the watermark stays. Several servers of one store: a list, or one string
-            with commas in between. The one that answered last is asked first. If it can't be reached, doesn't
-            answer within two seconds or fails (a status of 500 or more), the next one is asked, with a
-            warning TAILRACE_WATERMARK_SERVER_REPLACED. If two of them have different stores, the query ends
-            with TAILRACE_WATERMARK_STORES_DIFFER. None: the query decides.
+        server: a watermark server, "http://host:port" or "https://proxy/path", which learns of hosts from
+            several queries and decides for all of them. It learns of the query's operators with state and of
+            its sink, too, under names that begin with `operator`: "source/tailraceLabelJoin-0",
+            "source/sink". While the server is away the query goes on, and the watermark stays. Several
+            servers of one store: a list, or one string with commas in between. The one that answered last is
+            asked first. If it can't be reached, doesn't answer within two seconds or fails (a status of 500
+            or more), the next one is asked, with a warning TAILRACE_WATERMARK_SERVER_REPLACED. If two of them
+            have different stores, the query ends with TAILRACE_WATERMARK_STORES_DIFFER. None: the query
+            decides.
         app: with `server`, the application whose operators belong together.
         operator: with `server`, the name of this source there. Several queries may have one name: while they
             run and read different files or topics, each host's least progress counts, and they wait for each

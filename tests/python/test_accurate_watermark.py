@@ -143,6 +143,8 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession) -> None:
         "http://127.0.0.1:99999",
         "http://dana:secret@127.0.0.1:7171",
         "127.0.0.1:7171",
+        "http://127.0.0.1:7171/a//b",
+        "http://127.0.0.1:7171/a?b",
     ):
         with pytest.raises(tailrace.TailraceWatermarkError, match="http://host:port") as refused:
             tailrace.accurate_watermark(frame, "at", host="host", server=url, app="clicks")

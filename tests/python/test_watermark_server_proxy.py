@@ -20,11 +20,13 @@ from tailrace.server.prefix import parse_prefix
 from tailrace.server.run import Options, build
 from waiting import wait_for
 from watermark_servers import JSON, ServerProcess, T, report, running, sink, source
+from window_logs import Logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
     from selenium.webdriver import Chrome
 
 PREFIX = "/teams/watermarks"
@@ -53,6 +55,18 @@ def got(url: str, body: object = None) -> tuple[int, str]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
+
+
+def test_a_query_reports_through_the_proxy(
+    spark: SparkSession, tmp_path: Path, server: ServerProcess, url: str
+) -> None:
+    app = f"queries-{tmp_path.name}"
+    logs = Logs(spark, tmp_path, source={"server": f"{url}/", "app": app, "operator": "logs"})
+    logs.add(("a", 1), ("b", 2))
+    writer = logs.waiting().writeStream.format("noop").option("checkpointLocation", f"{tmp_path}/checkpoint")
+    writer.trigger(availableNow=True).start().awaitTermination()
+    _, state = server.request("GET", f"{PREFIX}/v1/apps/{app}")
+    assert [operator["operator"] for operator in state["topology"]] == ["logs", "logs/sink"]
 
 
 def test_pages_files_and_links_are_below_the_prefix(url: str) -> None:

@@ -42,7 +42,9 @@ private[tailrace] final case class ServerOptions(
     val urls = named.split(",", -1).map(_.trim).toSeq
     val shown = if (named.exists("@?#".contains(_))) "not shown here" else named
     if (!urls.forall(isAddress)) {
-      val allowed = "http://host:port, or several of one store with commas between them, none of them empty"
+      val allowed =
+        "http://host:port, with the path that a proxy shows it below if there is one, or several of " +
+          "one store with commas between them, none of them empty"
       throw arguments.invalid("server", shown, allowed)
     }
     val repeated = urls.groupBy(ServerSettings.place).values.find(_.size > 1)
@@ -58,7 +60,9 @@ private[tailrace] final case class ServerOptions(
       try new URI(url)
       catch { case _: URISyntaxException => new URI("") }
     Seq("http", "https").contains(parsed.getScheme) && parsed.getHost != null &&
-    parsed.getUserInfo == null && Seq("", "/").contains(parsed.getRawPath) && parsed.getRawQuery == null &&
+    parsed.getUserInfo == null && parsed.getRawPath.matches(
+      ServerOptions.Path
+    ) && parsed.getRawQuery == null &&
     parsed.getRawFragment == null && (parsed.getPort == -1 || parsed.getPort > 0 && parsed.getPort < 65536)
   }
 }
@@ -67,6 +71,9 @@ private[tailrace] object ServerOptions {
 
   /** The argument that `app`, `token` and `upstreams` need. */
   val Needed = "server, for instance server='http://host:port'"
+
+  /** A proxy may show a server below a path. The server's option `--path-prefix` takes the same ones. */
+  private val Path = "(/[A-Za-z0-9._~-]+)*/?"
 
   /** A server would refuse each report with another name. */
   def checkName(arguments: Arguments, argument: String, name: String): Unit =
@@ -78,7 +85,7 @@ private[tailrace] object ServerOptions {
 
 /** The addresses of watermark servers of one store, and the reporter's name there.
   *
-  * @param urls     "http://host:port" of each, in the order in which they are asked
+  * @param urls     "http://host:port" of each, with the path that a proxy shows it below if there is one, in the order in which they are asked
   * @param app      the application whose sources, operators and sinks share a global low watermark
   * @param operator this source's name in it
   * @param token    the servers' bearer token, if they want one
@@ -102,12 +109,12 @@ final case class ServerSettings(urls: Seq[String], app: String, operator: String
 
 private[tailrace] object ServerSettings {
 
-  /** An address in one spelling: two that differ in case, in a slash or in a port that is the default are one
-    * server.
+  /** An address in one spelling: two that differ in the host's case, in a slash at the end or in a port that is
+    * the default are one server.
     */
   def place(url: String): String = {
-    val parsed = new URI(url.toLowerCase(Locale.ROOT))
+    val parsed = new URI(url)
     val port = if (parsed.getPort != -1) parsed.getPort else if (parsed.getScheme == "https") 443 else 80
-    s"${parsed.getScheme}://${parsed.getHost}:$port"
+    s"${parsed.getScheme}://${parsed.getHost.toLowerCase(Locale.ROOT)}:$port${parsed.getRawPath.stripSuffix("/")}"
   }
 }

@@ -229,6 +229,25 @@ def test_a_lost_connection_is_a_503_and_comes_back(postgres: str) -> None:
         assert server.request("GET", "/v1/apps")[0] == 200
 
 
+def test_a_postgresql_database_of_format_3_is_migrated(postgres: str) -> None:
+    import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE without_labels")
+    old = postgres.replace("/postgres", "/without_labels")
+    with running(old) as server:
+        server.post(report(source({"h": T})))
+        with psycopg.connect(old, autocommit=True) as connection:
+            connection.execute("ALTER TABLE reporter DROP COLUMN label")
+            connection.execute("UPDATE format SET version = 3")
+    for label in (None, "source (Kafka: clicks)"):
+        with running(old) as server:
+            assert server.request("GET", "/v1/apps/app")[1]["topology"][0]["label"] == label
+            server.post(report(source({"h": T}, label="source (Kafka: clicks)")))
+            with psycopg.connect(old, autocommit=True) as connection:
+                assert connection.execute("SELECT version FROM format").fetchall() == [(4,)]
+
+
 def test_a_postgresql_database_of_format_2_is_migrated(postgres: str) -> None:
     import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
 

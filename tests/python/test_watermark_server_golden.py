@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from tailrace.server.ledger import Ledger
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "watermark-server"
+# Format 3, whose reports had no labels.
+_WITHOUT_LABELS = {"0.1.0"}
 
 
-def before(ledgers: Ledgers, ledger: Ledger) -> None:
+def before(ledgers: Ledgers, ledger: Ledger, *, labelled: bool) -> None:
     """The reports that the release got: they can't change any more."""
+    label = {"label": "source views (files)"} if labelled else {}
     hosts = {f"host-{i}": T + i * SECOND for i in range(5)}
     tell(
         ledger,
@@ -34,7 +37,11 @@ def before(ledgers: Ledgers, ledger: Ledger) -> None:
         source(hosts, roster=[*hosts, "late", "lost"], completeness="0.8", reads=["topic:clicks"]),
     )
     tell(ledger, "one", sink({"0": T, "1": T + SECOND}, key_groups=2))
-    tell(ledger, "two", source({"b-1": T + MINUTE}, name="views", idle_after=MINUTE, reads=["topic:views"]))
+    tell(
+        ledger,
+        "two",
+        source({"b-1": T + MINUTE}, name="views", idle_after=MINUTE, reads=["topic:views"], **label),
+    )
     ledgers.clock.wait(10 * SECOND)
     tell(ledger, "two", source({"b-1": T + 2 * MINUTE, "b-2": T}, name="views", idle_after=MINUTE))
     tell(ledger, "gone", sink({"0": T + MINUTE}, name="old", upstreams=["views"]), leaving=True)
@@ -46,7 +53,7 @@ def after(ledgers: Ledgers, ledger: Ledger) -> AppState:
     """The reports after the upgrade."""
     ledgers.clock.wait(SECOND)
     tell(ledger, "one", source({"late": T + SECOND, "host-0": T + MINUTE}, completeness="0.8"))
-    tell(ledger, "one", sink({"0": T + 3 * SECOND}, key_groups=2))
+    tell(ledger, "one", sink({"0": T + 3 * SECOND}, key_groups=2, label="sink (Kafka)"))
     tell(ledger, "two", source({"b-2": T + MINUTE}, name="views", idle_after=MINUTE), run="2")
     decide(ledger, "include", host="lost")
     return state(ledger)
@@ -61,10 +68,13 @@ def test_a_database_of_an_earlier_release_goes_on(release: Path, tmp_path: Path)
         upgraded.clock.wait(10 * SECOND)
         found = after(upgraded, upgraded.make())
         ledger = fresh.make()
-        before(fresh, ledger)
+        before(fresh, ledger, labelled=release.stem not in _WITHOUT_LABELS)
         expected = after(fresh, ledger)
     assert found.model_dump() == expected.model_dump()
     assert expected.global_low_watermark is not None
+    known = {operator.operator: operator.label for operator in found.topology}
+    assert known["sink"] == "sink (Kafka)", "what is reported after the upgrade"
+    assert (known["views"] is None) == (release.stem in _WITHOUT_LABELS)
 
 
 def test_each_release_has_a_golden_database() -> None:
@@ -78,7 +88,7 @@ def _at(directory: Path) -> str:
 def make(release: Path) -> None:
     """Leaves the database of this release, as statements."""
     with tempfile.TemporaryDirectory() as name, Ledgers(_at(Path(name))) as ledgers:
-        before(ledgers, ledgers.make())
+        before(ledgers, ledgers.make(), labelled=True)
         with sqlite3.connect(Path(name) / "w.db") as connection:
             release.write_text("\n".join(connection.iterdump()) + "\n")
 

@@ -196,18 +196,21 @@ def drawn(block: str, **shown: Any) -> str:  # noqa: ANN401  whatever the templa
 
 
 def test_a_chart_of_history_shows_lags_and_is_thinned() -> None:
-    assert "History comes with time" in drawn("history", chart=lag_chart(History(series={})))
+    assert "History comes with time" in drawn(
+        "history", labels={"o1": "count by window"}, chart=lag_chart(History(series={}))
+    )
     points = [
         HistoryPoint(at=T + n * SECOND, low_watermark=T + n * SECOND - 90 * SECOND) for n in range(2_000)
     ]
     many = History(series={"": points, **{f"o{n}": points for n in range(20)}})
-    svg = drawn("history", chart=lag_chart(many))
+    svg = drawn("history", labels={"o1": "count by window"}, chart=lag_chart(many))
     assert svg.count("<polyline") == 8
     assert max(line.count(",") for line in svg.split("<polyline")) <= 400
     assert ">1 min 30 s<" in svg
+    assert ">count by window (o1) <" in svg
     assert svg.rindex("<polyline") == svg.index('<polyline class="series s0" data-operator=""')
     future = History(series={"": [HistoryPoint(at=T + n, low_watermark=T + 10 * SECOND) for n in range(2)]})
-    assert "−10.0 s" in drawn("history", chart=lag_chart(future))  # noqa: RUF001  a minus, as it is meant
+    assert "−10.0 s" in drawn("history", labels={"o1": "count by window"}, chart=lag_chart(future))  # noqa: RUF001  a minus, as it is meant
 
 
 def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
@@ -228,7 +231,7 @@ def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
     svg = drawn(
         "topology", app=app, drawing=topology([operator("b", "a" * 40, "elsewhere"), operator("a" * 40)])
     )
-    assert "a" * 25 + "…" in svg
+    assert "a" * 23 + "…" in svg
     assert svg.count("<path") == 1
     assert svg.index("translate(297") < svg.index("translate(1 ")
     assert "<svg" in drawn("topology", app=app, drawing=topology([]))

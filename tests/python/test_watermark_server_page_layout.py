@@ -47,15 +47,16 @@ def full(server: ServerProcess, browser: Chrome) -> Chrome:
     server.post(
         report(
             source({**progress}, roster=roster, **_SETTINGS),
-            source(progress, name=_LONG),
+            source(progress, name=_LONG, label=f"source {_LONG} (Kafka: {_LONG})"[:100]),
             source({"h" * 200: T}, name=unbroken),
             {
                 "operator": "join",
                 "kind": "operator",
+                "label": "join on user_id, item_id",
                 "upstreams": ["source", _LONG],
                 "low_watermarks": {"0": T},
             },
-            sink({"0": T}, upstreams=["join", unbroken]),
+            sink({"0": T}, upstreams=["join", unbroken], label="x" * 100),
             windows=[{**window, "operator": name, "missing": missing} for name in ("sink", unbroken)],
             client=f"the query of {'q' * 180}",
         ),

@@ -63,6 +63,7 @@ class OperatorState(LowWatermark):
 
     operator: str
     kind: Kind
+    label: str | None = Field(description="What it does, in words; null: no query has said.")
     client: str = Field(description="The query that has reported last.")
     reporters: list[ReporterState]
     advanced_to: int | None = Field(description="What a person has advanced it to.")

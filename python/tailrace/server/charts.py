@@ -22,7 +22,7 @@ MOST_DRAWN = 200
 """Operators that the topology and the table show at most; nobody can read more of them."""
 
 _MOST_EDGES = 2_000
-_BOX_WIDTH, _BOX_HEIGHT = 232, 92
+_BOX_WIDTH, _BOX_HEIGHT = 232, 108
 _GAP_X, _GAP_Y = 64, 18
 _WIDTH, _HEIGHT = 1_040, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 12, 12, 28

@@ -186,6 +186,7 @@ class _Intake:
             reported.idle_after,
             reported.key_groups,
             before.reads if reported.reads is None else _kept(before.reads, reported.reads),
+            before.label if reported.label is None else reported.label,
         )
         if reporter is None:
             reporter = Reporter(0, client, settings, hosts=HostTable(operator.excluded))

@@ -21,7 +21,8 @@ _OPERATOR = """SELECT id, name, kind, advanced_to, told_input, told_output, remo
 _REPORTER = """SELECT reporter.id, operator.name, client.name, reporter.upstreams, completeness, idle_after,
     key_groups,
     reads, reporter.reported_at, stamps, reporter.told_input, reporter.told_output, roster_stated,
-    roster_version, roster_wanted, has_roster, active, overflowed, warnings, cleared
+    roster_version, roster_wanted, has_roster, active, overflowed, warnings, cleared,
+    label
     FROM reporter JOIN operator ON operator.id = operator_id JOIN client ON client.id = client_id
     WHERE reporter.app_id = ? AND reporter.version > ? ORDER BY reporter.id"""
 
@@ -118,7 +119,7 @@ def _reporter(database: Database, app: App, row: Row, moment: Moment) -> None:
     reads = None if row[7] is None else tuple(json.loads(row[7]))
     if reads == reporter.settings.reads:
         reads = reporter.settings.reads
-    reporter.settings = Settings(tuple(json.loads(row[3])), row[4], row[5], row[6], reads)
+    reporter.settings = Settings(tuple(json.loads(row[3])), row[4], row[5], row[6], reads, row[20])
     _shift_silence(reporter, row[16], row[8], moment)
     reporter.reported_at, reporter.stamps, reporter.told_input, reporter.told_output = row[8:12]
     reporter.roster = RosterState(bool(row[12]), row[13], row[14])

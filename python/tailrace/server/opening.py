@@ -70,8 +70,8 @@ def _create_tables(database: Database) -> None:
     database.lock_creation()
     database.run(TABLES[0].format(**database.dialect))
     found = database.rows("SELECT version FROM format")
-    if found and found[0][0] == OLDEST:
-        migrate(database)
+    if found and OLDEST <= found[0][0] < FORMAT:
+        migrate(database, found[0][0])
         return
     if found and found[0][0] != FORMAT:
         raise DatabaseError(f"it has format {found[0][0]}, and this release reads {OLDEST} to {FORMAT}.")

@@ -56,16 +56,21 @@ def show(states: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
 def _lines(state: Mapping[str, Any]) -> Iterator[str]:
     yield f"application    {state['app']}"
     yield f"low watermark  {shown_time(state['global_low_watermark'])}, lag {shown_lag(state['lag'])}"
-    yield f"held by        {', '.join(state['held_by']) or 'nobody'}"
+    labels = {o["operator"]: o.get("label") or "" for o in state["topology"]}
+    held = (f"{name} ({labels[name]})" if labels.get(name) else name for name in state["held_by"])
+    yield f"held by        {', '.join(held) or 'nobody'}"
     if state.get("held_by_clients"):
         yield f"not heard of   {', '.join(state['held_by_clients'])}, whose data is waited for"
     yield ""
+    # Operators of reporters of earlier releases have no words.
+    what = ("what it does",) if any(labels.values()) else ()
     yield from _table(
-        ("operator", "kind", "input", "output", "lag", "hosts", "behind", "allowed"),
+        ("operator", *what, "kind", "input", "output", "lag", "hosts", "behind", "allowed"),
         [
             (
-                *(o["operator"], o["kind"], shown_time(o["input_low_watermark"])),
-                *(shown_time(o["output_low_watermark"]), shown_lag(o["lag"])),
+                *(o["operator"], *(labels[o["operator"]] for _ in what), o["kind"]),
+                *(shown_time(o["input_low_watermark"]), shown_time(o["output_low_watermark"])),
+                shown_lag(o["lag"]),
                 *(_count(o[what]) for what in ("hosts", "hosts_behind", "hosts_allowed")),
             )
             for o in state["topology"]

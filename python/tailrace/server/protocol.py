@@ -26,6 +26,7 @@ MAX_WINDOWS = 1_000
 MAX_MISSING = 1_000
 MAX_IDLE_NAMED = 100
 MAX_READS = 10_000
+MAX_LABEL = 100
 # Up to this many values pydantic checks itself; above it, one pass finds the first fault.
 _FEW = 1_000
 
@@ -90,6 +91,11 @@ class OperatorReport(_Request):
 
     operator: Name
     kind: Kind
+    label: Annotated[str, Field(min_length=1, max_length=MAX_LABEL, pattern=NAME_PATTERN)] | None = Field(
+        None,
+        description="What it does, in words for people: `count by window`. Left out: as the client has said "
+        "before.",
+    )
     upstreams: Annotated[list[Name], Field(max_length=MAX_OPERATORS, fail_fast=True)] = []
     completeness: Annotated[str, Field(pattern=COMPLETENESS)] | None = Field(
         None, description="For a source: the share of hosts that must have passed, a decimal. Default: 1."

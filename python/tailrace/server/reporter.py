@@ -94,6 +94,7 @@ class Settings:
         key_groups: how many key groups there are; None: the client doesn't say. hosts.INHERITED: those there
             are come from a database of format 2, and whose client hasn't reported since.
         reads: its inputs, or its output; None: unknown.
+        label: what the operator does, in words; empty: the client has never said.
     """
 
     upstreams: tuple[str, ...] = ()
@@ -101,6 +102,7 @@ class Settings:
     idle_after: int | None = None
     key_groups: int | None = None
     reads: tuple[str, ...] | None = None
+    label: str = ""
 
 
 @dataclass

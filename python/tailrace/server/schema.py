@@ -6,8 +6,8 @@ versions are in the order of commits, and a server takes in what others have wri
 above the version that it has. Rows that are gone can't be asked for: `cleared` is the version in which rows
 below this one were deleted last, and who has an older one reads all that are there anew.
 
-Format 3 knows who has reported what; `migrate` makes it of format 2. Indexes are no part of a format, nor is
-`store`: who opens a store adds what it lacks.
+Format 3 knows who has reported what, and format 4 what each operator does, in words; `migrate` makes the
+latest of those before. Indexes are no part of a format, nor is `store`: who opens a store adds what it lacks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tailrace.server.database import Database
 
-FORMAT = 3
+FORMAT = 4
 OLDEST = 2
 """The oldest format that `migrate` makes the current one of."""
 
@@ -91,6 +91,7 @@ TABLES = (
         active BIGINT NOT NULL,
         overflowed BIGINT,
         warnings TEXT NOT NULL, -- a JSON array
+        label TEXT NOT NULL DEFAULT '', -- empty: its client has never said
         UNIQUE (operator_id, client_id)
     )""",
     """CREATE TABLE IF NOT EXISTS host (
@@ -144,7 +145,7 @@ TABLES = (
 
 # In format 2 an operator's row had what its reporter says now. The reporter gets the operator's number, so
 # that hosts and key groups stay where they are.
-_STEPS = (
+_STEPS_OF_2 = (
     "ALTER TABLE app ADD COLUMN cleared BIGINT NOT NULL DEFAULT 0",
     """INSERT INTO client (app_id, name, version, run, heard_at, leaving, told)
     SELECT app_id, client, max(operator.version), '', max(operator.reported_at), 0, max(told)
@@ -172,15 +173,35 @@ _STEPS = (
     ),
 )
 
+# A server of format 3 that still runs writes rows without it.
+_STEPS_OF_3 = ("ALTER TABLE reporter ADD COLUMN label TEXT NOT NULL DEFAULT ''",)
 
-def migrate(database: Database) -> None:
-    """Makes format 3 of format 2, in the transaction that its caller has opened.
+
+def migrate(database: Database, found: int) -> None:
+    """Makes the current format of an earlier one, in the transaction that its caller has opened.
+
+    Args:
+        database: the store.
+        found: its format, from OLDEST on.
+    """
+    if found == OLDEST:
+        _migrate_operators(database)
+    else:
+        for step in _STEPS_OF_3:
+            database.run(step)
+    for table in TABLES:
+        database.run(table.format(**database.dialect))
+    database.run("UPDATE format SET version = ?", FORMAT)
+
+
+def _migrate_operators(database: Database) -> None:
+    """Makes reporters of format 2's operators.
 
     A removed operator leaves without its reporter, and is back with all that is reported then.
     """
     for table in TABLES:
         database.run(table.format(**database.dialect))
-    for step in _STEPS:
+    for step in _STEPS_OF_2:
         database.run(step)
     for table in ("host", "key_group"):
         database.run(
@@ -188,4 +209,3 @@ def migrate(database: Database) -> None:
         )
     database.run("DELETE FROM reporter WHERE operator_id IN (SELECT id FROM operator WHERE removed = 1)")
     database.renumber("reporter")
-    database.run("UPDATE format SET version = ?", FORMAT)

@@ -43,6 +43,7 @@ def shown(ledger: Ledger, name: str) -> dict[str, Any]:
     reporters = [(operator, reporter) for operator in state.topology for reporter in operator.reporters]
     return {
         "app": state,
+        "labels": {o.operator: o.label for o in state.topology if o.label},
         "drawing": topology(state.topology),
         "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
         "waits": [host.host for host in waits.hosts],

@@ -182,13 +182,13 @@ class Store:
             """UPDATE reporter SET version = ?, upstreams = ?, completeness = ?, idle_after = ?,
             key_groups = ?, reads = ?, reported_at = ?, stamps = ?, told_input = ?, told_output = ?,
             roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ?, active = ?,
-            overflowed = ?, warnings = ?
+            overflowed = ?, warnings = ?, label = ?
             WHERE id = ?""",
             *(app.version, json.dumps(settings.upstreams), settings.completeness, settings.idle_after),
             *(settings.key_groups, reads, reporter.reported_at, reporter.stamps),
             *(reporter.told_input, reporter.told_output, int(roster.stated), roster.version, roster.wanted),
             *(int(hosts.has_roster), hosts.active, reporter.overflowed, json.dumps(reporter.warnings)),
-            reporter.id,
+            *(settings.label, reporter.id),
         )
 
     def drop_reporter(self, app: App, reporter: Reporter) -> None:

@@ -115,6 +115,7 @@ def _operator_state(
     return answers.OperatorState(
         operator=operator.name,
         kind=operator.kind,
+        label=next((r.settings.label for r in reporters if r.settings.label), None),
         client=reporters[0].client.name if reporters else "",
         reporters=[_reporter_state(operator, reporter, moment) for reporter in reporters[:_REPORTERS]],
         advanced_to=operator.advanced_to,

@@ -47,6 +47,14 @@ final class TailraceConfSuite extends AnyFunSuite {
     assert(error.getMessageParameters.get("expected").contains("64k, 16m or 1g"))
   }
 
+  test("labels are names and texts with semicolons between them") {
+    val key = TailraceConf.WatermarkLabels.key
+    val text = " source/stateStoreSave-0 = clicks, a = b; source/sink=the dashboard ;"
+    val expected = Map("source/stateStoreSave-0" -> "clicks, a = b", "source/sink" -> "the dashboard")
+    assert(TailraceConf.WatermarkLabels.read(set(key, text)) == expected)
+    Seq("clicks", "=clicks", "source=", "a=b;a=c").foreach(refused(key, _))
+  }
+
   test("a key that no setting has is refused, and the error names the most similar one") {
     val known =
       Seq("spark.tailrace.state.batchBufferBytes", "spark.sql.shuffle.partitions", "spark.tailracer.x")

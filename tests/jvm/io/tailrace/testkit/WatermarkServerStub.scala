@@ -40,6 +40,9 @@ final class WatermarkServerStub extends AutoCloseable {
   private val untilFailure = new AtomicInteger(-1)
   @volatile var token: String = _
 
+  /** Refuses reports with labels, as earlier releases do. */
+  @volatile var refusesLabels = false
+
   /** Refuses each report with this code. */
   @volatile var conflict: Option[String] = None
   @volatile var warnings: Seq[String] = Nil
@@ -86,6 +89,7 @@ final class WatermarkServerStub extends AutoCloseable {
       if (isLook) 204
       else if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404
       else if (authorized && conflict.isDefined) 409
+      else if (authorized && refusesLabels && labels(body).nonEmpty) 422
       else if (authorized && untilFailure.getAndDecrement() == 0) 503
       else if (authorized) status
       else 401
@@ -104,10 +108,11 @@ final class WatermarkServerStub extends AutoCloseable {
     val told = root.putArray("warnings")
     warnings.foreach(told.add)
     val refusal = conflict.map(c => json.createObjectNode().put("code", c).put("detail", "it is the other's"))
-    if (code == 409) refusals.incrementAndGet(): Unit
+    if (code == 409 || code == 422) refusals.incrementAndGet(): Unit
     val bytes =
       if (code == 409 && refusal.isDefined) json.writeValueAsBytes(refusal.get)
       else if (code == 200) json.writeValueAsBytes(root)
+      else if (code == 422 && refusesLabels) """{"detail":"Value error, 'label' is no field"}""".getBytes
       else "the reason".getBytes
     exchange.sendResponseHeaders(code, if (isLook) -1 else bytes.length.toLong)
     if (isLook) exchange.close()
@@ -126,6 +131,15 @@ final class WatermarkServerStub extends AutoCloseable {
 
   /** The requests without operators: heartbeats, and the ends of runs. */
   def others: Seq[JsonNode] = said.asScala.toSeq
+
+  /** What the operators of a report do, by their names. */
+  def labels(report: JsonNode): Map[String, String] = report
+    .path("operators")
+    .elements
+    .asScala
+    .filter(_.has("label"))
+    .map(o => o.get("operator").asText -> o.get("label").asText)
+    .toMap
 
   /** The hosts of a report, and their times. */
   def progress(report: JsonNode): Map[String, Long] =

@@ -100,6 +100,12 @@ final class QueryTopologySuite extends SparkSuite {
       // A window's rows wait in the aggregation until the join has no more rows for it.
       assert(lows(operator(server, aggregation)).forall(_ <= micros(4)))
       val sink = operator(server, "clicks/sink")
+      def label(name: String) = operator(server, name).get("label").asText
+      assert(label(join) == "join on id" && label(aggregation) == "count by window")
+      assert(label("clicks/sink") == "sink (ForeachBatch)")
+      assert(
+        label("clicks") == "source clicks (MemoryStream)" && label("views") == "source views (MemoryStream)"
+      )
       assert(sink.get("kind").asText == "sink" && upstreams(sink) == Set(aggregation) && lows(sink).isEmpty)
       val tellers =
         server.reports.filter(_.get("operators").size > 1).map(_.at("/operators/0/operator").asText)
@@ -121,6 +127,7 @@ final class QueryTopologySuite extends SparkSuite {
       assert(stream.all.map(_.getLong(2)) == Seq(1, 2, 3))
       val name = "logs/tailraceRecursion-recursion"
       assert(upstreams(operator(server, name)) == Set("logs"))
+      assert(operator(server, name).get("label").asText == "recursion")
       assert(upstreams(operator(server, "logs/sink")) == Set(name))
       val told = server.reports
         .flatMap(_.get("operators").elements.asScala)
@@ -174,8 +181,12 @@ final class QueryTopologySuite extends SparkSuite {
         val mine = logs(in.head, source(server, "mine")).select("at", "id")
         val other = logs(in(1), source(server, "alone").copy(server = None, app = None)).select("at", "id")
         mine.union(other)
-      }).start()
-      stream.add(logged("a" -> 1), logged("a" -> 1))
+      })
+      withConf("spark.tailrace.watermark.labels" -> "mine/sink = the dashboard") {
+        stream.start()
+        stream.add(logged("a" -> 1), logged("a" -> 1))
+      }
+      assert(operator(server, "mine/sink").get("label").asText == "the dashboard")
       assert(upstreams(operator(server, "mine/sink")) == Set("mine"))
       assert(server.reports.forall(_.at("/operators/0/operator").asText == "mine"))
     }

@@ -90,6 +90,11 @@ object TailraceConf {
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.watermark.beginAnew", false, Seq("true" -> true, "false" -> false))
 
+  /** What operators do, in the user's words, by their names at the watermark server. Without one, it is what
+    * `OperatorWords` makes of the plan. A query reads it when it starts.
+    */
+  val WatermarkLabels: LabelsEntry = new LabelsEntry("spark.tailrace.watermark.labels")
+
   /** A directory for the progress of all queries of the application, which `tailrace-progress` reads. An
     * application reads it once, when `io.tailrace.monitor.MetricsListener` hears of the first query.
     */
@@ -110,6 +115,7 @@ object TailraceConf {
     ReplayBeginAnew,
     ReplayProducerCheck,
     WatermarkBeginAnew,
+    WatermarkLabels,
     MonitorHistory
   )
 
@@ -178,6 +184,22 @@ final class PathsEntry(key: String)
   override protected def parse(text: String): Option[Seq[String]] = {
     val paths = text.split(',').iterator.map(_.trim).filter(_.nonEmpty).toSeq
     Option.when(paths.forall(_.startsWith("/")))(paths)
+  }
+}
+
+/** Texts by names, `source/stateStoreSave-0=clicks a minute; source/sink=the dashboard`; none by default. */
+final class LabelsEntry(key: String)
+    extends ConfEntry[Map[String, String]](
+      key,
+      Map.empty,
+      "names of operators with =, their labels, and semicolons between them: source/stateStoreSave-0=clicks a minute"
+    ) {
+  override protected def parse(text: String): Option[Map[String, String]] = {
+    val entries = text.split(';').toSeq.map(_.trim).filter(_.nonEmpty).map(_.split("=", 2).map(_.trim))
+    val isWhole = entries.forall(entry => entry.length == 2 && entry.forall(_.nonEmpty))
+    Option.when(isWhole && entries.map(_.head).distinct.size == entries.size)(
+      entries.map(entry => entry(0) -> entry(1)).toMap
+    )
   }
 }
 

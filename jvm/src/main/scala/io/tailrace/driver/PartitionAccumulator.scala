@@ -73,6 +73,9 @@ trait HeldWork {
   /** Its name in the query. */
   def workName: String
 
+  /** What it does, in words for people: names of columns, and no values. */
+  def words: String
+
   /** The event time of the oldest row that waits in each state partition, in microseconds, if a row waits
     * there. None at all if the operator can't say: then it is as far as Spark's propagation of watermarks
     * says. Asked on the driver, after the tasks of a batch.

@@ -30,6 +30,9 @@ trait StoredJoin {
     */
   def leftSpread: Option[Expression] = None
 
+  /** What it does, in words for people. @param keys names of columns */
+  def words(keys: String): String
+
   /** The operator's line in `explain`. */
   def explain: String
 

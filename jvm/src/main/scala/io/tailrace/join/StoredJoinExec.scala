@@ -20,7 +20,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{
 }
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamingBatch, UnstartedContext}
+import org.apache.spark.sql.tailrace.{OperatorWords, SparkPlans, StreamingBatch, UnstartedContext}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{HeldWork, RunState, SkippedBatch, TellsDriver}
@@ -179,6 +179,8 @@ final class StoredJoinExec(
   }
 
   override def workName: String = s"$shortName-${stateInfo.fold(0L)(_.operatorId)}"
+
+  override def words: String = join.words(OperatorWords.pairs(this, leftKeys, rightKeys))
 
   override lazy val instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric] = Map.empty
 

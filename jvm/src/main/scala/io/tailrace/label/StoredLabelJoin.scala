@@ -32,6 +32,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def nodeName: String = "TailraceLabelJoin"
   override def operatorName: String = JoinCheckpoint.LabelJoin
   override def joinType: JoinType = if (settings.isGrouped) LeftOuter else Inner
+  override def words(keys: String): String = s"join on $keys"
   override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}, " +
     s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
 

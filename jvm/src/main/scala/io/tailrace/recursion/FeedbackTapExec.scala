@@ -87,6 +87,9 @@ final case class FeedbackTapExec(
 
   override def workName: String = s"tailraceRecursion-${settings.name}"
 
+  override def words: String =
+    if (settings.name == RecursionOptions.Name) "recursion" else s"recursion ${settings.name}"
+
   /** None if rows have no event time. */
   override def oldestWaiting: Option[Map[Int, Option[Long]]] =
     Option.when(times.nonEmpty)(Map(0 -> inFlight.oldestOf(batchId)))

@@ -41,6 +41,8 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
   override def nodeName: String = "TailraceSyncJoin"
   override def operatorName: String = JoinCheckpoint.SyncJoin
   override def joinType: JoinType = LeftOuter
+  override def words(keys: String): String =
+    if (settings.name == SyncOptions.Name) s"sync join on $keys" else s"sync join ${settings.name} on $keys"
   override def explain: String =
     s"$nodeName ${settings.name}, ${columns.keysText}, sync_delay=${settings.syncDelay} us, " +
       s"window=${settings.window} us, on_stall=${settings.onStall.name}"

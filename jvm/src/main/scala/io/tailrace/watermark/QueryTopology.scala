@@ -2,7 +2,9 @@ package io.tailrace.watermark
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.tailrace.{
+  OperatorWords,
   OutputWatermark,
+  RunningBatch,
   SparkSession,
   StateStoreWriter,
   StreamingBatch,
@@ -13,6 +15,7 @@ import io.tailrace.driver.{HeldWork, ReportingSink, SparkWatermark}
 
 /** The progress of one operator of a query, for a watermark server.
   *
+  * @param words         what it does, for people
   * @param lowWatermarks output low watermarks by state partition, in microseconds; [[SparkWatermark.Never]]
   *                      for none. Empty: those of its input
   * @param keyGroups     the number of state partitions now. An earlier checkpoint may have had more
@@ -20,6 +23,7 @@ import io.tailrace.driver.{HeldWork, ReportingSink, SparkWatermark}
 final case class OperatorReport(
     name: String,
     kind: String,
+    words: String,
     upstreams: Seq[String],
     lowWatermarks: Map[String, Long],
     keyGroups: Int
@@ -39,12 +43,12 @@ final case class OperatorReport(
   * @param plan    the executed plan
   * @param current the query's watermark in the batch, in milliseconds. The sink has all rows that it has
   *                released
-  * @param sinkToo whether the sink is among them. It isn't if it reports itself
+  * @param sink    the sink's words. None if it reports itself: then it isn't among them
   */
 private[watermark] final class QueryTopology(
     plan: SparkPlan,
     current: Long,
-    sinkToo: Boolean,
+    sink: Option[String],
     server: ServerSettings
 ) {
   import QueryTopology.{reportedBy, sources}
@@ -54,10 +58,10 @@ private[watermark] final class QueryTopology(
   /** Empty if another source reports them. */
   def reports: Seq[OperatorReport] =
     if (server.operator != prefix) Nil
-    else StreamingPlan.nodes(plan).filter(keepsRows).distinct.flatMap(operator) ++ sink
+    else StreamingPlan.nodes(plan).filter(keepsRows).distinct.flatMap(operator) ++ sinkReport
 
-  private def sink: Option[OperatorReport] =
-    Option.when(sinkToo)(OperatorReport(encoded("sink"), "sink", upstreams(plan), Map.empty, 0))
+  private def sinkReport: Option[OperatorReport] =
+    sink.map(OperatorReport(encoded("sink"), "sink", _, upstreams(plan), Map.empty, 0))
 
   private def keepsRows(node: SparkPlan): Boolean =
     node.isInstanceOf[StateStoreWriter] || node.isInstanceOf[HeldWork]
@@ -81,7 +85,7 @@ private[watermark] final class QueryTopology(
         case writer: StateStoreWriter if held.isDefined => writer.stateInfo.fold(lows.size)(_.numPartitions)
         case _ => lows.size
       }
-      OperatorReport(name(operator), "operator", above, lows, groups)
+      OperatorReport(name(operator), "operator", words(operator), above, lows, groups)
     }
   }
 
@@ -90,6 +94,12 @@ private[watermark] final class QueryTopology(
     case writer: StateStoreWriter =>
       encoded(s"${writer.shortName}-${writer.stateInfo.fold(0L)(_.operatorId)}")
     case other => throw new IllegalArgumentException(s"${other.nodeName} keeps no rows")
+  }
+
+  private def words(operator: SparkPlan): String = operator match {
+    case own: HeldWork => own.words
+    case writer: StateStoreWriter => OperatorWords.of(writer)
+    case other => other.nodeName
   }
 
   private def encoded(name: String): String = WireName.encode(s"$prefix/$name")
@@ -114,16 +124,21 @@ object QueryTopology {
   /** The reports of the batch that ends in this thread. */
   def of(session: SparkSession, batch: StreamingBatch, server: ServerSettings): Seq[OperatorReport] = {
     val running = StreamingBatch.running(session)
-    val sinkToo = running.sink match {
-      case sink: ReportingSink => !sink.reports
-      case _ => true
+    val sink = running.sink match {
+      case sink: ReportingSink if sink.reports => None
+      case _ => Some(sinkWords(running))
     }
-    new QueryTopology(running.plan, batch.watermarkMs, sinkToo, server).reports
+    new QueryTopology(running.plan, batch.watermarkMs, sink, server).reports
+  }
+
+  private def sinkWords(batch: RunningBatch): String = {
+    val named = batch.name.fold("sink")(name => s"sink of $name")
+    OperatorWords.sink(batch.sink).fold(named)(kind => s"$named ($kind)")
   }
 
   /** The operators whose rows come out of a plan: the upstreams of a sink that reports itself. */
   def above(plan: SparkPlan, server: ServerSettings): Seq[String] =
-    if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, false, server).upstreams(plan)
+    if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, None, server).upstreams(plan)
 
   /** The names of the sources below that report to the same application. */
   private def sources(plan: SparkPlan, server: ServerSettings): Seq[String] =

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
 
-import io.tailrace.common.TailraceStateException
+import io.tailrace.common.{TailraceConf, TailraceStateException}
 import io.tailrace.driver.{DriverClock, RunState}
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -26,6 +26,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   * @param client   the query's id, from its checkpoint
   * @param run      the run's id
   * @param isActive whether the query runs
+  * @param labels   what operators do, by their names, where the user has said so
   * @param restMs   a heartbeat is sent after so long without a report
   */
 final class Reporter private[tailrace] (
@@ -33,6 +34,7 @@ final class Reporter private[tailrace] (
     client: String,
     run: String,
     isActive: () => Boolean,
+    labels: Map[String, String] = Map.empty,
     restMs: Long = Reporter.RestMs
 ) extends Logging {
   import Reporter._
@@ -48,6 +50,10 @@ final class Reporter private[tailrace] (
 
   private[watermark] def newBody(): ObjectNode =
     ServerConnection.newBody().put("client", client).put("run", run)
+
+  /** Says what an operator of a report does: as the user has said, or else in words from the plan. */
+  private[watermark] def putLabel(operator: ObjectNode, words: String): Unit =
+    ServerConnection.putLabel(operator, labels.getOrElse(operator.path("operator").asText, words))
 
   /** @throws java.io.IOException if there is no answer
     * @throws io.tailrace.common.TailraceStateException TAILRACE_WATERMARK_REPORTER_CONFLICT, ..._RUN_REPLACED
@@ -119,7 +125,8 @@ object Reporter {
   def of(session: SparkSession, queryId: String, runId: String, server: ServerSettings): Reporter =
     reporters.of(session, runId, s"${server.places.toSeq.sorted.mkString(",")} ${server.app}") {
       val isActive = () => StreamingRun.activeIds(session).contains(runId)
-      Reporter.remember(new Reporter(server, queryId, runId, isActive)).start()
+      val labels = TailraceConf.WatermarkLabels.read(session.conf.getOption)
+      Reporter.remember(new Reporter(server, queryId, runId, isActive, labels)).start()
     }
 
   /** The server takes a reporter for dead after a minute. */

@@ -28,12 +28,14 @@ import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
   * that was made of some hosts only would not go back for the others.
   *
   * @param reads no two active queries may read the same
+  * @param words what the source reads, for people
   */
 private[watermark] final class ServerClient(
     server: ServerSettings,
     settings: ProgressSettings,
     reporter: Reporter,
-    reads: () => QueryReads
+    reads: () => QueryReads,
+    words: () => Seq[String]
 ) extends Logging {
   import ServerClient._
   import ServerConnection.{nearest, time}
@@ -154,6 +156,7 @@ private[watermark] final class ServerClient(
     val all = root.putArray("operators")
     val operator = all.addObject()
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
+    reporter.putLabel(operator, label)
     operator.put("completeness", settings.completeness.toString).put("roster_version", settings.rosterVersion)
     if (hasUnread) operator.put("unread", true)
     // Each time: a server that has lost this query must check it for conflicts.
@@ -170,6 +173,7 @@ private[watermark] final class ServerClient(
     input.filter(_ != SparkWatermark.Never).foreach(low => operator.put("input_low_watermark", nearest(low)))
     operators.foreach { report =>
       val one = all.addObject().put("operator", report.name).put("kind", report.kind)
+      reporter.putLabel(one, report.words)
       val upstreams = one.putArray("upstreams")
       report.upstreams.foreach(upstreams.add)
       val lows = one.putObject("low_watermarks")
@@ -178,6 +182,13 @@ private[watermark] final class ServerClient(
       put(one.putArray("reads"), names.query.take(MostReads))
     }
     root
+  }
+
+  private def label: String = {
+    val named =
+      if (settings.name == WatermarkOptions.Name) "source" else s"source ${settings.name}"
+    val read = words()
+    if (read.isEmpty) named else s"$named (${read.mkString("; ")})"
   }
 
   private def put(array: ArrayNode, names: Seq[String]): Unit =

@@ -7,7 +7,10 @@ import java.security.MessageDigest
 import java.time.Duration
 import java.util.HexFormat
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.tailrace.OperatorWords
 
 import io.tailrace.driver.DriverClock
 
@@ -30,6 +33,9 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
   // The last refusal: repeated, it isn't logged again.
   @volatile private var refusal = ""
 
+  // A server of an earlier release refuses a report with labels.
+  @volatile private var takesLabels = true
+
   private val reporter = s"'${server.operator}' of '${server.app}'"
 
   /** Runs requests, unless it is too early for another attempt.
@@ -49,6 +55,7 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
       } catch {
         case e: IOException =>
           failures += 1
+          takesLabels = true // another release may be there when it is back
           // A difference is compared, because the clock may have any value.
           nextAttempt = DriverClock.nanos + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
           warn(e, meanwhile)
@@ -76,12 +83,22 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
 
   /** @throws java.io.IOException if there is no answer, or its status isn't 200 */
   def report(body: ObjectNode): JsonNode = {
+    if (!takesLabels) dropLabels(body)
+    val answer = post(body)
+    if (takesLabels && answer.statusCode == 422 && answer.body.contains(s"'$Label' is no field")) {
+      logInfo(s"${server.named} is of an earlier release, which doesn't show what operators do")
+      takesLabels = false
+      report(body)
+    } else read(answer)
+  }
+
+  private def post(body: ObjectNode): HttpResponse[String] = {
     val bytes = json.writeValueAsBytes(body)
-    read(servers.send("/reports") { request =>
+    servers.send("/reports") { request =>
       request
         .header("Content-Type", "application/json")
         .POST(HttpRequest.BodyPublishers.ofByteArray(bytes))
-    })
+    }
   }
 
   /** @param path below the application's, with parameters
@@ -128,6 +145,26 @@ private[watermark] object ServerConnection {
 
   /** A time in an answer; none if it is null or missing. */
   def time(node: JsonNode): Option[Long] = Option.when(node.isIntegralNumber)(node.asLong)
+
+  private val Label = "label"
+
+  /** Says what an operator does, in words for people. The server refuses a whole report for one bad label. */
+  def putLabel(operator: ObjectNode, words: String): Unit = {
+    val shown = words.codePoints.toArray.map { point =>
+      if (Unprintable(Character.getType(point).toByte)) '?'.toInt else point
+    }
+    operator.put(Label, OperatorWords.cut(new String(shown, 0, shown.length))): Unit
+  }
+
+  private val Unprintable = {
+    import Character.{CONTROL, FORMAT, LINE_SEPARATOR, PARAGRAPH_SEPARATOR, SURROGATE}
+    Set(CONTROL, FORMAT, LINE_SEPARATOR, PARAGRAPH_SEPARATOR, SURROGATE)
+  }
+
+  private def dropLabels(body: ObjectNode): Unit = body.path("operators").elements.asScala.foreach {
+    case operator: ObjectNode => operator.remove(Label): Unit
+    case _ =>
+  }
 
   private val FirstPause = Duration.ofMillis(500).toNanos
   private val LongestPause = Duration.ofSeconds(30).toNanos

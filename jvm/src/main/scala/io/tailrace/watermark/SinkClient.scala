@@ -2,6 +2,7 @@ package io.tailrace.watermark
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{EventTimeWatermarkExec, SparkSession, StreamingBatch}
 
 import io.tailrace.driver.SparkWatermark
@@ -63,6 +64,8 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
   private def body(by: Reporter, low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): ObjectNode = {
     val root = by.newBody()
     val operator = root.putArray("operators").addObject().put("operator", server.operator).put("kind", "sink")
+    // Its folder's name alone: a path may have credentials.
+    by.putLabel(operator, s"windows in ${new Path(folder).getName}")
     val above = operator.putArray("upstreams")
     upstreams.foreach(above.add)
     operator.putArray("reads").add(WireName.encode(s"folder:$folder"))

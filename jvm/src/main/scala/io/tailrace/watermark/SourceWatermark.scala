@@ -241,7 +241,7 @@ private[tailrace] object SourceWatermark {
       settings.server.map { server =>
         val reporter = Reporter.of(session, batch.queryId, batch.runId, server)
         def all = StreamInputs.below(session, _.isInstanceOf[HostProgress]).names
-        new ServerClient(server, settings, reporter, () => QueryReads(inputs.names, all))
+        new ServerClient(server, settings, reporter, () => QueryReads(inputs.names, all), () => inputs.words)
       }
     )
   }

@@ -1,11 +1,14 @@
 package org.apache.spark.sql.tailrace
 
+import java.util.UUID
+
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamingQueryWrapper}
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
+import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.streaming.{OutputMode, SourceProgress, StreamingQuery, StreamingQueryProgress}
-import org.apache.spark.sql.{DataFrame, Dataset, Row}
+import org.apache.spark.sql.{DataFrame, Dataset, Row, classic}
 
 /** Spark's internals that the stream harness uses. */
 object StreamAccess {
@@ -17,6 +20,25 @@ object StreamAccess {
   def start(frame: DataFrame, checkpoint: String, clockMs: () => Long)(
       each: (Dataset[Row], Long) => Unit
   ): StreamingQuery = ClockedQuery.start(frame, checkpoint, clockMs, OutputMode.Append)(each).query
+
+  /** A query's operators with state, as Spark plans its first micro-batch. */
+  def stateful(frame: DataFrame, mode: OutputMode): Seq[StateStoreWriter] = {
+    val query = frame.asInstanceOf[classic.Dataset[Row]]
+    val batch = new IncrementalExecution(
+      query.sparkSession,
+      query.logicalPlan,
+      mode,
+      "nowhere",
+      UUID.randomUUID,
+      UUID.randomUUID,
+      0,
+      None,
+      OffsetSeqMetadata(0, 0),
+      WatermarkPropagator.noop(),
+      false
+    )
+    StreamingPlan.nodes(batch.executedPlan).collect { case operator: StateStoreWriter => operator }
+  }
 
   /** A progress with other rows of `observedMetrics`. */
   def observing(progress: StreamingQueryProgress, observed: Map[String, Row]): StreamingQueryProgress =

@@ -23,14 +23,29 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
   def names: Seq[String] = relations.flatMap {
     case v1: StreamingExecutionRelation => Seq(StreamInputs.name(v1.source))
     case v2: StreamingDataSourceV2ScanRelation =>
-      val options = v2.relation.options.asCaseSensitiveMap.asScala.map { case (k, v) => k.toLowerCase -> v }
+      val options = StreamInputs.options(v2)
       options.get("kafka.bootstrap.servers") match {
         case Some(servers) =>
-          topics(options.toMap, v2.stream).map(t => s"kafka:${StreamInputs.sorted(servers)}/$t")
+          topics(options, v2.stream).map(t => s"kafka:${StreamInputs.sorted(servers)}/$t")
         case None => Seq(StreamInputs.name(v2.stream))
       }
     case _ => Nil // a table that is read anew with each batch
   }.distinct
+
+  /** What is read, for people: kinds of sources, and topics. No paths and no options, which may be secret. */
+  def words: Seq[String] = relations.flatMap {
+    case v1: StreamingExecutionRelation => Seq(StreamInputs.kind(v1.source))
+    case v2: StreamingDataSourceV2ScanRelation => Seq(kafka(v2).getOrElse(StreamInputs.kind(v2.stream)))
+    case _ => Nil
+  }.distinct
+
+  private def kafka(v2: StreamingDataSourceV2ScanRelation): Option[String] = {
+    val options = StreamInputs.options(v2)
+    Option.when(options.contains("kafka.bootstrap.servers")) {
+      val names = topics(options, v2.stream).map(_.takeWhile(_ != '/')).distinct
+      if (names.isEmpty) "Kafka" else s"Kafka: ${names.mkString(", ")}"
+    }
+  }
 
   /** Topics by the options of Kafka's source, with the partition if the option names partitions. */
   private def topics(options: Map[String, String], stream: SparkDataStream): Seq[String] = {
@@ -97,6 +112,14 @@ object StreamInputs {
   def all(session: SparkSession): StreamInputs = {
     val execution = StreamingRun.execution(session)
     new StreamInputs(execution, execution.logicalPlan.collectLeaves())
+  }
+
+  private def options(v2: StreamingDataSourceV2ScanRelation): Map[String, String] =
+    v2.relation.options.asCaseSensitiveMap.asScala.map { case (k, v) => k.toLowerCase -> v }.toMap
+
+  private def kind(stream: SparkDataStream): String = stream match {
+    case _: FileStreamSource => "files"
+    case other => other.getClass.getSimpleName
   }
 
   private val FileSource = """FileStreamSource\[(.*)\]""".r

@@ -25,8 +25,9 @@ final case class StreamingBatch(
 
 /** @param plan with the nodes whose tasks have run
   * @param sink where its rows went
+  * @param name what its user calls the query, if anything
   */
-final case class RunningBatch(plan: SparkPlan, sink: Table) {
+final case class RunningBatch(plan: SparkPlan, sink: Table, name: Option[String]) {
 
   /** Whether Spark hands the rows to the sink, which may leave them unread. Other sinks are in the plan. */
   def sinkMaySkip: Boolean = sink.isInstanceOf[Sink]
@@ -56,7 +57,7 @@ object StreamingBatch {
   /** The micro-batch that the query of this thread runs, or has just run. */
   def running(session: SparkSession): RunningBatch = {
     val execution = StreamingRun.execution(session)
-    RunningBatch(execution.lastExecution.executedPlan, execution.sink)
+    RunningBatch(execution.lastExecution.executedPlan, execution.sink, Option(execution.name))
   }
 
   /** Runs the operators of this thread's batch, and drops the rows that come out. */

@@ -66,7 +66,9 @@ def accurate_watermark(
         hosts: the roster: the hosts that count, whether rows of them have been seen or not. Names; the path
             of a text file with one name a line (a `pathlib.Path`, or a string with a slash in it); a
             DataFrame, or the name of a table, whose first column has the names. It is read now, once. None:
-            the hosts count that have been seen so far.
+            the hosts count that have been seen so far. Rows of a host that the roster leaves out come out as
+            others do; nothing waits for the host, and a warning TAILRACE_WATERMARK_HOST_UNROSTERED in the
+            driver's log names it once in each start of the query.
         idle_after: a host that has been silent for so long stops counting, with a warning
             TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. Silent means:
             rows of other hosts came, in at least eight micro-batches, none of this host, and nothing was left
@@ -99,9 +101,10 @@ def accurate_watermark(
         name: the name of the source in the checkpoint and in the query's progress. Never change it. Two
             accurate watermarks of one query need two names. The numbers of the source are in the query's
             progress, `observedMetrics["tailrace.watermark"]` (with a `name` of its own:
-            `"tailrace.watermark.<name>"`): `hosts` that count, `passed`, `idle`, `lowWatermark`; `lateRows`
-            of the last micro-batch, those behind the watermark by which its operators drop late rows, which
-            is that before the batch; `futureRows` since the query began; and the `slowest` hosts.
+            `"tailrace.watermark.<name>"`): `hosts` that count, `passed`, `idle`, `unrostered` (seen, and not
+            in the roster), `lowWatermark`; `lateRows` of the last micro-batch, those behind the watermark by
+            which its operators drop late rows, which is that before the batch; `futureRows` since the query
+            began; and the `slowest` hosts.
 
     Returns:
         A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary rows.

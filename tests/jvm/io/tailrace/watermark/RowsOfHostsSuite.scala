@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.{FilterExec, WholeStageCodegenExec}
 import org.apache.spark.sql.tailrace.StreamAccess
 
 import io.tailrace.testkit.LoggedStream.{at, logged}
-import io.tailrace.testkit.{Logged, LoggedStream}
+import io.tailrace.testkit.{Logged, LoggedStream, Warnings}
 
 /** Single rows, and hosts without rows, and their effect on the watermark of hosts. */
 final class RowsOfHostsSuite extends HostsWatermarkSuite {
@@ -37,6 +37,26 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
       intercept[Exception](stream.add(year3000))
       val (condition, parameters) = failureOf(stream.streaming)
       assert(condition == "TAILRACE_WATERMARK_FUTURE" && parameters("host") == "a")
+    }
+  }
+
+  test("a host that the roster leaves out is named in the log, once in each start, and counted") {
+    withDirectory { directory =>
+      val stream = counting(directory, whole)
+      def warnings(body: => Unit): Seq[String] = Warnings.of(classOf[SourceWatermark].getName)(body)
+      val first = warnings {
+        stream.add(logged("a" -> 1, "web-3" -> 2))
+        stream.add(logged("a" -> 2, "web-3" -> 3, "b" -> 3))
+      }
+      assert(
+        first.size == 1 && first.head.startsWith(
+          "TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of web-3,"
+        )
+      )
+      assert(stream.metrics().getAs[Long]("unrostered") == 1 && stream.metrics().getAs[Long]("hosts") == 2)
+      assert(stream.watermark == 1.999, "nothing waits for it")
+      val again = warnings(stream.restart().add(logged("web-3" -> 4)): Unit)
+      assert(again.size == 1)
     }
   }
 

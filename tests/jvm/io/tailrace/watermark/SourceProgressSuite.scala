@@ -120,6 +120,21 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     assert(silent == Seq("a"))
   }
 
+  test("a host that the roster leaves out is named once, and counted") {
+    val progress = source(roster = Some(Seq("a", "b")))
+    assert(progress.advance(seen("a" -> 10, "x" -> 5), read(0)).outside == Seq("x"))
+    assert(progress.advance(seen("x" -> 6, "y" -> 7), read(10)).outside == Seq("y"))
+    assert(progress.advance(seen("x" -> 8, "y" -> 9), read(20)).outside == Nil)
+    assert(progress.report(5).unrostered == 2 && progress.report(5).expected == 2)
+    val open = source()
+    assert(open.advance(seen("x" -> 5), read(0)).outside == Nil && open.report(5).unrostered == 0)
+    val many = source(roster = Some(Seq("a")))
+    val named = (0 until 3).flatMap { batch =>
+      many.advance(seen((0 until 5000).map(i => s"pod-$batch-$i" -> 1L): _*), read(batch.toLong)).outside
+    }
+    assert(named.size == 10000 && many.report(5).unrostered == 15000, "the memory for names has a limit")
+  }
+
   private val week = SourceProgress.GoneAfter
 
   private def names(of: HostTable): Set[String] = (0 until of.size).map(of.name).toSet
@@ -164,7 +179,8 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     val report = progress.report(3)
     assert(report.expected == 5 && report.passed == 3)
     assert(report.slowest == Seq("h5" -> SparkWatermark.Never, "h4" -> 20, "h3" -> 30))
-    assert(source().report(3) == ProgressReport(0, 0, 0, 0, Nil))
+    assert(report.unrostered == 1)
+    assert(source().report(3) == ProgressReport(0, 0, 0, 0, 0, Nil))
   }
 
   test("a source may have a million hosts") {

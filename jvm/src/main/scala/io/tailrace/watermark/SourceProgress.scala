@@ -2,6 +2,8 @@ package io.tailrace.watermark
 
 import java.util.{Arrays, BitSet, PriorityQueue}
 
+import scala.collection.mutable
+
 import io.tailrace.driver.{Heard, Silence, SparkWatermark}
 
 /** The low watermark of one source: all hosts but the share that may lag have been read up to it.
@@ -33,6 +35,7 @@ final class SourceProgress(
   private val rosterSize = hosts.size
   private val rostered = if (roster.isEmpty) Int.MaxValue else rosterSize
   private var forgottenFuture = 0L
+  private val outsiders = mutable.HashSet.empty[String]
 
   private val silence = idleAfterMs.map(new Silence(_))
   private var marks = new Array[Long](0)
@@ -56,17 +59,23 @@ final class SourceProgress(
     track()
     val moved = new BitSet
     val heard = new BitSet
+    val outside = Seq.newBuilder[String]
     (0 until seen.size).foreach { i =>
       val host = table.add(seen.name(i))
       track()
       if (table.raise(host, seen.time(i)) || seen.future(i) > 0) moved.set(host)
       table.addFuture(host, seen.future(i))
       heard.set(host)
+      if (isOutside(host) && outsiders.size < SourceProgress.MostOutsiders && outsiders.add(seen.name(i)))
+        outside += seen.name(i)
     }
     val (silent, back) = judgeSilence(heard, input)
     if (moving) restore(computed)
-    Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name))
+    Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name), outside.result())
   }
+
+  /** Whether a roster leaves out a host of which there are rows. */
+  private def isOutside(host: Int): Boolean = host >= rostered && table.time(host) != SparkWatermark.Never
 
   /** Makes room for new hosts in the arrays beside the table. */
   private def track(): Unit = {
@@ -171,6 +180,7 @@ final class SourceProgress(
       expected = all.size,
       passed = if (low == SparkWatermark.Never) 0 else all.count(table.time(_) >= low),
       idle = listed.size - all.size,
+      unrostered = (0 until table.size).count(isOutside),
       future = forgottenFuture + (0 until table.size).map(table.future).sum,
       slowest = named(Seq.fill(behind.size)(behind.poll()).reverse)
     )
@@ -181,6 +191,9 @@ object SourceProgress {
 
   /** A host this far behind can be forgotten, in microseconds. The server's limit is the same. */
   val GoneAfter: Long = 7L * 24 * 3600 * 1000000
+
+  // Hosts with names of pods must not fill the memory.
+  private val MostOutsiders = 10000
 }
 
 /** The input of a batch.
@@ -196,14 +209,21 @@ final case class BatchInput(askedMs: Long, hasNew: Boolean, hasUnread: Boolean)
   * @param moved  numbers of the hosts whose entry has changed
   * @param silent names of the hosts that have stopped counting
   * @param back   names of the hosts that count again
+  * @param outside names of hosts that the roster leaves out, and whose first rows of the run these are
   */
-final case class Advance(moved: Array[Int], silent: Seq[String], back: Seq[String])
+final case class Advance(
+    moved: Array[Int],
+    silent: Seq[String],
+    back: Seq[String],
+    outside: Seq[String] = Nil
+)
 
 /** The numbers of a source, for the query's progress.
   *
   * @param expected hosts that count
   * @param passed   those of them that have reached the low watermark
   * @param idle     hosts that don't count, because they are silent
+  * @param unrostered hosts that don't count, because the roster leaves them out
   * @param future   rows that were ahead of the clock
   * @param slowest  the hosts furthest behind and their times, the slowest first
   */
@@ -211,6 +231,7 @@ final case class ProgressReport(
     expected: Int,
     passed: Int,
     idle: Int,
+    unrostered: Int,
     future: Long,
     slowest: Seq[(String, Long)]
 )

@@ -193,6 +193,12 @@ private[watermark] final class SourceWatermark(
         s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${named(advance.silent)} for ${settings.idleAfterMs.get} " +
           s"ms: the watermark '${settings.name}' doesn't wait for them until they are back"
       )
+    if (advance.outside.nonEmpty)
+      logWarning(
+        s"TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of ${named(advance.outside)}, which the roster " +
+          s"of the watermark '${settings.name}' leaves out: it doesn't wait for them, and their rows may be " +
+          s"late. Add them to `${if (settings.isStamped) "partitions" else "hosts"}`, or filter their rows out"
+      )
     if (advance.back.nonEmpty)
       logInfo(s"Rows of ${named(advance.back)} again: the watermark '${settings.name}' waits for them")
   }
@@ -206,7 +212,8 @@ private[watermark] final class SourceWatermark(
     val (hosts, passed) = (report.expected.toLong, report.passed.toLong)
     val idle = server.fold(report.idle)(_.idleHosts).toLong
     val low = timestamp(progress.low)
-    new GenericRowWithSchema(Array(hosts, passed, idle, low, lateRows, report.future, slowest), MetricsSchema)
+    val counts = Array[Any](hosts, passed, idle, low, lateRows, report.future)
+    new GenericRowWithSchema(counts ++ Array[Any](slowest, report.unrostered.toLong), MetricsSchema)
   }
 
   private def timestamp(micros: Long): Timestamp =
@@ -278,4 +285,5 @@ private[tailrace] object SourceWatermark {
     .add("lateRows", LongType)
     .add("futureRows", LongType)
     .add("slowest", ArrayType(HostSchema))
+    .add("unrostered", LongType)
 }

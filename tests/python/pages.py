@@ -21,3 +21,12 @@ def example(repository: Path, document: str, name: str, language: str = "python"
     found = re.search(rf"<!-- example:{name} -->\n```{language}\n(.*?)```", text, re.DOTALL)
     assert found, f"{document} has no example {name}"
     return found[1]
+
+
+def examples(repository: Path, document: str) -> tuple[str, str]:
+    """All Python examples of a document as one script, and all that it is said to print."""
+    text = (repository / document).read_text()
+    block = re.compile(r"<!-- example:[\w-]+ -->\n```python\n(.*?)```\n(?:\n```\n(.*?)```)?", re.DOTALL)
+    found = block.findall(text)
+    assert found, f"{document} has no examples"
+    return "\n".join(code for code, _ in found), "\n".join(shown for _, shown in found)

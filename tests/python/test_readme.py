@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,13 +16,17 @@ import pages
 from tailrace import cli
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
 
 TUTORIAL = "docs/tutorials/first-training-examples.md"
 GUIDES = "docs/guides"
+# Those that begin with nothing. The first one goes on where README ends.
+TUTORIALS = sorted(
+    page.stem
+    for page in (Path(__file__).parents[2] / "docs/tutorials").glob("*.md")
+    if page.name != Path(TUTORIAL).name
+)
 
 
 def _example(repository: Path, document: str, name: str) -> tuple[str, str]:
@@ -218,13 +223,12 @@ def _printed(code: str, directory: Path) -> list[str]:
 
 
 @pytest.mark.campaign
-def test_the_tutorial_from_kafka_gives_what_it_shows(repository: Path, tmp_path: Path) -> None:
-    document = "docs/tutorials/from-kafka.md"
-    topics = pages.example(repository, document, "kafka-topics")
-    steps = [_example(repository, document, f"kafka-{name}") for name in ("query", "lag", "accurate")]
-    code = "\n".join([topics, *(code for code, _ in steps), "until_the_end.close()"])
-    shown = "\n".join(text for _, text in steps).splitlines()
-    assert [line for line in _printed(code, tmp_path) if line] == [line for line in shown if line]
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_a_tutorial_gives_what_it_shows(repository: Path, tmp_path: Path, name: str) -> None:
+    code, shown = pages.examples(repository, f"docs/tutorials/{name}.md")
+    assert [line for line in _printed(code, tmp_path) if line] == [
+        line for line in shown.splitlines() if line
+    ]
 
 
 @pytest.mark.campaign

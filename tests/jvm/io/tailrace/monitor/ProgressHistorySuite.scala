@@ -10,22 +10,22 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.TailraceAnalysisException
+import io.tailrace.testkit.Warnings
 
 final class ProgressHistorySuite extends CountedProgress {
 
-  private def withHistory(body: (File, ProgressHistory) => Unit): Unit = withDirectory { root =>
-    val directory = new File(root, "history")
-    val history = new ProgressHistory(
-      new Path(directory.toURI),
-      spark.sparkContext.hadoopConfiguration,
-      "application"
-    )
-    try body(directory, history)
+  private def withHistory(body: (File, ProgressHistory) => Unit): Unit =
+    withDirectory(root => keepIn(new File(root, "history"))(body(new File(root, "history"), _)))
+
+  private def keepIn(directory: File)(body: ProgressHistory => Unit): Unit = {
+    val conf = spark.sparkContext.hadoopConfiguration
+    val history = new ProgressHistory(new Path(directory.toURI), conf, "application")
+    try body(history)
     finally history.close()
   }
 
   private def read(directory: File): DataFrame =
-    spark.read.format("tailrace-progress").load(directory.toURI.toString)
+    spark.read.format("tailrace-progress").load(new Path(directory.toURI).toString)
 
   private def files(directory: File): Seq[File] =
     Option(directory.listFiles).toSeq.flatten
@@ -92,7 +92,10 @@ final class ProgressHistorySuite extends CountedProgress {
     withHistory { (directory, history) =>
       Files.writeString(directory.toPath, "a file is in the way")
       add(history, progresses.head)
-      history.flush()
+      val warned = Warnings.of(classOf[ProgressHistory].getName)(history.flush())
+      assert(warned.size == 1)
+      assert(warned.head.contains(s"can't be written to ${new Path(directory.toURI)}: "))
+      assert(!warned.head.contains("state file"), warned.head)
       add(history, progresses.last)
       history.flush()
       Files.delete(directory.toPath)
@@ -141,6 +144,18 @@ final class ProgressHistorySuite extends CountedProgress {
         val refused = intercept[TailraceAnalysisException](load())
         assert(refused.getCondition == "TAILRACE_OPTION_INVALID")
         assert(refused.getMessage.contains("spark.tailrace.monitor.history"))
+      }
+    }
+  }
+
+  test("a directory is read by its name, also where that is a pattern of others") {
+    withDirectory { root =>
+      keepIn(new File(root, "history1"))(add(_, progresses.head))
+      keepIn(new File(root, "other"))(add(_, progresses.head))
+      Seq("history[1]", "history*", "history?", "{history1,other}", "history\\1").foreach { name =>
+        keepIn(new File(root, name))(add(_, progresses.last))
+        val rows = read(new File(root, name)).select("batch_id").collect().toSeq
+        assert(rows == Seq(Row(progresses.last.batchId)), name)
       }
     }
   }

@@ -15,6 +15,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.streaming.StreamingQueryProgress
 
 import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.common.TailraceStateException
 
 /** Keeps the progress of all queries of an application as files of JSON lines, which `tailrace-progress` reads.
   *
@@ -69,14 +70,16 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
 
   private def write(day: LocalDate, lines: Seq[String]): Unit = {
     val file = new Path(new Path(directory, s"date=$day"), s"$application-${UUID.randomUUID}.json")
-    files.create(file)(_.write(lines.mkString("", "\n", "\n").getBytes(UTF_8)))
+    try files.create(file)(_.write(lines.mkString("", "\n", "\n").getBytes(UTF_8)))
+    // It says that a file of a state can't be written. What the file system has said is true of this one, too.
+    catch { case e: TailraceStateException => throw e.getCause }
   }
 
   private def keep(lines: Seq[(LocalDate, String)], cause: Throwable): Unit = {
     val lost = synchronized { waiting = waiting.prependedAll(lines); forgetOldest(); dropped }
     logWarning(
-      s"The history of the queries' progress can't be written to $directory. ${lines.size} micro-batches wait " +
-        s"for the next attempt; $lost were dropped.",
+      s"The history of the queries' progress can't be written to $directory: $cause. ${lines.size} micro-batches " +
+        s"wait for the next attempt; $lost were dropped.",
       cause
     )
   }

@@ -47,7 +47,7 @@ private final class ProgressRelation(override val sqlContext: SQLContext, path: 
     sqlContext.sparkSession.read
       .schema(ProgressReport.Schema.add(Day, "date"))
       .option("mode", "FAILFAST")
-      .json(path)
+      .json(literally(path))
 
   override def schema: StructType = ProgressReport.Schema
 
@@ -57,6 +57,9 @@ private final class ProgressRelation(override val sqlContext: SQLContext, path: 
 
 private object ProgressRelation {
   private val Day = "date"
+
+  /** Spark's readers take a path for a pattern: `history[1]` would be `history1`. */
+  private def literally(path: String): String = path.replaceAll("""[\\\[\]{}*?]""", """\\$0""")
 
   /** What a filter says of the folder; Spark asks all filters again of each row. */
   private def days(filter: Filter): Option[Column] = filter match {

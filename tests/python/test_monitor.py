@@ -192,6 +192,22 @@ def test_each_alert_fires_when_it_should(repository: Path) -> None:
     assert sorted(names) == sorted(tested)
 
 
+def test_the_limits_of_the_alerts_follow_from_trigger_and_delay(repository: Path) -> None:
+    rules = re.split(r"- alert: ", (repository / "docs/monitoring/alerts.yml").read_text())[1:]
+    page = (repository / "docs/guides/monitor.md").read_text()
+    rows = re.findall(r"^\| `(Tailrace\w+)` \| (\w+) \| (\d+) s \| (.*) \|$", page, re.MULTILINE)
+    written = {"limit": "> {0}[ \n]", "range": r"\[{1}m\]", "for": "for: {1}m\n"}
+    assert len(rows) == 8
+    for alert, which, stated, formula in rows:
+        # Of our own page.
+        seconds = eval(formula.replace("\N{MULTIPLICATION SIGN}", "*"), {"T": 5 * 60, "D": 30 * 60})  # noqa: S307
+        assert seconds == int(stated), (alert, which)
+        (rule,) = [rule for rule in rules if rule.startswith(f"{alert}\n")]
+        assert re.search(written[which].format(seconds, seconds // 60), rule), (alert, which)
+    durations = re.findall(r"> \d{2,}[ \n]|\[\d+m\]|for: \d+m\n", "".join(set(rules)))
+    assert len(durations) == len(rows) + 1, "a range stands twice in the rule of late rows"
+
+
 def _series(text: str) -> set[str]:
     return set(re.findall(r"\btailrace_\w+", text))
 

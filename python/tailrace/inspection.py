@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tailrace import _java_program
+from tailrace import _java_program, _terminal
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
@@ -57,10 +57,13 @@ def show(report: Mapping[str, Any], *, as_json: bool) -> None:
         report: the result of `inspect_checkpoint`.
         as_json: for machines: one JSON object.
     """
-    print(json.dumps(report, indent=2) if as_json else "\n".join(_lines(report)))
+    if as_json:
+        print(json.dumps(report, indent=2))
+    else:
+        _terminal.show_parts(_parts(report))
 
 
-def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+def _parts(report: Mapping[str, Any]) -> Iterator[str | _terminal.Table]:
     yield f"checkpoint  {report['checkpoint']} (format {report['checkpointFormat']})"
     yield f"version     {report['version']}, after batch {report['batch']}"
     yield f"watermark   {report['watermark'] or 'none yet'}"
@@ -74,9 +77,9 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         for name, value in sorted(operator["settings"].items()):
             yield f"  {name:<{width}}  {_setting(value)}"
         yield ""
-        yield from _table([_STORE_HEADER, *_store_rows(operator)], left={1})
+        yield _table(_STORE_HEADER, _store_rows(operator), left={1})
         yield ""
-        yield from _table([_FILE_HEADER, *_file_rows(operator)], left=set())
+        yield _table(_FILE_HEADER, _file_rows(operator), left=set())
 
 
 _STORE_HEADER = ("partition", "store", "rows", "bytes", "oldest", "newest")
@@ -110,15 +113,9 @@ def _file_rows(operator: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         )
 
 
-def _table(rows: Sequence[Sequence[str]], left: set[int]) -> Iterator[str]:
-    """Lines of aligned columns: numbers and times to the right, `left` ones to the left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield f"  {'  '.join(cells)}".rstrip()
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]], left: set[int]) -> _terminal.Table:
+    """Numbers and times to the right, `left` columns to the left."""
+    return _terminal.Table(head, list(rows), frozenset(range(len(head))) - left, indent=2)
 
 
 def _size(count: int) -> str:

@@ -37,11 +37,13 @@ def fill(state: argparse.ArgumentParser) -> None:
 def _rescale(parsed: argparse.Namespace) -> int:
     # Late: `tailrace jar` in a script's $(...) loads little.
     from tailrace._local import local_session
+    from tailrace._task_bar import task_bar
     from tailrace.rescaling import rescale
 
     with local_session("tailrace state rescale", parsed.driver_memory, dict(parsed.conf)) as spark:
         begun = time.monotonic()
-        done = rescale(spark, parsed.checkpoint, parsed.partitions)
+        with task_bar(spark, "rescaling"):
+            done = rescale(spark, parsed.checkpoint, parsed.partitions)
         seconds = time.monotonic() - begun
     if done.before == done.after:
         print(f"{parsed.checkpoint} has {done.after} state partitions already.")

@@ -93,9 +93,10 @@ def test_a_package_from_outside_is_used_in_its_place(package: str) -> None:
     assert users == _OUTSIDE[package]
 
 
-def test_only_errors_and_the_version_of_the_package_are_used() -> None:
+def test_only_errors_tables_and_the_version_of_the_package_are_used() -> None:
     used = {n for names in _IMPORTS.values() for n in names if n.split(".")[0] == "tailrace"}
     assert {n for n in used if not n.startswith("tailrace.server")} == {
         "tailrace.errors",
+        "tailrace._terminal",
         "tailrace._version",
     }

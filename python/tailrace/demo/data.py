@@ -29,6 +29,7 @@ EPOCH_US = 1_700_000_000_000_000
 # A row arrives at most this long after its event, so with the watermark's delay of 2 minutes none is late.
 MAX_LAG_US = 100_000_000
 MEAN_LAG_US = 20_000_000
+CLOSING_ROWS = 2  # of both sides together
 CLOSING_GAP_US = 6 * 3_600_000_000
 MATCHED_SHARE = 0.3
 MEAN_LABEL_DELAY_US = 360_000_000

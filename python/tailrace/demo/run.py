@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tailrace import _terminal
 from tailrace.demo import chart, comparison, data, example, oracle, query
 from tailrace.demo.process import QueryProcess
 from tailrace.demo.progress import HEADER, Batch, MicroBatch, read_batch, read_micro_batch
@@ -48,15 +49,16 @@ def run_demo(
         workload = data.generate(directory, rows, slices)
         _say("Starting a local Spark ...")
         kill_after = slices // 2 if kill else None
-        batches, files = _join(directory, driver_memory, kill_after)
+        arriving = len(workload.impressions) + len(workload.engagements) + data.CLOSING_ROWS
+        batches, files = _join(directory, driver_memory, kill_after, arriving)
         _say("Checking against brute force ...")
         result = oracle.read(files)
         verdict = oracle.compare(result, oracle.expected_groups(workload, query.AFTER_US))
         one = example.sentence(files) if verdict.equal else ""
-        sparks = _compare(directory, driver_memory) if compare else None
+        sparks = _compare(directory, driver_memory, arriving) if compare else None
     made = (len(workload.impressions), len(workload.engagements))
     summary = Summary(*made, batches, verdict, result.totals, one, kill_after, sparks)
-    _say(f"\n{summary.text()}\n")
+    _terminal.show_parts(["", summary.pairs(), ""])
     png = chart.draw(batches)
     _write(out, {"demo.png": png, "demo.html": summary.page(png).encode()})
     return verdict.equal
@@ -74,35 +76,42 @@ def _write(out: Path, files: Mapping[str, bytes]) -> None:
         ) from error
 
 
-def _join(directory: Path, memory: str, kill_after: int | None) -> tuple[list[Batch], list[str]]:
+def _join(directory: Path, memory: str, kill_after: int | None, rows: int) -> tuple[list[Batch], list[str]]:
     """Runs Tailrace's join to its end, and returns its micro-batches and the result's files.
 
     Args:
         directory: of the streams.
         memory: heap of Spark's JVM.
         kill_after: the micro-batch after which the query is killed, while it works on the next one.
+        rows: of both streams.
     """
     batches: list[Batch] = []
     _say(HEADER)
-    while True:
-        with QueryProcess(directory, memory, query.Engine.TAILRACE) as process:
-            for progress in process.progress():
-                batches.append(read_batch(progress))
-                _say(batches[-1].line())
-                if batches[-1].number == kill_after:
-                    break
-            else:
-                return batches, process.files
-        _say("      Killed the query and its Spark (kill -9). Starting both again ...")
+    with _terminal.bar("joining") as reached:
+        while True:
+            with QueryProcess(directory, memory, query.Engine.TAILRACE) as process:
+                for progress in process.progress():
+                    batches.append(read_batch(progress))
+                    _say(batches[-1].line())
+                    reached(sum(batch.rows_in for batch in batches), rows)
+                    if batches[-1].number == kill_after:
+                        break
+                else:
+                    return batches, process.files
+            _say("      Killed the query and its Spark (kill -9). Starting both again ...")
 
 
-def _compare(directory: Path, memory: str) -> SparksJoin:
+def _compare(directory: Path, memory: str, rows: int) -> SparksJoin:
     _say("The same by Spark's own join ...")
-    with QueryProcess(directory, memory, query.Engine.SPARK) as process:
+    with (
+        _terminal.bar("joining by Spark") as reached,
+        QueryProcess(directory, memory, query.Engine.SPARK) as process,
+    ):
         batches: list[MicroBatch] = []
         for progress in process.progress():
             batches.append(read_micro_batch(progress))
             _say(batches[-1].line())
+            reached(sum(batch.rows_in for batch in batches), rows)
     return comparison.SparksJoin(batches, oracle.count(process.files))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tailrace._terminal import Pairs
 from tailrace._version import __version__
 from tailrace.demo.comparison import median_rate
 
@@ -93,11 +94,10 @@ class Summary:
         after = f"by kill -9 after micro-batch {self.killed_after}, and started again"
         return f"{after}: nothing is lost, nothing is there twice" if self.verdict.equal else after
 
-    def text(self) -> str:
-        """The numbers as aligned lines."""
+    def pairs(self) -> Pairs:
+        """The numbers for the terminal."""
         rows = self.rows()
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+        return Pairs(rows, max(len(name) for name, _ in rows) + 2)
 
     def page(self, chart: bytes) -> str:
         """The numbers, the chart and the micro-batches as HTML.

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from tailrace._terminal import Table, show_parts
 from tailrace.server.failover import Servers
 from tailrace.server.times import shown_lag, shown_time
 
@@ -48,12 +49,14 @@ def show(states: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(states, indent=2))
     elif states:
-        print("\n\n".join("\n".join(_lines(state)) for state in states))
+        show_parts(part for number, state in enumerate(states) for part in _parts(state, number))
     else:
         print("No application has reported to this server yet.")
 
 
-def _lines(state: Mapping[str, Any]) -> Iterator[str]:
+def _parts(state: Mapping[str, Any], number: int) -> Iterator[str | Table]:
+    if number:
+        yield ""
     yield f"application    {state['app']}"
     yield f"low watermark  {shown_time(state['global_low_watermark'])}, lag {shown_lag(state['lag'])}"
     labels = {o["operator"]: o.get("label") or "" for o in state["topology"]}
@@ -64,7 +67,7 @@ def _lines(state: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     # Operators of reporters of earlier releases have no words.
     what = ("what it does",) if any(labels.values()) else ()
-    yield from _table(
+    yield Table(
         ("operator", *what, "kind", "input", "output", "lag", "hosts", "behind", "allowed"),
         [
             (
@@ -78,7 +81,7 @@ def _lines(state: Mapping[str, Any]) -> Iterator[str]:
     )
     if state["slowest_hosts"]:
         yield ""
-        yield from _table(
+        yield Table(
             ("slowest host", "source", "read up to", "lag", ""),
             [
                 (h["host"], h["operator"], shown_time(h["progress"]), shown_lag(h["lag"]), h["state"])
@@ -89,10 +92,3 @@ def _lines(state: Mapping[str, Any]) -> Iterator[str]:
 
 def _count(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in (head, *rows):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()

@@ -214,7 +214,8 @@ def run(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         parsed: the arguments.
         parser: which tells what is wrong with them.
     """
-    from tailrace.sizing.report import as_json, as_text
+    from tailrace import _terminal
+    from tailrace.sizing.report import as_json, as_pairs
     from tailrace.sizing.sized import size
 
     try:
@@ -222,5 +223,8 @@ def run(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     except ValueError as error:
         parser.error(str(error))
     sized = size(asked)
-    print(as_json(sized) if parsed.json else as_text(sized, asked))
+    if parsed.json:
+        print(as_json(sized))
+    else:
+        _terminal.show_parts([as_pairs(sized, asked)])
     return 0

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tailrace._terminal import Pairs
 from tailrace.sizing import constants
 from tailrace.sizing.quantities import show_bytes, show_count, show_seconds
 
@@ -31,14 +32,14 @@ def as_json(sized: Size) -> str:
     return json.dumps(found, indent=2)
 
 
-def as_text(sized: Size, asked: Load) -> str:
-    """Lines for people.
+def as_pairs(sized: Size, asked: Load) -> Pairs:
+    """For people.
 
     Args:
         sized: what was calculated.
         asked: the load as it was given: what it leaves open was suggested.
     """
-    return "\n".join(f"{name:<{_NAME}}{text}".rstrip() for name, text in _lines(sized, asked))
+    return Pairs(list(_lines(sized, asked)), _NAME)
 
 
 def constants_text() -> str:

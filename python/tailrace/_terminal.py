@@ -1,0 +1,135 @@
+"""What the commands print: by rich on a terminal, where the extra `rich` is installed; else as plain text.
+
+`is_rich` alone decides it. Pipes, files and scripts get the plain text, the same with and without rich.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
+
+# How much is done, and how much there is to do.
+Reached: TypeAlias = "Callable[[int, int], None]"
+
+
+def is_rich() -> bool:
+    """Whether tables and progress bars are drawn by rich."""
+    return sys.stdout.isatty() and find_spec("rich") is not None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Aligned columns under their names.
+
+    Attributes:
+        head: the columns' names.
+        rows: a text for each column.
+        right: the numbers of the columns that are aligned to the right, from 0.
+        indent: of the plain text, in characters.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: frozenset[int] = frozenset()
+    indent: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """The plain text."""
+        widths = [max(map(len, column)) for column in zip(self.head, *self.rows, strict=True)]
+        for row in (self.head, *self.rows):
+            cells = (
+                cell.rjust(width) if number in self.right else cell.ljust(width)
+                for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            yield f"{' ' * self.indent}{'  '.join(cells)}".rstrip()
+
+    def drawn(self) -> RenderableType:
+        """For rich."""
+        from rich import box, table
+        from rich.text import Text
+
+        drawn = table.Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        for number, name in enumerate(self.head):
+            drawn.add_column(Text(name), justify="right" if number in self.right else "left", overflow="fold")
+        for row in self.rows:
+            drawn.add_row(*map(Text, row))
+        return drawn
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Names with what is said of them.
+
+    Attributes:
+        rows: name and text.
+        width: of the names in the plain text, with the space behind them, in characters.
+    """
+
+    rows: Sequence[tuple[str, str]]
+    width: int
+
+    def lines(self) -> Iterator[str]:
+        """The plain text."""
+        return (f"{name:<{self.width}}{text}".rstrip() for name, text in self.rows)
+
+    def drawn(self) -> RenderableType:
+        """For rich: what is longer than the line goes on below itself, and not below the name."""
+        from rich import table
+        from rich.text import Text
+
+        drawn = table.Table.grid(padding=(0, 2, 0, 0))
+        drawn.add_column(style="bold", no_wrap=True)
+        drawn.add_column(overflow="fold")
+        for name, text in self.rows:
+            drawn.add_row(Text(name), Text(text))
+        return drawn
+
+
+def show_parts(parts: Iterable[str | Table | Pairs]) -> None:
+    """Prints lines and tables on the standard output.
+
+    Args:
+        parts: from top to bottom.
+    """
+    if not is_rich():
+        plain = ([part] if isinstance(part, str) else part.lines() for part in parts)
+        print("\n".join(line for lines in plain for line in lines), flush=True)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for part in parts:
+        if isinstance(part, str):
+            console.print(Text(part), soft_wrap=True)
+        else:
+            console.print(part.drawn())
+
+
+@contextmanager
+def bar(what: str) -> Generator[Reached]:
+    """A progress bar while the block runs, below what is printed meanwhile. Without rich there is none.
+
+    Args:
+        what: is being done.
+
+    Yields:
+        A function that takes how much is done and how much there is to do, from any thread.
+    """
+    if not is_rich():
+        yield lambda _done, _all: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, all_: progress.update(task, completed=done, total=all_)

@@ -6,6 +6,7 @@ read: to architecture, formats, decisions and results of benchmarks.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,10 +20,11 @@ author = "The Tailrace maintainers"
 project_copyright = author
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "generated"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "generated"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
+    "docs/notebooks/*.ipynb",
     "jvm/docs/**.md",
     "benchmarks/README.md",
     "CHANGELOG.md",
@@ -35,6 +37,13 @@ myst_enable_extensions = ["attrs_inline", "colon_fence"]
 # Headings as GitHub names them in links.
 myst_heading_anchors = 4
 
+# The repository has no outputs of the notebook: the build runs it. Spark's log isn't one of them.
+nb_execution_mode = "auto"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_output_stderr = "remove"
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # no script of another site: the slider isn't on the page
+
 # The signature has the types as a user writes them.
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -45,3 +54,20 @@ html_title = f"Tailrace {release}"
 html_copy_source = False
 html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp"
+templates_path = ["templates"]
+# Those of the theme, with the list of versions.
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "versions.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+
+if "POLYVERSION_DATA" in os.environ:  # one of several versions (versions.py)
+    from sphinx_polyversion import load
+
+    load(globals())

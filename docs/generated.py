@@ -58,7 +58,7 @@ def write() -> None:
 
 
 def _put(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     # Sphinx reads a page again whose time is newer.
     if not path.exists() or path.read_text() != text:
         path.write_text(text)

@@ -122,7 +122,8 @@ def bar(what: str) -> Generator[Reached]:
         what: is being done.
 
     Yields:
-        A function that takes how much is done and how much there is to do, from any thread.
+        A function that takes how much is done and how much there is to do, from any thread. Until then
+        the bar only moves to and fro.
     """
     if not is_rich():
         yield lambda _done, _all: None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql import SparkSession
 
-from tailrace import _jvm
+from tailrace import _jvm, _terminal
 from tailrace._jar import jar_path, read_versions
 from tailrace._java import JavaUnusableError, find_java
 from tailrace._session import configure
@@ -48,9 +48,10 @@ def report(*, with_session: bool) -> bool:
         with_session: whether to start a small local Spark, once the other checks have passed.
     """
     well = True
-    for finding in findings(os.environ, with_session=with_session):
-        print(finding.line(), flush=True)
-        well = well and finding.ok
+    with _terminal.bar("checking"):
+        for finding in findings(os.environ, with_session=with_session):
+            print(finding.line(), flush=True)
+            well = well and finding.ok
     return well
 
 

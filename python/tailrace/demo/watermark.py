@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from tailrace import _terminal
 from tailrace.demo.query import local_session
 from tailrace.demo.told_windows import tell_windows
 from tailrace.errors import TailraceServerError
@@ -60,14 +61,15 @@ def run_watermark_demo(driver_memory: str = "2g", *, stay: bool) -> bool:
         if stay:
             webbrowser.open(url)
         with local_session(driver_memory) as spark:
-            queries = [_Windows(spark, Path(scratch), share, url) for share in _SHARES]
-            _log(Path(scratch), "web-1", 0, 42)
-            _log(Path(scratch), "web-2", 0, 6)
-            print("\nweb-1 has logged until 12:41, and web-2 until 12:05:")
-            lagging = [query.show() for query in queries]
-            _log(Path(scratch), "web-2", 6, 42)
-            print("\nweb-2 has caught up:")
-            caught_up = [query.show() for query in queries]
+            with _terminal.bar("running two queries"):
+                queries = [_Windows(spark, Path(scratch), share, url) for share in _SHARES]
+                _log(Path(scratch), "web-1", 0, 42)
+                _log(Path(scratch), "web-2", 0, 6)
+                print("\nweb-1 has logged until 12:41, and web-2 until 12:05:")
+                lagging = [query.show() for query in queries]
+                _log(Path(scratch), "web-2", 6, 42)
+                print("\nweb-2 has caught up:")
+                caught_up = [query.show() for query in queries]
             as_expected = lagging == [
                 {},
                 {"12:00": _ONE + 6, "12:10": _ONE, "12:20": _ONE, "12:30": _ONE},

@@ -1,5 +1,7 @@
 package io.tailrace.recursion
 
+import java.util.Locale
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -65,7 +67,7 @@ private object HeldBack {
   private def name(plan: LogicalPlan): String = plan match {
     case join: StreamJoin => join.description
     case join: Join =>
-      s"${if (join.joinType == Inner) "an" else "a"} ${join.joinType.sql.toLowerCase} join of two streams"
+      s"${if (join.joinType == Inner) "an" else "a"} ${join.joinType.sql.toLowerCase(Locale.ROOT)} join of two streams"
     case other => other.nodeName
   }
 

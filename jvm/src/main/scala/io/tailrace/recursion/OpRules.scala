@@ -1,5 +1,7 @@
 package io.tailrace.recursion
 
+import java.util.Locale
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -105,7 +107,7 @@ final class OpRules(argument: Long) {
     if (usesArgument(join.left) && usesArgument(join.right))
       Some(Obstacle("a join", "it joins the argument with itself, over all hops"))
     else {
-      val name = s"a ${join.joinType.sql.toLowerCase} join"
+      val name = s"a ${join.joinType.sql.toLowerCase(Locale.ROOT)} join"
       Option.when(keepsTable)(Obstacle(name, "it gives rows of the other side that no row matches"))
     }
   }

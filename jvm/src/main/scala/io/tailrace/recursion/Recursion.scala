@@ -1,5 +1,6 @@
 package io.tailrace.recursion
 
+import java.util.Locale
 import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, CurrentTimestamp, Expression}
@@ -118,7 +119,7 @@ private[recursion] object RecursionWriteCheck extends WriteCheck {
     val recursions = start.plan.collect { case r: Recursion => r }.distinct
     WriteCheck.unique("tailrace.recursively", recursions.map(_.settings.name))
     recursions.find(!start.appends && aggregates(_)).foreach { recursion =>
-      throw RecursionErrors.revisions(recursion.settings.name, start.outputMode.toLowerCase)
+      throw RecursionErrors.revisions(recursion.settings.name, start.outputMode.toLowerCase(Locale.ROOT))
     }
     val taps = recursions.collect { case tap: FeedbackTap => tap }
     taps.find(_.times.nonEmpty && start.followsLatestWatermark).foreach { tap =>

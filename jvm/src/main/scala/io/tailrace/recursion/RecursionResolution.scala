@@ -1,5 +1,6 @@
 package io.tailrace.recursion
 
+import java.util.Locale
 import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
@@ -210,7 +211,7 @@ private[recursion] final class Lineage(rules: OpRules, hidden: Seq[AttributeRefe
       case _ => false
     }
     if (passes) carryChild(join, if (inLeft) 0 else 1)
-    else Left(s"a ${join.joinType.sql.toLowerCase} join")
+    else Left(s"a ${join.joinType.sql.toLowerCase(Locale.ROOT)} join")
   }
 
   private def carryUnion(union: Union): Carried =

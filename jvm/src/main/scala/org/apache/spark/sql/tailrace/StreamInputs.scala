@@ -1,5 +1,7 @@
 package org.apache.spark.sql.tailrace
 
+import java.util.Locale
+
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
@@ -115,7 +117,9 @@ object StreamInputs {
   }
 
   private def options(v2: StreamingDataSourceV2ScanRelation): Map[String, String] =
-    v2.relation.options.asCaseSensitiveMap.asScala.map { case (k, v) => k.toLowerCase -> v }.toMap
+    v2.relation.options.asCaseSensitiveMap.asScala.map { case (k, v) =>
+      k.toLowerCase(Locale.ROOT) -> v
+    }.toMap
 
   private def kind(stream: SparkDataStream): String = stream match {
     case _: FileStreamSource => "files"
@@ -130,7 +134,7 @@ object StreamInputs {
   }
 
   private def sorted(servers: String): String =
-    servers.split(",").map(_.trim.toLowerCase).filter(_.nonEmpty).sorted.mkString(",")
+    servers.split(",").map(_.trim.toLowerCase(Locale.ROOT)).filter(_.nonEmpty).sorted.mkString(",")
 
   private def partitions(assign: String): Seq[String] = KafkaJson.topics(assign).toSeq.flatten.flatMap {
     case (topic, JArray(numbers)) => numbers.collect { case JInt(number) => s"$topic/$number" }

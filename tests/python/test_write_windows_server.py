@@ -45,6 +45,8 @@ def test_the_server_has_the_sink_behind_the_operators_that_it_reads_from(
         upstreams = {operator["operator"]: operator["upstreams"] for operator in state["topology"]}
         count = "logs/stateStoreSave-0"
         assert upstreams == {"logs": [], count: ["logs"], "landed": [count]}, "and no sink beside it"
+        labels = {operator["operator"]: operator["label"] for operator in state["topology"]}
+        assert labels == {"logs": "source (files)", count: "count by window", "landed": "windows in out"}
         assert logs.marker(0) is not None
 
 

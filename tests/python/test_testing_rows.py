@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,6 +91,105 @@ def test_what_a_row_lacks_or_has_too_much_is_said(stream_test: StreamTest) -> No
         source.add({"usr": 7})
     with pytest.raises(ValueError, match="'noon' is no time"):
         source.add((7, "noon"))
+
+
+def test_a_struct_that_is_null_has_fields_that_never_are(stream_test: StreamTest) -> None:
+    source = stream_test.source("k int")
+    struct = "if(k IS NULL, NULL, named_struct('a', 1, 'l', array(named_struct('b', 2))))"
+    query = stream_test.query(source.frame.selectExpr(f"{struct} AS s", f"map('k', {struct}) AS m"))
+    source.add((1,), (None,))
+    query.run()
+    full = {"a": 1, "l": [{"b": 2}]}
+    assert query.rows() == [{"s": full, "m": {"k": full}}, {"s": None, "m": {"k": None}}]
+
+
+def test_the_state_of_such_a_struct(stream_test: StreamTest) -> None:
+    source = stream_test.source("k int")
+    struct = source.frame.selectExpr("if(k IS NULL, NULL, named_struct('a', 1)) AS s")
+    query = stream_test.query(struct.groupBy("s").count(), mode="update")
+    source.add((1,), (None,))
+    query.run()
+    assert sorted(query.state("key.s", "value.count"), key=str) == [(None, 1), ({"a": 1}, 1)]
+
+
+def test_intervals_come_out_as_months_and_as_time(stream_test: StreamTest) -> None:
+    source = stream_test.source("k int")
+    query = stream_test.query(
+        source.frame.selectExpr(
+            "make_ym_interval(k, 2) AS i",
+            "array(named_struct('y', CAST(make_ym_interval(k) AS INTERVAL YEAR))) AS l",
+            "map(make_ym_interval(1), INTERVAL '3' MONTH) AS m",
+            "INTERVAL '1' DAY AS d",
+        )
+    )
+    source.add((1,), (None,))
+    query.run()
+    day = dt.timedelta(days=1)
+    assert query.rows() == [
+        {"i": 14, "l": [{"y": 12}], "m": {12: 3}, "d": day},
+        {"i": None, "l": [{"y": None}], "m": {12: 3}, "d": day},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        ("int", "7", "column `x` is int, and '7' is a str: give 7"),
+        ("int", 7.0, "column `x` is int, and 7.0 is a float: give 7"),
+        ("int", 7.5, "column `x` is int, and 7.5 is a float: give a whole number"),
+        ("bigint", True, "column `x` is bigint, and True is a bool: give a whole number"),
+        ("double", 1, "column `x` is double, and 1 is an int: give 1.0"),
+        ("decimal(5,2)", 1.5, "column `x` is decimal(5,2), and 1.5 is a float: give Decimal('1.5')"),
+        ("decimal(5,2)", 0.001, "is a float: give a decimal.Decimal"),
+        ("string", 5, "column `x` is string, and 5 is an int: give a text"),
+        ("boolean", 1, "give True or False"),
+        ("date", "2026-01-01", "column `x` is date, and '2026-01-01' is a str: give a datetime.date"),
+        ("date", dt.datetime(2026, 1, 1), "is a datetime: give a datetime.date"),
+        ("binary", "a", "give bytes"),
+        ("interval day to second", 5, "give a datetime.timedelta"),
+        ("interval year to month", 5, "give an int column of months, and `make_ym_interval(0, months)`"),
+        ("timestamp", 5, "column `x` is timestamp, and 5 is an int: give a time like '12:07' or a datetime"),
+        ("array<int>", "ab", "column `x` is array<int>, and 'ab' is a str: give a list"),
+        ("array<int>", ["a"], "column `x.element` is int, and 'a' is a str: give a whole number"),
+        ("map<string,int>", [1], "column `x` is map<string,int>, and [1] is a list: give a dictionary"),
+        ("map<string,int>", {"a": "b"}, "column `x.value` is int"),
+        ("struct<a:int>", 5, "give a tuple of its columns, or a dictionary by name"),
+        ("struct<a:int>", {"a": "1"}, "column `x.a` is int, and '1' is a str: give 1"),
+    ],
+)
+def test_a_value_of_another_type_is_told_with_its_cure(
+    stream_test: StreamTest, kind: str, value: object, told: str
+) -> None:
+    source = stream_test.source(f"id int, x {kind}")
+    with pytest.raises(TypeError, match=re.escape(told)):
+        source.add((1, value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        ("tinyint", 200, "column `x` is tinyint, which doesn't hold 200"),
+        ("bigint", 2**63, "column `x` is bigint, which doesn't hold"),
+        ("decimal(5,2)", Decimal(1000), "which doesn't hold Decimal('1000')"),
+        ("decimal(5,2)", Decimal("1.005"), "which doesn't hold Decimal('1.005')"),
+        ("int not null", None, "column `x` takes no null: give a value, or leave NOT NULL out of its type"),
+    ],
+)
+def test_a_value_that_its_type_does_not_hold(
+    stream_test: StreamTest, kind: str, value: object, told: str
+) -> None:
+    source = stream_test.source(f"x {kind}")
+    with pytest.raises(ValueError, match=re.escape(told)):
+        source.add((value,))
+
+
+def test_values_at_the_bounds_of_their_types(stream_test: StreamTest) -> None:
+    source = stream_test.source("a tinyint, b bigint, c decimal(5,2), d decimal(38,0), e binary")
+    query = stream_test.query(source.frame)
+    large = Decimal(10**38 - 1)
+    source.add((-128, 2**63 - 1, Decimal("-999.99"), large, bytearray(b"x")))
+    query.run()
+    assert query.rows("*") == [(-128, 2**63 - 1, Decimal("-999.99"), large, b"x")]
 
 
 @pytest.mark.parametrize(

@@ -262,3 +262,76 @@ def test_a_query_that_fails_says_so(stream_test: StreamTest) -> None:
     source.add((1,))
     with pytest.raises(StreamingQueryException, match="broken"):
         query.run()
+
+
+def test_the_numbers_of_all_micro_batches(stream_test: StreamTest) -> None:
+    served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
+    query = stream_test.query(labels(served.frame, clicks.frame))
+    assert query.progresses() == []
+    assert query.total("lateLeftRows") == 0
+    for minute, late in (("30", "00"), ("50", "10")):
+        served.add((7, f"12:{minute}"))
+        clicks.add((7, f"12:{minute}"))
+        query.run()
+        served.add((8, f"12:{late}"))
+        query.run()
+    assert query.total("lateLeftRows") == query.total("numRowsDroppedByWatermark") == 2
+    batches = [progress["batchId"] for progress in query.progresses()]
+    assert batches == list(range(len(batches)))
+    assert query.progresses()[-1]["batchId"] == query.progress()["batchId"]
+    with pytest.raises(ValueError, match=r"tailraceLabelJoin has no 'lateRows'; it has .*lateLeftRows"):
+        query.total("lateRows")
+    with pytest.raises(ValueError, match="the query has no operator 1 with state; it has 1"):
+        query.total("lateLeftRows", 1)
+
+
+def test_a_query_that_has_failed_is_started_again_by_its_name(stream_test: StreamTest) -> None:
+    source = stream_test.source("k int")
+    source.add((1,))
+    query = stream_test.query(source.frame.withColumn("x", f.raise_error(f.lit("broken"))))
+    with pytest.raises(StreamingQueryException, match="broken"):
+        query.run()
+    assert (query.is_running, query.is_stopped) == (False, False)
+    again = stream_test.query(source.frame)
+    again.run()
+    assert again.rows() == [{"k": 1}]
+
+
+def test_a_query_that_ends_by_itself_closes_what_its_watermark_has_passed(
+    stream_test: StreamTest, tmp_path: Path
+) -> None:
+    source = stream_test.source(SERVED)
+    windows = source.frame.withWatermark("served_at", "1 minute").groupBy(f.window("served_at", "10 minutes"))
+    found: list[int] = []
+
+    def take(rows: DataFrame, _: int) -> None:
+        found.extend(row["count"] for row in rows.collect())
+
+    writer = windows.count().writeStream.foreachBatch(take).trigger(availableNow=True)
+    source.add((1, "12:01"), (2, "12:02"), (3, "12:30"))
+    stream_test.flush()
+    writer.option("checkpointLocation", str(tmp_path / "own")).start().awaitTermination()
+    assert found == [2]
+
+
+def test_a_query_is_stopped_at_the_end_of_its_block(stream_test: StreamTest) -> None:
+    with stream_test.query(stream_test.source("k int").frame) as query:
+        assert (query.is_running, query.is_stopped) == (True, False)
+    assert (query.is_running, query.is_stopped) == (False, True)
+
+
+@pytest.mark.parametrize(("strategy", "besides"), [("lazy", 0), ("eager", 1 + 2)])
+def test_what_waits_are_rows_with_keys_and_matches_that_were_found(
+    spark: SparkSession, stream_test: StreamTest, strategy: str, besides: int
+) -> None:
+    spark.conf.set("spark.tailrace.join.strategy", strategy)
+    try:
+        served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
+        query = stream_test.query(labels(served.frame, clicks.frame))
+        served.add((7, "12:00"))
+        clicks.add((7, "12:02"), (7, "12:03"), (8, "12:03"))
+        query.run()
+        assert len(query.state()) == 4
+        assert query.waiting() == {"tailraceLabelJoin": 4 + besides}
+    finally:
+        spark.conf.unset("spark.tailrace.join.strategy")

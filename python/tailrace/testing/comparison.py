@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 
-from tailrace.testing.rows import as_dicts, batch_frame, struct
+from tailrace.testing.rows import as_dicts
 from tailrace.testing.streams import StreamTest
+from tailrace.testing.values import batch_frame, struct
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from tailrace.testing.rows import Given
+    from tailrace.testing.values import Given
 
 _SHOWN = 5
 # Later than any window of a test.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-    from tailrace.testing.rows import Given
+    from tailrace.testing.values import Given
     from tailrace.testing.streams import Source
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tailrace import _jvm
 from tailrace.testing.clock import Time, at, check_order, from_millis, millis
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Sequence
     from pathlib import Path
+    from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -20,7 +21,7 @@ _JOINS = ("tailraceLabelJoin", "tailraceSyncJoin")
 
 
 class StreamQuery:
-    """A query of a test, whose rows are kept.
+    """A query of a test, whose rows are kept. It is stopped when the test ends, or at the end of its `with`.
 
     Attributes:
         checkpoint: its directory.
@@ -65,6 +66,11 @@ class StreamQuery:
         _jvm.invoke(self._query, "advance", millis(at(to)))
 
     @property
+    def is_running(self) -> bool:
+        """Whether it hasn't ended: it wasn't stopped, and hasn't failed."""
+        return bool(_jvm.invoke(self._query, "isRunning"))
+
+    @property
     def is_stopped(self) -> bool:
         """Whether it has ended, without an error."""
         return bool(_jvm.invoke(self._query, "isStopped"))
@@ -83,7 +89,8 @@ class StreamQuery:
             columns: SQL expressions. None for all columns.
 
         Returns:
-            A dictionary a row, or a tuple a row if there are columns. Timestamps are in UTC.
+            A dictionary a row, or a tuple a row if there are columns. Timestamps are in UTC, and a year-month
+            interval is the number of its months.
         """
         return self._read(-1, columns)
 
@@ -112,7 +119,14 @@ class StreamQuery:
         return {column: from_millis(ms) for column, ms in _jvm.invoke(self._query, "watermarks").items()}
 
     def waiting(self) -> dict[str, int]:
-        """The rows in the state of each operator after the last micro-batch of this start, by its name."""
+        """The entries in the state of each operator after the last micro-batch of this start, by its name.
+
+            query.waiting()    # {"tailraceLabelJoin": 3}
+
+        They are Spark's `numRowsTotal`. For a join these are the rows of `state`, and what it keeps about
+        rows: with the strategy "eager" the key of each left row and the matches that it has found, in a
+        synced join the marks of right rows that have left.
+        """
         return dict(_jvm.invoke(self._query, "waiting"))
 
     def state(self, *columns: str, operator: int = 0) -> list[Any]:
@@ -159,6 +173,31 @@ class StreamQuery:
         progress: dict[str, Any] = {} if text is None else json.loads(text)
         return progress
 
+    def progresses(self) -> list[dict[str, Any]]:
+        """What Spark says of each micro-batch of this start, in their order; of the last hundred at most."""
+        return [json.loads(text) for text in _jvm.invoke(self._query, "progresses")]
+
+    def total(self, metric: str, operator: int = 0) -> int:
+        """A number of an operator, summed over the micro-batches of this start; of the last hundred at most.
+
+            query.total("lateLeftRows")
+            query.total("numRowsDroppedByWatermark")
+
+        Args:
+            metric: one of the operator's own metrics, or a number that Spark has for each operator.
+            operator: its number in the query, from 0, in the order of Spark's progress.
+
+        Raises:
+            ValueError: the operator has no such number, or there is no such operator.
+        """
+        whole = 0
+        for progress in self.progresses():
+            operators = progress["stateOperators"]
+            if operator not in range(len(operators)):
+                raise ValueError(f"the query has no operator {operator} with state; it has {len(operators)}")
+            whole += _number(operators[operator], metric)
+        return whole
+
     def changes(self) -> list[str]:
         """A sentence for each micro-batch that ran again and gave other rows than before.
 
@@ -179,3 +218,19 @@ class StreamQuery:
         self.stop()
         self._frame = self._frame if frame is None else frame
         _jvm.invoke(self._query, "start", self._frame)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _number(operator: dict[str, Any], name: str) -> int:
+    numbers = {**operator, **operator["customMetrics"]}
+    known = {key: number for key, number in numbers.items() if isinstance(number, int)}
+    if name not in known:
+        raise ValueError(f"{operator['operatorName']} has no {name!r}; it has {', '.join(sorted(known))}")
+    return known[name]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from tailrace import _jvm
 from tailrace.testing.clock import Time, at, check_order, from_millis, millis
 from tailrace.testing.query import StreamQuery
-from tailrace.testing.rows import Given, batch_frame, struct
+from tailrace.testing.values import Given, batch_frame, struct
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -31,8 +31,8 @@ class StreamTest:
             query.run()
 
     Micro-batches run when `run` or `advance` is called, and then until nothing is left to do. Their time
-    (`current_timestamp()`, rules on idle hosts and stalled partitions) is the test's clock. A session of
-    `local[...]` is needed: the rows are in the driver.
+    (`current_timestamp()`, rules on idle hosts and stalled partitions) is the test's clock. The rows are in
+    the memory of the driver, and go to its tasks with their plan.
 
     Args:
         spark: a running session with Tailrace.
@@ -70,7 +70,7 @@ class StreamTest:
         Raises:
             ValueError: a query of this name runs.
         """
-        if name in self._queries and not self._queries[name].is_stopped:
+        if name in self._queries and self._queries[name].is_running:
             raise ValueError(f"a query {name!r} runs already: give this one another name, or stop that one")
         query = StreamQuery(self.spark, self._streams, frame, self.directory / name, mode)
         self._queries[name] = query
@@ -137,4 +137,5 @@ class Source:
                 null; structs likewise. A timestamp may be a text, as `at` reads it, and without a zone is in
                 UTC.
         """
-        _jvm.invoke(self._rows, "stage", batch_frame(self._spark, self.schema, rows))
+        if rows:
+            _jvm.invoke(self._rows, "stage", batch_frame(self._spark, self.schema, rows))

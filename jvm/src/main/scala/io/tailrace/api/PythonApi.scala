@@ -14,7 +14,7 @@ import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.rescale.RescaleReport
 import io.tailrace.sync.SyncOptions
-import io.tailrace.testing.{CheckpointFaults, TestStreams}
+import io.tailrace.testing.{CheckpointFaults, ReadableRows, TestStreams}
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.WindowOptions
 
@@ -246,6 +246,9 @@ object PythonApi {
 
   /** Which step of checkpoints' files fails, in a test. */
   def checkpointFaults(session: SparkSession): CheckpointFaults.type = CheckpointFaults
+
+  /** A batch DataFrame with values that Arrow and Python have. */
+  def readable(frame: DataFrame): DataFrame = ReadableRows.of(frame)
 
   /** Throws an error that says what is missing and what to do. */
   def checkSession(session: SparkSession): Unit = SessionCheck.check(session)

@@ -13,12 +13,17 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset}
+import org.apache.spark.sql.connector.read.streaming.{
+  MicroBatchStream,
+  Offset,
+  ReadLimit,
+  SupportsTriggerAvailableNow
+}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The rows of a stream that a test feeds. They stay as long as the test: queries, restarts and repeated
-  * batches read them by number. It works in local mode only.
+  * batches read them by number. They are in the driver, and go to tasks with their partition.
   *
   * {{{
   *   stage(1, 2)           seen by nobody
@@ -96,9 +101,14 @@ private final case class RowNumber(row: Long, tick: Long) extends Offset {
   override def json: String = s"$row.$tick"
 }
 
-private final class TestRowsStream(id: String) extends MicroBatchStream {
+private final class TestRowsStream(id: String) extends MicroBatchStream with SupportsTriggerAvailableNow {
+  // What was there when a query with the trigger availableNow began.
+  private var last = Option.empty[Offset]
+
   override def initialOffset: Offset = RowNumber(0, 0)
-  override def latestOffset: Offset = TestRows.of(id).end
+  override def latestOffset: Offset = last.getOrElse(TestRows.of(id).end)
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = latestOffset
+  override def prepareForTriggerAvailableNow(): Unit = last = Some(TestRows.of(id).end)
   override def deserializeOffset(json: String): Offset = {
     val (row, tick) = json.splitAt(json.indexOf('.'))
     RowNumber(row.toLong, tick.drop(1).toLong)

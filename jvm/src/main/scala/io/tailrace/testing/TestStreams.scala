@@ -121,6 +121,8 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   def stop(): Unit = running.query.stop()
 
+  def isRunning: Boolean = running.query.isActive
+
   /** Whether it has ended, without an error. */
   def isStopped: Boolean = !running.query.isActive && running.query.exception.isEmpty
 
@@ -129,7 +131,14 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     */
   def progress: String = running.query.recentProgress.lastOption.fold(null: String)(_.json)
 
-  /** Rows in the state of each operator, by the operator's name, after the last batch of this start. */
+  /** The progress of each batch of this start, in their order, as [[progress]] has it. */
+  def progresses: util.List[String] = {
+    // An idle query reports too, with the numbers of the last batch.
+    val ran = running.query.recentProgress.toSeq.filter(_.durationMs.containsKey("addBatch"))
+    ran.sortBy(_.batchId).map(_.json).asJava
+  }
+
+  /** Entries in the state of each operator, by the operator's name, after the last batch of this start. */
   def waiting: util.Map[String, Long] = {
     // An idle query reports too, and without operators at its start.
     val operators = running.query.recentProgress.map(_.stateOperators).filter(_.nonEmpty).lastOption

@@ -1,0 +1,189 @@
+"""Rows as a test writes them: what a column takes, and what is said of everything else."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    YearMonthIntervalType,
+)
+
+from tailrace.testing.clock import at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Given = Sequence[Any] | Mapping[str, Any]
+
+
+class _Taken(NamedTuple):
+    """What a type takes: its class in Python, that in words, and what makes it of other values."""
+
+    type: type
+    words: str
+    make: Callable[[Any], Any] | None = None
+
+
+def _decimal(value: object) -> Decimal:
+    return Decimal(str(value))
+
+
+_WHOLE = _Taken(int, "a whole number", int)
+_FLOAT = _Taken(float, "a float", float)
+_TAKEN: Mapping[type[DataType], _Taken] = {
+    BooleanType: _Taken(bool, "True or False"),
+    ByteType: _WHOLE,
+    ShortType: _WHOLE,
+    IntegerType: _WHOLE,
+    LongType: _WHOLE,
+    FloatType: _FLOAT,
+    DoubleType: _FLOAT,
+    DecimalType: _Taken(Decimal, "a decimal.Decimal", _decimal),
+    StringType: _Taken(str, "a text"),
+    BinaryType: _Taken(bytes, "bytes"),
+    DateType: _Taken(dt.date, "a datetime.date"),
+    DayTimeIntervalType: _Taken(dt.timedelta, "a datetime.timedelta"),
+}
+_BITS: Mapping[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+
+
+def struct(schema: str | StructType) -> StructType:
+    """The schema of a text of columns and types."""
+    read = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+    if not isinstance(read, StructType):
+        raise TypeError(f"{schema!r} is no list of columns: give 'user int, served_at timestamp'")
+    return read
+
+
+def batch_frame(spark: SparkSession, schema: StructType, rows: Sequence[Given]) -> DataFrame:
+    """A batch DataFrame of rows as `Source.add` takes them.
+
+    Raises:
+        TypeError: a value isn't of its column's type; the text has what to give instead.
+        ValueError: a row has other columns, or a value is outside of what its column holds.
+    """
+    return spark.createDataFrame([_values(schema, row, "the stream", "") for row in rows], schema)
+
+
+def _values(schema: StructType, row: Given, what: str, path: str) -> tuple[Any, ...]:
+    names = schema.fieldNames()
+    if isinstance(row, Mapping):
+        if unknown := [name for name in row if name not in names]:
+            raise ValueError(f"{what} has no column {unknown[0]!r}; it has {', '.join(names)}")
+        row = [row.get(name) for name in names]
+    if len(row) != len(names):
+        raise ValueError(f"a row has {len(row)} values, and {what} {len(names)} columns: {row!r}")
+    return tuple(
+        _value(field.dataType, value, path + field.name, nullable=field.nullable)
+        for field, value in zip(schema.fields, row, strict=True)
+    )
+
+
+def _value(kind: DataType, value: Any, column: str, *, nullable: bool) -> Any:  # noqa: ANN401 - of any column
+    if value is not None:
+        return _present(kind, value, column)
+    if not nullable:
+        raise ValueError(f"column `{column}` takes no null: give a value, or leave NOT NULL out of its type")
+    return None
+
+
+def _present(kind: DataType, value: Any, column: str) -> Any:  # noqa: ANN401 - one case a type
+    match kind:
+        case TimestampType() | TimestampNTZType():
+            if not isinstance(value, str | dt.datetime):
+                raise _refusal(kind, value, column, "a time like '12:07' or a datetime.datetime")
+            time = at(value)
+            return time if isinstance(kind, TimestampType) else time.replace(tzinfo=None)
+        case StructType():
+            if not isinstance(value, Mapping | list | tuple):
+                raise _refusal(kind, value, column, "a tuple of its columns, or a dictionary by name")
+            return _values(kind, value, "the struct", f"{column}.")  # pyright: ignore[reportUnknownArgumentType]
+        case ArrayType():
+            if not isinstance(value, list | tuple):
+                raise _refusal(kind, value, column, "a list")
+            nulls = kind.containsNull
+            return [_value(kind.elementType, e, f"{column}.element", nullable=nulls) for e in value]  # pyright: ignore[reportUnknownVariableType]
+        case MapType():
+            if not isinstance(value, Mapping):
+                raise _refusal(kind, value, column, "a dictionary")
+            return {
+                _value(kind.keyType, k, f"{column}.key", nullable=False): _value(
+                    kind.valueType, v, f"{column}.value", nullable=kind.valueContainsNull
+                )
+                for k, v in value.items()  # pyright: ignore[reportUnknownVariableType]
+            }
+        case YearMonthIntervalType():
+            cure = "an int column of months, and `make_ym_interval(0, months)` in the query"
+            raise _refusal(kind, value, column, cure)
+        case _:
+            return _plain(kind, value, column)
+
+
+def _plain(kind: DataType, value: Any, column: str) -> Any:  # noqa: ANN401 - a value of any column
+    """A value of a type without others in it, as it is: PySpark takes the type's own class alone."""
+    taken = _TAKEN.get(type(kind))
+    if taken is None:
+        return value
+    if type(value) is bytearray and taken.type is bytes:
+        return bytes(value)
+    if type(value) is not taken.type:
+        raise _refusal(kind, value, column, _cure(kind, taken, value))
+    if not _holds(kind, value):
+        raise ValueError(
+            f"column `{column}` is {kind.simpleString()}, which doesn't hold {value!r}: "
+            "give a value that it holds, or the column another type"
+        )
+    return value
+
+
+def _cure(kind: DataType, taken: _Taken, value: object) -> str:
+    """The same value as the type has it, where there is one."""
+    if taken.make is None or isinstance(value, bool):
+        return taken.words
+    try:
+        made = taken.make(value)
+    except (TypeError, ValueError, OverflowError, InvalidOperation):
+        return taken.words
+    same = isinstance(value, str) or made == value or isinstance(kind, DecimalType)
+    return repr(made) if same and _holds(kind, made) else taken.words
+
+
+def _holds(kind: DataType, value: Any) -> bool:  # noqa: ANN401 - a value of any column
+    if isinstance(kind, DecimalType):
+        if not value.is_finite():
+            return False
+        units = Fraction(value) * 10**kind.scale
+        return bool(units.denominator == 1 and abs(units) < 10**kind.precision)
+    if bits := _BITS.get(type(kind)):
+        return bool(-(2 ** (bits - 1)) <= value < 2 ** (bits - 1))
+    return True
+
+
+def _refusal(kind: DataType, value: object, column: str, cure: str) -> TypeError:
+    found = type(value).__name__
+    article = "an" if found[0] in "aeiou" else "a"
+    return TypeError(
+        f"column `{column}` is {kind.simpleString()}, and {value!r} is {article} {found}: give {cure}"
+    )

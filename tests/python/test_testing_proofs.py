@@ -114,7 +114,7 @@ def test_a_pipeline_without_rows_proves_nothing(spark: SparkSession, tmp_path: P
     def read(_: Path) -> list[Any]:
         return []
 
-    with pytest.raises(ValueError, match="gives no rows without a fault"):
+    with pytest.raises(ValueError, match="gives no rows without a crash"):
         crash_at_every_step(spark, tmp_path, appended(by_batch=True), [SERVED, CLICKED], _FEEDS[:1], read)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+import pytest
 from places import LocalPlace
+
+from tailrace.testing.kills import kill_group
 
 if TYPE_CHECKING:
     import random
@@ -24,6 +26,7 @@ IS_LONG = "TAILRACE_KILLS" in os.environ
 # Another one makes another campaign: other data, other moments.
 SEED = int(os.environ.get("TAILRACE_SEED", "20261121"))
 _LONGEST_SECONDS = 30
+_LONGEST_END_SECONDS = 600
 _SHARED = Path(__file__).parents[1] / "python"
 LOCAL = LocalPlace()
 
@@ -99,7 +102,11 @@ def _lose_executors(
 
 def _wait_for_end(process: subprocess.Popen[bytes], log: Path) -> list[str]:
     """The lines that it says until it has read all."""
-    output, _ = process.communicate(timeout=600)
+    try:
+        output, _ = process.communicate(timeout=_LONGEST_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        said = log.read_text()[-4000:]
+        pytest.fail(f"the last worker hasn't ended after {_LONGEST_END_SECONDS} s. Its last words:\n{said}")
     assert b"DONE" in output, log.read_text()[-4000:]
     return output.decode().splitlines()
 
@@ -162,5 +169,4 @@ def begin(process: subprocess.Popen[bytes], log: Path) -> None:
 def kill(process: subprocess.Popen[bytes]) -> None:
     """kill -9, of the JVM too, unless it has ended."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill_group(process)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tailrace import _jvm
-from tailrace.testing.comparison import END, check_same
-from tailrace.testing.streams import StreamTest
+from tailrace.testing.comparison import check_same
+from tailrace.testing.kills import KilledProcesses
+from tailrace.testing.trial import Pieces, Trial
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
     from tailrace.testing.values import Given
-    from tailrace.testing.streams import Source
 
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _FAULTY = "io.tailrace.testing.FaultyFileManager"
+
+Crash = Literal["fault", "kill"]
 
 
 def crash_at_every_step(
@@ -35,6 +37,7 @@ def crash_at_every_step(
     read: Callable[[Path], Iterable[Any]],
     *,
     most: int | None = None,
+    by: Crash = "fault",
 ) -> list[str]:
     """Proves that a pipeline gives the same rows wherever it crashes.
 
@@ -52,14 +55,19 @@ def crash_at_every_step(
             read,
         )
 
-    It runs the pipeline once without a fault and counts the steps that it does with files of its checkpoint:
+    It runs the pipeline once without a crash and counts the steps that it does with files of its checkpoint:
     a file begins, gets its name, has its name but its writer doesn't know, is deleted. Then it runs the
-    pipeline once for each step, lets that one and all later ones fail, as in a process that has died, starts
-    the query again, and compares what `read` finds. A pipeline of three micro-batches has about 50 steps, and
-    each takes a second or two.
+    pipeline once for each step, crashes there, starts the query again, and compares what `read` finds. Rows
+    that the sink gets again are the sink's to ignore: `foreachBatch` may get a micro-batch twice.
 
-    Rows that the sink gets again are the sink's to ignore: `foreachBatch` may get a micro-batch twice. The
-    process itself goes on, so what a sink keeps in memory survives here, and wouldn't in production.
+    With `by="fault"` the step and all later ones fail, and the process goes on: what a sink keeps in memory
+    survives here, and wouldn't in production. A pipeline of three micro-batches has about 50 steps, and each
+    takes a second or two.
+
+    With `by="kill"` the pipeline runs in a process of its own, with the session's settings, and gets kill -9
+    at the step, Python and JVM at once. Another process goes on. That takes about ten seconds a step. The
+    pipeline is sent to these processes as Python's pickle has it, so it uses the session of its DataFrames,
+    not that of the test.
 
     Args:
         spark: a running session with Tailrace. Meanwhile it has another checkpoint file manager.
@@ -72,47 +80,75 @@ def crash_at_every_step(
         read: takes the run's directory, and returns the rows of the sink, in any order.
         most: of the steps; None for all. The steps between a sink and the commit of its micro-batch come
             first, the last ones before others, and the rest is spread over all.
+        by: how it crashes: "fault" or "kill".
 
     Returns:
         The steps that were tried.
 
     Raises:
         AssertionError: rows are missing or there twice. The text has the step and some of the rows.
-        ValueError: the pipeline comes to nothing without a fault, or a batch isn't a list of rows for each
-            stream.
+        RuntimeError: a process of the pipeline fails, also without a kill. The text has its last words.
+        TimeoutError: a process of the pipeline doesn't come to its end.
+        ValueError: the pipeline comes to nothing without a crash, or can't be sent to another process, or a
+            batch isn't a list of rows for each stream, or `by` or `most` is none of its values.
     """
+    if by not in get_args(Crash):
+        raise ValueError(f"`by` is 'fault' or 'kill', and not {by!r}")
     for batch in batches:
         if len(batch) != len(schemas) or not all(isinstance(rows, list | tuple) for rows in batch):
             wanted = f"a list of rows for each of the {len(schemas)} streams"
             raise ValueError(f"a batch has to have {wanted}, and is {batch!r}")
-    trial = _Trial(spark, pipeline, schemas, batches)
-    faults = _jvm.checkpoint_faults(spark)
-    before = spark.conf.get(_MANAGER, None)
-    spark.conf.set(_MANAGER, _FAULTY)
-    try:
-        base = Path(tempfile.mkdtemp(prefix="crashes-", dir=directory))
+    base = Path(tempfile.mkdtemp(prefix="crashes-", dir=directory))
+    pieces = Pieces(pipeline, schemas, batches)
+    with _faults(spark, pieces) if by == "fault" else _kills(spark, base, pieces) as run:
         root = base / "undisturbed"
-        _jvm.invoke(faults, "begin", 2**31 - 1)
-        trial.run(root)
-        steps = list(_jvm.invoke(faults, "end"))
+        steps = run(root, _NEVER)
         expected = list(read(root))
         if not expected:
-            raise ValueError("the pipeline gives no rows without a fault, so there is nothing to compare")
+            raise ValueError("the pipeline gives no rows without a crash, so there is nothing to compare")
         tried = _chosen(steps, most)
         for number in tried:
             root = base / f"step-{number}"
-            _jvm.invoke(faults, "begin", number)
-            failed = trial.run(root, lambda: list(_jvm.invoke(faults, "end")))
-            step = failed[-1] if failed else steps[number - 1]
-            of = f"after a crash at step {number} of {len(steps)}, {step}"
+            reached = run(root, number)
+            step = reached[-1] if len(reached) == number else steps[number - 1]
+            of = f"after a {'kill -9' if by == 'kill' else 'crash'} at step {number} of {len(steps)}, {step}"
             check_same(expected, read(root), of, "without a crash")
+    return [steps[number - 1] for number in tried]
+
+
+_NEVER = 2**31 - 1
+
+
+@contextmanager
+def _faults(spark: SparkSession, pieces: Pieces) -> Generator[Callable[[Path, int], list[str]]]:
+    """Runs in this process, in which a step and all later ones fail."""
+    faults = _jvm.checkpoint_faults(spark)
+
+    def end() -> list[str]:
+        return list(_jvm.invoke(faults, "end"))
+
+    def run(root: Path, step: int) -> list[str]:
+        root.mkdir()
+        _jvm.invoke(faults, "begin", step)
+        return Trial(spark, pieces, root).run(end) or end()
+
+    before = spark.conf.get(_MANAGER, None)
+    spark.conf.set(_MANAGER, _FAULTY)
+    try:
+        yield run
     finally:
-        _jvm.invoke(faults, "end")
+        end()
         if before is None:
             spark.conf.unset(_MANAGER)
         else:
             spark.conf.set(_MANAGER, before)
-    return [steps[number - 1] for number in tried]
+
+
+@contextmanager
+def _kills(spark: SparkSession, base: Path, pieces: Pieces) -> Generator[Callable[[Path, int], list[str]]]:
+    """Runs in processes that are killed at a step."""
+    with KilledProcesses(spark, base, pieces, {_MANAGER: _FAULTY}) as processes:
+        yield processes.run
 
 
 def _chosen(steps: Sequence[str], most: int | None) -> list[int]:
@@ -126,60 +162,3 @@ def _chosen(steps: Sequence[str], most: int | None) -> list[int]:
     others = [n for n in numbers if n not in behind_sinks]
     left = most - len(behind_sinks)
     return sorted(behind_sinks + [others[i * len(others) // left] for i in range(left)])
-
-
-class _Trial:
-    """One run of the pipeline after the other, each with streams of its own."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        pipeline: Callable[..., DataStreamWriter],
-        schemas: Sequence[str | StructType],
-        batches: Sequence[Sequence[Sequence[Given]]],
-    ) -> None:
-        self._spark = spark
-        self._pipeline = pipeline
-        self._schemas = schemas
-        self._batches = batches
-
-    def run(self, root: Path, end_faults: Callable[[], list[str]] = list) -> list[str]:
-        """Runs it to its end, over a crash if there is one.
-
-        Returns:
-            The steps up to the one that failed.
-        """
-        root.mkdir(parents=True)
-        failed: list[str] = []
-        with StreamTest(self._spark, root) as test:
-            sources = [test.source(schema) for schema in self._schemas]
-            query: StreamingQuery | None = None
-            try:
-                for rows in [*self._batches, None]:
-                    if rows is None:
-                        # A sink that has a batch already doesn't run it again, and its event time is lost.
-                        test.advance(test.now + END)
-                    else:
-                        for source, added in zip(sources, rows, strict=True):
-                            source.add(*added)
-                        test.flush()
-                    try:
-                        # One with the trigger availableNow has ended.
-                        if query is None or not query.isActive:
-                            query = self._start(root, sources)
-                        query.processAllAvailable()
-                    except _jvm.SPARK_ERRORS:
-                        failed = end_faults()
-                        if not failed:
-                            raise
-                        test.tick()
-                        query = self._start(root, sources)
-                        query.processAllAvailable()
-            finally:
-                if query is not None:
-                    query.stop()
-        return failed
-
-    def _start(self, root: Path, sources: Sequence[Source]) -> StreamingQuery:
-        writer = self._pipeline(root, *(source.frame for source in sources))
-        return writer.option("checkpointLocation", str(root / "checkpoint")).start()

@@ -1,7 +1,9 @@
 package io.tailrace.testing
 
 import java.io.IOException
+import java.nio.file.{Files, Paths, StandardCopyOption}
 import java.util
+import java.util.concurrent.CountDownLatch
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -53,23 +55,36 @@ final class FaultyFileManager(root: Path, conf: Configuration) extends Checkpoin
   override def createCheckpointDirectory(): Path = files.createCheckpointDirectory()
 }
 
-/** Which step of a checkpoint's files fails. When one has, all later ones do, as if the process had died. */
+/** Which step of a checkpoint's files a process ends at, for tests of pipelines. */
 object CheckpointFaults {
   private val reached = new ArrayBuffer[String]
-  private var failing = Int.MaxValue
+  private var last = Int.MaxValue
+  private var crash: () => Unit = () => fail()
 
-  /** Counts from here on. @param at the first step that fails; the first of all is 1 */
-  def begin(at: Int): Unit = synchronized {
-    reached.clear()
-    failing = at
-  }
+  /** Counts from here on. At a step it fails, and at all later ones, as if the process had died.
+    *
+    * @param at the first step that fails; the first of all is 1
+    */
+  def begin(at: Int): Unit = count(at, () => fail())
 
-  /** Lets nothing fail any more. @return the steps since [[begin]], with the first that failed as the last */
+  /** Counts from here on. At a step all stand still, and somebody kills the process.
+    *
+    * @param told the file that has the steps since then, a line each, and appears with that one
+    */
+  def beginToStand(at: Int, told: String): Unit = count(at, () => stand(told))
+
+  /** Ends nothing any more. @return the steps since the beginning, with the one it ended at as the last */
   def end(): util.List[String] = synchronized {
     val steps = new util.ArrayList[String]
-    reached.take(failing).foreach(steps.add)
-    failing = Int.MaxValue
+    reached.take(last).foreach(steps.add)
+    last = Int.MaxValue
     steps
+  }
+
+  private def count(at: Int, by: () => Unit): Unit = synchronized {
+    reached.clear()
+    last = at
+    crash = by
   }
 
   private[testing] def reach(what: String, path: Path): Unit = synchronized {
@@ -77,7 +92,17 @@ object CheckpointFaults {
     // Up to the checkpoint's own directories.
     val shown = names.reverse.dropWhile(!Directories(_))
     reached += s"$what ${(if (shown.isEmpty) names.take(1) else shown).mkString("/")}"
-    if (reached.size >= failing) throw new IOException(s"simulated failure: ${reached.last}")
+    if (reached.size >= last) crash()
+  }
+
+  private def fail(): Unit = throw new IOException(s"simulated failure: ${reached.last}")
+
+  /** Whoever does a step meanwhile waits for the lock of this object. */
+  private def stand(told: String): Unit = {
+    val hidden = Paths.get(s"$told.tmp")
+    Files.writeString(hidden, reached.mkString("\n"))
+    Files.move(hidden, Paths.get(told), StandardCopyOption.ATOMIC_MOVE)
+    new CountDownLatch(1).await()
   }
 
   private val Directories = Set("offsets", "commits", "state", "sources", "metadata")

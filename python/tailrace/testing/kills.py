@@ -1,0 +1,185 @@
+"""Processes that run a pipeline and are killed at a step of its checkpoint, as by kill -9."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark import cloudpickle
+
+from tailrace import _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import ModuleType, TracebackType
+
+    from pyspark.sql import SparkSession
+
+    from tailrace.testing.trial import Pieces
+
+# It has no types.
+_PICKLE: Any = cloudpickle
+_LONGEST_SECONDS = 300
+# A container whose first process reaps nobody keeps the dead in their group.
+_LONGEST_DEATH_SECONDS = 5
+_LAST_WORDS = 3000
+# What a Spark says of itself. The next one finds its own.
+_OF_A_RUN = ("spark.app.", "spark.driver.host", "spark.driver.port", "spark.executor.id", "spark.submit.")
+
+
+class KilledProcesses:
+    """Starts a process for each run of a pipeline.
+
+    The Spark of the next one starts meanwhile: that takes longest.
+
+    Args:
+        spark: whose settings theirs have.
+        directory: of what they are told and say.
+        pieces: the pipeline, the schemas of its streams, and the batches.
+        settings: further ones.
+
+    Raises:
+        ValueError: the pieces can't be sent to another process.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        directory: Path,
+        pieces: Pieces,
+        settings: Mapping[str, str],
+    ) -> None:
+        self._directory = directory
+        self._log = directory / "processes.log"
+        self._upcoming: subprocess.Popen[bytes] | None = None
+        (directory / "pieces").write_bytes(_sent(pieces))
+        known = _jvm.settings() | {name: str(value) for name, value in spark.conf.getAll.items()}
+        kept = {name: value for name, value in known.items() if not name.startswith(_OF_A_RUN)}
+        whole = kept | {"spark.ui.enabled": "false"} | dict(settings)
+        (directory / "settings.json").write_text(json.dumps(whole))
+
+    def run(self, root: Path, step: int) -> list[str]:
+        """Runs the pipeline to its end in a new directory, over a kill at a step if there are as many.
+
+        Returns:
+            The steps until the kill, or to the end.
+
+        Raises:
+            RuntimeError: a process fails.
+            TimeoutError: a process doesn't come to its end.
+        """
+        root.mkdir()
+        # Beside the run's directory, which is the user's.
+        told = root.with_name(f"{root.name}.process")
+        told.mkdir()
+        order = {"root": str(root), "step": step, "told": str(told)}
+        reached, ended = told / "reached", told / "ended"
+        self._run_one(order, reached, ended)
+        if not reached.exists():
+            return ended.read_text().splitlines()
+        self._run_one({**order, "step": None}, ended)
+        return reached.read_text().splitlines()
+
+    def _run_one(self, order: Mapping[str, Any], *until: Path) -> None:
+        """Lets a process do what it is told, and kills it when one of the files is there."""
+        process, self._upcoming = self._upcoming or self._started(), self._started()
+        try:
+            assert process.stdin is not None  # noqa: S101 - it is a pipe
+            with suppress(BrokenPipeError):  # it has died already: what it said is told below
+                process.stdin.write(f"{json.dumps(order)}\n".encode())
+            end = time.monotonic() + _LONGEST_SECONDS
+            while not any(file.exists() for file in until):
+                if time.monotonic() > end:
+                    late = f"isn't at its end after {_LONGEST_SECONDS} seconds"
+                    raise TimeoutError(f"{_name(order)} {late}{self._words()}")
+                # A moment ago it may have ended well.
+                if process.poll() is not None and not any(file.exists() for file in until):
+                    raise RuntimeError(f"{_name(order)} has failed{self._words()}")
+                time.sleep(0.01)
+        finally:
+            kill_group(process)
+
+    def _words(self) -> str:
+        return f". Its last words in {self._log}:\n{self._log.read_text(errors='replace')[-_LAST_WORDS:]}"
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 - "" is the working directory
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "tailrace.testing.killed", str(self._directory)],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                # A group of its own: the JVM is a child of the Python process, and both die at once.
+                start_new_session=True,
+                env={"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._upcoming is not None:
+            kill_group(self._upcoming)
+
+
+def _name(order: Mapping[str, Any]) -> str:
+    if order["step"] is None:
+        return "the process that goes on after a kill"
+    return "the process of the pipeline"
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """As by kill -9: all of a process's group, which it began. It is gone afterwards, and so is the JVM."""
+    # What they say when nothing of it is left, Linux and macOS.
+    with suppress(ProcessLookupError, PermissionError):
+        end = time.monotonic() + _LONGEST_DEATH_SECONDS
+        while time.monotonic() < end:
+            os.killpg(process.pid, signal.SIGKILL)
+            # A JVM that still dies would do its last step beside the next process, on the same checkpoint.
+            process.wait()
+            time.sleep(0.005)
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _sent(pieces: Pieces) -> bytes:
+    """The pipeline as another process reads it: by its name where that finds its module, else by its code."""
+    module = inspect.getmodule(pieces[0])
+    by_code = module is not None and not _is_found(module)
+    if by_code:
+        _PICKLE.register_pickle_by_value(module)
+    try:
+        sent: bytes = _PICKLE.dumps(pieces)
+    except Exception as error:
+        raise ValueError(
+            f"the pipeline can't be sent to another process ({type(error).__name__}: {error}): let it make "
+            "what it needs itself, and take the session from one of its DataFrames: `clicks.sparkSession`"
+        ) from error
+    finally:
+        if by_code:
+            _PICKLE.unregister_pickle_by_value(module)
+    return sent
+
+
+def _is_found(module: ModuleType) -> bool:
+    """Whether an import finds it. pytest's import mode "importlib" has tests that none finds."""
+    path, origin = None, None
+    for part in module.__name__.split("."):
+        found = PathFinder.find_spec(part, path)
+        if found is None:
+            return False
+        path, origin = found.submodule_search_locations, found.origin
+    return origin == getattr(module, "__file__", None)

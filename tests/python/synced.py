@@ -1,12 +1,11 @@
 """Two partitioned streams that tests feed by hand, the query that joins them, and what has to come out of it.
 
-Rows are `(id, partition, second)`: `second` counts from noon. Each file is one micro-batch; where that lets
-left rows go, one without data follows.
+Rows are `(id, partition, second)`: `second` counts from noon. Where a micro-batch lets left rows go, one
+without data follows.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,13 +13,16 @@ import pyarrow as pa
 
 import tailrace
 from arrivals import arrive
-from streams import Query, at, second
+from streams import at, second
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+    from tailrace.testing import StreamQuery, StreamTest
 
 SCHEMA = "id long, partition int, created timestamp"
 NEVER = -(10**9)
@@ -35,43 +37,35 @@ class Row(NamedTuple):
 
 
 class Synced:
-    """Two folders of files as streams, and their join."""
+    """The left and the right stream of a test, and their join."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self.spark = spark
-        self.root = root
-        self._numbers = itertools.count()
-        for side in ("left", "right"):
-            (root / side).mkdir()
+    def __init__(self, test: StreamTest) -> None:
+        self.test = test
+        self._sources = {side: test.source(SCHEMA) for side in ("left", "right")}
 
     def add(self, left: Iterable[Row] = (), right: Iterable[Row] = ()) -> None:
         for side, rows in (("left", left), ("right", right)):
-            write(self.root / side, next(self._numbers), rows)
+            self._sources[side].add(*((r.id, r.partition, time(r)) for r in rows))
 
-    def frame(self, side: str, **read: Any) -> DataFrame:  # noqa: ANN401 - options of the source
-        return self.spark.readStream.schema(SCHEMA).options(**read).parquet(str(self.root / side))
+    def frame(self, side: str) -> DataFrame:
+        return self._sources[side].frame
 
-    def join(
-        self,
-        *,
-        read: dict[str, Any] | None = None,
-        sides: Iterable[DataFrame] | None = None,
-        **options: Any,  # noqa: ANN401
-    ) -> DataFrame:
+    def join(self, *, sides: Iterable[DataFrame] | None = None, **options: Any) -> DataFrame:  # noqa: ANN401
         given = {"on": "id", "left_time": "created", "right_time": "created"}
         given |= {"window": "60 seconds", "sync_delay": "5 seconds"}
-        left, right = sides or (self.frame(side, **read or {}) for side in ("left", "right"))
+        left, right = sides or map(self.frame, ("left", "right"))
         return tailrace.sync_join(left, right, **given | options)
 
-    def query(self, name: str = "query", **options: Any) -> Query:  # noqa: ANN401
-        return Query(self.spark, self.join(**options), self.root / name)
+    def query(self, name: str = "query", **options: Any) -> StreamQuery:  # noqa: ANN401
+        return self.test.query(self.join(**options), name)
+
+
+def time(row: Row) -> dt.datetime | None:
+    return None if row.second is None else at(row.second)
 
 
 def write(folder: Path, number: int, rows: Iterable[Row]) -> None:
-    table = [
-        {"id": r.id, "partition": r.partition, "created": None if r.second is None else at(r.second)}
-        for r in rows
-    ]
+    table = [{"id": r.id, "partition": r.partition, "created": time(r)} for r in rows]
     if not table:
         return
     types = {"id": pa.int64(), "partition": pa.int32(), "created": pa.timestamp("us", "UTC")}

@@ -16,6 +16,7 @@ import pytest
 from streams import Row, Streams
 from tailrace import _java_program, inspection
 from tailrace.errors import TailraceError, TailraceSessionError, TailraceStateError
+from tailrace.testing import StreamTest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,8 +27,9 @@ PROGRAM = "io.tailrace.inspect.Inspect"
 
 @pytest.fixture(scope="module")
 def checkpoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    streams = Streams(spark, tmp_path_factory.mktemp("inspected"))
-    with streams.query(streams.join(before="1 minute")) as query:
+    with StreamTest(spark, tmp_path_factory.mktemp("inspected"), "12:00") as test:
+        streams = Streams(test)
+        query = streams.query(streams.join(before="1 minute"))
         for step in range(3):
             left = [Row(step * 10 + i, i, step * 60 + i) for i in range(6)]
             streams.add(left, [Row(r.id, r.key, r.second + 29) for r in left[:2]])

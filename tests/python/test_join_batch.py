@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streams import Row, Streams, join
+from tailrace.testing.rows import as_dicts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
+
+    from tailrace.testing import StreamTest
 
 
 @pytest.mark.parametrize(
@@ -24,24 +25,21 @@ if TYPE_CHECKING:
         {"how": "inner", "on_late": "mark"},
     ],
 )
-def test_batch_and_stream_give_the_same_rows(
-    spark: SparkSession, tmp_path: Path, options: dict[str, Any]
-) -> None:
-    streams = Streams(spark, tmp_path, delay="1 hour")
+def test_batch_and_stream_give_the_same_rows(stream_test: StreamTest, options: dict[str, Any]) -> None:
+    streams = Streams(stream_test, delay="1 hour")
     left = [Row(i, [0, 1, 2, None][i % 4], 100 + 7 * i) for i in range(20)]
     right = [Row(i, [0, 1, None][i % 3], 95 + 5 * i, f"r{i}") for i in range(30)]
+    result = streams.join(**options)
+    query = streams.query(result)
     streams.add(left, right)
-    with streams.query(streams.join(**options)) as query:
-        query.run()
-        # Closes the windows with rows that the batch frames don't see.
-        batch = join(streams.batch_frame("left"), streams.batch_frame("right"), **options)
-        expected = [r.asDict(recursive=True) for r in batch.collect()]
-        streams.add([Row(900, 9, 90_000)], [Row(900, 9, 90_000)])
-        query.run()
-        got = [r for r in query.rows() if r["l_id"] != 900]
+    query.run()
+    # Closes the windows.
+    query.advance("2026-01-02 12:00")
+    batch = join(*streams.batch_frames(left, right), **options)
+    expected = as_dicts(batch)
     # The stream's columns carry their watermark as metadata besides.
-    assert batch.schema.simpleString() == query.result.schema.simpleString()
-    assert sorted(map(str, got)) == sorted(map(str, expected))
+    assert batch.schema.simpleString() == result.schema.simpleString()
+    assert sorted(map(str, query.rows())) == sorted(map(str, expected))
     assert len(expected) >= 10
 
 

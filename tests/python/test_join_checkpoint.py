@@ -10,16 +10,14 @@ from pyspark.errors import StreamingQueryException
 from streams import Row, Streams, groups, join
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
+    from tailrace.testing import StreamTest
 
 END = ([Row(900, 9, 1000)], [Row(900, 9, 1000)])
 
 
 @pytest.fixture
-def streams(spark: SparkSession, tmp_path: Path) -> Streams:
-    streams = Streams(spark, tmp_path)
+def streams(stream_test: StreamTest) -> Streams:
+    streams = Streams(stream_test)
     streams.add([Row(1, 1, 100), Row(2, 2, 100)], [Row(11, 1, 110), Row(12, 2, 111)])
     return streams
 
@@ -58,7 +56,7 @@ def test_another_column_type_is_refused_by_name(streams: Streams) -> None:
 def test_a_damaged_file_of_the_state_stops_the_query_and_is_named(streams: Streams, damage: str) -> None:
     with streams.query(streams.join()) as query:
         query.run()
-        query.query.stop()
+        query.stop()
         damaged = []
         for file in (query.checkpoint / "state").rglob("*.manifest"):
             content = bytearray(file.read_bytes())
@@ -84,7 +82,7 @@ def test_a_damaged_file_of_the_state_stops_the_query_and_is_named(streams: Strea
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_both_checkpoint_formats_of_spark_survive_a_restart(streams: Streams, version: str) -> None:
     key = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-    streams.spark.conf.set(key, version)
+    streams.test.spark.conf.set(key, version)
     try:
         with streams.query(streams.join()) as query:
             query.run()
@@ -93,4 +91,4 @@ def test_both_checkpoint_formats_of_spark_survive_a_restart(streams: Streams, ve
             query.run()
             assert groups(query.rows()) == [(1, [11]), (2, [12])]
     finally:
-        streams.spark.conf.unset(key)
+        streams.test.spark.conf.unset(key)

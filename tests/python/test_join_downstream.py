@@ -11,14 +11,12 @@ import tailrace
 from streams import Row, Streams, join, second
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
+    from tailrace.testing import StreamTest
 
 
 @pytest.fixture
-def streams(spark: SparkSession, tmp_path: Path) -> Streams:
-    return Streams(spark, tmp_path)
+def streams(stream_test: StreamTest) -> Streams:
+    return Streams(stream_test)
 
 
 def test_a_windowed_aggregation_after_the_join_counts_every_group(streams: Streams) -> None:

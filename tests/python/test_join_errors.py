@@ -12,14 +12,14 @@ from streams import Streams, join
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from pyspark.sql import DataFrame
 
-    from pyspark.sql import DataFrame, SparkSession
+    from tailrace.testing import StreamTest
 
 
 @pytest.fixture
-def streams(spark: SparkSession, tmp_path: Path) -> Streams:
-    return Streams(spark, tmp_path)
+def streams(stream_test: StreamTest) -> Streams:
+    return Streams(stream_test)
 
 
 def refused(left: DataFrame, right: DataFrame, condition: str, **options: Any) -> dict[str, str]:  # noqa: ANN401
@@ -35,15 +35,13 @@ def refused(left: DataFrame, right: DataFrame, condition: str, **options: Any) -
 
 
 def test_a_side_without_a_watermark_is_refused(streams: Streams) -> None:
-    bare = streams.spark.readStream.schema("r_id long, key long, r_ts timestamp").parquet(
-        str(streams.root / "right")
-    )
+    bare = streams.test.source("r_id long, key long, r_ts timestamp").frame
     parameters = refused(streams.frame("left"), bare, "TAILRACE_JOIN_WATERMARK_MISSING")
     assert (parameters["side"], parameters["column"]) == ("right", "r_ts")
 
 
 def test_a_batch_dataframe_with_a_stream_is_refused(streams: Streams) -> None:
-    batch = streams.spark.createDataFrame([], "r_id long, key long, r_ts timestamp")
+    batch = streams.test.spark.createDataFrame([], "r_id long, key long, r_ts timestamp")
     refused(streams.frame("left"), batch, "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM")
 
 

@@ -15,16 +15,16 @@ from streams import Row, Streams, groups, join
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
+
+    from tailrace.testing import StreamTest
 
 END = ([Row(900, 9, 1000)], [Row(901, 9, 1000)])
 
 
 @pytest.fixture
-def streams(spark: SparkSession, tmp_path: Path) -> Streams:
-    streams = Streams(spark, tmp_path)
+def streams(stream_test: StreamTest) -> Streams:
+    streams = Streams(stream_test)
     left = [Row(i, (1, 1, 1, 2, None)[i % 5], 100 + i // 3) for i in range(40)]
     streams.add(left, [Row(100 + i, 1 + i % 2, 105 + i) for i in range(12)])
     return streams
@@ -136,12 +136,12 @@ def test_a_query_goes_on_with_a_key_of_another_type(streams: Streams, value: Any
     with streams.query(join(left, right, hot=[value])) as query:
         query.run()
         streams.add(*END)
-        zone = streams.spark.conf.get("spark.sql.session.timeZone")
-        streams.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        zone = streams.test.spark.conf.get("spark.sql.session.timeZone")
+        streams.test.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
         try:
             query.restart(join(left, right, hot=[value]))
         finally:
-            streams.spark.conf.set("spark.sql.session.timeZone", str(zone))
+            streams.test.spark.conf.set("spark.sql.session.timeZone", str(zone))
         query.run()
         assert len(query.rows()) == 40
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +11,8 @@ from hypothesis import strategies as st
 
 import tailrace
 from join_oracle import Oracle
-from streams import Row, Streams, groups, new_rows, pairs
+from streams import Row, Streams, groups, next_rows, pairs
+from tailrace.testing import StreamTest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,14 +53,13 @@ def _check(spark: SparkSession, how: str, steps: list[_Step], window: tuple[int,
     before, after = window
     oracle = Oracle(before, after, delay=10)
     view = groups if how == "left" else pairs
-    with tempfile.TemporaryDirectory() as folder:
-        streams = Streams(spark, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, StreamTest(spark, folder, "12:00") as test:
+        streams = Streams(test)
         result = streams.join(how=how, before=f"{before} seconds", after=f"{after} seconds")
-        seen: list[dict[str, Any]] = []
         with streams.query(result) as query:
             for left, right, restart in steps:
                 if restart is not None:
-                    query.query.stop()
+                    query.stop()
                     # Before the first batch there is nothing to rescale.
                     if restart > 0 and any((query.checkpoint / "commits").glob("[0-9]*")):
                         assert tailrace.rescale(spark, query.checkpoint, restart).after == restart
@@ -68,7 +67,7 @@ def _check(spark: SparkSession, how: str, steps: list[_Step], window: tuple[int,
                     oracle.restart()
                 streams.add(left, right)
                 expected = oracle.step(left, right)[0 if how == "left" else 1]
-                assert new_rows(query, seen, view) == sorted(expected)
+                assert view(next_rows(query)) == sorted(expected)
 
 
 _few = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, max_examples=2)

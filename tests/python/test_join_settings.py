@@ -11,11 +11,10 @@ from streams import Row, Streams, groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from streams import Query
+    from tailrace.testing import StreamQuery, StreamTest
 
     Configure = Callable[[str, str], None]
 
@@ -26,8 +25,8 @@ END = ([Row(900, 9, 1000)], [Row(900, 9, 1000)])
 
 
 @pytest.fixture
-def streams(spark: SparkSession, tmp_path: Path) -> Streams:
-    streams = Streams(spark, tmp_path)
+def streams(stream_test: StreamTest) -> Streams:
+    streams = Streams(stream_test)
     streams.add([Row(1, 1, 100), Row(2, 2, 100)], [Row(11, 1, 110), Row(12, 2, 111)])
     return streams
 
@@ -46,7 +45,7 @@ def configure(spark: SparkSession) -> Iterator[Configure]:
         spark.conf.unset(key)
 
 
-def state_files(query: Query) -> list[str]:
+def state_files(query: StreamQuery) -> list[str]:
     return [f.name for kind in ("*.run", "*.manifest") for f in (query.checkpoint / "state").rglob(kind)]
 
 

@@ -14,9 +14,10 @@ from streams import Row, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from tailrace.testing import StreamTest
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("google.protobuf")
@@ -64,8 +65,8 @@ def _on_rocksdb(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("in_pandas", [True, pytest.param(False, marks=pytest.mark.campaign)])
-def test_totals_go_on_after_a_restart(spark: SparkSession, tmp_path: Path, in_pandas: bool) -> None:
-    streams = Streams(spark, tmp_path)
+def test_totals_go_on_after_a_restart(spark: SparkSession, stream_test: StreamTest, in_pandas: bool) -> None:
+    streams = Streams(stream_test)
     with streams.query(totals(streams.join(), in_pandas=in_pandas)) as query:
         for step in range(4):
             left = [Row(step * 10 + key, key, step * 60 + key) for key in range(3)]

@@ -18,14 +18,16 @@ import tailrace
 from pyspark.sql import SparkSession, functions as F
 sys.path.insert(0, sys.argv[2])
 from streams import Row, Streams, groups
+from tailrace.testing import StreamTest
 
 builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.sql.shuffle.partitions", "3").config("spark.log.level", "OFF")
 builder = builder.config("spark.driver.memory", "1g").config("spark.executor.memory", "1g")
 builder = builder.config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
 spark = tailrace.configure(builder).getOrCreate()
-streams = Streams(spark, Path(sys.argv[1]))
-with streams.query(streams.join()) as query:
+with StreamTest(spark, Path(sys.argv[1]), "12:00") as test:
+    streams = Streams(test)
+    query = streams.query(streams.join())
     streams.add([Row(i, i, 100) for i in range(20)], [Row(100 + i, i, 110) for i in range(20)])
     query.run()
     query.restart()

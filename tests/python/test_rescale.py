@@ -17,14 +17,18 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
-from streams import Query, Row, Streams, groups, join
+from file_queries import FileQuery
+from streams import Row, Streams, groups, join
 from tailrace.errors import TailraceStateError
+from tailrace.testing import StreamTest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from tailrace.testing import StreamQuery
 
     RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -36,18 +40,19 @@ def _rows(step: int) -> tuple[list[Row], list[Row]]:
     return left, [Row(1000 + r.id, r.key, r.second + 3) for r in left[::2] if r.key is not None]
 
 
-def _step(streams: Streams, rows: tuple[list[Row], list[Row]], *queries: Query) -> None:
+def _step(streams: Streams, rows: tuple[list[Row], list[Row]], *queries: StreamQuery | FileQuery) -> None:
     streams.add(*rows)
+    streams.test.flush()
     for query in queries:
         query.run()
 
 
-def _feed(streams: Streams, *queries: Query) -> None:
+def _feed(streams: Streams, *queries: StreamQuery) -> None:
     for step in range(3):
         _step(streams, _rows(step), *queries)
 
 
-def _end(streams: Streams, query: Query, other: Query) -> None:
+def _end(streams: Streams, query: StreamQuery, other: StreamQuery) -> None:
     """The query goes on, and both end: with the same rows."""
     query.restart()
     _step(streams, END, query, other)
@@ -58,13 +63,15 @@ def _partitions(checkpoint: Path) -> list[int]:
     return sorted(int(d.name) for d in (checkpoint / "state" / "0").iterdir() if d.name.isdecimal())
 
 
-def test_the_command_between_two_starts(spark: SparkSession, tmp_path: Path, run_python: RunPython) -> None:
-    streams = Streams(spark, tmp_path)
+def test_the_command_between_two_starts(
+    spark: SparkSession, stream_test: StreamTest, run_python: RunPython
+) -> None:
+    streams = Streams(stream_test)
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
         _feed(streams, query, other)
         with pytest.raises(TailraceStateError, match="TAILRACE_STATE_RESCALE_IN_USE"):
             tailrace.rescale(spark, query.checkpoint, 7)
-        query.query.stop()
+        query.stop()
         waiting = len(query.state())
         done = run_python("-m", "tailrace", "state", "rescale", str(query.checkpoint), "--partitions", "7")
         assert done.returncode == 0, done.stderr
@@ -73,11 +80,11 @@ def test_the_command_between_two_starts(spark: SparkSession, tmp_path: Path, run
         assert _partitions(query.checkpoint) == list(range(7))
         assert len(query.state()) == waiting
         _end(streams, query, other)
-        assert [n["numShufflePartitions"] for n in query.operators()][-1] == 7
+        assert query.progress()["stateOperators"][0]["numShufflePartitions"] == 7
 
 
-def test_a_number_that_it_has_already(spark: SparkSession, tmp_path: Path) -> None:
-    streams = Streams(spark, tmp_path)
+def test_a_number_that_it_has_already(spark: SparkSession, stream_test: StreamTest) -> None:
+    streams = Streams(stream_test)
     streams.add(*_rows(0))
     with streams.query(streams.join()) as query:
         query.run()
@@ -88,9 +95,9 @@ def test_a_number_that_it_has_already(spark: SparkSession, tmp_path: Path) -> No
 
 @pytest.mark.campaign
 def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:
-    streams = Streams(spark, tmp_path)
+    streams = Streams(stream_test)
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
         _feed(streams, query, other)
         before = _partitions(query.checkpoint)
@@ -101,12 +108,12 @@ def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
         query.restart()
         _step(streams, _rows(4), query, other)
         _end(streams, query, other)
-        assert [n["numShufflePartitions"] for n in query.operators()][-1] == len(before)
+        assert query.progress()["stateOperators"][0]["numShufflePartitions"] == len(before)
         assert _partitions(query.checkpoint) == before
 
 
-def test_a_struct_among_the_keys(spark: SparkSession, tmp_path: Path) -> None:
-    streams = Streams(spark, tmp_path)
+def test_a_struct_among_the_keys(spark: SparkSession, stream_test: StreamTest) -> None:
+    streams = Streams(stream_test)
 
     def keyed(side: str) -> DataFrame:
         struct = "named_struct('x', key, 'y', key % 3, 'z', 1) AS s"
@@ -116,7 +123,7 @@ def test_a_struct_among_the_keys(spark: SparkSession, tmp_path: Path) -> None:
     with streams.query(result) as query, streams.query(result, "other") as other:
         _feed(streams, query, other)
         for partitions in (1, 4):
-            query.query.stop()
+            query.stop()
             tailrace.rescale(spark, query.checkpoint, partitions)
             query.restart()
             _step(streams, _rows(2 + partitions), query, other)
@@ -134,14 +141,16 @@ def ids(spark: SparkSession, request: pytest.FixtureRequest) -> Generator[None]:
 
 @pytest.mark.campaign
 @pytest.mark.usefixtures("ids")
-def test_a_batch_that_runs_elsewhere_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_that_runs_elsewhere_meanwhile(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
+) -> None:
     """A batch that was cut off runs again elsewhere, with the old number, while a rescaling turns."""
-    streams = Streams(spark, tmp_path)
+    streams = Streams(stream_test)
     result = streams.join(release_every="batch")
     with streams.query(result) as query, streams.query(result, "other") as other:
         _feed(streams, query, other)
         old = _number(query.checkpoint)
-        query.query.stop()
+        query.stop()
         newest = max(int(f.name) for f in (query.checkpoint / "commits").glob("[0-9]*"))
         # What the batch has written comes when the rescaling has turned.
         written = [query.checkpoint / "commits" / str(newest)]
@@ -156,7 +165,7 @@ def test_a_batch_that_runs_elsewhere_meanwhile(spark: SparkSession, tmp_path: Pa
         streams.add(*_rows(3))
         with pytest.raises(StreamingQueryException, match="TAILRACE_STATE_FILE_MISSING"):
             query.run()
-        query.query.stop()
+        query.stop()
         assert tailrace.rescale(spark, query.checkpoint, old).after == old
         query.restart()
         for one in (query, other):
@@ -165,11 +174,11 @@ def test_a_batch_that_runs_elsewhere_meanwhile(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.campaign
-def test_two_at_once_are_one(spark: SparkSession, tmp_path: Path) -> None:
-    streams = Streams(spark, tmp_path)
+def test_two_at_once_are_one(spark: SparkSession, stream_test: StreamTest) -> None:
+    streams = Streams(stream_test)
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
         _feed(streams, query, other)
-        query.query.stop()
+        query.stop()
         for first, second, delay in ((40, 5, 0.1), (9, 9, 0.1)):
             with ThreadPoolExecutor(2) as pool:
                 one = pool.submit(tailrace.rescale, spark, query.checkpoint, first)
@@ -181,7 +190,7 @@ def test_two_at_once_are_one(spark: SparkSession, tmp_path: Path) -> None:
             assert _number(query.checkpoint) in {first, second}
             query.restart()
             _step(streams, _rows(first), query, other)
-            query.query.stop()
+            query.stop()
         _end(streams, query, other)
 
 
@@ -238,10 +247,11 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     for kill in range(kills + 1):
         root = tmp_path / str(kill)
         root.mkdir()
-        streams = Streams(spark, root)
-        with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
+        with StreamTest(spark, root, "12:00") as test:
+            streams = Streams(test)
+            query, other = streams.query(streams.join()), streams.query(streams.join(), "other")
             _feed(streams, query, other)
-            query.query.stop()
+            query.stop()
             started = time.monotonic()
             process = _start(query.checkpoint, 7)
             if kill == 0:
@@ -258,11 +268,14 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
             _end(streams, query, other)
 
 
-def test_a_sink_that_has_the_batch_already(spark: SparkSession, tmp_path: Path) -> None:
-    streams = Streams(spark, tmp_path)
-    with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
-        _feed(streams, query, other)
-        query.query.stop()
+def test_a_sink_that_has_the_batch_already(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
+) -> None:
+    streams = Streams(stream_test)
+    with FileQuery(streams.join(), tmp_path / "files") as query, streams.query(streams.join()) as other:
+        for step in range(3):
+            _step(streams, _rows(step), other, query)
+        query.stop()
         # As if the process had died when the sink had the batch.
         commits = (query.checkpoint / "commits").glob("[0-9]*")
         newest = max(commits, key=lambda f: int(f.name))
@@ -272,4 +285,5 @@ def test_a_sink_that_has_the_batch_already(spark: SparkSession, tmp_path: Path) 
         with pytest.raises(TailraceStateError, match="TAILRACE_STATE_RESCALE_CUT_OFF"):
             tailrace.rescale(spark, query.checkpoint, before + 1)
         tailrace.rescale(spark, query.checkpoint, before * 2)
-        _end(streams, query, other)
+        _step(streams, END, other, query)
+        assert groups(query.rows()) == groups(other.rows())

@@ -12,9 +12,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
+from file_queries import FileQuery
 from streams import Row as Event
-from streams import Streams, groups, pairs
+from streams import Streams, groups, join, pairs
 from synced import Row, Synced, shown
+from tailrace.testing.rows import as_dicts
 from trees import Trees, down
 
 if TYPE_CHECKING:
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tailrace.options import How
+    from tailrace.testing import StreamTest
 
 
 class OnceOnly:
     """A function of `foreachBatch` that takes each batch once, and dies when it has taken one of them."""
 
     def __init__(self, dies_after: int, *, looks_first: bool = False) -> None:
-        self.rows: list[Any] = []
+        self.rows: list[dict[str, Any]] = []
         self._looks_first = looks_first
         self._taken: set[int] = set()
         self._dies_after = dies_after
@@ -39,7 +42,7 @@ class OnceOnly:
             frame.isEmpty()
         if batch in self._taken:
             return
-        self.rows += frame.collect()
+        self.rows += as_dicts(frame)
         self._taken.add(batch)
         if batch == self._dies_after:
             raise RuntimeError("dies")
@@ -56,32 +59,35 @@ def _die(sink: OnceOnly, result: DataFrame, checkpoint: Path) -> None:
         sink.drain(result, checkpoint)
 
 
-def _undo(streams: Synced, batch: int) -> None:
+def _undo(checkpoint: Path, batch: int) -> None:
     """As a kill leaves it between the commit of the sink and the end of the batch."""
-    checkpoint = streams.root / "query" / "checkpoint"
     for name in (f"commits/{batch}", f"tailrace-sync/sync_join/{batch}.progress"):
         (checkpoint / name).unlink()
 
 
 @pytest.mark.parametrize("kind", ["files", "function", "function that looks first"])
-def test_a_partition_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    streams = Synced(spark, tmp_path)
+def test_a_partition_that_came_in_it_is_waited_for(
+    stream_test: StreamTest, tmp_path: Path, kind: str
+) -> None:
+    streams = Synced(stream_test)
     sink = OnceOnly(0, looks_first=kind != "function")
 
     def run() -> list[tuple[Any, ...]]:
+        stream_test.flush()
         if kind != "files":
             sink.drain(streams.join(), tmp_path / "checkpoint")
-            return sorted((shown(row.asDict()) for row in sink.rows), key=repr, reverse=True)
-        with streams.query() as query:
+            return sorted(map(shown, sink.rows), key=repr, reverse=True)
+        with FileQuery(streams.join(), tmp_path / "files") as query:
             query.run()
             return sorted(map(shown, query.rows()), key=repr, reverse=True)
 
     # The row without a key comes out at once, of the first partition: to look for one row no other task runs.
     streams.add(left=[Row(1, 0, 0), Row(None, 0, 0)], right=[Row(90, 0, 8), Row(91, 1, 0)])
+    stream_test.flush()
     at_once = [(None, 0, None)]
     if kind == "files":
         assert run() == at_once
-        _undo(streams, 0)
+        _undo(tmp_path / "files" / "checkpoint", 0)
     else:
         _die(sink, streams.join(), tmp_path / "checkpoint")
     streams.add(right=[Row(92, 0, 20)])
@@ -90,20 +96,22 @@ def test_a_partition_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path
     assert run() == [*at_once, (1, 0, 3)]
 
 
-def test_rows_that_it_has_made_due_come_out_without_more(spark: SparkSession, tmp_path: Path) -> None:
-    streams = Synced(spark, tmp_path)
+def test_rows_that_it_has_made_due_come_out_without_more(stream_test: StreamTest, tmp_path: Path) -> None:
+    streams = Synced(stream_test)
     sink = OnceOnly(0)
     streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 8)])
+    stream_test.flush()
     _die(sink, streams.join(), tmp_path / "checkpoint")
     sink.drain(streams.join(), tmp_path / "checkpoint")
-    assert [shown(row.asDict()) for row in sink.rows] == [(1, 0, 1)]
+    assert [shown(row) for row in sink.rows] == [(1, 0, 1)]
 
 
 def test_a_function_that_skips_a_batch_it_has_never_had_is_found_out(
-    spark: SparkSession, tmp_path: Path
+    stream_test: StreamTest, tmp_path: Path
 ) -> None:
-    streams = Synced(spark, tmp_path)
+    streams = Synced(stream_test)
     streams.add(left=[Row(1, 0, 0)], right=[Row(90, 0, 2)])
+    stream_test.flush()
 
     def first_only(frame: DataFrame, batch: int) -> None:
         if batch == 0:
@@ -113,6 +121,7 @@ def test_a_function_that_skips_a_batch_it_has_never_had_is_found_out(
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.processAllAvailable()
     streams.add(right=[Row(91, 0, 20)])
+    stream_test.flush()
     # The message of Spark's STATE_STORE_COMMIT_VALIDATION_FAILED has the state only.
     with pytest.raises(StreamingQueryException, match="SQLSTATE: XXKST"):
         query.processAllAvailable()
@@ -185,34 +194,31 @@ def test_the_rows_that_go_round_are_those_that_the_sink_has(spark: SparkSession,
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])
-def test_a_join_of_checkpoint_format_2_goes_on(spark: SparkSession, tmp_path: Path, how: How) -> None:
+def test_a_join_of_checkpoint_format_2_goes_on(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path, how: How
+) -> None:
     setting = "spark.sql.streaming.stateStore.checkpointFormatVersion"
     before = spark.conf.get(setting)
     spark.conf.set(setting, "2")
     try:
-        streams = Streams(spark, tmp_path)
-        streams.add([Event(i, i % 5, i) for i in range(20)], [Event(100 + i, i % 5, i) for i in range(20)])
-        with streams.query(streams.join(how=how)) as query:
+        streams = Streams(stream_test)
+        sides = (
+            [Event(i, i % 5, i) for i in range(20)] + [Event(900, 9, 1000)],
+            [Event(100 + i, i % 5, i) for i in range(20)] + [Event(901, 9, 1000)],
+        )
+        view = groups if how == "left" else pairs
+        with FileQuery(streams.join(how=how), tmp_path / "files") as query:
+            streams.add(*(rows[:-1] for rows in sides))
+            stream_test.flush()
             query.run()
-            query.query.stop()
+            query.stop()
             commits = (query.checkpoint / "commits").glob("[0-9]*")
             max(commits, key=lambda f: int(f.name)).unlink()
-            query.restart()
-            streams.add([Event(900, 9, 1000)], [Event(901, 9, 1000)])
+            streams.add(*(rows[-1:] for rows in sides))
+            stream_test.flush()
             query.run()
-            batch = tailrace.join(
-                streams.batch_frame("left"),
-                streams.batch_frame("right"),
-                on="key",
-                left_time="l_ts",
-                right_time="r_ts",
-                after="30 seconds",
-                how=how,
-            )
-            view = groups if how == "left" else pairs
-            expected = [
-                row for row in view(r.asDict(recursive=True) for r in batch.collect()) if row[0] != 900
-            ]
+            batch = join(*streams.batch_frames(*sides), how=how)
+            expected = [row for row in view(as_dicts(batch)) if row[0] != 900]
             assert [row for row in view(query.rows()) if row[0] != 900] == expected
     finally:
         spark.conf.set(setting, before or "1")

@@ -8,18 +8,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
-from streams import Query
 from synced import Row, Synced, shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
+    from tailrace.testing import StreamTest
 
 
 @pytest.fixture
-def streams(spark: SparkSession, tmp_path: Path) -> Synced:
-    return Synced(spark, tmp_path)
+def streams(stream_test: StreamTest) -> Synced:
+    return Synced(stream_test)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +50,7 @@ def test_a_wrong_option_is_refused_at_once(streams: Synced, options: dict[str, A
 
 def test_batch_frames_and_clashing_names(streams: Synced) -> None:
     left = streams.frame("left")
-    batch = streams.spark.createDataFrame([], left.schema)
+    batch = streams.test.spark.createDataFrame([], left.schema)
     arguments = {"on": "id", "left_time": "created", "right_time": "created"}
     arguments |= {"window": "1 minute", "sync_delay": "1 second"}
     with pytest.raises(tailrace.TailraceJoinError) as caught:
@@ -68,13 +65,15 @@ def test_output_mode_and_names_of_two_joins(streams: Synced) -> None:
     joined = streams.join()
     with pytest.raises(Exception, match="TAILRACE_OUTPUT_MODE") as caught:
         joined.writeStream.format("noop").outputMode("update").option(
-            "checkpointLocation", str(streams.root / "c")
+            "checkpointLocation", str(streams.test.directory / "c")
         ).start()
     assert isinstance(caught.value, tailrace.TailraceError)
     for other in (streams.join(), joined):
         both = joined.select("id").union(other.select("id"))
         with pytest.raises(Exception, match=r"TAILRACE_NAME_EXISTS.*one result is used twice"):
-            both.writeStream.format("noop").option("checkpointLocation", str(streams.root / "c")).start()
+            both.writeStream.format("noop").option(
+                "checkpointLocation", str(streams.test.directory / "c")
+            ).start()
 
 
 @pytest.mark.parametrize(
@@ -92,8 +91,10 @@ def test_a_change_on_a_checkpoint_is_refused(
     with streams.query() as query:
         query.run()
     streams.add(left=[Row(2, 0, 3)], right=[Row(91, 0, 90)])
-    other = Query(streams.spark, streams.join(**changed), streams.root / "query")
-    with other as query, pytest.raises(StreamingQueryException) as caught:
+    with (
+        streams.test.query(streams.join(**changed)) as query,
+        pytest.raises(StreamingQueryException) as caught,
+    ):
         query.run()
     for text in told:
         assert text in str(caught.value)

@@ -203,7 +203,7 @@ def _ask(method: str, of: DataFrame | SparkSession, *arguments: object) -> Any:
 
 
 def _java(value: object) -> Any:
-    """An argument as the JVM has it; strings and None are the same there."""
+    """An argument as the JVM has it; strings, bytes and None are the same there."""
     gateway: Any = SparkContext._gateway
     match value:
         case ClassicDataFrame():
@@ -214,7 +214,7 @@ def _java(value: object) -> Any:
             return value._jc
         case Mapping():
             return MapConverter().convert(dict(value), gateway._gateway_client)
-        case str() | None:
+        case str() | bytes() | None:
             return value
         case Sequence():
             return ListConverter().convert([_java(v) for v in value], gateway._gateway_client)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from tailrace import _jvm
 from tailrace.testing.clock import Time, at, check_order, from_millis, millis
 from tailrace.testing.query import StreamQuery
-from tailrace.testing.values import Given, batch_frame, struct
+from tailrace.testing.values import Given, pickled, struct
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -121,7 +121,6 @@ class Source:
     """
 
     def __init__(self, spark: SparkSession, streams: object, schema: str | StructType) -> None:
-        self._spark = spark
         self.schema: StructType = struct(schema)
         self._rows = _jvm.invoke(streams, "source", self.schema.json())
         stream = spark.readStream.format(_PROVIDER).option("id", _jvm.invoke(self._rows, "id"))
@@ -138,4 +137,4 @@ class Source:
                 UTC.
         """
         if rows:
-            _jvm.invoke(self._rows, "stage", batch_frame(self._spark, self.schema, rows))
+            _jvm.invoke(self._rows, "stage", pickled(self.schema, rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -28,6 +29,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     YearMonthIntervalType,
+    _make_type_verifier,
 )
 
 from tailrace.testing.clock import at
@@ -84,7 +86,16 @@ def batch_frame(spark: SparkSession, schema: StructType, rows: Sequence[Given]) 
         TypeError: a value isn't of its column's type; the text has what to give instead.
         ValueError: a row has other columns, or a value is outside of what its column holds.
     """
-    return spark.createDataFrame([_values(schema, row, "the stream", "") for row in rows], schema)
+    return spark.createDataFrame(_taken(schema, rows), schema)
+
+
+def pickled(schema: StructType, rows: Sequence[Given]) -> bytes:
+    """Rows as `Source.add` takes them, for `PythonRows` of the JVM. Errors are those of `batch_frame`."""
+    return pickle.dumps([schema.toInternal(row) for row in _taken(schema, rows)])
+
+
+def _taken(schema: StructType, rows: Sequence[Given]) -> list[tuple[Any, ...]]:
+    return [_values(schema, row, "the stream", "") for row in rows]
 
 
 def _values(schema: StructType, row: Given, what: str, path: str) -> tuple[Any, ...]:
@@ -145,6 +156,7 @@ def _plain(kind: DataType, value: Any, column: str) -> Any:  # noqa: ANN401 - a 
     """A value of a type without others in it, as it is: PySpark takes the type's own class alone."""
     taken = _TAKEN.get(type(kind))
     if taken is None:
+        _make_type_verifier(kind)(value)
         return value
     if type(value) is bytearray and taken.type is bytes:
         return bytes(value)

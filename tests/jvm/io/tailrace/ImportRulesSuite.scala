@@ -175,7 +175,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     sources.foreach { s =>
       s.lines.filter(_.startsWith("import ")).foreach { line =>
         val rooted =
-          Seq("java.", "javax.", "jakarta.", "sun.reflect.", "scala.", "org.", "com.", "io.tailrace.")
+          Seq("java.", "javax.", "jakarta.", "sun.reflect.", "scala.", "org.", "com.", "net.", "io.tailrace.")
             .exists(r => line.startsWith(s"import $r"))
         assert(rooted, s"${s.path}: $line")
       }

@@ -7,9 +7,8 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read._
@@ -19,6 +18,7 @@ import org.apache.spark.sql.connector.read.streaming.{
   ReadLimit,
   SupportsTriggerAvailableNow
 }
+import org.apache.spark.sql.tailrace.PythonRows
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -41,11 +41,11 @@ final class TestRows(val schema: StructType, val planned: () => Unit) extends Au
   private var ticks = 0L
   TestRows.open.put(id, this)
 
-  /** Keeps the rows of a batch DataFrame of this schema for the next [[flush]]. */
-  def stage(frame: DataFrame): Unit = synchronized {
-    val converted = CatalystTypeConverters.createToCatalystConverter(schema)
-    val projection = UnsafeProjection.create(schema)
-    frame.collect().foreach(row => staged += projection(converted(row).asInstanceOf[InternalRow]).copy())
+  /** Keeps rows of this schema for the next [[flush]]: see [[PythonRows]]. No job of Spark's: a test adds rows as
+    * often as it runs micro-batches, and a job takes as long as one.
+    */
+  def stage(pickled: Array[Byte]): Unit = synchronized {
+    staged ++= PythonRows.read(pickled, schema)
   }
 
   /** Lets queries see the staged rows. */

@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     YearMonthIntervalType,
-    _make_type_verifier,
+    _make_type_verifier,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
 )
 
 from tailrace.testing.clock import at
@@ -91,7 +91,8 @@ def batch_frame(spark: SparkSession, schema: StructType, rows: Sequence[Given]) 
 
 def pickled(schema: StructType, rows: Sequence[Given]) -> bytes:
     """Rows as `Source.add` takes them, for `PythonRows` of the JVM. Errors are those of `batch_frame`."""
-    return pickle.dumps([schema.toInternal(row) for row in _taken(schema, rows)])
+    of_rows: Any = schema  # PySpark gives its method no types
+    return pickle.dumps([of_rows.toInternal(row) for row in _taken(schema, rows)])
 
 
 def _taken(schema: StructType, rows: Sequence[Given]) -> list[tuple[Any, ...]]:

@@ -38,6 +38,8 @@ myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 4
 
 # The repository has no outputs of the notebook: the build runs it. Spark's log isn't one of them.
+# The machine's name may have an address that the machine itself doesn't reach.
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 nb_execution_mode = "auto"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True

@@ -91,6 +91,11 @@ def counts(**values: int) -> dict[str, str]:
     return {name: count(value, name) for name, value in values.items()}
 
 
+def sizes(**values: str | int) -> dict[str, str]:
+    """Sizes, each under the name of its argument: a string with a unit, or a number of bytes."""
+    return {name: count(v, name) if isinstance(v, int) else text(v, name) for name, v in values.items()}
+
+
 def share(value: Share, argument: str) -> str:
     """A share as text. A number is taken by its shortest decimal digits, which are those that the user wrote.
 

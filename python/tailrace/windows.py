@@ -27,7 +27,7 @@ def write_windows(
     offset: Duration = "0 seconds",
     into: str = "window_start",
     missing: int = 10,
-    target_file_size: str | None = None,
+    target_file_size: str | int | None = None,
     server: str | Sequence[str] | None = None,
     app: str | None = None,
     operator: str = "sink",
@@ -71,8 +71,8 @@ def write_windows(
         missing: how many of the hosts that hadn't passed a window's end its report names, those that lag
             most.
         target_file_size: gathers the rows of a micro-batch by window, so that its files have about this size:
-            "128 MB", from "1 MB" to "16 GB". It takes a shuffle. None: each task of the query writes a file
-            of its own for each window.
+            "128 MB" or a number of bytes, from 1 MB to 16 GB. It takes a shuffle. None: each task of the
+            query writes a file of its own for each window.
         server: a watermark server, "http://host:port", or several of one store, as in `accurate_watermark`;
             one of them is a server of the sources.
         app: with `server`, the application whose operators belong together.
@@ -100,7 +100,7 @@ def write_windows(
         | _convert.texts(into=into, operator=operator)
         | _convert.at_server(server, app, token)
         | _convert.counts(missing=missing)
-        | _convert.texts(**_convert.given(target_file_size=target_file_size))
+        | _convert.sizes(**_convert.given(target_file_size=target_file_size))
     )
     named = None if upstreams is None else _convert.names(upstreams, "upstreams")
     time = _convert.Columns("tailrace.write_windows", frame).name(event_time, "event_time")

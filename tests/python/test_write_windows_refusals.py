@@ -40,6 +40,10 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, tmp_path: Path
     assert refused(at="host") == "TAILRACE_COLUMN_TYPE"
     local = frame.withColumn("local", F.col("at").cast("timestamp_ntz"))
     assert refused(local, "local") == "TAILRACE_COLUMN_TYPE"
+    assert refused(frame.select("*", "id")) == "TAILRACE_COLUMN_AMBIGUOUS"
+    assert (
+        refused(frame.withColumn("x", F.lit(1)).withColumnRenamed("x", "ID")) == "TAILRACE_COLUMN_AMBIGUOUS"
+    )
     assert refused(into="host") == "TAILRACE_COLUMN_EXISTS"
     for options in (
         {"window": "1 month"},

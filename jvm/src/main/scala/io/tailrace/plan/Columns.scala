@@ -38,6 +38,13 @@ private[tailrace] final class Columns(
     Errors.columnType(call, argument, column.name, frame, column.dataType.sql, expected)
 
   /** Refuses a column that the call would add, if the DataFrame has one of its name. */
+  /** Refuses columns whose names are one: files with them can't be read.
+    *
+    * @param argument that the columns stand in
+    */
+  def checkDistinct(argument: String): Unit =
+    output.map(_.name).find(named(_).size > 1).foreach(find(argument, _): Unit)
+
   def checkAdded(name: String, cure: String): Unit =
     if (has(name)) throw Errors.columnExists(call, name, frame, cure)
 

@@ -136,6 +136,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     if (!child.isStreaming) throw WindowErrors.batch()
     val landing = sources
     // Times without a zone have no watermark.
+    columns.checkDistinct("frame")
     val time = checkWatermark(columns.find("event_time", eventTime, TimestampType))
     Seq(options.into, Start).foreach { name =>
       val cure = s"${Columns.rename(name)} The column of windows takes another name with `into`."

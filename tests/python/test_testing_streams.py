@@ -335,3 +335,46 @@ def test_what_waits_are_rows_with_keys_and_matches_that_were_found(
         assert query.waiting() == {"tailraceLabelJoin": 4 + besides}
     finally:
         spark.conf.unset("spark.tailrace.join.strategy")
+
+
+def test_the_state_of_a_join_with_a_map(stream_test: StreamTest) -> None:
+    served = stream_test.source("user int, served_at timestamp, tags map<string, int>")
+    clicks = stream_test.source("user int, clicked_at timestamp")
+    joined = tailrace.join(
+        served.frame.withWatermark("served_at", "1 minute"),
+        clicks.frame.withWatermark("clicked_at", "1 minute"),
+        on="user",
+        left_time="served_at",
+        right_time="clicked_at",
+        after="10 minutes",
+    )
+    query = stream_test.query(joined)
+    served.add((7, "12:00", {"a": 1}), (7, "12:00", {"b": 2}))
+    query.run()
+    assert query.state("side", "left.tags") == [("left", {"a": 1}), ("left", {"b": 2})]
+
+
+def test_the_state_of_sparks_join_has_its_sides(stream_test: StreamTest) -> None:
+    served = stream_test.source("user int, served_at timestamp")
+    clicks = stream_test.source("who int, clicked_at timestamp")
+    left, right = (
+        served.frame.withWatermark("served_at", "1 minute"),
+        clicks.frame.withWatermark("clicked_at", "1 minute"),
+    )
+    near = "user = who AND clicked_at BETWEEN served_at AND served_at + INTERVAL 10 MINUTES"
+    query = stream_test.query(left.join(right, f.expr(near), "left_outer"))
+    served.add((7, "12:00"))
+    clicks.add((8, "12:01"))
+    query.run()
+    rows = query.state()
+    assert [(r["side"], r["value"].get("user"), r["value"].get("who")) for r in rows] == [
+        ("left", 7, None),
+        ("right", None, 8),
+    ]
+
+
+@pytest.mark.parametrize("row", [5, None, "12:00"])
+def test_what_is_no_row_is_refused(stream_test: StreamTest, row: object) -> None:
+    source = stream_test.source("user int")
+    with pytest.raises(TypeError, match="a row is a tuple of values"):
+        source.add(row)  # type: ignore[arg-type]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Self
 
+from pyspark.sql.functions import col, lit
+
 from tailrace import _jvm
 from tailrace.testing.clock import Time, at, check_order, from_millis, millis
 from tailrace.testing.rows import as_dicts, as_tuples
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+_SPARKS_JOIN = "symmetricHashJoin"
 _JOINS = ("tailraceLabelJoin", "tailraceSyncJoin")
 
 
@@ -135,7 +138,8 @@ class StreamQuery:
             query.state("side", "time", "key.user")     # [("left", datetime(2026, 1, 1, 12, 0), 7)]
 
         Those of a join have the columns of the format "tailrace-state": `side`, `time`, `key`, `left`,
-        `right`. Those of Spark's operators have the columns of its format "statestore": `key`, `value`.
+        `right`. Those of Spark's operators have the columns of its format "statestore": `key`, `value`; those
+        of its join of two streams have their `side` besides.
 
         Args:
             columns: SQL expressions. None for all columns.
@@ -157,10 +161,14 @@ class StreamQuery:
             raise ValueError(f"the query has no state of an operator {operator}; it has {found}")
         if names[operator] in _JOINS:
             reader = self._spark.read.format("tailrace-state").option("operator", operator)
-            frame = reader.load(path).orderBy("time", "side", "left", "right")
+            # Maps have no order, and their texts have.
+            texts = (col(side).cast("string") for side in ("left", "right"))
+            frames = [reader.load(path).orderBy("time", "side", *texts)]
         else:
-            frame = self._spark.read.format("statestore").option("operatorId", operator).load(path)
-        return as_tuples(frame.selectExpr(*columns)) if columns else as_dicts(frame)
+            reader = self._spark.read.format("statestore").option("operatorId", operator)
+            frames = [reader.load(path)] if names[operator] != _SPARKS_JOIN else _sides(reader, path)
+        parts = [as_tuples(f.selectExpr(*columns)) if columns else as_dicts(f) for f in frames]
+        return [row for part in parts for row in part]
 
     def progress(self) -> dict[str, Any]:
         """What Spark says of the last micro-batch of this start; empty before the first.
@@ -226,6 +234,13 @@ class StreamQuery:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _sides(reader: DataFrameReader, path: str) -> list[DataFrame]:
+    """The state of Spark's join of two streams: a side's rows have columns of their own."""
+    return [
+        reader.option("joinSide", side).load(path).withColumn("side", lit(side)) for side in ("left", "right")
+    ]
 
 
 def _number(operator: dict[str, Any], name: str) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 from tailrace import _jvm
 from tailrace.testing.comparison import END
 from tailrace.testing.streams import StreamTest
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
     from tailrace.testing.streams import Source
@@ -114,6 +115,11 @@ class Trial:
         # One with the trigger availableNow has ended.
         if self._query is None or not self._query.isActive:
             writer = self._pipeline(self._root, *(source.frame for source in self._sources))
+            if not isinstance(writer, DataStreamWriter):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(
+                    "the pipeline has to return a DataStreamWriter that isn't started, without a checkpoint, "
+                    f"and not {type(writer).__name__}"
+                )
             self._query = writer.option("checkpointLocation", str(self._root / "checkpoint")).start()
         self._query.processAllAvailable()
 

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.types import (
@@ -68,6 +69,9 @@ _TAKEN: Mapping[type[DataType], _Taken] = {
     DateType: _Taken(dt.date, "a datetime.date"),
     DayTimeIntervalType: _Taken(dt.timedelta, "a datetime.timedelta"),
 }
+# Seconds have fractions.
+_MICROS: Mapping[int | None, int] = {0: 86_400_000_000, 1: 3_600_000_000, 2: 60_000_000, 3: 1}
+_LEAST_FLOAT, _MOST_FLOAT = 2.0**-149, (2.0 - 2.0**-23) * 2.0**127
 _BITS: Mapping[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 
 
@@ -101,6 +105,8 @@ def _taken(schema: StructType, rows: Sequence[Given]) -> list[tuple[Any, ...]]:
 
 def _values(schema: StructType, row: Given, what: str, path: str) -> tuple[Any, ...]:
     names = schema.fieldNames()
+    if isinstance(row, str) or not isinstance(row, Mapping | Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a row is a tuple of values, or a dictionary by name, and not {row!r}")
     if isinstance(row, Mapping):
         if unknown := [name for name in row if name not in names]:
             raise ValueError(f"{what} has no column {unknown[0]!r}; it has {', '.join(names)}")
@@ -184,14 +190,29 @@ def _cure(kind: DataType, taken: _Taken, value: object) -> str:
 
 
 def _holds(kind: DataType, value: Any) -> bool:  # noqa: ANN401 - a value of any column
-    if isinstance(kind, DecimalType):
-        if not value.is_finite():
-            return False
-        units = Fraction(value) * 10**kind.scale
-        return bool(units.denominator == 1 and abs(units) < 10**kind.precision)
-    if bits := _BITS.get(type(kind)):
-        return bool(-(2 ** (bits - 1)) <= value < 2 ** (bits - 1))
-    return True
+    held = True
+    match kind:
+        case DecimalType():
+            held = value.is_finite() and _fits(kind, Fraction(value))
+        case StringType():
+            held = not any("\ud800" <= letter <= "\udfff" for letter in value)
+        case FloatType():
+            # Digits beyond those of a float are rounded, as Spark does.
+            held = not isfinite(value) or value == 0 or _LEAST_FLOAT <= abs(value) <= _MOST_FLOAT
+        case DayTimeIntervalType():
+            # A smaller unit than the column's last one would be lost. The greatest one isn't bounded.
+            micros = value // dt.timedelta(microseconds=1)
+            held = micros % _MICROS[kind.endField] == 0 and -(2**63) < micros < 2**63
+        case _ if bits := _BITS.get(type(kind)):
+            held = -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
+        case _:
+            pass
+    return bool(held)
+
+
+def _fits(kind: DecimalType, value: Fraction) -> bool:
+    units = value * 10**kind.scale
+    return bool(units.denominator == 1 and abs(units) < 10**kind.precision)
 
 
 def _refusal(kind: DataType, value: object, column: str, cure: str) -> TypeError:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+# In columns: what a table would take is asked as if the terminal had so many.
+_WIDEST = 100_000
+
 # How much is done, and how much there is to do.
 Reached: TypeAlias = "Callable[[int, int], None]"
 
@@ -58,7 +61,7 @@ class Table:
 
         drawn = table.Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for number, name in enumerate(self.head):
-            drawn.add_column(Text(name), justify="right" if number in self.right else "left", overflow="fold")
+            drawn.add_column(Text(name), justify="right" if number in self.right else "left", no_wrap=True)
         for row in self.rows:
             drawn.add_row(*map(Text, row))
         return drawn
@@ -111,7 +114,11 @@ def show_parts(parts: Iterable[str | Table | Pairs]) -> None:
         if isinstance(part, str):
             console.print(Text(part), soft_wrap=True)
         else:
-            console.print(part.drawn())
+            drawn = part.drawn()
+            # Names and times in pieces are worse than a line that goes on below.
+            wide = console.options.update(max_width=_WIDEST)
+            fits = isinstance(part, Pairs) or console.measure(drawn, options=wide).maximum <= console.width
+            console.print(drawn if fits else Text("\n".join(part.lines())), soft_wrap=not fits)
 
 
 @contextmanager

@@ -145,6 +145,8 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession) -> None:
         "127.0.0.1:7171",
         "http://127.0.0.1:7171/a//b",
         "http://127.0.0.1:7171/a?b",
+        "http://127.0.0.1:7171/a/../b",
+        f"http://127.0.0.1:7171{'/a' * 4000}?",
     ):
         with pytest.raises(tailrace.TailraceWatermarkError, match="http://host:port") as refused:
             tailrace.accurate_watermark(frame, "at", host="host", server=url, app="clicks")

@@ -90,6 +90,16 @@ def test_a_terminal_with_rich_gets_a_bar_below_what_is_printed(
     assert re.search(r"joining ━+[^\n]* 50%", seen)
 
 
+def test_a_table_wider_than_the_terminal_is_plain(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _on_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "40")
+    names = ("an-operator-with-a-name-of-many-letters", "another-of-many-letters")
+    _terminal.show_parts([_terminal.Table(("one", "other"), [names])])
+    assert "  ".join(names) in _seen(capsys).splitlines()
+
+
 def test_long_texts_go_on_below_themselves(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,17 @@ def test_a_label_is_kept_until_another_one_comes(ledgers: Ledgers) -> None:
     assert labels(ledger)[_COUNT] == "count, sum(x) by window"
 
 
+def test_a_low_watermark_that_nobody_has_yet_is_no_time(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
+    tell(
+        ledger, "q", source({"a": T}), count("count by window") | {"low_watermarks": {"0": 0}}, sink({"0": 0})
+    )
+    seen = state(ledger)
+    assert (seen.global_low_watermark, seen.lag) == (None, None)
+    assert {o.output_low_watermark for o in seen.topology} <= {T, None}
+    assert [o.reporters[0].output_low_watermark for o in seen.topology if o.operator == "sink"] == [None]
+
+
 def test_of_two_queries_the_latest_words_are_shown(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     tell(ledger, "one", source({"a": T}, label="clicks of the east"))

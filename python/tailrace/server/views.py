@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def app_state(app: App, moment: Moment, limits: Limits) -> answers.AppState:
     """An application with its operators, in the order in which they came."""
     low = app.remembered(limits)
+    application = _told(low.application)
     present, upstreams = app.present(), app.upstreams()
     holders = held_by(upstreams, low)
     gone = {
@@ -39,10 +40,10 @@ def app_state(app: App, moment: Moment, limits: Limits) -> answers.AppState:
     return answers.AppState(
         app=app.name,
         operators=len(present),
-        global_low_watermark=low.application,
+        global_low_watermark=application,
         reported_at=app.reported_at,
         at=moment.at,
-        lag=_lag(low.application, moment.at),
+        lag=_lag(application, moment.at),
         held_by=holders,
         held_by_clients=list(gone),
         topology=[_operator_state(o, upstreams[name], low, moment) for name, o in present.items()],
@@ -54,7 +55,7 @@ def app_summary(app: App, limits: Limits) -> answers.AppSummary:
     return answers.AppSummary(
         app=app.name,
         operators=len(app.present()),
-        global_low_watermark=app.remembered(limits).application,
+        global_low_watermark=_told(app.remembered(limits).application),
         reported_at=app.reported_at,
     )
 
@@ -107,7 +108,7 @@ def override_page(rows: Sequence[Row]) -> answers.OverridePage:
 def _operator_state(
     operator: Operator, upstreams: Sequence[str], low: LowWatermarks, moment: Moment
 ) -> answers.OperatorState:
-    output = low.outputs[operator.name]
+    output = _told(low.outputs[operator.name])
     hosts = operator.hosts() if operator.is_source else None
     counting = None if hosts is None else hosts.counting()
     slowest, fastest = (None, None) if hosts is None else hosts.extent()
@@ -121,7 +122,7 @@ def _operator_state(
         advanced_to=operator.advanced_to,
         upstreams=list(upstreams),
         reported_at=operator.reported_at,
-        input_low_watermark=low.inputs[operator.name],
+        input_low_watermark=_told(low.inputs[operator.name]),
         output_low_watermark=output,
         lag=_lag(output, moment.at),
         completeness=None if hosts is None else operator.completeness_text(),
@@ -146,10 +147,15 @@ def _reporter_state(operator: Operator, reporter: Reporter, moment: Moment) -> a
         leaving=client.leaving,
         heard_at=client.heard_at,
         reported_at=reporter.reported_at,
-        output_low_watermark=reporter.told_output,
+        output_low_watermark=_told(reporter.told_output),
         hosts=len(reporter.hosts) if operator.is_source else None,
         warnings=list(reporter.warnings),
     )
+
+
+def _told(low: int | None) -> int | None:
+    """A low watermark; none for 0, by which reporters say that they have none yet."""
+    return low or None
 
 
 def _lag(time: int | None, now: int) -> int | None:

@@ -74,7 +74,7 @@ final class OperatorWordsSuite extends SparkSuite {
     ).map(words(_))
     assert(secrets.forall(_.nonEmpty) && !secrets.flatten.exists(_.contains("secret")), secrets)
     assert(secrets.head == Seq("count by window, an expression of host"))
-    assert(secrets(2) == Seq("sum(host, id) by window"))
+    assert(secrets(2) == Seq("sum(an expression of host, id) by window"))
     assert(secrets(4) == Seq("drop duplicates of at, an expression of host"))
   }
 

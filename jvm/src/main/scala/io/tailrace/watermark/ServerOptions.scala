@@ -73,7 +73,7 @@ private[tailrace] object ServerOptions {
   val Needed = "server, for instance server='http://host:port'"
 
   /** A proxy may show a server below a path. The server's option `--path-prefix` takes the same ones. */
-  private val Path = "(/[A-Za-z0-9._~-]+)*/?"
+  private val Path = "(?:/(?!\\.{1,2}(?:/|$))[A-Za-z0-9._~-]++)*+/?"
 
   /** A server would refuse each report with another name. */
   def checkName(arguments: Arguments, argument: String, name: String): Unit =

@@ -76,8 +76,8 @@ object OperatorWords {
       .toSeq
       .flatten
     val what = listed(functions.map { function =>
-      val of = names(function)
-      if (of.isEmpty) function.prettyName else s"${function.prettyName}(${of.mkString(", ")})"
+      val of = function.children.filterNot(_.foldable).map(word(save, _))
+      if (of.isEmpty) function.prettyName else s"${function.prettyName}(${listed(of)})"
     })
     val by = if (keys.isEmpty) "all rows" else columns(save, keys)
     if (what.isEmpty) s"distinct $by" else if (keys.isEmpty) s"$what of $by" else s"$what by $by"

@@ -153,5 +153,5 @@ def test_the_templates_of_pages_are_in_wheel_and_sdist(
         str(file.relative_to(repository / "python"))
         for file in repository.glob("python/tailrace/*/templates/*")
     }
-    assert len(templates) == 6
+    assert "tailrace/server/templates/page.html" in templates
     assert {root + name for name in templates} <= packed

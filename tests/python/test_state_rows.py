@@ -8,8 +8,8 @@ import pytest
 
 import pages
 import tailrace
+from served_clicks import CLICKED, SERVED, labels
 from tailrace.testing import at
-from test_testing_streams import CLICKED, SERVED, labels
 
 if TYPE_CHECKING:
     from pathlib import Path

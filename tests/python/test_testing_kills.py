@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from served_clicks import CLICKED, SERVED
 from tailrace.testing import crash_at_every_step, kills
 from test_testing_proofs import _FEEDS, appended, lines
-from test_testing_streams import CLICKED, SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as f
 
 import tailrace
+from served_clicks import CLICKED, SERVED, labels
 from tailrace.testing import assert_stream_equals_batch, crash_at_every_step
-from test_testing_streams import CLICKED, SERVED, labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

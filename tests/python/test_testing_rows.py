@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as f
 
+from served_clicks import SERVED
 from tailrace.testing import at
-from test_testing_streams import SERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -215,3 +215,10 @@ def test_no_time() -> None:
     for text in ("", "noon", "25:00", "12:7"):
         with pytest.raises(ValueError, match="is no time"):
             at(text)
+
+
+@pytest.mark.parametrize("row", [5, None, "12:00"])
+def test_what_is_no_row_is_refused(stream_test: StreamTest, row: object) -> None:
+    source = stream_test.source("user int")
+    with pytest.raises(TypeError, match="a row is a tuple of values"):
+        source.add(row)  # type: ignore[arg-type]

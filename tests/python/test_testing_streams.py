@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as f
 
 import tailrace
+from served_clicks import CLICKED, SERVED, labels
 from tailrace.testing import StreamTest, at
 
 if TYPE_CHECKING:
@@ -16,21 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-
-SERVED = "user int, served_at timestamp"
-CLICKED = "user int, clicked_at timestamp"
-
-
-def labels(served: DataFrame, clicks: DataFrame, delay: str = "10 minutes") -> DataFrame:
-    return tailrace.join(
-        served.withWatermark("served_at", delay),
-        clicks.withWatermark("clicked_at", delay),
-        on="user",
-        left_time="served_at",
-        right_time="clicked_at",
-        after="30 minutes",
-        release_every="batch",
-    )
 
 
 def test_a_row_waits_for_the_clock(stream_test: StreamTest) -> None:
@@ -264,27 +250,6 @@ def test_a_query_that_fails_says_so(stream_test: StreamTest) -> None:
         query.run()
 
 
-def test_the_numbers_of_all_micro_batches(stream_test: StreamTest) -> None:
-    served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
-    query = stream_test.query(labels(served.frame, clicks.frame))
-    assert query.progresses() == []
-    assert query.total("lateLeftRows") == 0
-    for minute, late in (("30", "00"), ("50", "10")):
-        served.add((7, f"12:{minute}"))
-        clicks.add((7, f"12:{minute}"))
-        query.run()
-        served.add((8, f"12:{late}"))
-        query.run()
-    assert query.total("lateLeftRows") == query.total("numRowsDroppedByWatermark") == 2
-    batches = [progress["batchId"] for progress in query.progresses()]
-    assert batches == list(range(len(batches)))
-    assert query.progresses()[-1]["batchId"] == query.progress()["batchId"]
-    with pytest.raises(ValueError, match=r"tailraceLabelJoin has no 'lateRows'; it has .*lateLeftRows"):
-        query.total("lateRows")
-    with pytest.raises(ValueError, match="the query has no operator 1 with state; it has 1"):
-        query.total("lateLeftRows", 1)
-
-
 def test_a_query_that_has_failed_is_started_again_by_its_name(stream_test: StreamTest) -> None:
     source = stream_test.source("k int")
     source.add((1,))
@@ -318,63 +283,3 @@ def test_a_query_is_stopped_at_the_end_of_its_block(stream_test: StreamTest) -> 
     with stream_test.query(stream_test.source("k int").frame) as query:
         assert (query.is_running, query.is_stopped) == (True, False)
     assert (query.is_running, query.is_stopped) == (False, True)
-
-
-@pytest.mark.parametrize(("strategy", "besides"), [("lazy", 0), ("eager", 1 + 2)])
-def test_what_waits_are_rows_with_keys_and_matches_that_were_found(
-    spark: SparkSession, stream_test: StreamTest, strategy: str, besides: int
-) -> None:
-    spark.conf.set("spark.tailrace.join.strategy", strategy)
-    try:
-        served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
-        query = stream_test.query(labels(served.frame, clicks.frame))
-        served.add((7, "12:00"))
-        clicks.add((7, "12:02"), (7, "12:03"), (8, "12:03"))
-        query.run()
-        assert len(query.state()) == 4
-        assert query.waiting() == {"tailraceLabelJoin": 4 + besides}
-    finally:
-        spark.conf.unset("spark.tailrace.join.strategy")
-
-
-def test_the_state_of_a_join_with_a_map(stream_test: StreamTest) -> None:
-    served = stream_test.source("user int, served_at timestamp, tags map<string, int>")
-    clicks = stream_test.source("user int, clicked_at timestamp")
-    joined = tailrace.join(
-        served.frame.withWatermark("served_at", "1 minute"),
-        clicks.frame.withWatermark("clicked_at", "1 minute"),
-        on="user",
-        left_time="served_at",
-        right_time="clicked_at",
-        after="10 minutes",
-    )
-    query = stream_test.query(joined)
-    served.add((7, "12:00", {"a": 1}), (7, "12:00", {"b": 2}))
-    query.run()
-    assert query.state("side", "left.tags") == [("left", {"a": 1}), ("left", {"b": 2})]
-
-
-def test_the_state_of_sparks_join_has_its_sides(stream_test: StreamTest) -> None:
-    served = stream_test.source("user int, served_at timestamp")
-    clicks = stream_test.source("who int, clicked_at timestamp")
-    left, right = (
-        served.frame.withWatermark("served_at", "1 minute"),
-        clicks.frame.withWatermark("clicked_at", "1 minute"),
-    )
-    near = "user = who AND clicked_at BETWEEN served_at AND served_at + INTERVAL 10 MINUTES"
-    query = stream_test.query(left.join(right, f.expr(near), "left_outer"))
-    served.add((7, "12:00"))
-    clicks.add((8, "12:01"))
-    query.run()
-    rows = query.state()
-    assert [(r["side"], r["value"].get("user"), r["value"].get("who")) for r in rows] == [
-        ("left", 7, None),
-        ("right", None, 8),
-    ]
-
-
-@pytest.mark.parametrize("row", [5, None, "12:00"])
-def test_what_is_no_row_is_refused(stream_test: StreamTest, row: object) -> None:
-    source = stream_test.source("user int")
-    with pytest.raises(TypeError, match="a row is a tuple of values"):
-        source.add(row)  # type: ignore[arg-type]

@@ -6,88 +6,12 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatest.time.{Millis, Seconds, Span}
 
-import io.tailrace.common.{Policy, TailraceStateException}
+import io.tailrace.common.TailraceStateException
 import io.tailrace.driver.SparkWatermark
-import io.tailrace.testkit.{Warnings, WatermarkServerStub}
+import io.tailrace.testkit.Warnings
 
-final class ServerClientSuite extends AnyFunSuite {
-  private val patient = timeout(Span(20, Seconds))
-  private val often = interval(Span(100, Millis))
-
-  private def client(
-      server: WatermarkServerStub,
-      token: Option[String] = None,
-      roster: Option[Seq[String]] = None,
-      idleAfterMs: Option[Long] = None,
-      labels: Map[String, String] = Map.empty
-  ) = {
-    val settings = ProgressSettings(
-      "watermark",
-      Completeness.parse("99.9%").get,
-      0,
-      roster,
-      idleAfterMs,
-      None,
-      Policy.Clamp,
-      Some(ServerSettings(Seq(server.url), "my app", "clicks", token))
-    )
-    val reporter = new Reporter(settings.server.get, "query-1", "run-1", () => true, labels)
-    new ServerClient(
-      settings.server.get,
-      settings,
-      reporter,
-      () => QueryReads(Seq("file:/logs", "odd\n"), Nil),
-      () => Seq("Kafka: clicks", "odd\n\u202e")
-    )
-  }
-
-  private def withServer(body: WatermarkServerStub => Unit): Unit = {
-    val server = new WatermarkServerStub().start()
-    try body(server)
-    finally server.close()
-  }
-
-  private def table(hosts: (String, Long)*): HostTable = {
-    val made = new HostTable
-    hosts.foreach { case (name, time) => made.raise(made.add(name), time) }
-    made
-  }
-
-  test("reports say what operators do, but to a server of an earlier release") {
-    withServer { server =>
-      val told = client(server)
-      val join = OperatorReport("clicks/join", "operator", "join on id", Seq("clicks"), Map("0" -> 5L), 1)
-      def report() = told.report(table("a" -> 10), Array(0), operators = Seq(join))
-      server.low = Some(1)
-      assert(report().contains(1))
-      val labels = Map("clicks" -> "source (Kafka: clicks; odd??)", "clicks/join" -> "join on id")
-      assert(server.labels(server.reports.last) == labels)
-      server.refusesLabels = true
-      assert(report().contains(1) && report().contains(1))
-      assert(server.refused == 1 && server.labels(server.reports.last).isEmpty, "it is told once")
-      assert(server.progress(server.reports.last) == Map("a" -> 10L))
-      // It is upgraded: queries see that it is away, and come back.
-      server.close()
-      assert(report().isEmpty)
-      server.refusesLabels = false
-      server.start()
-      eventually(patient, often) {
-        assert(report().isDefined)
-        assert(server.labels(server.reports.last) == labels)
-      }
-    }
-  }
-
-  test("a label that the user has given counts") {
-    withServer { server =>
-      val told = client(server, labels = Map("clicks" -> "all clicks", "other" -> "nobody's"))
-      told.report(table("a" -> 10), Array(0)): Unit
-      assert(server.labels(server.reports.last) == Map("clicks" -> "all clicks"))
-    }
-  }
-
+final class ServerClientSuite extends AnyFunSuite with ServerClients {
   test("the first report has the whole table and the roster, later ones the hosts that have moved") {
     withServer { server =>
       val told = client(server, roster = Some(Seq("a", "b", "c")))

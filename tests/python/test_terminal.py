@@ -49,11 +49,16 @@ def _seen(capsys: pytest.CaptureFixture[str]) -> str:
     return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", capsys.readouterr().out)
 
 
-def test_a_pipe_gets_plain_text_although_rich_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def check_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is shown is the plain text, and there is no bar."""
     _show()
     with _terminal.bar("joining") as reached:
         reached(1, 2)
     assert capsys.readouterr().out == PLAIN
+
+
+def test_a_pipe_gets_plain_text_although_rich_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    check_plain(capsys)
 
 
 def test_a_terminal_without_rich_gets_the_same(
@@ -61,10 +66,7 @@ def test_a_terminal_without_rich_gets_the_same(
 ) -> None:
     _on_terminal(monkeypatch)
     monkeypatch.setattr(_terminal, "find_spec", lambda _name: None)
-    _show()
-    with _terminal.bar("joining") as reached:
-        reached(1, 2)
-    assert capsys.readouterr().out == PLAIN
+    check_plain(capsys)
 
 
 def test_a_terminal_with_rich_gets_tables(

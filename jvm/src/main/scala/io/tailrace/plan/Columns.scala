@@ -37,7 +37,6 @@ private[tailrace] final class Columns(
   def wrongType(argument: String, column: Attribute, expected: String): TailraceAnalysisException =
     Errors.columnType(call, argument, column.name, frame, column.dataType.sql, expected)
 
-  /** Refuses a column that the call would add, if the DataFrame has one of its name. */
   /** Refuses columns whose names are one: files with them can't be read.
     *
     * @param argument that the columns stand in
@@ -45,6 +44,7 @@ private[tailrace] final class Columns(
   def checkDistinct(argument: String): Unit =
     output.map(_.name).find(named(_).size > 1).foreach(find(argument, _): Unit)
 
+  /** Refuses a column that the call would add, if the DataFrame has one of its name. */
   def checkAdded(name: String, cure: String): Unit =
     if (has(name)) throw Errors.columnExists(call, name, frame, cure)
 

@@ -180,7 +180,7 @@ final class SourceProgress(
       expected = all.size,
       passed = if (low == SparkWatermark.Never) 0 else all.count(table.time(_) >= low),
       idle = listed.size - all.size,
-      unrostered = (0 until table.size).count(isOutside),
+      unrostered = (rostered until table.size).count(isOutside),
       future = forgottenFuture + (0 until table.size).map(table.future).sum,
       slowest = named(Seq.fill(behind.size)(behind.poll()).reverse)
     )

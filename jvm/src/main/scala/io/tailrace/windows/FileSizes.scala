@@ -27,9 +27,8 @@ private[windows] final class FileSizes(session: SparkSession, target: Long) {
   def write(plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute])(
       write: SparkPlan => Seq[StagedFile]
   ): Seq[StagedFile] = {
-    var files = Seq.empty[StagedFile]
     val bytes = Math.max((target * shuffledPerByte).toLong, 1)
-    val shuffled = gathered.run(plan, output, by, bytes)(rows => files = write(rows))
+    val (files, shuffled) = gathered.run(plan, output, by, bytes)(write)
     val written = files.map(_.length).sum
     if (shuffled > 0 && written > 0) shuffledPerByte = shuffled.toDouble / written
     files

@@ -33,23 +33,20 @@ final class GatheredRows(session: SparkSession) {
     *
     * @param output the plan's columns as the query names them
     * @param bytes  of the shuffle in a task, about
-    * @return the bytes of the whole shuffle
+    * @return what the job gives, and the bytes of the whole shuffle
     */
-  def run(plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute], bytes: Long)(
-      job: SparkPlan => Unit
-  ): Long = adaptive.withActive {
+  def run[T](plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute], bytes: Long)(
+      job: SparkPlan => T
+  ): (T, Long) = adaptive.withActive {
     val rows = LogicalRDD(output, plan.execute())(adaptive)
     val rebalanced = RebalancePartitions(by, rows, optAdvisoryPartitionSize = Some(bytes))
     adaptive.sessionState.executePlan(rebalanced).executedPlan match {
       case gathered: AdaptiveSparkPlanExec =>
         // As a part of the query's execution: on its own, it would replace that one's plan in Spark's UI.
         val part = gathered.copy(isSubquery = true)
-        job(part)
-        part.executedPlan
-          .collect { case stage: ShuffleQueryStageExec => stage.mapStats }
-          .flatten
-          .map(_.bytesByPartitionId.sum)
-          .sum
+        val done = job(part)
+        val shuffles = part.executedPlan.collect { case stage: ShuffleQueryStageExec => stage.mapStats }
+        (done, shuffles.flatten.map(_.bytesByPartitionId.sum).sum)
       case other => throw new IllegalStateException(s"Spark doesn't adapt ${other.nodeName}")
     }
   }

@@ -5,12 +5,15 @@ import java.sql.Timestamp
 
 import scala.util.Random
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceConf
+import io.tailrace.join.JoinCheckpoint
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Campaign, Engaged, Served, SparkSuite, StreamHarness}
@@ -180,16 +183,34 @@ final class StateSourceSuite extends SparkSuite {
     }
   }
 
-  test("a name that reads as several columns fails the query, and gives no wrong values") {
-    Seq[(DataFrame => DataFrame, String)](
-      (_.withColumn("my int, n", lit(1)), "column k isn't inside of it"),
-      (_.withColumn("coalesce(x, date, q)", lit("some text")), "columns"),
-      (_.withColumn("a bigint, b", lit("some text that is longer than a word")), "columns")
-    ).foreach { case (renamed, reason) =>
+  private val oddNames = Seq[(DataFrame => DataFrame, String, Any, String)](
+    (_.withColumn("my int, n", lit(1)), "my int, n", 1, "column k isn't inside of it"),
+    (_.withColumn("coalesce(x, date, q)", lit("text")), "coalesce(x, date, q)", "text", "columns"),
+    (_.withColumn("a bigint, b", lit("text beyond a word")), "a bigint, b", "text beyond a word", "columns")
+  )
+
+  test("columns have their values, whatever their names read as") {
+    oddNames.foreach { case (renamed, name, value, _) =>
       withDirectory { d =>
         val h = new StreamHarness(spark, d)((l, r) => join(batch)(renamed(l), r)).start()
         h.step(Seq(Served("a", seconds(1), 1)), Nil)
         h.stop()
+        assert(read(d).select(s"left.`$name`").collect().toSeq == Seq(Row(value)))
+      }
+    }
+  }
+
+  test(
+    "a name that reads as several columns fails the query in a checkpoint that has columns as texts only"
+  ) {
+    oddNames.foreach { case (renamed, _, _, reason) =>
+      withDirectory { d =>
+        val h = new StreamHarness(spark, d)((l, r) => join(batch)(renamed(l), r)).start()
+        h.step(Seq(Served("a", seconds(1), 1)), Nil)
+        h.stop()
+        val operator = new Path(d.getPath, "state/0")
+        val conf = new Configuration
+        JoinCheckpoint.write(operator, conf, JoinCheckpoint.read(operator, conf, 1).copy(schemas = Nil))
         val (condition, message) = refusal(read(d).select("left").collect())
         assert(condition == "TAILRACE_STATE_COLUMNS_UNREADABLE" && message.contains(reason), message)
         assert(read(d).select("side", "key.k").collect().toSeq == Seq(Row("left", "a")))

@@ -24,7 +24,8 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     min <- Arbitrary.arbitrary[Long]
     max <- Arbitrary.arbitrary[Long]
     expired <- Gen.choose(0L, 5L)
-  } yield Section(kind.name, bucket, rows, min, max, rows, expired)
+    schema <- Gen.choose(0, 3)
+  } yield Section(kind.name, bucket, rows, min, max, rows, expired, schema)
 
   private val runs: Gen[Run] = for {
     version <- Gen.choose(1L, 1000L)
@@ -49,16 +50,16 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         4294967295L,
         Seq(
           Section("left-time-sorted", 0, 3, 10, 20, 300, 1),
-          Section("right-key-sorted", -1, 2, -20, -10, 200)
+          Section("right-key-sorted", -1, 2, -20, -10, 200, schema = 2)
         )
       ),
       Run("6_x.manifest#1", 77, 78, Seq(Section("left-time-sorted", 0, 1, 5, 5, 50)), offset = 901),
-      Run("7.1-a.manifest#0", 1000, 8, Seq(Section("left-time-sorted", 0, 1, 6, 6, 60)), offset = 865),
-      Run("7.1-a.manifest#2", 9, 9, Seq(Section("left-time-sorted", 0, 1, 7, 7, 70)), offset = 1865)
+      Run("7.1-a.manifest#0", 1000, 8, Seq(Section("left-time-sorted", 0, 1, 6, 6, 60)), offset = 876),
+      Run("7.1-a.manifest#2", 9, 9, Seq(Section("left-time-sorted", 0, 1, 7, 7, 70)), offset = 1876)
     )
   )
 
-  private def goldenBytes: Array[Byte] = Files.readAllBytes(LocalPath.of("tests/golden/manifest-3.txt"))
+  private def goldenBytes: Array[Byte] = Files.readAllBytes(LocalPath.of("tests/golden/manifest-4.txt"))
 
   private def error(bytes: Array[Byte]): SparkThrowable =
     intercept[Exception](Manifest.decode(bytes, place, path)) match {
@@ -100,9 +101,21 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(Manifest.decode(encode(synced), place, path) == synced)
   }
 
-  test("a manifest of the format before is read, where each run has a file of its own") {
-    val before = Files.readAllBytes(LocalPath.of("tests/golden/manifest-2.txt"))
-    assert(Manifest.decode(before, place, path) == golden.copy(runs = golden.runs.take(1)))
+  /** Of formats without schemas. */
+  private val before = golden.copy(runs = golden.runs.map { run =>
+    // The text is shorter by `,"schema":2`.
+    val offset = if (run.name.startsWith("7.1-a")) run.offset - 11 else run.offset
+    run.copy(sections = run.sections.map(_.copy(schema = 0)), offset = offset)
+  })
+
+  test("a manifest of format 3 is read, where all rows have one schema") {
+    val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-3.txt"))
+    assert(Manifest.decode(bytes, place, path) == before)
+  }
+
+  test("a manifest of format 2 is read, where each run has a file of its own") {
+    val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-2.txt"))
+    assert(Manifest.decode(bytes, place, path) == before.copy(runs = before.runs.take(1)))
   }
 
   test("inline runs follow the text one after the other, wherever the manifest names them") {
@@ -168,7 +181,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  Seq(4 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
+  Seq(5 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
     test(s"$what is refused by its number, whatever follows") {
       Seq("", "of another shape\n\n\n", "{}\n00000000\n").foreach { rest =>
         val e = error(s"tailrace-state $format\n$rest".getBytes(UTF_8))

@@ -57,7 +57,7 @@ final class OwnStoreProviderSuite extends AnyFunSuite with StoreFixture {
     val session = new SQLConf
     val sparks = session.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS)
     session.setConf(SQLConf.MIN_BATCHES_TO_RETAIN, 7)
-    val own = new OwnStoreConf(session, StateLayout.FirstStore)
+    val own = new OwnStoreConf(session, StateLayout.FirstStore, RowShapes.AsWritten)
     assert(own.providerClass == classOf[OwnStoreProvider].getName && own.minVersionsToRetain == 7)
     assert(session.getConf(SQLConf.STATE_STORE_PROVIDER_CLASS) == sparks)
   }

@@ -33,9 +33,10 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectPostHocResolutionRule(_ => SyncedQueries)
       // When a batch query reads a checkpoint.
       extensions.injectPostHocResolutionRule { _ =>
-        new OwnStoresInStateReader((directory, conf, partitions) =>
-          JoinCheckpoint.read(directory, conf, 0).layout(partitions, directory).store
-        )
+        new OwnStoresInStateReader((directory, conf, partitions) => {
+          val checkpoint = JoinCheckpoint.read(directory, conf, 0)
+          (checkpoint.layout(partitions, directory).store, checkpoint.shapes)
+        })
       }
       // When a plan becomes physical.
       extensions.injectPlannerStrategy(_ => AsyncProgressCheck)

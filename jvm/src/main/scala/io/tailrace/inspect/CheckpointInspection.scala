@@ -57,7 +57,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     val partitions = directories(join, number, layout).zipWithIndex.map { case (directory, partition) =>
       PartitionVersion(partition, directory.toString, version, ids.map(_(partition)))
     }
-    JoinVersion(join.id, join.name, bound.settings, partitions)
+    JoinVersion(join.id, join.name, bound, partitions)
   }
 
   private def report(join: JoinVersion): OperatorReport = {
@@ -95,14 +95,16 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 /** A join of a query, at a version of its state.
   *
   * @param name     the operator's, in the query's progress
-  * @param settings what the checkpoint is bound to
+  * @param bound what the checkpoint is bound to
   */
 private[inspect] final case class JoinVersion(
     operator: Long,
     name: String,
-    settings: Map[String, String],
+    bound: JoinCheckpoint,
     partitions: Seq[PartitionVersion]
-)
+) {
+  def settings: Map[String, String] = bound.settings
+}
 
 /** A partition of it.
   *

@@ -1,24 +1,26 @@
 package io.tailrace.inspect
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeRow}
-import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.Errors
 import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
+import io.tailrace.state.RowShapes
 
 /** The columns of a join's rows, as its checkpoint names them. The part of a hot key is among them.
   *
   * @param key   the key columns, by the left side's names
   * @param left  all columns of a left row
   * @param right the columns of a right row but its keys
+  * @param shapes of rows that were written with other columns
   */
 private[inspect] final case class StateColumns(
     key: StructType,
     left: StructType,
     right: StructType,
-    time: DataType
+    time: DataType,
+    shapes: RowShapes
 ) {
   import StateColumns.shown
 
@@ -61,42 +63,23 @@ private[inspect] object StateColumns {
         throw Errors.stateColumnsUnreadable(join.partitions.head.directory, text, s"`$setting` has no types")
       }
     }
-    val left = columns(JoinCheckpoint.LeftColumns)
-    val rightKeys = columns(JoinCheckpoint.RightKeys).map(_.name).toSet
+    // Texts of columns may have several readings; earlier checkpoints have nothing else.
+    val schema = join.bound.schemas.lift(join.bound.schema)
+    val left = schema.fold(columns(JoinCheckpoint.LeftColumns))(_.leftColumns)
+    def right = {
+      val keys = columns(JoinCheckpoint.RightKeys).map(_.name).toSet
+      StructType(columns(JoinCheckpoint.RightColumns).filterNot(column => keys(column.name)))
+    }
     val time = join.settings.get(JoinCheckpoint.LeftTime)
     StateColumns(
       columns(JoinCheckpoint.LeftKeys),
       left,
-      StructType(columns(JoinCheckpoint.RightColumns).filterNot(column => rightKeys(column.name))),
-      left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType)
+      schema.fold(right)(_.rightColumns),
+      left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType),
+      join.bound.shapes
     )
   }
 
   private def shown(columns: StructType): StructType =
     StructType(columns.filter(_.name != JoinCheckpoint.Part))
-
-  /** What is wrong with a row that should have these columns. Names in a checkpoint may be read wrongly, and a
-    * row that is read by other columns than it has would be read beyond its end.
-    */
-  def misfit(row: UnsafeRow, columns: StructType): Option[String] = {
-    val fixed = UnsafeRow.calculateBitSetWidthInBytes(columns.size) + 8L * columns.size
-    if (row.getSizeInBytes < fixed) Some(s"it has fewer than ${columns.size} columns")
-    else
-      columns.indices
-        .collectFirst {
-          case i
-              if !UnsafeRow.isFixedLength(columns(i).dataType) && !row
-                .isNullAt(i) && !isInside(row, i, fixed) =>
-            s"column ${columns(i).name} isn't inside of it"
-        }
-        .orElse(
-          UnsafeRowUtils.validateStructuralIntegrityWithReason(row, columns)
-        )
-  }
-
-  private def isInside(row: UnsafeRow, column: Int, fixed: Long): Boolean = {
-    val place = row.getLong(column)
-    val (offset, size) = (place >>> 32, place & 0xffffffffL)
-    offset >= fixed && offset + size <= row.getSizeInBytes
-  }
 }

@@ -15,6 +15,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.common.Errors
+import io.tailrace.join.RowFit
 import io.tailrace.state._
 
 /** Reads a partition in a task. Its runs are copied to the executor's local disk as they are read. */
@@ -37,7 +38,8 @@ private[inspect] final class StateRows(
   }
 
   private val state =
-    LoadedState.outside(partition.files(conf.value), partition.version, partition.id, () => newFile())
+    LoadedState
+      .outside(partition.files(conf.value), partition.version, partition.id, () => newFile(), columns.shapes)
   state.acquire()
   TaskContext.get().addTaskCompletionListener[Unit](_ => state.release())
 
@@ -121,7 +123,7 @@ private[inspect] final class StateRows(
     val bytes = at.valueBytes
     val row = new UnsafeRow(schema.size)
     row.pointTo(bytes, bytes.length)
-    StateColumns.misfit(row, schema).foreach(reason => throw unreadable(live, schema, reason))
+    RowFit.misfit(row, schema).foreach(reason => throw unreadable(live, schema, reason))
     row
   }
 }

@@ -18,15 +18,26 @@ import org.json4s.{Formats, JInt, NoTypeHints}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
-import io.tailrace.state.StateLayout
+import io.tailrace.state.{RowShapes, StateLayout}
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
   * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
   *
   * @param settings by the names that a user knows
   * @param layouts  where the state is; none if its number of partitions has never changed
+  * @param schemas  that its rows have had, by their numbers; none in checkpoints of earlier formats
+  * @param schema   the number of the newest one
   */
-final case class JoinCheckpoint(format: Int, settings: Map[String, String], layouts: Seq[StateLayout] = Nil) {
+final case class JoinCheckpoint(
+    format: Int,
+    settings: Map[String, String],
+    layouts: Seq[StateLayout] = Nil,
+    schemas: Seq[JoinSchema] = Nil,
+    schema: Int = 0
+) {
+
+  /** How rows of all schemas are read. */
+  def shapes: RowShapes = JoinShapes.of(schemas, schema)
 
   /** Where the state of so many partitions is; none if it isn't there. */
   def findLayout(partitions: Int): Option[StateLayout] =
@@ -60,10 +71,11 @@ object LaterSetting {
 
 object JoinCheckpoint {
   private val FirstFormatNumber = 1
-  private val Format = 2
+  private val OldestFormat = 2
+  private val Format = 3
   private val known =
     new FileFormats("the settings of a join", oldest = FirstFormatNumber, newest = FirstFormatNumber)
-  private val checked = new CheckedText("tailrace-join", "the settings of a join", Format, Format)
+  private val checked = new CheckedText("tailrace-join", "the settings of a join", OldestFormat, Format)
   private val Micros = """(\d+) microseconds""".r
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
@@ -100,7 +112,9 @@ object JoinCheckpoint {
 
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param settings the join's settings now
+    * @param schema   the columns of its rows now
     * @param follows  settings whose value may follow from another's; an error names only the other one
+    * @param grow     durations that may be longer now
     * @return what the checkpoint is bound to
     * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
@@ -109,13 +123,15 @@ object JoinCheckpoint {
       conf: Configuration,
       batchId: Long,
       settings: Map[String, String],
+      schema: JoinSchema,
       later: Map[String, LaterSetting] = Map.empty,
-      follows: Map[String, String] = Map.empty
-  ): JoinCheckpoint =
+      follows: Map[String, String] = Map.empty,
+      grow: Set[String] = Set.empty
+  ): BoundCheckpoint =
     // Before batch 0 is committed there is no state.
     if (batchId == 0) {
       val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
-      write(directory, conf, JoinCheckpoint(Format, all))
+      BoundCheckpoint(write(directory, conf, JoinCheckpoint(Format, all, schemas = Seq(schema))))
     } else {
       val written = read(directory, conf, batchId)
       val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written.settings
@@ -124,17 +140,24 @@ object JoinCheckpoint {
       }
       val unknown = later.keySet -- before.keySet
       val names = before.keySet ++ now.keySet -- unknown
-      val changed = names.filter(name => before.get(name) != now.get(name))
+      val columns = SchemaChange.of(written, now, schema)
+      def grown(name: String) = grow(name) && micros(before, name) < micros(now, name)
+      val changed =
+        names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- names.filter(grown)
       val told = changed.filterNot(name => follows.get(name).exists(changed))
       def text(of: Map[String, String], name: String): String = shown(of.getOrElse(name, "unset"))
       val changes = told.toSeq.sorted.map { name =>
         s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"
       }
-      if (changes.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, changes)
+      val refused = changes ++ columns.refused
+      if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
+      val bound = written.copy(settings = now, schemas = columns.schemas, schema = columns.schema)
       // From now on the checkpoint is bound to them, too.
-      if (unknown.nonEmpty) write(directory, conf, written.copy(settings = now))
-      else written.copy(settings = now)
+      BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
     }
+
+  private def micros(settings: Map[String, String], name: String): Long =
+    settings.get(name).flatMap(Durations.read).getOrElse(Long.MaxValue)
 
   /** Writes the file. @return what it says */
   def write(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint): JoinCheckpoint = {
@@ -181,6 +204,9 @@ object JoinCheckpoint {
     JoinCheckpoint(content.format, content.settings)
   }
 }
+
+/** @param told what becomes of rows that wait, because columns have changed */
+final case class BoundCheckpoint(checkpoint: JoinCheckpoint, told: Seq[String] = Nil)
 
 /** Spark's schema file of an operator's state. Spark reads it, and its errors don't name the file. */
 private[join] object SchemaFile {

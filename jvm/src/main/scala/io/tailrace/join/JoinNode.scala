@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.{BinaryType, MetadataBuilder, StringType, StructType}
 
 import io.tailrace.plan.StreamJoin
@@ -35,7 +36,10 @@ trait JoinNode extends StreamJoin {
   override def onlyAppends: Boolean = true
 
   override def output: Seq[Attribute] = {
-    val one = OneEventTime.of(left.output, leftTime)
+    val needed = AttributeSet(leftKeys :+ leftTime)
+    val one = OneEventTime.of(left.output, leftTime).map { a =>
+      if (isStreaming && !needed.contains(a)) OneEventTime.lacking(a) else a
+    }
     (if (rightComesOutAlone) one.map(_.withNullability(true)) else one) ++ paired ++ added
   }
 
@@ -58,6 +62,12 @@ object OneEventTime {
 
   def of(columns: Seq[Attribute], time: Attribute): Seq[Attribute] =
     columns.map(a => if (a.exprId == time.exprId) a else unmarked(a))
+
+  /** A column that comes out of a stream's state. It may be null where it isn't in the input, at any depth: rows may
+    * have been written before there was such a column ([[ColumnChanges]]).
+    */
+  def lacking(column: Attribute): Attribute =
+    column.withNullability(true).withDataType(SparkPlans.nullable(column.dataType))
 
   def unmarked(column: Attribute): Attribute =
     if (!column.metadata.contains(key)) column

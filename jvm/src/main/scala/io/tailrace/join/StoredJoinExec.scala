@@ -143,15 +143,27 @@ final class StoredJoinExec(
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
-    import join.{boundSettings, settingsAddedLater, settingsThatFollow}
+    import join.{boundSettings, settingsAddedLater, settingsThatFollow, settingsThatGrow}
     bound {
       if (!sparkContext.isLocal)
         ClusterSettings.thatMovePartitions(sparkContext.getConf).foreach { setting =>
           logWarning(s"TAILRACE_STATE_MOVES: $workName keeps its state on its executors, and $setting")
         }
-      val settings = JoinCheckpoint
-        .bind(directory, hadoopConf, batchId, boundSettings, settingsAddedLater, settingsThatFollow)
-      StoredJoinExec.Bound(settings, settings.layout(getStateInfo.numPartitions, directory), batchId)
+      val BoundCheckpoint(found, told) = JoinCheckpoint.bind(
+        directory,
+        hadoopConf,
+        batchId,
+        boundSettings,
+        JoinSchema.of(join.columns),
+        settingsAddedLater,
+        settingsThatFollow,
+        settingsThatGrow
+      )
+      if (told.nonEmpty)
+        logWarning(
+          s"TAILRACE_STATE_COLUMNS: the columns of $workName have changed. In rows that wait ${told.mkString(", ")}"
+        )
+      StoredJoinExec.Bound(found, found.layout(getStateInfo.numPartitions, directory), batchId)
     }
     import BufferedRows.{KeySchema, ValueSchema}
     val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, KeySchema, 0, ValueSchema)
@@ -212,7 +224,7 @@ final class StoredJoinExec(
       join.columns,
       driver.tasks,
       getStateInfo,
-      new OwnStoreConf(conf, nowBound.layout.store),
+      new OwnStoreConf(conf, nowBound.layout.store, nowBound.checkpoint.shapes),
       RunState.hadoopConf(session),
       metrics,
       Option.when(hasIds)(checkpointInfoAccumulator),

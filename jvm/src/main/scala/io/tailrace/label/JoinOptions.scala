@@ -113,7 +113,8 @@ private[tailrace] final class JoinResolution(
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
     checkWatermark("left", sides, leftTime)
     checkWatermark("right", sides, rightTime)
-    val payload = JoinColumns.payload(sides.right.output, rightKeys)
+    val read = JoinColumns.payload(sides.right.output, rightKeys)
+    val payload = if (sides.right.isStreaming) read.map(OneEventTime.lacking) else read
     val added = addedColumns(sides, settings, options.into, payload)
     val paired = if (settings.isGrouped) Nil else pairedColumns(payload, rightTime, settings)
     OwnColumns.renewable(

@@ -76,6 +76,13 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     Map(TailraceConf.JoinStrategy.key -> "how", JoinCheckpoint.ReleaseEvery -> "how") ++
       JoinCheckpoint.settingsOf(columns).keys.map(_ -> "hot")
 
+  /** With lazy matching nothing has been decided about left rows that wait, and all right rows of their windows are
+    * there. Matches that are found on arrival would lack those that only the longer window has.
+    */
+  override def settingsThatGrow: Set[String] =
+    if (settings.isGrouped && settings.strategy == MatchStrategy.Lazy) Set(JoinCheckpoint.After)
+    else Set.empty
+
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }

@@ -8,16 +8,19 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.tailrace.SparkStateReader
 
-import io.tailrace.state.{BufferedRows, OwnStoreConf, TailraceStateStoreProvider}
+import io.tailrace.state.{BufferedRows, OwnStoreConf, RowShapes, TailraceStateStoreProvider}
 
 /** Spark's `statestore` source reads the stores of Tailrace's operators through their own provider.
   *
-  * @param storeOf the name of an operator's store, by its directory and its number of partitions
+  * @param storeOf the name of an operator's store, and the schemas of its rows, by its directory and its number of
+  *                partitions
   */
-final class OwnStoresInStateReader(storeOf: (Path, Configuration, Int) => String) extends Rule[LogicalPlan] {
+final class OwnStoresInStateReader(storeOf: (Path, Configuration, Int) => (String, RowShapes))
+    extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =
     SparkStateReader.through(plan, BufferedRows.isKeySchema) { (directory, conf, partitions, session) =>
-      new OwnStoreConf(session, storeOf(directory, conf, partitions))
+      val (store, shapes) = storeOf(directory, conf, partitions)
+      new OwnStoreConf(session, store, shapes)
     }
 }
 

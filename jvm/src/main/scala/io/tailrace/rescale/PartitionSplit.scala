@@ -15,6 +15,7 @@ import io.tailrace.state._
   * @param state       the checkpoint's directory of all operators' state
   * @param version     of the state
   * @param keys        types of the key columns
+  * @param shapes      of its rows; new runs have the newest
   * @param bucketWidth see [[LivingRows]]
   */
 private[rescale] final case class JoinState(
@@ -22,6 +23,7 @@ private[rescale] final case class JoinState(
     operator: Long,
     version: Long,
     keys: Seq[DataType],
+    shapes: RowShapes,
     bucketWidth: Long,
     before: StateSet,
     after: StateSet
@@ -87,7 +89,7 @@ private[rescale] final class PartitionSplit(join: JoinState, slice: Slice, conf:
   def run(): SplitResult =
     try {
       val files = join.files(before, partition, conf)
-      val state = LoadedState.outside(files, version, before.id(partition), () => newFile())
+      val state = LoadedState.outside(files, version, before.id(partition), () => newFile(), join.shapes)
       state.acquire()
       try split(state)
       finally state.release()
@@ -111,6 +113,7 @@ private[rescale] final class PartitionSplit(join: JoinState, slice: Slice, conf:
     val files = join.files(after, split.target, conf)
     val run = files.upload(split.file, StateFileNames.run(version))
     split.file.delete()
-    SplitPart(split.target, run.copy(sections = split.sections, level = level), number)
+    val sections = split.sections.map(_.copy(schema = join.shapes.newest))
+    SplitPart(split.target, run.copy(sections = sections, level = level), number)
   }
 }

@@ -144,6 +144,7 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
       join.operator,
       version,
       join.keys,
+      join.bound.shapes,
       join.bucketWidth,
       StateSet(layout, ids.map(ArraySeq.unsafeWrapArray(_))),
       StateSet(StateLayout.of(partitions, cutOff(join, layout)), newIds)

@@ -16,7 +16,8 @@ import org.apache.spark.sql.tailrace.SparkState
   * }}}
   *
   * A run is compacted only with neighbours of its own level. So a row is written once a level, and a level
-  * has at most `fanIn` - 1 runs.
+  * has at most `fanIn` - 1 runs. It is compacted only with runs of its own schema, too, and keeps it: a query
+  * that goes back to earlier columns finds its rows as they were.
   */
 object Compaction {
 
@@ -27,8 +28,15 @@ object Compaction {
     if (!runs.forall(_.sections.forall(_.kind.compacts))) Nil
     else {
       val neighbours = runs.sliding(fanIn).filter(_.size == fanIn)
-      neighbours.find(group => group.forall(_.level == group.head.level)).getOrElse(Nil)
+      neighbours
+        .find(group =>
+          group.forall(run => run.level == group.head.level && schema(run) == schema(group.head))
+        )
+        .getOrElse(Nil)
     }
+
+  /** A batch writes all rows of a run with one schema. */
+  private def schema(run: Run): Int = run.sections.headOption.fold(0)(_.schema)
 
   /** Writes the rows that have not expired into one run. Sections of one store and bucket become one.
     *
@@ -68,12 +76,14 @@ object Compaction {
   * @param inputs         as they were when their rows were read
   * @param expiredThrough rows up to this time were left out
   * @param local          held by the owner of this object
+  * @param shapes         how its rows are read
   */
 private[state] final class Compacted(
     inputs: Seq[LiveSection],
     expiredThrough: Long,
     val run: Run,
-    val local: LocalRun
+    val local: LocalRun,
+    shapes: RowShapes
 ) {
   private val inputRuns = inputs.map(_.local.name).toSet
 
@@ -100,7 +110,7 @@ private[state] final class Compacted(
     }(_ + _)
     val own = run.sections.map { section =>
       val expired = expiredSince.getOrElse((section.store, section.bucket), 0L)
-      new LiveSection(local, section.copy(expiredRows = Math.min(section.rows, expired)))
+      new LiveSection(local, section.copy(expiredRows = Math.min(section.rows, expired)), shapes)
     }
     own ++ kept
   }
@@ -123,6 +133,7 @@ private[state] final class Compactor(
     fanIn: Int,
     versionsToRetain: Int,
     stateLog: StateLog,
+    shapes: RowShapes,
     newLocalRun: String => LocalRun
 ) extends Logging {
   private var busy = false
@@ -179,15 +190,16 @@ private[state] final class Compactor(
     try {
       val writer = new RunWriter(local.file)
       val sections =
-        try Compaction.merge(inputs, state.manifest.expiredThrough, writer)
+        try Compaction.merge(inputs.map(_.asWritten), state.manifest.expiredThrough, writer)
         finally writer.close()
       if (sections.isEmpty) {
         local.release()
         None
       } else {
-        val run = stateLog.upload(local.file, local.name).copy(sections = sections, level = level)
+        val written = sections.map(_.copy(schema = inputs.head.section.schema))
+        val run = stateLog.upload(local.file, local.name).copy(sections = written, level = level)
         logInfo(s"Compacted ${runsOf(inputs)} runs into ${run.name}, level $level")
-        Some(new Compacted(inputs, state.manifest.expiredThrough, run, local))
+        Some(new Compacted(inputs, state.manifest.expiredThrough, run, local, shapes))
       }
     } catch {
       case e: Throwable =>

@@ -184,9 +184,29 @@ object LocalRun {
   def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.prepare(sections.map(_.local).distinct)
 }
 
-/** A section, with the run that it is in. */
-final class LiveSection(val local: LocalRun, val section: Section) {
-  def cursor(): RunCursor = new RunCursor(local, section.kind, section.bucket, section.minTime)
+/** A section, with the run that it is in.
+  *
+  * @param shapes its rows are read in the newest of them
+  */
+final class LiveSection(
+    val local: LocalRun,
+    val section: Section,
+    shapes: RowShapes = RowShapes.AsWritten
+) {
+  def cursor(): RunCursor = {
+    val change =
+      try shapes.change(section)
+      catch {
+        case e: ValueChange.UnfitException => throw Errors.stateFileCorrupt(local.path, e.getMessage, e)
+      }
+    new RunCursor(local, section.kind, section.bucket, section.minTime, change)
+  }
+
+  /** The same section, whose rows are read as they are. */
+  def asWritten: LiveSection = new LiveSection(local, section)
+
+  /** The same section with other counts. */
+  def counting(counts: Section): LiveSection = new LiveSection(local, counts, shapes)
 
   /** Calls `row` with the cursor at each row, in the order of the section. */
   def foreachRow(row: RunCursor => Unit): Unit = {

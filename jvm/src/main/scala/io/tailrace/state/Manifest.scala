@@ -15,6 +15,7 @@ import com.fasterxml.jackson.core.JsonFactory
   *
   * @param expiredRows rows that no longer count, because their result has come out
   * @param bytes       keys and values before compression
+  * @param schema      the number of the schema of its rows: see [[RowShapes]]
   */
 final case class Section(
     store: String,
@@ -23,7 +24,8 @@ final case class Section(
     minTime: Long,
     maxTime: Long,
     bytes: Long,
-    expiredRows: Long = 0
+    expiredRows: Long = 0,
+    schema: Int = 0
 ) {
   def kind: StoreKind = StoreKind.named(store).get
 
@@ -67,7 +69,7 @@ final case class Manifest(
 object Manifest {
 
   /** The layout of manifest and runs that this release writes. */
-  val Format = 3
+  val Format = 4
 
   /** The oldest layout that it reads, where each run has a file of its own. Format 1, an entry for each row,
     * was never released.
@@ -116,6 +118,7 @@ object Manifest {
         out.writeNumberField("maxTime", section.maxTime)
         out.writeNumberField("bytes", section.bytes)
         out.writeNumberField("expiredRows", section.expiredRows)
+        if (section.schema > 0) out.writeNumberField("schema", section.schema)
         out.writeEndObject()
       }
       out.writeEndArray()
@@ -179,12 +182,13 @@ final class LoadedState(
     val manifest: Manifest,
     val runs: Seq[LocalRun],
     val checkpointId: Option[String],
-    dropped: Map[StoreKind, Long] = Map.empty
+    dropped: Map[StoreKind, Long] = Map.empty,
+    shapes: RowShapes = RowShapes.AsWritten
 ) {
   private val byName = runs.map(r => r.name -> r).toMap
 
   val sections: Seq[LiveSection] =
-    manifest.runs.flatMap(run => run.sections.map(new LiveSection(byName(run.name), _)))
+    manifest.runs.flatMap(run => run.sections.map(new LiveSection(byName(run.name), _, shapes)))
 
   /** Sections without a row after this time were dropped; the least long if that is unknown. */
   def droppedThrough(kind: StoreKind): Long = dropped.getOrElse(kind, Long.MinValue)
@@ -209,18 +213,20 @@ object LoadedState {
   /** A version of a checkpoint's state from outside of a query, not acquired yet. Runs come when they are read.
     *
     * @param newFile makes an empty local file
+    * @param shapes  rows are read in the newest of them
     */
   def outside(
       files: CheckpointFiles,
       version: Long,
       checkpointId: Option[String],
-      newFile: () => File
+      newFile: () => File,
+      shapes: RowShapes
   ): LoadedState = {
     val manifest = files.readManifest(version, checkpointId)
     val runs = manifest.runs.map { run =>
       val file = newFile()
       new LocalRun(run.name, file, Some(files.copyOf(run, file, version, LocalBytes.None)))
     }
-    new LoadedState(manifest, runs, checkpointId)
+    new LoadedState(manifest, runs, checkpointId, shapes = shapes)
   }
 }

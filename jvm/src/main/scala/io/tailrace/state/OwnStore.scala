@@ -25,12 +25,14 @@ import io.tailrace.common.{Durability, TailraceConf}
   *
   * @param id       as Spark knows it
   * @param location of its files in the checkpoint
+  * @param shapes   of the operator's rows, in this run of the query
   */
 private[state] final class OwnStore(
     val id: StateStoreId,
     location: Path,
     conf: StateStoreConf,
-    hadoopConf: Configuration
+    hadoopConf: Configuration,
+    val shapes: RowShapes = RowShapes.AsWritten
 ) extends Logging {
   private var newest = OwnStore.emptyAt(0)
   // With durability none, this is the only copy of the version that a repeated batch begins with.
@@ -66,6 +68,7 @@ private[state] final class OwnStore(
     TailraceConf.CompactionRuns.read(setting).toInt,
     versionsToRetain,
     stateLog,
+    shapes,
     name => new LocalRun(name, localFile(name))
   )
 
@@ -188,7 +191,10 @@ private[state] final class OwnStore(
       s"Loaded version $version of $id: ${runs.size} runs, of which ${missing.size} were not here, " +
         s"$bytes bytes; $leftBytes of them were left by an earlier process"
     )
-    (new LoadedState(manifest, runs.toSeq, checkpointId), StateLoad(bytes = bytes - leftBytes))
+    (
+      new LoadedState(manifest, runs.toSeq, checkpointId, shapes = shapes),
+      StateLoad(bytes = bytes - leftBytes)
+    )
   }
 
   private def coming(run: Run, version: Long): LocalRun = {

@@ -36,12 +36,13 @@ final class OwnStoreProvider extends StateStoreProvider {
     def setting(key: String) = Option(hadoopConf.get(key))
     SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
     LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
-    val (located, settings) = storeConfs match {
-      case own: OwnStoreConf => (stateStoreId.copy(storeName = own.store), hadoopConf)
+    val (located, settings, shapes) = storeConfs match {
+      case own: OwnStoreConf => (stateStoreId.copy(storeName = own.store), hadoopConf, own.shapes)
       // A reader beside the query: it must not take the files that the query's next owner needs.
-      case _ => (stateStoreId, withoutLocalDirectory(hadoopConf))
+      case _ => (stateStoreId, withoutLocalDirectory(hadoopConf), RowShapes.AsWritten)
     }
-    store = Some(new OwnStore(stateStoreId, located.storeCheckpointLocation(), storeConfs, settings))
+    val location = located.storeCheckpointLocation()
+    store = Some(new OwnStore(stateStoreId, location, storeConfs, settings, shapes))
   }
 
   private def withoutLocalDirectory(conf: Configuration): Configuration =
@@ -72,9 +73,11 @@ final class OwnStoreProvider extends StateStoreProvider {
 /** The session's settings, with Tailrace's provider. Each batch needs them, and to clone a session's conf costs
   * more than this.
   *
-  * @param store see [[StateLayout]]. Spark and its readers know each store of ours by the first name
+  * @param store  see [[StateLayout]]. Spark and its readers know each store of ours by the first name
+  * @param shapes of the operator's rows
   */
-final class OwnStoreConf(session: SQLConf, val store: String) extends StateStoreConf(session) {
+final class OwnStoreConf(session: SQLConf, val store: String, val shapes: RowShapes)
+    extends StateStoreConf(session) {
   override val providerClass: String = classOf[OwnStoreProvider].getName
 }
 

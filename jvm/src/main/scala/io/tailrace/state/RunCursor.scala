@@ -12,13 +12,21 @@ import io.tailrace.common.Errors
 
 /** Reads one section of a run in its order: a page at a time from RocksDB, row by row within the page. It has
   * no position before `first` or a seek. At its end `isValid` is false; a read error is thrown.
+  *
+  * @param change makes the values of the newest schema; null: they are taken as they are
   */
-final class RunCursor(local: LocalRun, kind: StoreKind, bucket: Long, minTime: Long = Long.MinValue)
-    extends AutoCloseable {
+final class RunCursor(
+    local: LocalRun,
+    kind: StoreKind,
+    bucket: Long,
+    minTime: Long = Long.MinValue,
+    change: ValueChange = null
+) extends AutoCloseable {
   import RunCursor._
 
   private val entries = local.iterator()
   private val page = PageBuffer.take()
+  private val changed = if (change == null) null else new ChangedRow(change)
   private val entryKey = ByteBuffer.allocateDirect(RunKey.PrefixLength)
   private var bound = ByteBuffer.allocateDirect(256)
   private var closed = false
@@ -33,8 +41,8 @@ final class RunCursor(local: LocalRun, kind: StoreKind, bucket: Long, minTime: L
   def isValid: Boolean = valid
 
   /** The position of the row, until the next move: see [[RowLayout]]. */
-  def base: AnyRef = rowBase
-  def at: Long = rowAt
+  def base: AnyRef = if (changed == null) rowBase else changedBytes
+  def at: Long = if (changed == null) rowAt else Start
 
   def time: Long = rowTime
   def seq: Long = RowLayout.seq(rowBase, rowAt)
@@ -131,9 +139,14 @@ final class RunCursor(local: LocalRun, kind: StoreKind, bucket: Long, minTime: L
 
   /** A copy of the row's value. */
   def valueBytes: Array[Byte] = {
-    val start = (RowLayout.valueAt(rowBase, rowAt) - Platform.BYTE_ARRAY_OFFSET).toInt
-    Arrays.copyOfRange(rowBase, start, start + RowLayout.valueLength(rowBase, rowAt))
+    val bytes = if (changed == null) rowBase else changedBytes
+    val start = RowLayout.valueAt(bytes, at) - Start
+    Arrays.copyOfRange(bytes, start.toInt, start.toInt + RowLayout.valueLength(bytes, at))
   }
+
+  private def changedBytes: Array[Byte] =
+    try changed.of(rowBase, rowAt)
+    catch { case e: ValueChange.UnfitException => throw Errors.stateFileCorrupt(local.path, e.getMessage, e) }
 
   private def nextPage(): Unit = {
     entries.next()
@@ -171,6 +184,7 @@ final class RunCursor(local: LocalRun, kind: StoreKind, bucket: Long, minTime: L
 
   private def loadRow(): Unit = {
     if (rowAt != lastAt) requireFits(rowAt, lastAt)
+    if (changed != null) changed.moved()
     rowTime = RowLayout.time(rowBase, rowAt)
     rowPrefix = RowLayout.keyPrefix(rowBase, rowAt)
   }

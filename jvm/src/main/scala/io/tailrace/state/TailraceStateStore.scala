@@ -93,7 +93,7 @@ final class TailraceStateStore private[state] (
       val run = new NewRun(local)
       newRuns += run
       if (!isInline) run.uploadBy(owner)
-      val added = written.map(new LiveSection(local, _))
+      val added = live(local, written)
       sections = sections ++ added
       added
     }
@@ -105,8 +105,11 @@ final class TailraceStateStore private[state] (
     val file = owner.localFile(s"scratch-${UUID.randomUUID}")
     val written = write(file, Seq(rows))
     val local = held(file.getName, file)
-    new ScratchRun(written.map(new LiveSection(local, _)))
+    new ScratchRun(live(local, written))
   }
+
+  private def live(local: LocalRun, written: Seq[Section]): Seq[LiveSection] =
+    written.map(section => new LiveSection(local, section.copy(schema = owner.shapes.newest), owner.shapes))
 
   /** The file under the run's name, by which a later owner of the partition finds it. */
   private def named(name: String, file: File): File =
@@ -142,7 +145,7 @@ final class TailraceStateStore private[state] (
     sections = sections.map { live =>
       val more = if (live.section.store == kind.name) countBySection(live) else 0L
       if (more == 0) live
-      else new LiveSection(live.local, live.section.copy(expiredRows = live.section.expiredRows + more))
+      else live.counting(live.section.copy(expiredRows = live.section.expiredRows + more))
     }
   }
 
@@ -164,7 +167,7 @@ final class TailraceStateStore private[state] (
         val count = dead(live)
         if (count >= live.section.rows) None
         else if (count == live.section.expiredRows) Some(live)
-        else Some(new LiveSection(live.local, live.section.copy(expiredRows = count)))
+        else Some(live.counting(live.section.copy(expiredRows = count)))
       }
     }
   }
@@ -206,7 +209,7 @@ final class TailraceStateStore private[state] (
     state = TailraceStateStore.Committed
     checkpointId = nextCheckpointId
     stateBytes = manifest.runs.map(_.length).sum
-    val next = new LoadedState(manifest, runs.map(_._1), checkpointId, dropped)
+    val next = new LoadedState(manifest, runs.map(_._1), checkpointId, dropped, owner.shapes)
     toKeep.foreach(next.keep)
     try owner.committed(next)
     finally letGo()

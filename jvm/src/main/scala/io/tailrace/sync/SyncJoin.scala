@@ -51,8 +51,8 @@ object SyncJoin {
 
   /** A right column in the result: no event time, as a right row may be older than left ones that wait. */
   def paired(column: Attribute, name: String): Attribute = {
-    val own = OneEventTime.unmarked(column)
-    AttributeReference(name, own.dataType, nullable = true, own.metadata)()
+    val own = OneEventTime.lacking(OneEventTime.unmarked(column))
+    AttributeReference(name, own.dataType, own.nullable, own.metadata)()
   }
 }
 

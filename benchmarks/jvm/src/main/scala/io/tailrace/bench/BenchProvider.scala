@@ -4,7 +4,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 
-import io.tailrace.state.{BufferedRows, OwnStoreConf, OwnStoreProvider}
+import io.tailrace.state.{BufferedRows, OwnStoreConf, OwnStoreProvider, RowShapes}
 
 /** The state of one partition, opened through the provider as Spark does, without a query. */
 object BenchProvider {
@@ -21,7 +21,7 @@ object BenchProvider {
       BufferedRows.ValueSchema,
       NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
       useColumnFamilies = false,
-      new OwnStoreConf(settings, StateStoreId.DEFAULT_STORE_NAME),
+      new OwnStoreConf(settings, StateStoreId.DEFAULT_STORE_NAME, RowShapes.AsWritten),
       conf,
       useMultipleValuesPerKey = false,
       None

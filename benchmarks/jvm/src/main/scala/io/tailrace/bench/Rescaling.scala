@@ -146,7 +146,8 @@ object Rescaling {
         new CheckpointFiles(path, new Configuration),
         1,
         None,
-        () => Files.createTempFile(local, "", ".run").toFile
+        () => Files.createTempFile(local, "", ".run").toFile,
+        RowShapes.AsWritten
       )
       version.acquire()
       version.sections.foreach(_.foreachRow { cursor =>

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
-import org.apache.spark.sql.types.{BooleanType, DataType}
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -27,6 +27,20 @@ object SparkPlans {
 
   /** The type with nulls allowed in it, at any depth. */
   def nullable(dataType: DataType): DataType = dataType.asNullable
+
+  /** Columns without what doesn't change the bytes of a row: which may be null, their metadata, and user-defined
+    * types, which are rows of other types.
+    */
+  def asStored(columns: StructType): StructType =
+    StructType(columns.map(column => StructField(column.name, stored(column.dataType))))
+
+  private def stored(dataType: DataType): DataType = dataType match {
+    case defined: UserDefinedType[_] => stored(defined.sqlType)
+    case fields: StructType => asStored(fields)
+    case ArrayType(element, _) => ArrayType(stored(element))
+    case MapType(key, value, _) => MapType(stored(key), stored(value))
+    case other => other
+  }
 
   /** Whether a literal is a value of a type, as `7` is one of `BIGINT`, and `3.5` and `true` are not. */
   def isValueOf(literal: Column, kind: DataType): Boolean = {

@@ -1,0 +1,125 @@
+package io.tailrace.join
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.types._
+
+/** How the columns of rows that wait become those of a query that starts again with other columns. Columns are
+  * known by their names:
+  *
+  * {{{
+  *   rows that wait     user STRING   price INT      note STRING
+  *   the query now      price BIGINT  user STRING    city STRING
+  *   they come out      as BIGINT     as it is       null          note is left out
+  * }}}
+  *
+  * Fields of structs, elements of arrays and values of maps change in the same way. A type may become one that
+  * has all of its values.
+  */
+object ColumnChanges {
+
+  /** @param refused  columns whose type can't change so, as sentences; then the query can't go on
+    * @param told     what becomes of rows that wait, as phrases; none if nothing changes for them
+    */
+  final case class Told(refused: Seq[String], told: Seq[String])
+
+  /** What it means to go from some columns to others. */
+  def tell(side: String, from: StructType, to: StructType): Told = {
+    val pairs = paired(from, to)
+    val refused = pairs.collect {
+      case (now, Some(i)) if widened(probe, from(i).dataType, now.dataType).isEmpty =>
+        s"$side column `${now.name}` was ${from(i).dataType.sql} and is now ${now.dataType.sql}, which doesn't " +
+          "have all of its values"
+    }
+    val kept = pairs.flatMap(_._2).toSet
+    val added = pairs.collect { case (now, None) => s"$side column `${now.name}` is null" }
+    val dropped = from.indices.filterNot(kept).map(i => s"$side column `${from(i).name}` is left out")
+    val wider = pairs.collect {
+      case (now, Some(i)) if !DataTypeUtils.sameType(from(i).dataType, now.dataType) =>
+        s"$side column `${now.name}` becomes ${now.dataType.sql}"
+    }
+    Told(refused, added ++ dropped ++ wider)
+  }
+
+  /** The new columns, of a row with the old ones. A column whose old type doesn't fit is null: it was dropped
+    * and came again as another one.
+    */
+  def expressions(from: StructType, to: StructType): Seq[Expression] = paired(from, to).map {
+    case (now, found) =>
+      val value = found.flatMap { i =>
+        widened(BoundReference(i, from(i).dataType, nullable = true), from(i).dataType, now.dataType)
+      }
+      value.getOrElse(Literal(null, now.dataType))
+  }
+
+  /** Each new field with the place of the old one of its name. Of fields of one name, the first is the first. */
+  private def paired(from: StructType, to: StructType): Seq[(StructField, Option[Int])] = {
+    val exact = from.indices.groupBy(from(_).name)
+    val anyCase = from.indices.groupBy(i => folded(from(i).name))
+    val nowNames = to.map(_.name).toSet
+    to.indices.map { i =>
+      val name = to(i).name
+      val nth = to.take(i).count(_.name == name)
+      // A name that has only changed its case is the same one in Spark.
+      def otherCase =
+        anyCase.get(folded(name)).filter(_.size == 1).map(_.head).filterNot(j => nowNames(from(j).name))
+      to(i) -> exact.get(name).flatMap(_.lift(nth)).orElse(otherCase)
+    }
+  }
+
+  private def folded(name: String): String = name.toLowerCase(java.util.Locale.ROOT)
+
+  // Only whether there is an expression counts.
+  private def probe: Expression = Literal(null, NullType)
+
+  private val IntegralDigits: Map[DataType, Int] =
+    Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
+
+  /** The value in the new type; none if that can't hold it. */
+  private def widened(value: Expression, from: DataType, to: DataType): Option[Expression] =
+    (from, to) match {
+      case _ if DataTypeUtils.sameType(from, to) => Some(value)
+      case (old: StringType, now: StringType) => Option.when(holds(old, now))(value)
+      case (old, now) if IntegralDigits.contains(old) && IntegralDigits.contains(now) =>
+        Option.when(IntegralDigits(old) < IntegralDigits(now))(cast(value, to))
+      case (FloatType | ByteType | ShortType | IntegerType, DoubleType) => Some(cast(value, to))
+      case (old: DecimalType, now: DecimalType) =>
+        val holds = now.scale >= old.scale && now.precision - now.scale >= old.precision - old.scale
+        Option.when(holds)(cast(value, to))
+      case (old, now: DecimalType) if IntegralDigits.contains(old) =>
+        Option.when(now.precision - now.scale >= IntegralDigits(old))(cast(value, to))
+      case (old: StructType, now: StructType) => struct(value, old, now)
+      case (ArrayType(old, _), ArrayType(now, _)) =>
+        val element = variable("element", old)
+        widened(element, old, now).map(body => ArrayTransform(value, LambdaFunction(body, Seq(element))))
+      case (MapType(oldKey, old, _), MapType(newKey, now, _)) if DataTypeUtils.sameType(oldKey, newKey) =>
+        val (key, item) = (variable("key", oldKey), variable("value", old))
+        widened(item, old, now).map(body => TransformValues(value, LambdaFunction(body, Seq(key, item))))
+      case _ => None
+    }
+
+  private def cast(value: Expression, to: DataType): Expression = Cast(value, to, ansiEnabled = false)
+
+  private def variable(name: String, dataType: DataType): NamedLambdaVariable =
+    NamedLambdaVariable(name, dataType, nullable = true)
+
+  private def struct(value: Expression, from: StructType, to: StructType): Option[Expression] = {
+    val fields = paired(from, to).map { case (now, found) =>
+      found.fold[Option[Expression]](Some(Literal(null, now.dataType))) { i =>
+        widened(GetStructField(value, i), from(i).dataType, now.dataType)
+      }
+    }
+    Option.when(fields.forall(_.nonEmpty)) {
+      val named = to.zip(fields.flatten).flatMap { case (field, of) => Seq(Literal(field.name), of) }
+      If(IsNull(value), Literal(null, to), CreateNamedStruct(named))
+    }
+  }
+
+  /** Lengths are those of a column's values. */
+  private def holds(from: StringType, to: StringType): Boolean = (from, to) match {
+    case (old: VarcharType, now: VarcharType) => old.length <= now.length
+    case (old: CharType, now: VarcharType) => old.length <= now.length
+    case (_, _: CharType | _: VarcharType) => false
+    case _ => true
+  }
+}

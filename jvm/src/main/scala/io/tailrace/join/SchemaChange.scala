@@ -1,0 +1,57 @@
+package io.tailrace.join
+
+import org.apache.spark.sql.types.StructType
+
+/** What a start of a query with other columns means for its checkpoint.
+  *
+  * @param schemas  the checkpoint's, with that of the query
+  * @param schema   the number of the query's
+  * @param settings those that may differ: the texts of the columns
+  * @param refused  why it can't be, as sentences
+  * @param told     what becomes of rows that wait
+  */
+private[join] final case class SchemaChange(
+    schemas: Seq[JoinSchema],
+    schema: Int,
+    settings: Set[String],
+    refused: Seq[String],
+    told: Seq[String]
+)
+
+private[join] object SchemaChange {
+  import JoinCheckpoint.{LeftColumns, RightColumns, RightKeys}
+
+  /** @param settings of the query now
+    * @param now      the query's columns
+    */
+  def of(checkpoint: JoinCheckpoint, settings: Map[String, String], now: JoinSchema): SchemaChange = {
+    val texts = Set(LeftColumns, RightColumns)
+    val areSame = texts.forall(name => checkpoint.settings.get(name) == settings.get(name))
+    val before =
+      if (checkpoint.schemas.nonEmpty) Some(checkpoint.schemas)
+      // Of an earlier release. With equal texts the columns are those of now.
+      else if (areSame) Some(Seq(now))
+      else ofTexts(checkpoint.settings).map(Seq(_))
+    before.fold(SchemaChange(Nil, 0, Set.empty, Nil, Nil)) { schemas =>
+      val last = schemas(checkpoint.schema)
+      val changes = Seq(
+        ColumnChanges.tell("left", last.leftColumns, now.leftColumns),
+        ColumnChanges.tell("right", last.rightColumns, now.rightColumns)
+      )
+      // A query that goes back to earlier columns finds the rows of then as they were.
+      val known = schemas.indexOf(now)
+      val (all, number) = if (known >= 0) (schemas, known) else (schemas :+ now, schemas.size)
+      SchemaChange(all, number, texts, changes.flatMap(_.refused), changes.flatMap(_.told))
+    }
+  }
+
+  /** The columns of a checkpoint that has their texts only. */
+  private def ofTexts(settings: Map[String, String]): Option[JoinSchema] = for {
+    left <- settings.get(LeftColumns).flatMap(ColumnTexts.read)
+    right <- settings.get(RightColumns).flatMap(ColumnTexts.read)
+    keys <- settings.get(RightKeys).flatMap(ColumnTexts.read)
+  } yield {
+    val names = keys.map(_.name).toSet
+    JoinSchema.of(left, StructType(right.filterNot(column => names(column.name))))
+  }
+}

@@ -1,0 +1,251 @@
+"""A query goes on with other columns, and rows that wait come out in the new shape."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import tailrace
+from streams import at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tailrace.testing import StreamTest
+
+# What the streams have: both sides the same, each column named with its side's letter.
+SOURCE = (
+    "key long, ts timestamp, n int, f float, d decimal(5,2), note string, "
+    "s struct<a: int, b: string>, l array<struct<a: int>>, m map<string, int>"
+)
+
+# Each column in the order of its widenings, and how to read a value of the source as one of it.
+SHAPES: dict[str, list[str]] = {
+    "n": ["n", "cast(n as bigint)", "cast(n as decimal(20,0))"],
+    "f": ["f", "cast(f as double)"],
+    "d": ["d", "cast(d as decimal(8,3))"],
+    "note": ["note"],
+    "s": [
+        "s",
+        "case when s is not null then named_struct('b', s.b, 'a', cast(s.a as bigint), 'c', s.b) end",
+    ],
+    "l": ["l", "transform(l, x -> named_struct('x', 'new', 'a', cast(x.a as bigint)))"],
+    "m": ["m", "cast(m as map<string, bigint>)"],
+}
+
+
+def values(rng: random.Random) -> dict[str, Any]:
+    def maybe(value: Any) -> Any:  # noqa: ANN401
+        return None if rng.random() < 0.2 else value
+
+    return {
+        "n": maybe(rng.randint(-9, 9)),
+        "f": maybe(rng.randint(-9, 9) / 4),
+        "d": maybe(Decimal(rng.randint(-999, 999)) / 100),
+        "note": maybe("x" * rng.randint(0, 20)),
+        "s": maybe({"a": maybe(rng.randint(0, 9)), "b": maybe("b")}),
+        "l": maybe([{"a": maybe(i)} for i in range(rng.randint(0, 3))]),
+        "m": maybe({"k": rng.randint(0, 9)}),
+    }
+
+
+def shaped(row: dict[str, Any], arrived: dict[str, int], now: dict[str, int], side: str) -> dict[str, Any]:
+    """A row as a query of the shapes `now` gives it that has read it with the shapes `arrived`."""
+    out: dict[str, Any] = {}
+    for name, shape in now.items():
+        value = row[name] if name in arrived else None
+        if name == "s" and shape == 1 and value is not None:
+            value = {"b": value["b"], "a": value["a"], "c": value["b"] if arrived["s"] == 1 else None}
+        if name == "l" and shape == 1 and value is not None:
+            value = [{"x": "new" if arrived["l"] == 1 else None, "a": e["a"]} for e in value]
+        out[f"{side}_{name}"] = value
+    return out
+
+
+def widened(shapes: dict[str, int], rng: random.Random) -> dict[str, int]:
+    """Shapes of a later version: some columns are wider, some gone, some new, all in another order."""
+    now = {name: min(len(SHAPES[name]) - 1, shape + rng.randint(0, 1)) for name, shape in shapes.items()}
+    for name in list(now):
+        if rng.random() < 0.2:
+            del now[name]
+    # None comes again in another type than it had.
+    for name in set(SHAPES) - set(shapes):
+        if rng.random() < 0.5:
+            now[name] = len(SHAPES[name]) - 1
+    names = list(now)
+    rng.shuffle(names)
+    return {name: now[name] for name in names}
+
+
+class Evolving:
+    """The two streams, and what has been added to them, with the shapes of the query that has read it."""
+
+    def __init__(self, test: StreamTest, rng: random.Random) -> None:
+        self.rng = rng
+        self.sources = {side: test.source(f"id long, {SOURCE}") for side in "lr"}
+        self.shapes = {side: {n: 0 for n in SHAPES if rng.random() < 0.7} for side in "lr"}
+        self.rows: dict[str, dict[int, tuple[dict[str, Any], dict[str, int]]]] = {"l": {}, "r": {}}
+        self.times: dict[str, dict[int, tuple[int, int]]] = {"l": {}, "r": {}}
+
+    def change(self) -> None:
+        self.shapes = {side: widened(shapes, self.rng) for side, shapes in self.shapes.items()}
+
+    def frame(self, side: str) -> DataFrame:
+        columns = [f"{SHAPES[name][shape]} as {side}_{name}" for name, shape in self.shapes[side].items()]
+        own = [f"id as {side}_id", "key", f"ts as {side}_ts", *columns]
+        self.rng.shuffle(own)
+        return self.sources[side].frame.selectExpr(*own)
+
+    def add(self, side: str, key: int, second: int) -> None:
+        row = values(self.rng)
+        number = len(self.rows[side])
+        self.rows[side][number] = (row, self.shapes[side])
+        self.times[side][number] = (key, second)
+        ordered = [row[c] for c in ("n", "f", "d", "note", "s", "l", "m")]
+        self.sources[side].add((number, key, at(second), *ordered))
+
+    def add_some(self, begin: int, end: int, count: int = 6) -> None:
+        for side in "lr":
+            for _ in range(count):
+                self.add(side, self.rng.randint(1, 4), self.rng.randint(begin, end))
+
+    def matches(self, number: int, after: int) -> list[int]:
+        key, second = self.times["l"][number]
+        found = [
+            (s, r) for r, (k, s) in self.times["r"].items() if k == key and second <= s <= second + after
+        ]
+        return [r for _, r in sorted(found)]
+
+    def check(self, row: dict[str, Any], side: str) -> None:
+        """Whether a row that has come out has the values of the row that went in, in the newest shapes."""
+        given, arrived = self.rows[side][row[f"{side}_id"]]
+        expected = shaped(given, arrived, self.shapes[side], side)
+        assert {name: row[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [("lazy", 1)]
+    + [pytest.param(kind, seed, marks=pytest.mark.campaign) for kind, seed in (("eager", 2), ("inner", 3))],
+)
+def test_rows_that_wait_come_out_in_the_newest_shape(stream_test: StreamTest, kind: str, seed: int) -> None:
+    rng = random.Random(f"{kind}-{seed}")
+    streams = Evolving(stream_test, rng)
+    conf = stream_test.spark.conf
+    how = "inner" if kind == "inner" else "left"
+
+    def joined() -> DataFrame:
+        left, right = (streams.frame(s).withWatermark(f"{s}_ts", "10 seconds") for s in "lr")
+        return tailrace.join(
+            left, right, on="key", left_time="l_ts", right_time="r_ts", after="100 seconds", how=how
+        )
+
+    conf.set("spark.tailrace.join.strategy", "lazy" if kind == "inner" else kind)
+    try:
+        out: list[dict[str, Any]] = []
+        with stream_test.query(joined()) as query:
+            for version in range(4):
+                if version:
+                    streams.change()
+                    query.restart(joined())
+                streams.add_some(50 * version, 50 * version + 40)
+                query.run()
+                new = query.new_rows()
+                out += new
+                for row in new:
+                    streams.check(row, "l")
+                    for label in [row] if how == "inner" else row["labels"]:
+                        streams.check(label, "r")
+            # With the columns of the last version, everything that waits comes out.
+            for side in "lr":
+                streams.add(side, 99, 1000)
+            query.run()
+            new = query.new_rows()
+            for row in new:
+                streams.check(row, "l")
+                for label in [row] if how == "inner" else row["labels"]:
+                    streams.check(label, "r")
+            out += new
+        lefts = [number for number, (key, _) in streams.times["l"].items() if key != 99]
+        pairs = [(n, r) for n in lefts for r in streams.matches(n, 100)]
+        if how == "inner":
+            assert sorted((r["l_id"], r["r_id"]) for r in out if r["key"] != 99) == sorted(pairs)
+        else:
+            got = {r["l_id"]: sorted(label["r_id"] for label in r["labels"]) for r in out}
+            assert got == {n: sorted(streams.matches(n, 100)) for n in lefts}
+    finally:
+        conf.unset("spark.tailrace.join.strategy")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rows_that_wait_in_a_synced_join_come_out_in_the_newest_shape(
+    stream_test: StreamTest, seed: int
+) -> None:
+    rng = random.Random(seed)
+    streams = Evolving(stream_test, rng)
+
+    def joined() -> DataFrame:
+        left, right = (streams.frame(side).selectExpr("*", "0 as p") for side in "lr")
+        return tailrace.sync_join(
+            left,
+            right,
+            on=[("l_id", "r_id")],
+            left_time="l_ts",
+            right_time="r_ts",
+            left_partition="p",
+            right_partition="p",
+            window="500 seconds",
+            sync_delay="60 seconds",
+        )
+
+    out: list[dict[str, Any]] = []
+    with stream_test.query(joined()) as query:
+        for version in range(4):
+            if version:
+                streams.change()
+                query.restart(joined())
+            # The same ids on both sides.
+            streams.add_some(40 * version, 40 * version + 40)
+            query.run()
+            query.run()
+            new = query.new_rows()
+            out += new
+            for row in new:
+                streams.check(row, "l")
+                if row["r_ts"] is not None:
+                    # The right key doesn't come out.
+                    streams.check(row | {"r_id": row["l_id"]}, "r")
+    assert sum(row["r_ts"] is not None for row in out) > 4
+
+
+def test_a_window_may_grow_and_rows_that_wait_are_judged_by_the_new_one(stream_test: StreamTest) -> None:
+    source = {side: stream_test.source(f"{side}_id long, key long, {side}_ts timestamp") for side in "lr"}
+
+    def joined(after: str) -> DataFrame:
+        left, right = (source[s].frame.withWatermark(f"{s}_ts", "0 seconds") for s in "lr")
+        return tailrace.join(left, right, on="key", left_time="l_ts", right_time="r_ts", after=after)
+
+    source["l"].add((1, 7, at(0)), (2, 7, at(50)))
+    source["r"].add((1, 7, at(20)), (2, 7, at(55)))
+    with stream_test.query(joined("30 seconds")) as query:
+        query.run()
+        # Row 1 has come out; row 2 waits for 12:01:20.
+        assert [row["l_id"] for row in query.new_rows()] == [1]
+        query.restart(joined("60 seconds"))
+        source["l"].add((3, 8, at(90)))
+        source["r"].add((3, 7, at(85)), (4, 7, at(111)))
+        query.run()
+        assert query.new_rows() == []
+        source["l"].add((4, 9, at(300)))
+        source["r"].add((5, 7, at(300)))
+        query.run()
+        assert {r["l_id"]: [m["r_id"] for m in r["labels"]] for r in query.new_rows()} == {2: [2, 3], 3: []}
+        query.restart(joined("59 seconds"))
+        source["l"].add((5, 9, at(400)))
+        with pytest.raises(StreamingQueryException, match="`after` was '1 min' and is now '59 s'"):
+            query.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -13,9 +13,12 @@ import tailrace
 from streams import at
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterator
 
-    from tailrace.testing import StreamTest
+    from pyspark.sql import DataFrame
+    from pyspark.sql.conf import RuntimeConfig
+
+    from tailrace.testing import StreamQuery, StreamTest
 
 # What the streams have: both sides the same, each column named with its side's letter.
 SOURCE = (
@@ -91,6 +94,12 @@ class Evolving:
         self.rows: dict[str, dict[int, tuple[dict[str, Any], dict[str, int]]]] = {"l": {}, "r": {}}
         self.times: dict[str, dict[int, tuple[int, int]]] = {"l": {}, "r": {}}
 
+    def are_rewritten(self) -> None:
+        """Rows that wait have the columns of the query from now on, and no others."""
+        for side, rows in self.rows.items():
+            for number, (row, arrived) in rows.items():
+                rows[number] = (row, {name: arrived[name] for name in arrived if name in self.shapes[side]})
+
     def change(self) -> None:
         self.shapes = {side: widened(shapes, self.rng) for side, shapes in self.shapes.items()}
 
@@ -115,10 +124,20 @@ class Evolving:
 
     def matches(self, number: int, after: int) -> list[int]:
         key, second = self.times["l"][number]
-        found = [
-            (s, r) for r, (k, s) in self.times["r"].items() if k == key and second <= s <= second + after
-        ]
-        return [r for _, r in sorted(found)]
+        window = range(second, second + after + 1)
+        return [r for r, (k, s) in self.times["r"].items() if k == key and s in window]
+
+    def pairs(self, query: StreamQuery) -> list[tuple[int, int]]:
+        """The ids of the rows that come out now, with -1 for no right row. All of them are checked."""
+        query.run()
+        pairs: list[tuple[int, int]] = []
+        for row in query.new_rows():
+            self.check(row, "l")
+            labels = row["labels"] if "labels" in row else [row]
+            for label in labels:
+                self.check(label, "r")
+            pairs += [(row["l_id"], label["r_id"]) for label in labels] or [(row["l_id"], -1)]
+        return pairs
 
     def check(self, row: dict[str, Any], side: str) -> None:
         """Whether a row that has come out has the values of the row that went in, in the newest shapes."""
@@ -127,16 +146,26 @@ class Evolving:
         assert {name: row[name] for name in expected} == expected
 
 
+@pytest.fixture
+def often_compacted(stream_test: StreamTest) -> Iterator[RuntimeConfig]:
+    conf = stream_test.spark.conf
+    conf.set("spark.tailrace.state.compactionRuns", 2)
+    yield conf
+    for name in ("state.compactionRuns", "join.strategy"):
+        conf.unset(f"spark.tailrace.{name}")
+
+
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [("lazy", 1)]
     + [pytest.param(kind, seed, marks=pytest.mark.campaign) for kind, seed in (("eager", 2), ("inner", 3))],
 )
-def test_rows_that_wait_come_out_in_the_newest_shape(stream_test: StreamTest, kind: str, seed: int) -> None:
-    rng = random.Random(f"{kind}-{seed}")
-    streams = Evolving(stream_test, rng)
-    conf = stream_test.spark.conf
-    how = "inner" if kind == "inner" else "left"
+def test_rows_that_wait_come_out_in_the_newest_shape(
+    stream_test: StreamTest, often_compacted: RuntimeConfig, kind: str, seed: int
+) -> None:
+    often_compacted.set("spark.tailrace.join.strategy", "lazy" if kind == "inner" else kind)
+    streams = Evolving(stream_test, random.Random(f"{kind}-{seed}"))
+    how: Literal["inner", "left"] = "inner" if kind == "inner" else "left"
 
     def joined() -> DataFrame:
         left, right = (streams.frame(s).withWatermark(f"{s}_ts", "10 seconds") for s in "lr")
@@ -144,48 +173,32 @@ def test_rows_that_wait_come_out_in_the_newest_shape(stream_test: StreamTest, ki
             left, right, on="key", left_time="l_ts", right_time="r_ts", after="100 seconds", how=how
         )
 
-    conf.set("spark.tailrace.join.strategy", "lazy" if kind == "inner" else kind)
-    try:
-        out: list[dict[str, Any]] = []
-        with stream_test.query(joined()) as query:
-            for version in range(4):
-                if version:
-                    streams.change()
-                    query.restart(joined())
-                streams.add_some(50 * version, 50 * version + 40)
-                query.run()
-                new = query.new_rows()
-                out += new
-                for row in new:
-                    streams.check(row, "l")
-                    for label in [row] if how == "inner" else row["labels"]:
-                        streams.check(label, "r")
-            # With the columns of the last version, everything that waits comes out.
-            for side in "lr":
-                streams.add(side, 99, 1000)
-            query.run()
-            new = query.new_rows()
-            for row in new:
-                streams.check(row, "l")
-                for label in [row] if how == "inner" else row["labels"]:
-                    streams.check(label, "r")
-            out += new
-        lefts = [number for number, (key, _) in streams.times["l"].items() if key != 99]
-        pairs = [(n, r) for n in lefts for r in streams.matches(n, 100)]
-        if how == "inner":
-            assert sorted((r["l_id"], r["r_id"]) for r in out if r["key"] != 99) == sorted(pairs)
-        else:
-            got = {r["l_id"]: sorted(label["r_id"] for label in r["labels"]) for r in out}
-            assert got == {n: sorted(streams.matches(n, 100)) for n in lefts}
-    finally:
-        conf.unset("spark.tailrace.join.strategy")
+    pairs: list[tuple[int, int]] = []
+    with stream_test.query(joined()) as query:
+        for version in range(4):
+            query.stop()
+            if version == 2:
+                tailrace.rescale(stream_test.spark, query.checkpoint, 3)
+                streams.are_rewritten()
+            if version:
+                streams.change()
+            query.restart(joined())
+            for begin in range(50 * version, 50 * version + 40, 10):
+                streams.add_some(begin, begin + 10, count=2)
+                pairs += streams.pairs(query)
+        # With the columns of the last version, everything that waits comes out.
+        for side in "lr":
+            streams.add(side, 99, 1000)
+        pairs += streams.pairs(query)
+    alone = [] if how == "inner" else [-1]
+    lefts = [number for number, (key, _) in streams.times["l"].items() if key != 99]
+    expected = [(n, r) for n in lefts for r in streams.matches(n, 100) or alone]
+    assert sorted(pair for pair in pairs if streams.times["l"][pair[0]][0] != 99) == sorted(expected)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", [1, 2])
-def test_rows_that_wait_in_a_synced_join_come_out_in_the_newest_shape(
-    stream_test: StreamTest, seed: int
-) -> None:
+def test_rows_that_wait_in_a_synced_join_do_so_too(stream_test: StreamTest, seed: int) -> None:
     rng = random.Random(seed)
     streams = Evolving(stream_test, rng)
 
@@ -221,6 +234,35 @@ def test_rows_that_wait_in_a_synced_join_come_out_in_the_newest_shape(
                     # The right key doesn't come out.
                     streams.check(row | {"r_id": row["l_id"]}, "r")
     assert sum(row["r_ts"] is not None for row in out) > 4
+
+
+def test_a_further_column_is_null_in_rows_that_wait_though_it_is_never_null_in_the_input(
+    stream_test: StreamTest,
+) -> None:
+    source = {side: stream_test.source(f"{side}_id long, key long, {side}_ts timestamp") for side in "lr"}
+
+    def joined(*further: str) -> DataFrame:
+        left, right = (
+            source[side].frame.selectExpr("*", *further).withWatermark(f"{side}_ts", "0 seconds")
+            for side in "lr"
+        )
+        result = tailrace.join(left, right, on="key", left_time="l_ts", right_time="r_ts", after="30 seconds")
+        # Spark leaves out a filter on what can't be null.
+        names = ["city", "place.street", "labels.city[0]", "labels[0].place.street"] if further else []
+        return result.selectExpr("l_id", *(f"{name} is null as n{i}" for i, name in enumerate(names)))
+
+    source["l"].add((1, 7, at(0)))
+    source["r"].add((1, 7, at(1)))
+    with stream_test.query(joined()) as query:
+        query.run()
+        query.restart(joined("'Bonn' as city", "named_struct('street', 5) as place"))
+        source["l"].add((2, 8, at(2)), (3, 9, at(100)))
+        source["r"].add((2, 8, at(3)), (3, 9, at(100)))
+        query.run()
+        assert sorted(query.new_rows("l_id", "n0", "n1", "n2", "n3")) == [
+            (1, True, True, True, True),
+            (2, False, False, False, False),
+        ]
 
 
 def test_a_window_may_grow_and_rows_that_wait_are_judged_by_the_new_one(stream_test: StreamTest) -> None:

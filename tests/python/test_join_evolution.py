@@ -133,7 +133,7 @@ class Evolving:
         pairs: list[tuple[int, int]] = []
         for row in query.new_rows():
             self.check(row, "l")
-            labels = row["labels"] if "labels" in row else [row]
+            labels = row.get("labels", [row])
             for label in labels:
                 self.check(label, "r")
             pairs += [(row["l_id"], label["r_id"]) for label in labels] or [(row["l_id"], -1)]

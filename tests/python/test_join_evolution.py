@@ -11,12 +11,15 @@ from pyspark.errors import StreamingQueryException
 
 import tailrace
 from streams import at
+from tailrace.testing import crash_at_every_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.conf import RuntimeConfig
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from tailrace.testing import StreamQuery, StreamTest
 
@@ -291,3 +294,48 @@ def test_a_window_may_grow_and_rows_that_wait_are_judged_by_the_new_one(stream_t
         source["l"].add((5, 9, at(400)))
         with pytest.raises(StreamingQueryException, match="`after` was '1 min' and is now '59 s'"):
             query.run()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("strategy", ["lazy", "eager"])
+def test_other_columns_after_a_crash_at_any_step(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
+    def pipeline(root: Path, left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        starts = root / "starts"
+        starts.mkdir(exist_ok=True)
+        number = len(list(starts.iterdir()))
+        (starts / str(number)).touch()
+        # A start in two has other columns, so each crash is followed by a change.
+        columns = ["cast(n as bigint) as n", "id", "'x' as city", "key", "ts"] if number % 2 else ["*"]
+        sides = [
+            frame.selectExpr(*columns).toDF(*(f"{s}_{name}" for name in frame.selectExpr(*columns).columns))
+            for s, frame in (("l", left), ("r", right))
+        ]
+        joined = tailrace.join(
+            *(side.withWatermark(f"{s}_ts", "0 seconds") for s, side in zip("lr", sides, strict=True)),
+            on=[("l_key", "r_key")],
+            left_time="l_ts",
+            right_time="r_ts",
+            after="30 seconds",
+        )
+        rows = joined.selectExpr(
+            "l_id", "string(l_n) as n", "string(labels.r_id) as r", "string(labels.r_n) as rn"
+        )
+        return rows.writeStream.format("parquet").option("path", str(root / "out"))
+
+    spark.conf.set("spark.tailrace.join.strategy", strategy)
+    try:
+        crash_at_every_step(
+            spark,
+            tmp_path,
+            pipeline,
+            ["id int, key int, ts timestamp, n int"] * 2,
+            [
+                ([(1, 7, at(0), 10), (2, 7, at(20), 20)], [(1, 7, at(5), 1)]),
+                ([(3, 8, at(40), 30)], [(2, 7, at(25), None), (3, 8, at(45), 3)]),
+                ([(4, 9, at(90), 40)], [(4, 9, at(91), 4)]),
+            ],
+            lambda root: spark.read.parquet(str(root / "out")).collect(),
+            most=8,
+        )
+    finally:
+        spark.conf.unset("spark.tailrace.join.strategy")

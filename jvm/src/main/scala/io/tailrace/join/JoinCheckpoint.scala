@@ -18,7 +18,7 @@ import org.json4s.{Formats, JInt, NoTypeHints}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors}
-import io.tailrace.state.{RowShapes, StateLayout}
+import io.tailrace.state.{RowShapes, StateFileNames, StateLayout}
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
   * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
@@ -128,8 +128,7 @@ object JoinCheckpoint {
       follows: Map[String, String] = Map.empty,
       grow: Set[String] = Set.empty
   ): BoundCheckpoint =
-    // Before batch 0 is committed there is no state.
-    if (batchId == 0) {
+    if (batchId == 0 && !hasState(directory, conf)) {
       val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
       BoundCheckpoint(write(directory, conf, JoinCheckpoint(Format, all, schemas = Seq(schema))))
     } else {
@@ -155,6 +154,17 @@ object JoinCheckpoint {
       // From now on the checkpoint is bound to them, too.
       BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
     }
+
+  /** Whether batch 0 has been tried. A sink that has its rows already doesn't ask for them again: then the version
+    * that the first attempt has made is the query's state.
+    */
+  private def hasState(directory: Path, conf: Configuration): Boolean = {
+    val files = DurableFiles.in(directory, conf)
+    files.exists(file(directory)) && files.list(directory).exists { status =>
+      status.getPath.getName.toIntOption.nonEmpty &&
+      files.names(status.getPath).exists(StateFileNames.manifestVersion(_).nonEmpty)
+    }
+  }
 
   private def micros(settings: Map[String, String], name: String): Long =
     settings.get(name).flatMap(Durations.read).getOrElse(Long.MaxValue)

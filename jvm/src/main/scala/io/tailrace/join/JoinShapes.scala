@@ -41,10 +41,7 @@ final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) exten
   override def change(section: Section): ValueChange =
     if (section.schema == newest) null
     else {
-      if (section.schema >= schemas.size)
-        throw new ValueChange.UnfitException(
-          s"it has rows of schema ${section.schema}, and the join has had ${schemas.size} of them"
-        )
+      if (section.schema >= schemas.size) throw ValueChange.unknown(section, schemas.size)
       val side: Option[Columns => StructType] = section.kind match {
         case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft => Some(_.left)
         case StoreKind.RightKeySorted | StoreKind.HeldRight | StoreKind.JoinedIndicator => Some(_.right)
@@ -64,11 +61,11 @@ final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) exten
 object JoinShapes {
   private final case class Columns(left: StructType, right: StructType)
 
-  /** @return [[RowShapes.AsWritten]] if the columns have never changed */
+  /** @return [[RowShapes.One]] if the columns have never changed */
   def of(checkpoint: JoinCheckpoint): RowShapes = of(checkpoint.schemas, checkpoint.schema)
 
   private[join] def of(schemas: Seq[JoinSchema], newest: Int): RowShapes =
-    if (schemas.size <= 1) RowShapes.AsWritten else new JoinShapes(schemas, newest)
+    if (schemas.size <= 1) RowShapes.One else new JoinShapes(schemas, newest)
 
   /** To compile a projection costs more than to read a small section, and one is of use to one thread. */
   private val ofThread = ThreadLocal.withInitial[RecentChanges](() => new RecentChanges)

@@ -30,6 +30,13 @@ object RowShapes {
     override val newest = 0
     override def change(section: Section): ValueChange = null
   }
+
+  /** All rows have one schema. */
+  case object One extends RowShapes {
+    override val newest = 0
+    override def change(section: Section): ValueChange =
+      if (section.schema == newest) null else throw ValueChange.unknown(section, 1)
+  }
 }
 
 /** Makes a value of the newest schema of one of an earlier schema. */
@@ -42,6 +49,11 @@ trait ValueChange {
 }
 
 object ValueChange {
+
+  /** @param known how many schemas the operator has had */
+  def unknown(section: Section, known: Int): UnfitException =
+    new UnfitException(s"it has rows of schema ${section.schema}, and the operator has had $known")
+
   final class UnfitException(message: String) extends RuntimeException(message)
 }
 

@@ -42,7 +42,9 @@ private[tailrace] object GoldenQueries {
     ) :+ SyncedByColumns
 
   /** Those that 0.1.0 doesn't have. */
-  val later: Seq[GoldenQuery] = DamagedQueries.rescaled.map(new DiesInBatch(_))
+  val later: Seq[GoldenQuery] = DamagedQueries.rescaled.map(new DiesInBatch(_)) :+ OtherColumns
+
+  private type Query = (DataFrame, DataFrame) => DataFrame
 
   private def format(version: Int): (String, Any) =
     "spark.sql.streaming.stateStore.checkpointFormatVersion" -> version
@@ -63,22 +65,32 @@ private[tailrace] object GoldenQueries {
     }
   }
 
-  /** A label join that is stopped between two batches. Its archive of 0.1.0 is older than the release. */
-  private final class LabelJoinOfGroups(version: Int)
-      extends GoldenQuery(
-        s"label join of groups, format $version",
-        Seq(format(version), "spark.sql.shuffle.partitions" -> 1)
-      ) {
+  private lazy val groups: Query = NeverLate.query(NeverLate.options())
+
+  /** A label join that is stopped between two batches.
+    *
+    * @param first the query that runs the first two of them
+    * @param query the one that runs the others, and goes on
+    */
+  private class StoppedBetweenBatches(
+      name: String,
+      settings: Seq[(String, Any)],
+      first: Query,
+      query: Query
+  ) extends GoldenQuery(name, settings) {
     private val batches = Seq(1, 4, 7, 10).map(i => NeverLate.batch(i, new Random(i.toLong)))
 
     private def harness(spark: SparkSession, root: File): StreamHarness =
-      new StreamHarness(spark, new File(root, "checkpoint"))(NeverLate.query(NeverLate.options()))
+      new StreamHarness(spark, new File(root, "checkpoint"))(query)
 
     private def shown(rows: Seq[Emitted]): Seq[String] = rows.map(_.toString)
 
     def leave(spark: SparkSession, kept: File): Map[Long, Seq[String]] = {
-      val h = harness(spark, kept).start()
-      batches.foreach { case (served, engaged) => h.step(served, engaged) }
+      val h = harness(spark, kept).start(first)
+      batches.take(2).foreach { case (served, engaged) => h.step(served, engaged) }
+      h.stop()
+      h.start()
+      batches.drop(2).foreach { case (served, engaged) => h.step(served, engaged) }
       h.stop()
       h.byBatch.view.mapValues(shown).toMap
     }
@@ -94,6 +106,28 @@ private[tailrace] object GoldenQueries {
       (before.values.flatten ++ shown(h.all)).toSeq.sorted
     }
   }
+
+  /** Its archive of 0.1.0 is older than the release. */
+  private final class LabelJoinOfGroups(version: Int)
+      extends StoppedBetweenBatches(
+        s"label join of groups, format $version",
+        Seq(format(version), "spark.sql.shuffle.partitions" -> 1),
+        groups,
+        groups
+      )
+
+  /** The first two batches have had other columns, in another order. Rows of both wait. */
+  private object OtherColumns
+      extends StoppedBetweenBatches(
+        "label join of other columns",
+        Seq(format(1), "spark.sql.shuffle.partitions" -> 1),
+        (l, r) =>
+          groups(
+            l.selectExpr("'a note' AS note", "k", "t", "id"),
+            r.selectExpr("k", "rt", "struct(rid) AS whole", "rid")
+          ),
+        (l, r) => groups(l.selectExpr("id", "k", "string(id) AS place", "t"), r.selectExpr("rid", "rt", "k"))
+      )
 
   /** A synced join with partitions named by two columns, and by a column with nulls. In the archive of 0.1.0
     * the progress has format 1: two right partitions have one name, and the left rows without a partition

@@ -23,8 +23,14 @@ import io.tailrace.common.{Errors, TailraceConf}
   * }}}
   *
   * @param comingFrom how it comes from the checkpoint; none for a file that has been written here
+  * @param linkTo     the checkpoint's own file, if this one is a link to it
   */
-final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCopy] = None) extends Logging {
+final class LocalRun(
+    val name: String,
+    val file: File,
+    comingFrom: Option[RunCopy] = None,
+    linkTo: Option[String] = None
+) extends Logging {
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
   lazy val version: Option[Long] = StateFileNames.runVersion(name)
@@ -81,12 +87,13 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
     letGo()
   }
 
-  private[tailrace] def path: String = file.getPath
+  /** Of the file, for errors. */
+  private[tailrace] def path: String = linkTo.getOrElse(file.getPath)
 
   /** A reader that couldn't be opened must not be used: RocksDB would end the JVM. */
   private def openReader(): SstFileReader = {
     val opened = new SstFileReader(SstOptions.options)
-    try opened.open(path)
+    try opened.open(file.getPath)
     catch {
       case e: RocksDBException =>
         opened.close()

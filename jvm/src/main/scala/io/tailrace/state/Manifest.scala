@@ -212,20 +212,26 @@ object LoadedState {
 
   /** A version of a checkpoint's state from outside of a query, not acquired yet. Runs come when they are read.
     *
-    * @param newFile makes an empty local file
-    * @param shapes  rows are read in the newest of them
+    * @param newFile  makes an empty local file
+    * @param shapes   rows are read in the newest of them
+    * @param isInPart whether few pages of the runs are read: those with a file of their own on a local disk are
+    *                 read where they are then, and only the pages that are read are checked
     */
   def outside(
       files: CheckpointFiles,
       version: Long,
       checkpointId: Option[String],
       newFile: () => File,
-      shapes: RowShapes
+      shapes: RowShapes,
+      isInPart: Boolean = false
   ): LoadedState = {
     val manifest = files.readManifest(version, checkpointId)
     val runs = manifest.runs.map { run =>
       val file = newFile()
-      new LocalRun(run.name, file, Some(files.copyOf(run, file, version, LocalBytes.None)))
+      val linked = if (isInPart) files.link(run, file, version) else None
+      linked.fold(new LocalRun(run.name, file, Some(files.copyOf(run, file, version, LocalBytes.None)))) {
+        original => new LocalRun(run.name, file, None, Some(original))
+      }
     }
     new LoadedState(manifest, runs, checkpointId, shapes = shapes)
   }

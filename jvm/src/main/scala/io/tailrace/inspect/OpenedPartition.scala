@@ -34,13 +34,26 @@ private[inspect] final class OpenedPartition(
   private val state =
     try {
       val files = partition.files(conf)
-      LoadedState.outside(files, partition.version, partition.id, () => newFile(), lookup.nonEmpty)
+      LoadedState.outside(
+        files,
+        partition.version,
+        partition.id,
+        () => newFile(),
+        columns.shapes,
+        lookup.nonEmpty
+      )
     } catch {
       case e: Throwable =>
         deleteFiles()
         throw e
     }
   state.acquire()
+
+  /** Those of every `of`-th run, from number `slice` on. */
+  def sections(slice: Int, of: Int): Seq[LiveSection] = {
+    val runs = state.runs.indices.filter(_ % of == slice).map(state.runs).toSet
+    sections.filter(live => runs(live.local))
+  }
 
   /** The sections that may have rows that are asked for. Matches and marks of rows are no rows. */
   val sections: Seq[LiveSection] = state.sections.filter { live =>

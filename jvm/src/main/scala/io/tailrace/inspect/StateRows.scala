@@ -9,13 +9,14 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
+import io.tailrace.join.RowFit
 import io.tailrace.state.{LiveSection, LocalRun, RowLayout, RunCursor}
 
 /** What a task reads of a join's state.
   *
   * @param before the version that this one is compared with; none: its rows themselves
   * @param lookup the keys that are looked for; none: all
-  * @param slice  the task takes sections `slice`, `slice + of`, ...
+  * @param slice  the task takes the runs `slice`, `slice + of`, ...
   */
 private[inspect] final case class StateSlice(
     partition: PartitionVersion,
@@ -42,9 +43,7 @@ private[inspect] final class StateRows(
   private lazy val parts: Iterator[StatePart] = before match {
     case Some(earlier) => new ChangedRows(earlier, opened).parts
     case None =>
-      val mine = opened.sections.zipWithIndex.collect {
-        case (live, i) if i % slice.of == slice.slice => live
-      }
+      val mine = opened.sections(slice.slice, slice.of)
       StatePart.prepare(mine)
       mine.iterator.map(live => StatePart(null, opened.rows(live)(_ => true)))
   }
@@ -100,7 +99,7 @@ private[inspect] final class StateRows(
     val bytes = at.valueBytes
     val row = new UnsafeRow(schema.size)
     row.pointTo(bytes, bytes.length)
-    StateColumns.misfit(row, schema).foreach(reason => throw opened.unreadable(live, schema, reason))
+    RowFit.misfit(row, schema).foreach(reason => throw opened.unreadable(live, schema, reason))
     row
   }
 

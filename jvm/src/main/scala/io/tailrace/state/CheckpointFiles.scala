@@ -115,29 +115,9 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy =
     new RunCopy(files, directory, run, local, neededBy(version), holds)
 
-  /** Puts a link to a run's file in the place of a local file, if it is a file of its own on a local disk. It
-    * stays when the query deletes the original meanwhile, where the file system has hard links.
-    *
-    * @return the original's path
-    */
-  private[state] def link(run: Run, local: File, version: Long): Option[String] =
-    if (StateFileNames.isInline(run.name)) None
-    else
-      files.localFile(new Path(directory, run.file)).map { original =>
-        if (!original.exists) throw Errors.stateFileMissing(original.getPath, neededBy(version))
-        if (original.length != run.length)
-          throw Errors.stateFileCorrupt(
-            original.getPath,
-            s"its run ${run.name} has ${original.length} bytes instead of ${run.length}"
-          )
-        Files.delete(local.toPath)
-        try Files.createLink(local.toPath, original.toPath)
-        catch {
-          case _: IOException | _: UnsupportedOperationException =>
-            Files.createSymbolicLink(local.toPath, original.toPath.toAbsolutePath)
-        }
-        original.getPath
-      }
+  /** A run whose pages are read where it is; none: its file isn't on a local disk. */
+  private[state] def linkTo(run: Run, version: Long): Option[RunLink] =
+    files.localFile(new Path(directory, run.file)).map(new RunLink(run, _, neededBy(version)))
 
   /** Deletes temporary files of dead writers too. A run is kept if a retained manifest names it, or if it is
     * as new as the oldest of these: its manifest may not be written yet.

@@ -23,13 +23,13 @@ import io.tailrace.common.{Errors, TailraceConf}
   * }}}
   *
   * @param comingFrom how it comes from the checkpoint; none for a file that has been written here
-  * @param linkTo     the checkpoint's own file, if this one is a link to it
+  * @param link       to the checkpoint's own file, if few pages of it are read
   */
 final class LocalRun(
     val name: String,
     val file: File,
     comingFrom: Option[RunCopy] = None,
-    linkTo: Option[String] = None
+    link: Option[RunLink] = None
 ) extends Logging {
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
@@ -72,7 +72,10 @@ final class LocalRun(
       bring()
       copy.foreach(c => LocalDisk.used(this, c.length))
       synchronized {
-        if (reader == null) reader = openReader()
+        if (reader == null) {
+          link.foreach(_.make(file))
+          reader = openReader()
+        }
         reader.newIterator(SstOptions.read)
       }
     } catch {
@@ -88,7 +91,7 @@ final class LocalRun(
   }
 
   /** Of the file, for errors. */
-  private[tailrace] def path: String = linkTo.getOrElse(file.getPath)
+  private[tailrace] def path: String = link.fold(file.getPath)(_.path)
 
   /** A reader that couldn't be opened must not be used: RocksDB would end the JVM. */
   private def openReader(): SstFileReader = {

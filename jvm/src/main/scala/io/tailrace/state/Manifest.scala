@@ -214,8 +214,7 @@ object LoadedState {
     *
     * @param newFile  makes an empty local file
     * @param shapes   rows are read in the newest of them
-    * @param isInPart whether few pages of the runs are read: those with a file of their own on a local disk are
-    *                 read where they are then, and only the pages that are read are checked
+    * @param isInPart whether few pages of the runs are read: see [[RunLink]]
     */
   def outside(
       files: CheckpointFiles,
@@ -228,10 +227,9 @@ object LoadedState {
     val manifest = files.readManifest(version, checkpointId)
     val runs = manifest.runs.map { run =>
       val file = newFile()
-      val linked = if (isInPart) files.link(run, file, version) else None
-      linked.fold(new LocalRun(run.name, file, Some(files.copyOf(run, file, version, LocalBytes.None)))) {
-        original => new LocalRun(run.name, file, None, Some(original))
-      }
+      val link = if (isInPart) files.linkTo(run, version) else None
+      val copy = if (link.isEmpty) Some(files.copyOf(run, file, version, LocalBytes.None)) else None
+      new LocalRun(run.name, file, copy, link)
     }
     new LoadedState(manifest, runs, checkpointId, shapes = shapes)
   }

@@ -2,9 +2,9 @@
 
     python benchmarks/state.py lookup --rows 10000000 --partitions 8
 
-A part each, in a session of its own; each adds its lines to results/state.txt. `lookup`: the rows of one key, by
-`spark.read.format("tailrace-state").load(CHECKPOINT).where(...)`, from the call to the rows, keys that nobody has
-asked for before. A new part is a function in `_PARTS`.
+A part each, in a session of its own; each adds its lines to results/state.txt. `lookup`: the rows of one key,
+by `spark.read.format("tailrace-state").load(CHECKPOINT).where(...)`, from the call to the rows, for keys
+that nobody has asked for before; `an empty job` is what Spark costs. A new part is a function in `_PARTS`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,12 @@ def waiting(spark: SparkSession, checkpoint: Path, rows: int) -> None:
     query.stop()
 
 
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
 def _lookup(arguments: argparse.Namespace, root: Path) -> list[str]:
     spark = session.local("4g", {"spark.sql.shuffle.partitions": str(arguments.partitions)})
     checkpoint = root / "checkpoint"
@@ -88,12 +94,14 @@ def _lookup(arguments: argparse.Namespace, root: Path) -> list[str]:
 
     count = state().count()
     sample = state().select("key.*").sample(0.001, seed=7).limit(2000).collect()
-    keys = random.Random(7).sample(sample, 5 * (_WARM + _LOOKUPS))
+    keys = random.Random(7).sample(sample, 5 * (_WARM + _LOOKUPS))  # noqa: S311
     lines = [
-        f"lookup: {count:,} rows waiting in a label join, {size / 1e6:,.0f} MB in {arguments.partitions} partitions,"
-        f" two cores, filled in {filled:.0f} s",
+        f"lookup: {count:,} rows wait in a label join, {size / 1e6:,.0f} MB, {arguments.partitions} partitions",
+        f"filled in {filled:.0f} s; two cores",
         f"{'':24} {'median ms':>10} {'most ms':>10} {'rows':>6}",
     ]
+    seconds = [_seconds(spark.range(10).collect) for _ in range(_WARM + _LOOKUPS)][_WARM:]
+    lines.append(f"  {'an empty job':22} {median(seconds) * 1e3:10.0f} {max(seconds) * 1e3:10.0f}")
     for name, condition in (
         ("both sides", ""),
         ("left rows", " AND side = 'left'"),
@@ -117,6 +125,7 @@ _PARTS: dict[str, Callable[[argparse.Namespace, Path], list[str]]] = {"lookup": 
 
 
 def main(line: Sequence[str] | None = None) -> None:
+    """Runs the parts that the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

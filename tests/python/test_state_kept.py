@@ -112,6 +112,10 @@ def test_partitions_of_a_synced_join(
     ]
 
 
+def _rows(depth: int, *rows: tuple[int, int]) -> list[tuple[Any, ...]]:
+    return [("tree", depth, {"node": node, "parent": parent}) for node, parent in rows]
+
+
 def test_rows_that_go_round(trees: Trees, read: Callable[..., list[tuple[Any, ...]]]) -> None:
     def down(frame: DataFrame) -> DataFrame:
         return frame.where("node > 0").selectExpr("node - 1 AS node", "parent")
@@ -129,7 +133,7 @@ def test_rows_that_go_round(trees: Trees, read: Callable[..., list[tuple[Any, ..
     writer = looped.writeStream.foreachBatch(break_off).option("checkpointLocation", str(checkpoint))
     with pytest.raises(StreamingQueryException):
         writer.start().awaitTermination()
-    assert read(checkpoint, of="rows_in_flight") == [("tree", 2, (2, 0)), ("tree", 2, (7, 1))]
-    assert read(checkpoint, of="rows_in_flight", version=1) == [("tree", 1, (3, 0)), ("tree", 1, (8, 1))]
+    assert read(checkpoint, of="rows_in_flight") == _rows(2, (2, 0), (7, 1))
+    assert read(checkpoint, of="rows_in_flight", version=1) == _rows(1, (3, 0), (8, 1))
     names = trees.spark.read.format("tailrace-state").option("of", "rows_in_flight").load(str(checkpoint))
     assert names.select("row.*").columns == ["node", "parent"]

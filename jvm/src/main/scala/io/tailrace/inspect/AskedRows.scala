@@ -4,8 +4,7 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** What a query's filters ask for, as far as it leaves out sections, pages or partitions. Spark asks the filters
-  * again of each row, so more rows than these may be read.
+/** What a query's filters ask for, as far as it leaves out sections, pages or partitions.
   *
   * {{{
   *   time >= '12:00' AND key.user_id = 7 AND key.item_id IN (42, 43)
@@ -40,8 +39,10 @@ private[inspect] final case class AskedRows(
 
   private def andTime(name: String, time: Long): AskedRows = name match {
     case "=" | "<=>" => andTime(">=", time).andTime("<=", time)
-    case ">" | ">=" => copy(from = Math.max(from, time))
-    case "<" | "<=" => copy(through = Math.min(through, time))
+    case ">" => if (time == Long.MaxValue) this else andTime(">=", time + 1)
+    case "<" => if (time == Long.MinValue) this else andTime("<=", time - 1)
+    case ">=" => copy(from = Math.max(from, time))
+    case "<=" => copy(through = Math.min(through, time))
     case _ => this
   }
 
@@ -71,6 +72,26 @@ private[inspect] final case class AskedRows(
 }
 
 private[inspect] object AskedRows {
+
+  /** The filters that Spark has to ask of each row that is read. It would generate code anew for each key.
+    *
+    * @param isLookup whether the rows of the keys alone are read
+    */
+  def unanswered(predicates: Seq[Predicate], columns: StateColumns, isLookup: Boolean): Seq[Predicate] = {
+    val ofKeys = predicates.collect { case AnyOf(Seq("key" | "left", name), _) => name }
+    predicates.filterNot {
+      case Compared(Seq("time"), "=" | "<=>" | ">=" | "<=", _, dataType) => dataType == columns.time
+      case Compared(Seq("time"), ">", time: Long, dataType) =>
+        dataType == columns.time && time != Long.MaxValue
+      case Compared(Seq("time"), "<", time: Long, dataType) =>
+        dataType == columns.time && time != Long.MinValue
+      case AnyOf(Seq("side" | "partition" | "operator"), _) => true
+      case AnyOf(Seq("key" | "left", name), _) =>
+        // Of two filters of one column, only the first one was taken.
+        isLookup && columns.key.exists(_.name == name) && ofKeys.count(_ == name) == 1
+      case _ => false
+    }
+  }
 
   /** A value that isn't null. */
   final case class Value(of: Any, dataType: DataType)

@@ -46,13 +46,20 @@ private[inspect] final class JoinTable(
     private var asked = AskedRows()
     private var required = columns.schema
 
-    /** Spark asks all of them again of each row. */
+    private var answered = Array.empty[Predicate]
+
     override def pushPredicates(predicates: Array[Predicate]): Array[Predicate] = {
       asked = predicates.foldLeft(asked)(_.and(_, columns))
-      predicates
+      val isLookup = KeyLookup.of(columns, asked, join.partitions.size).nonEmpty
+      val (left, done) = {
+        val rest = AskedRows.unanswered(predicates.toSeq, columns, isLookup).toSet
+        predicates.partition(rest)
+      }
+      answered = done
+      left
     }
 
-    override def pushedPredicates(): Array[Predicate] = Array.empty
+    override def pushedPredicates(): Array[Predicate] = answered
 
     /** Structs come whole: their bytes are in one place. */
     override def pruneColumns(wanted: StructType): Unit =

@@ -14,7 +14,8 @@ import org.scalatest.funsuite.AnyFunSuite
   * {{{
   *   api, the extension          all of them
   *   label  sync  replay  watermark  windows  recursion  rescale  inspect
-  *                               the capabilities: none uses another, but windows close by the watermark
+  *                               the capabilities: none uses another, but windows close by the watermark,
+  *                               and inspect reads the files that the others keep
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
   *   join                        what both joins are made of
@@ -80,7 +81,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "watermark" -> ofCapabilities,
     "windows" -> (ofCapabilities + "watermark"),
     "rescale" -> (ofCapabilities + "join"),
-    "inspect" -> (ofCapabilities + "join"),
+    "inspect" -> (ofCapabilities ++ Set("join", "replay", "watermark", "sync", "recursion")),
     "api" -> (ofCapabilities ++ Set(
       "join",
       "label",

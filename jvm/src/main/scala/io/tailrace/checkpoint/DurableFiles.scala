@@ -1,6 +1,6 @@
 package io.tailrace.checkpoint
 
-import java.io.{FileNotFoundException, IOException, OutputStream}
+import java.io.{File, FileNotFoundException, IOException, OutputStream}
 
 import scala.util.control.NonFatal
 
@@ -104,6 +104,12 @@ final class DurableFiles(open: => CheckpointFileManager) {
   def openStream(path: Path, neededBy: => String): FSDataInputStream =
     try manager.open(path)
     catch { case e: FileNotFoundException => throw Errors.stateFileMissing(path.toString, neededBy, e) }
+
+  /** The file on a local disk; none: it is elsewhere. */
+  def localFile(path: Path): Option[File] = manager match {
+    case _: LocalFileManager => Some(new File(path.toUri.getPath))
+    case _ => None
+  }
 
   /** Deletes files, where the file system can by a request for many and without a look at what is there. */
   def deleteAll(paths: Seq[Path]): Unit = manager match {

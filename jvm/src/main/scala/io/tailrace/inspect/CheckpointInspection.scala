@@ -57,7 +57,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     val partitions = directories(join, number, layout).zipWithIndex.map { case (directory, partition) =>
       PartitionVersion(partition, directory.toString, version, ids.map(_(partition)))
     }
-    JoinVersion(join.id, join.name, bound, partitions)
+    JoinVersion(join.id, join.name, version, bound, partitions)
   }
 
   private def report(join: JoinVersion): OperatorReport = {
@@ -100,6 +100,7 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
 private[inspect] final case class JoinVersion(
     operator: Long,
     name: String,
+    version: Long,
     bound: JoinCheckpoint,
     partitions: Seq[PartitionVersion]
 ) {

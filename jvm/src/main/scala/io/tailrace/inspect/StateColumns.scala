@@ -14,20 +14,24 @@ import io.tailrace.state.RowShapes
   * @param left  all columns of a left row
   * @param right the columns of a right row but its keys
   * @param shapes of rows that were written with other columns
+  * @param parts of a hot key; none: unknown
+  * @param isChange whether the rows are those that have come and gone between two versions
   */
 private[inspect] final case class StateColumns(
     key: StructType,
     left: StructType,
     right: StructType,
     time: DataType,
-    shapes: RowShapes
+    shapes: RowShapes,
+    parts: Option[Int] = None,
+    isChange: Boolean = false
 ) {
   import StateColumns.shown
 
-  /** `operator, partition, side, time, key, left, right`: `left` is null for a right row, and the other way
+  /** `change` of a change feed, `operator, partition, side, time, key, left, right`: `left` is null for a right row, and the other way
     * round. `key` is null for a left row with a null in a key column.
     */
-  val schema: StructType = new StructType()
+  val schema: StructType = StructType(change)
     .add("operator", LongType, nullable = false)
     .add("partition", IntegerType, nullable = false)
     .add("side", StringType, nullable = false)
@@ -35,6 +39,8 @@ private[inspect] final case class StateColumns(
     .add("key", shown(key))
     .add("left", shown(left))
     .add("right", right)
+
+  private def change = Option.when(isChange)(StructField("change", StringType, nullable = false)).toSeq
 
   /** The place of a hot key's part in the key, if there is one. A right row of a hot key is in all parts. */
   val part: Option[Int] = Some(key.indexWhere(_.name == JoinCheckpoint.Part)).filter(_ >= 0)
@@ -56,7 +62,9 @@ private[inspect] final case class StateColumns(
 
 private[inspect] object StateColumns {
 
-  def of(join: JoinVersion): StateColumns = {
+  private val Parts = """(?s).* in (\d+) parts""".r
+
+  def of(join: JoinVersion, isChange: Boolean): StateColumns = {
     def columns(setting: String): StructType = {
       val text = join.settings.getOrElse(setting, "")
       ColumnTexts.read(text).getOrElse {
@@ -76,7 +84,9 @@ private[inspect] object StateColumns {
       left,
       schema.fold(right)(_.rightColumns),
       left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType),
-      join.bound.shapes
+      join.bound.shapes,
+      join.settings.get("hot").collect { case Parts(number) => number }.flatMap(_.toIntOption),
+      isChange
     )
   }
 

@@ -1,149 +1,149 @@
 package io.tailrace.inspect
 
-import java.io.File
-import java.nio.file.Files
-
-import scala.collection.mutable
-import scala.util.control.NonFatal
-
-import org.apache.spark.TaskContext
+import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeRow}
-import org.apache.spark.sql.tailrace.SparkState
-import org.apache.spark.sql.types._
+import org.apache.spark.sql.connector.metric.{CustomSumMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.Errors
 import io.tailrace.join.RowFit
-import io.tailrace.state._
+import io.tailrace.state.{LiveSection, LocalRun, RowLayout, RunCursor}
 
-/** Reads a partition in a task. Its runs are copied to the executor's local disk as they are read. */
+/** What a task reads of a join's state.
+  *
+  * @param before the version that this one is compared with; none: its rows themselves
+  * @param lookup the keys that are looked for; none: all
+  * @param slice  the task takes the runs `slice`, `slice + of`, ...
+  */
+private[inspect] final case class StateSlice(
+    partition: PartitionVersion,
+    before: Option[PartitionVersion],
+    lookup: Option[KeyLookup],
+    slice: Int = 0,
+    of: Int = 1
+) extends InputPartition
+
+/** The rows of a slice, decoded.
+  *
+  * @param required the columns that are wanted
+  */
 private[inspect] final class StateRows(
     operator: Long,
     columns: StateColumns,
-    required: Seq[String],
-    range: StateRange,
-    partition: PartitionVersion,
+    required: StructType,
+    asked: AskedRows,
+    slice: StateSlice,
     conf: SerializableConfiguration
-) {
-  private val directory = SparkState.localDirectory(s"tailrace-state-$operator-${partition.partition}")
-  private val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
-  private val number = partition.partition
-
-  // Registered before anything is copied.
-  TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-    Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
-    directory.delete(): Unit
+) extends PartitionReader[InternalRow] {
+  private val opened = open(slice.partition, conf.value)
+  private lazy val before = slice.before.map(open(_, conf.value))
+  private lazy val parts: Iterator[StatePart] = before match {
+    case Some(earlier) => new ChangedRows(earlier, opened).parts
+    case None =>
+      val mine = opened.sections(slice.slice, slice.of)
+      StatePart.prepare(mine)
+      mine.iterator.map(live => StatePart(null, opened.rows(live)(_ => true)))
   }
+  private var part = Option.empty[StatePart]
+  private var pages = 0L
+  private val values = required.fieldNames.map(value)
 
-  private val state =
-    LoadedState
-      .outside(partition.files(conf.value), partition.version, partition.id, () => newFile(), columns.shapes)
-  state.acquire()
-  TaskContext.get().addTaskCompletionListener[Unit](_ => state.release())
+  private def open(version: PartitionVersion, conf: Configuration) =
+    new OpenedPartition(columns, asked, slice.lookup, version, conf)
 
-  private def newFile(): File = Files.createTempFile(directory.toPath, "", ".run").toFile
-
-  def iterator: Iterator[InternalRow] = {
-    val wanted = state.sections.filter(live => asked(live.section))
-    LocalRun.prepare(wanted)
-    wanted.iterator.flatMap(rows)
-  }
-
-  /** Matches and marks of rows are no rows. */
-  private def asked(section: Section): Boolean =
-    section.maxTime >= range.from && section.minTime <= range.through &&
-      (StateRows.sideOf(section.kind) match {
-        case Some(Side.Left) => range.left
-        case Some(_) => range.right
-        case None => false
-      })
-
-  private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
-
-  private def rows(live: LiveSection): Iterator[InternalRow] = {
-    val kind = live.section.kind
-    val side = StateRows.sideOf(kind).get
-    val gone = goneOf.getOrElseUpdate(kind, GoneRows.of(state.sections, kind))
-    // Eager matching keeps the keys of left rows once more, without the rows.
-    val hasKeysAlone = kind == StoreKind.LeftKeySorted
-    // Rows up to there have left. A section that is ordered by key still has them.
-    val left = kind match {
-      case StoreKind.HeldRight => state.manifest.rightExpiredThrough
-      case _ if side == Side.Left => state.manifest.expiredThrough
-      case _ => Long.MinValue
+  override def next(): Boolean = {
+    while (!part.exists(_.rows.next())) {
+      closePart()
+      if (!parts.hasNext) return false
+      part = Some(parts.next())
     }
-    val cursor = live.cursor()
-    TaskContext.get().addTaskCompletionListener[Unit](_ => cursor.close())
-    cursor.first()
-    new Iterator[InternalRow] {
-      private def counts: Boolean = cursor.time > left && !gone.contains(cursor.seq) &&
-        !(hasKeysAlone && RowLayout.valueLength(cursor.base, cursor.at) == 0) &&
-        (side == Side.Left || isFirstPart(live, cursor))
-
-      override def hasNext: Boolean = {
-        while (cursor.isValid && !counts) cursor.next()
-        if (!cursor.isValid) cursor.close()
-        cursor.isValid
-      }
-
-      override def next(): InternalRow = {
-        if (!hasNext) throw new NoSuchElementException
-        val row = new GenericInternalRow(required.map(value(_, side, live, cursor)).toArray[Any])
-        cursor.next()
-        row
-      }
-    }
+    true
   }
 
-  /** A right row of a hot key is in the state once for each part of the key. */
-  private def isFirstPart(live: LiveSection, at: RunCursor): Boolean =
-    columns.part.forall(keyOf(live, at).getInt(_) == 0)
+  override def get(): InternalRow = {
+    val StatePart(change, rows) = part.get
+    val row = new Array[Any](values.length)
+    var i = 0
+    while (i < row.length) {
+      row(i) = values(i)(change, rows.live, rows.at)
+      i += 1
+    }
+    new GenericInternalRow(row)
+  }
 
-  private def keyOf(live: LiveSection, at: RunCursor): InternalRow =
-    try keys.decodeWhole(at.keyBytes)
-    catch { case NonFatal(e) => throw unreadable(live, columns.key, s"a key has other columns ($e)") }
+  private type Value = (UTF8String, LiveSection, RunCursor) => Any
+  private val left = UTF8String.fromString(Side.Left)
+  private val right = UTF8String.fromString(Side.Right)
 
-  private def unreadable(live: LiveSection, of: StructType, reason: String): Throwable =
-    Errors.stateColumnsUnreadable(live.local.name, of.toDDL, reason)
+  private def isLeft(live: LiveSection): Boolean =
+    OpenedPartition.sideOf(live.section.kind).contains(Side.Left)
 
-  private def value(column: String, side: String, live: LiveSection, at: RunCursor): Any = column match {
-    case "operator" => operator
-    case "partition" => number
-    case "side" => UTF8String.fromString(side)
-    case "time" => at.time
+  private def value(column: String): Value = column match {
+    case "change" => (change, _, _) => change
+    case "operator" => (_, _, _) => operator
+    case "partition" => (_, _, _) => slice.partition.partition
+    case "side" => (_, live, _) => if (isLeft(live)) left else right
+    case "time" => (_, _, at) => at.time
     case "key" =>
-      if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(keyOf(live, at))
-    case "left" => if (side == Side.Left) columns.shownLeft(row(live, at, columns.left)) else null
-    case "right" => if (side == Side.Right) row(live, at, columns.right) else null
+      (_, live, at) =>
+        if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(opened.keyOf(live, at))
+    case "left" =>
+      (_, live, at) => if (isLeft(live)) columns.shownLeft(row(live, at, columns.left)) else null
+    case "right" => (_, live, at) => if (isLeft(live)) null else row(live, at, columns.right)
   }
 
   private def row(live: LiveSection, at: RunCursor, schema: StructType): UnsafeRow = {
     val bytes = at.valueBytes
     val row = new UnsafeRow(schema.size)
     row.pointTo(bytes, bytes.length)
-    RowFit.misfit(row, schema).foreach(reason => throw unreadable(live, schema, reason))
+    RowFit.misfit(row, schema).foreach(reason => throw opened.unreadable(live, schema, reason))
     row
   }
-}
 
-private[inspect] object StateRows {
-
-  /** The side whose rows are in a store; none if it has no rows of one. */
-  def sideOf(kind: StoreKind): Option[String] = kind match {
-    case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft => Some(Side.Left)
-    case StoreKind.RightKeySorted | StoreKind.HeldRight => Some(Side.Right)
-    case _ => None
+  private def closePart(): Unit = {
+    part.foreach { closed =>
+      pages += closed.rows.at.pagesRead
+      closed.rows.close()
+    }
+    part = None
   }
 
-  /** The rows of the partitions of a task. */
-  def of(
-      operator: Long,
-      columns: StateColumns,
-      required: Seq[String],
-      range: StateRange,
-      conf: SerializableConfiguration
-  ): Iterator[PartitionVersion] => Iterator[InternalRow] =
-    _.flatMap(new StateRows(operator, columns, required, range, _, conf).iterator)
+  override def currentMetricsValues(): Array[CustomTaskMetric] =
+    Array(PagesRead.of(pages + part.fold(0L)(_.rows.at.pagesRead)))
+
+  override def close(): Unit =
+    try closePart()
+    finally
+      try opened.close()
+      finally if (slice.before.nonEmpty) before.foreach(_.close())
+}
+
+/** The rows of a section that come out.
+  *
+  * @param change what has happened to them between two versions; null: they are those of one
+  */
+private[inspect] final case class StatePart(change: UTF8String, rows: SectionRows)
+
+private[inspect] object StatePart {
+
+  /** Lets their runs come side by side. */
+  def prepare(sections: Seq[LiveSection]): Unit = LocalRun.prepare(sections)
+}
+
+/** Pages of the state that a query has read, in Spark's metrics. */
+final class PagesRead extends CustomSumMetric {
+  override def name(): String = PagesRead.Name
+  override def description(): String = "pages of the state read"
+}
+
+private[inspect] object PagesRead {
+  val Name = "pagesRead"
+
+  def of(pages: Long): CustomTaskMetric = new CustomTaskMetric {
+    override def name(): String = Name
+    override def value(): Long = pages
+  }
 }

@@ -1,117 +1,91 @@
 package io.tailrace.inspect
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.sources._
+import java.util.{Map => JavaMap}
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.connector.catalog.{Table, TableProvider}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.tailrace.SparkSession
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{Row, SQLContext}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.Errors
 
-/** `spark.read.format("tailrace-state").load(CHECKPOINT)`: the rows that wait in a join, decoded. The query may
-  * run meanwhile.
+/** `spark.read.format("tailrace-state").load(CHECKPOINT)`: what the operators of a query keep, decoded. The query
+  * may run meanwhile.
   *
   * {{{
-  *   version 9 of operator 0    --> a task a partition
-  *     manifest of partition 1  --> the runs that may have rows of the side and the times that are asked for
+  *   version 9 of operator 0    --> a task a partition that may have rows of the keys that are asked for
+  *     manifest of partition 1  --> the sections that may have rows of the side and the times
   *                              --> (0, 1, "left", 12:03:49, {user 7}, {7, 12:03:49, ...}, null)
   * }}}
   *
-  * Options: `version` (that of the newest completed batch by default) and `operator`, its number, where the
-  * query has several joins. The version is chosen by `load`. A running query deletes old ones, so a frame
-  * that is used later may name a file that is gone.
+  * The version is chosen by `load`. A running query deletes old ones, so a frame that is used later may name a
+  * file that is gone.
   */
-final class StateSource extends DataSourceRegister with RelationProvider {
+final class StateSource extends DataSourceRegister with TableProvider {
   override def shortName(): String = "tailrace-state"
 
-  override def createRelation(context: SQLContext, parameters: Map[String, String]): BaseRelation = {
-    val checkpoint =
-      parameters.getOrElse("path", throw invalid("path", "", "the checkpoint of a query: .load(CHECKPOINT)"))
-    val conf = context.sparkSession.asInstanceOf[SparkSession].sessionState.newHadoopConf()
-    val found = SparkCheckpoint.readable(checkpoint) {
-      new CheckpointInspection(checkpoint, conf).joins(number(parameters, "version"))
-    }
-    val join = number(parameters, "operator") match {
-      case None if found.size == 1 => found.head
-      case chosen =>
-        found.find(join => chosen.contains(join.operator)).getOrElse {
-          val names = found.map(join => s"${join.operator} (${join.name})").mkString(", ")
-          throw invalid("operator", chosen.fold("")(_.toString), s"one of $names")
-        }
-    }
-    new StateRelation(context, join, StateColumns.of(join), new SerializableConfiguration(conf))
+  // Spark asks for the columns first. The newest version may be another one by the time it asks for the table.
+  private var opened = Option.empty[(CaseInsensitiveStringMap, StateTable)]
+
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = {
+    val table = open(StateOptions.read(options))
+    opened = Some(options -> table)
+    table.rows
   }
 
-  private def number(parameters: Map[String, String], option: String): Option[Long] =
-    parameters.get(option).map { text =>
-      text.toLongOption.getOrElse(throw invalid(option, text, "a whole number"))
-    }
-
-  private def invalid(option: String, value: String, allowed: String) =
-    Errors.optionInvalid(s"""spark.read.format("${shortName()}")""", option, value, allowed)
-}
-
-private final class StateRelation(
-    override val sqlContext: SQLContext,
-    join: JoinVersion,
-    columns: StateColumns,
-    conf: SerializableConfiguration
-) extends BaseRelation
-    with PrunedFilteredScan {
-  override def schema: StructType = columns.schema
-
-  // They are rows of Spark's own kind.
-  override def needConversion: Boolean = false
-
-  override def buildScan(required: Array[String], filters: Array[Filter]): RDD[Row] = {
-    val range = filters.foldLeft(StateRange.All)(_.and(_))
-    val context = sqlContext.sparkContext
-    val partitions = join.partitions
-    context
-      .parallelize(partitions, Math.max(1, partitions.size))
-      .mapPartitions(StateRows.of(join.operator, columns, required.toSeq, range, conf))
-      .asInstanceOf[RDD[Row]]
+  override def getTable(schema: StructType, by: Array[Transform], options: JavaMap[String, String]): Table = {
+    val asked = new CaseInsensitiveStringMap(options)
+    opened.filter(_._1 == asked).fold(open(StateOptions.read(asked)))(_._2)
   }
-}
 
-/** The rows that a query's filters ask for, as far as a section tells. Spark asks the filters again of each row.
-  *
-  * @param from   the least time, in microseconds
-  * @param through the greatest
-  */
-private[inspect] final case class StateRange(left: Boolean, right: Boolean, from: Long, through: Long) {
-  import StateRange.micros
-
-  def and(filter: Filter): StateRange = filter match {
-    case EqualTo("side", side) => copy(left = left && side == Side.Left, right = right && side == Side.Right)
-    case EqualTo("time", time) => and(GreaterThanOrEqual("time", time)).and(LessThanOrEqual("time", time))
-    case GreaterThan("time", time) => and(GreaterThanOrEqual("time", time))
-    case GreaterThanOrEqual("time", time) => micros(time).fold(this)(t => copy(from = Math.max(from, t)))
-    case LessThan("time", time) => and(LessThanOrEqual("time", time))
-    case LessThanOrEqual("time", time) => micros(time).fold(this)(t => copy(through = Math.min(through, t)))
-    case And(one, other) => and(one).and(other)
-    case _ => this
-  }
-}
-
-private[inspect] object StateRange {
-  val All: StateRange = StateRange(left = true, right = true, Long.MinValue, Long.MaxValue)
-
-  /** A time with zone; without one it is compared with the times as they are in the state. */
-  private def micros(time: Any): Option[Long] = {
-    import org.apache.spark.sql.catalyst.util.DateTimeUtils
-    time match {
-      case time: java.sql.Timestamp => Some(DateTimeUtils.fromJavaTimestamp(time))
-      case time: java.time.Instant => Some(DateTimeUtils.instantToMicros(time))
-      case time: java.time.LocalDateTime => Some(DateTimeUtils.localDateTimeToMicros(time))
-      case _ => None
+  private def open(options: StateOptions): StateTable = {
+    val session = SparkSession.active
+    val conf = session.sessionState.newHadoopConf()
+    SparkCheckpoint.readable(options.path) {
+      options.of match {
+        case StateContent.Rows => joinTable(options, conf, session.sparkContext.defaultParallelism)
+        case other => KeptTable.of(other, options, conf)
+      }
     }
   }
-}
 
-private[inspect] object Side {
-  val Left = "left"
-  val Right = "right"
+  private def joinTable(options: StateOptions, conf: Configuration, slots: Int): StateTable = {
+    val inspection = new CheckpointInspection(options.path, conf)
+    val join = chosen(inspection.joins(options.version), options)
+    val before = options.from.map { version =>
+      val earlier = inspection.joins(Some(version)).find(_.operator == join.operator).get
+      val version_ = join.version
+      if (version > version_)
+        throw StateOptions.invalid("from_version", version.toString, s"at most $version_, the newest version")
+      if (earlier.partitions.map(_.directory) != join.partitions.map(_.directory))
+        throw StateOptions.invalid(
+          "from_version",
+          version.toString,
+          s"a version with the ${join.partitions.size} partitions of version $version_: their rows have new numbers since"
+        )
+      earlier
+    }
+    new JoinTable(
+      join,
+      before,
+      StateColumns.of(join, before.nonEmpty),
+      slots,
+      new SerializableConfiguration(conf)
+    )
+  }
+
+  private def chosen(joins: Seq[JoinVersion], options: StateOptions): JoinVersion = {
+    val found = options.operator.fold(joins)(text =>
+      joins.filter(join => join.operator.toString == text || join.name == text)
+    )
+    if (found.size == 1) found.head
+    else {
+      val names = joins.map(join => s"${join.operator} (${join.name})").mkString(", ")
+      throw StateOptions.invalid("operator", options.operator.getOrElse(""), s"one of $names")
+    }
+  }
 }

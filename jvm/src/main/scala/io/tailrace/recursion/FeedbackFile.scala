@@ -59,6 +59,19 @@ object FeedbackFile {
     }
   }
 
+  /** The columns of a file's rows, which stand in front of them.
+    *
+    * @param name  the file, for errors
+    * @param place where it is read
+    */
+  def columns(in: InputStream, name: String, place: String): String = {
+    val data = new DataInputStream(new BufferedInputStream(in))
+    try {
+      Layout.readHead(data, name, place): Unit
+      CheckedBytes.readText(data)
+    } catch { case e: EOFException => throw Errors.stateFileCorrupt(name, "it ends too soon", e) }
+  }
+
   /** Reads row after row. Damage is found at the file's end at the latest, and fails the task.
     *
     * @param name    the file, for errors

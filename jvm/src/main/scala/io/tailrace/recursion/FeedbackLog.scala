@@ -86,7 +86,7 @@ private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configura
 }
 
 private[tailrace] object FeedbackLog {
-  private val Root = "tailrace-recursion"
+  val Root = "tailrace-recursion"
 
   /** The place that a file contains. It stays the same when a checkpoint is moved. */
   def place(file: Path): String = {

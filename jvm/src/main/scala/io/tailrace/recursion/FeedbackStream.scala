@@ -2,6 +2,7 @@ package io.tailrace.recursion
 
 import java.util.{EnumSet, Set => JavaSet}
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
@@ -148,13 +149,13 @@ private[recursion] final case class FeedbackReaderFactory(
     columns: StructType
 ) extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
-    new FeedbackReader(partition.asInstanceOf[FeedbackPartition].files, hadoopConf.value, columns)
+    new FeedbackReader(partition.asInstanceOf[FeedbackPartition].files, hadoopConf.value.value, columns)
 }
 
 /** Reads the rows of some files, one file after the other. */
 private[recursion] final class FeedbackReader(
     files: Seq[String],
-    hadoopConf: SerializableConfiguration,
+    hadoopConf: Configuration,
     columns: StructType
 ) extends PartitionReader[InternalRow] {
   private val waiting = files.iterator
@@ -180,7 +181,7 @@ private[recursion] final class FeedbackReader(
   private def open(file: String): FeedbackFile.Reader = {
     val path = new Path(file)
     val neededBy = s"the micro-batch after batch ${path.getParent.getName}"
-    val in = DurableFiles.in(path, hadoopConf.value).openStream(path, neededBy)
+    val in = DurableFiles.in(path, hadoopConf).openStream(path, neededBy)
     new FeedbackFile.Reader(in, file, FeedbackLog.place(path), columns.json)
   }
 

@@ -138,7 +138,7 @@ private[recursion] final class FeedbackTask(run: FeedbackRun, rules: RecursionRu
   private def isSkipped: Boolean = TaskContext.get().getLocalProperty(SkippedBatch.Property) != null
 
   private def readTimes(files: Seq[String], eventTimes: EventTimes): Unit = {
-    val reader = new FeedbackReader(files, run.hadoopConf.value, run.columns)
+    val reader = new FeedbackReader(files, run.hadoopConf.value.value, run.columns)
     try
       while (reader.next()) eventTimes.oldest(reader.get().asInstanceOf[UnsafeRow]).foreach(run.oldest.add(_))
     finally reader.close()

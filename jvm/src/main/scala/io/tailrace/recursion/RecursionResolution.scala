@@ -152,9 +152,12 @@ private[recursion] final class RecursionResolution(
 }
 
 private[recursion] object RecursionResolution {
-  private val Depth = "__tailrace_depth"
+  val Depth = "__tailrace_depth"
   private val Path = "__tailrace_path"
   private val Cycle = "__tailrace_cycle"
+
+  /** Columns that the user hasn't named. */
+  val Own: Set[String] = Set(Depth, Path, Cycle)
   private val PathColumn = "path"
 
   /** The columns that come out besides the user's and the depth. */

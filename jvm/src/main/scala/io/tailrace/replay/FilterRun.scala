@@ -96,7 +96,7 @@ private[replay] object FilterRun {
 
   def of(session: SparkSession, batch: StreamingBatch, filter: String): FilterRun =
     runs.of(session, batch.runId, filter) {
-      val directory = new Path(new Path(batch.checkpointRoot, "tailrace-replay"), filter)
+      val directory = new Path(new Path(batch.checkpointRoot, MarkLog.Root), filter)
       new FilterRun(s"${batch.runId}/$directory", directory)
     }
 }

@@ -155,8 +155,12 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
 }
 
 object MarkLog {
+
+  /** Of the directories of all filters, below the checkpoint. */
+  private[tailrace] val Root = "tailrace-replay"
+
   private val Moved = ".marks"
-  private val Snapshot = ".snapshot"
+  private[tailrace] val Snapshot = ".snapshot"
 
   /** The directory of a batch that an earlier version has written. */
   private val OfTasks = ""

@@ -49,7 +49,7 @@ final class MarkTable(val disorder: Int) {
 
   /** The number in [[homes]] of the partition that an origin's records are read from, or [[Homes.Unknown]].
     */
-  private[replay] def home(entry: Int): Int = places(entry).toInt
+  private[tailrace] def home(entry: Int): Int = places(entry).toInt
   private[tailrace] def setHome(entry: Int, home: Int): Unit = places(entry) = place(partition(entry), home)
 
   /** The greatest offset that has passed. */

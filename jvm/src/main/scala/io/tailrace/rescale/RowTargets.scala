@@ -2,11 +2,10 @@ package io.tailrace.rescale
 
 import java.util.Arrays
 
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
-import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.types.DataType
 
-import io.tailrace.state.{KeyDecoder, RowLayout}
+import io.tailrace.join.KeyPartitions
+import io.tailrace.state.RowLayout
 
 /** The partitions that the rows of one partition belong to when there are `after` instead of `before`: those
   * to which Spark's shuffle will send later rows of their keys.
@@ -20,11 +19,7 @@ import io.tailrace.state.{KeyDecoder, RowLayout}
   * @param keys types of the key columns
   */
 private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, before: Int, after: Int) {
-  private val decoder = new KeyDecoder(keys.toArray)
-  private val numbers = {
-    val columns = keys.zipWithIndex.map { case (dataType, i) => BoundReference(i, dataType, nullable = true) }
-    UnsafeProjection.create(Seq(before, after).map(HashPartitioning(columns, _).partitionIdExpression))
-  }
+  private val partitions = new KeyPartitions(keys, Seq(before, after))
   private val common = RowTargets.common(before, after)
 
   /** The key columns' types, for errors. */
@@ -47,7 +42,7 @@ private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, bef
     else {
       val key = RowLayout.keyBytes(base, at)
       if (last < 0 || !Arrays.equals(key, lastKey)) {
-        val found = numbers(decoder.decodeWhole(key))
+        val found = partitions.of(key)
         if (found.getInt(0) != partition) throw new RowTargets.ElsewhereException(found.getInt(0))
         lastKey = key
         last = found.getInt(1)

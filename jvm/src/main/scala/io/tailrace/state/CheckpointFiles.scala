@@ -115,6 +115,10 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy =
     new RunCopy(files, directory, run, local, neededBy(version), holds)
 
+  /** A run whose pages are read where it is; none: its file isn't on a local disk. */
+  private[state] def linkTo(run: Run, version: Long): Option[RunLink] =
+    files.localFile(new Path(directory, run.file)).map(new RunLink(run, _, neededBy(version)))
+
   /** Deletes temporary files of dead writers too. A run is kept if a retained manifest names it, or if it is
     * as new as the oldest of these: its manifest may not be written yet.
     *

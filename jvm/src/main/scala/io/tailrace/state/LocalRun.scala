@@ -23,8 +23,14 @@ import io.tailrace.common.{Errors, TailraceConf}
   * }}}
   *
   * @param comingFrom how it comes from the checkpoint; none for a file that has been written here
+  * @param link       to the checkpoint's own file, if few pages of it are read
   */
-final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCopy] = None) extends Logging {
+final class LocalRun(
+    val name: String,
+    val file: File,
+    comingFrom: Option[RunCopy] = None,
+    link: Option[RunLink] = None
+) extends Logging {
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
   lazy val version: Option[Long] = StateFileNames.runVersion(name)
@@ -66,7 +72,10 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
       bring()
       copy.foreach(c => LocalDisk.used(this, c.length))
       synchronized {
-        if (reader == null) reader = openReader()
+        if (reader == null) {
+          link.foreach(_.make(file))
+          reader = openReader()
+        }
         reader.newIterator(SstOptions.read)
       }
     } catch {
@@ -81,12 +90,13 @@ final class LocalRun(val name: String, val file: File, comingFrom: Option[RunCop
     letGo()
   }
 
-  private[tailrace] def path: String = file.getPath
+  /** Of the file, for errors. */
+  private[tailrace] def path: String = link.fold(file.getPath)(_.path)
 
   /** A reader that couldn't be opened must not be used: RocksDB would end the JVM. */
   private def openReader(): SstFileReader = {
     val opened = new SstFileReader(SstOptions.options)
-    try opened.open(path)
+    try opened.open(file.getPath)
     catch {
       case e: RocksDBException =>
         opened.close()

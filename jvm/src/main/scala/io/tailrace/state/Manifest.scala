@@ -212,20 +212,24 @@ object LoadedState {
 
   /** A version of a checkpoint's state from outside of a query, not acquired yet. Runs come when they are read.
     *
-    * @param newFile makes an empty local file
-    * @param shapes  rows are read in the newest of them
+    * @param newFile  makes an empty local file
+    * @param shapes   rows are read in the newest of them
+    * @param isInPart whether few pages of the runs are read: see [[RunLink]]
     */
   def outside(
       files: CheckpointFiles,
       version: Long,
       checkpointId: Option[String],
       newFile: () => File,
-      shapes: RowShapes
+      shapes: RowShapes,
+      isInPart: Boolean = false
   ): LoadedState = {
     val manifest = files.readManifest(version, checkpointId)
     val runs = manifest.runs.map { run =>
       val file = newFile()
-      new LocalRun(run.name, file, Some(files.copyOf(run, file, version, LocalBytes.None)))
+      val link = if (isInPart) files.linkTo(run, version) else None
+      val copy = if (link.isEmpty) Some(files.copyOf(run, file, version, LocalBytes.None)) else None
+      new LocalRun(run.name, file, copy, link)
     }
     new LoadedState(manifest, runs, checkpointId, shapes = shapes)
   }

@@ -37,6 +37,7 @@ final class RunCursor(
   private var lastAt = Start
   private var rowTime = 0L
   private var rowPrefix = 0L
+  private var loaded = 0L
 
   def isValid: Boolean = valid
 
@@ -47,6 +48,9 @@ final class RunCursor(
   def time: Long = rowTime
   def seq: Long = RowLayout.seq(rowBase, rowAt)
   def keyPrefix: Long = rowPrefix
+
+  /** How many pages it has read so far. */
+  def pagesRead: Long = loaded
 
   def first(): Unit = {
     RunKey.writePrefix(bound, kind, bucket)
@@ -169,6 +173,7 @@ final class RunCursor(
   private def loadPage(): Unit = {
     valid = entries.isValid && entryIsInSection()
     if (valid) {
+      loaded += 1
       val pageEnd = Start + page.fromNative(buffer => entries.value(buffer))
       rowBase = page.bytes
       rowAt = Start + PageBuffer.HeaderLength

@@ -31,6 +31,8 @@ object StateFileNames {
   /** A run in a manifest's file. */
   def inline(manifest: String, number: Int): String = s"$manifest#$number"
 
+  def isInline(run: String): Boolean = run.contains('#')
+
   /** The file that a run is in. */
   def fileOf(run: String): String = run.takeWhile(_ != '#')
 

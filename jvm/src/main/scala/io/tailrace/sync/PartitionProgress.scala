@@ -69,7 +69,7 @@ private[sync] final class PartitionProgress(val name: String, var mark: Long) {
   * @param isFormer   whether the name is one of format 1 that no row has had since
   * @param filteredMs for how long it had given only filtered records, before it was silent
   */
-private[sync] final case class PartitionState(
+private[tailrace] final case class PartitionState(
     name: String,
     latest: Long,
     silentMs: Long,

@@ -204,8 +204,8 @@ private[sync] final class SidePartitions(
   def condition(name: String): Option[PartitionCondition] = byName.get(name).map(condition(_, furthest))
 }
 
-private object SidePartitions {
+private[sync] object SidePartitions {
 
   /** Stands for a partition while none is known. None has this name: see [[PartitionNames]]. */
-  private val Nobody = "%none"
+  val Nobody = "%none"
 }

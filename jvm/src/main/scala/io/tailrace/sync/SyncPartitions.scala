@@ -109,7 +109,11 @@ private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, r
 }
 
 /** @param low all partitions that count have been read up to this time, in microseconds */
-private[sync] final case class SideState(low: Long, partitions: Seq[PartitionState])
+private[tailrace] final case class SideState(low: Long, partitions: Seq[PartitionState]) {
+
+  /** The partitions without the one that stands for them while none is known. */
+  def known: Seq[PartitionState] = partitions.filter(_.name != SidePartitions.Nobody)
+}
 
 private[tailrace] object SyncFile {
   private val Layout =

@@ -199,7 +199,7 @@ private[sync] object SyncRun {
   *
   * @param inUse names of all synced joins of the query
   */
-private[sync] final class SyncLog(
+private[tailrace] final class SyncLog(
     directory: Path,
     hadoopConf: Configuration,
     inUse: () => Set[String] = () => Set.empty
@@ -229,6 +229,12 @@ private[sync] final class SyncLog(
       }
       None
     }
+
+  /** The progress after a batch, from outside of the query. */
+  def read(batch: Long): SyncFile = {
+    val path = batches.path(batch)
+    decode(batch, batches.files.read(path, neededBy = s"batch ${batch + 1}"))
+  }
 
   /** The times that `batch` was judged by; none: the file is gone, or never was. */
   def times(batch: Long): Option[SyncTimes] =
@@ -260,7 +266,11 @@ private[sync] final class SyncLog(
       .sorted
 }
 
-private[sync] object SyncLog {
+private[tailrace] object SyncLog {
+
+  /** Of the directories of all synced joins, below the checkpoint. */
+  val Root = "tailrace-sync"
+
   def directory(checkpoint: String, name: String): Path =
-    new Path(new Path(checkpoint, "tailrace-sync"), name)
+    new Path(new Path(checkpoint, Root), name)
 }

@@ -54,6 +54,18 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
       }
   }
 
+  /** The low watermark after a batch, in microseconds, and all hosts, from outside of the query.
+    *
+    * @throws io.tailrace.common.TailraceStateException as [[load]], whether the source begins anew or not
+    */
+  private[tailrace] def read(batch: Long): (Long, HostTable) = {
+    val known = batches.list().filter(_.number <= batch).map(entry => entry.number -> entry)
+    chain(known.toMap, batch) match {
+      case Right((files, hosts)) => (files.head.low, hosts)
+      case Left(missing) => throw WatermarkErrors.progressMissing(missing, batch + 1)
+    }
+  }
+
   /** Reads the files from a batch back to the snapshot that they add to.
     *
     * @return their content, the newest first, and all hosts; or the path of the file that is missing
@@ -106,7 +118,11 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
 }
 
 object ProgressLog {
-  private val Snapshot = ".snapshot"
+
+  /** Of the directories of all watermarks, below the checkpoint. */
+  private[tailrace] val Root = "tailrace-watermark"
+
+  private[tailrace] val Snapshot = ".snapshot"
   private val Delta = ".delta"
 
   /** At most so many deltas are read when a query starts. */

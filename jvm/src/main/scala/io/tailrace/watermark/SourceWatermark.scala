@@ -229,7 +229,7 @@ private[tailrace] object SourceWatermark {
 
   private def open(session: SparkSession, settings: ProgressSettings): SourceWatermark = {
     val batch = StreamingBatch.current(session)
-    val directory = new Path(new Path(batch.checkpointRoot, "tailrace-watermark"), settings.name)
+    val directory = new Path(new Path(batch.checkpointRoot, ProgressLog.Root), settings.name)
     def isOwn(node: LogicalPlan) =
       PartialFunction.cond(node) { case own: HostProgress => own.settings.name == settings.name }
     def inputs = StreamInputs.below(session, isOwn)

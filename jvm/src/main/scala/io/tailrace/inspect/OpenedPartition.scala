@@ -1,0 +1,199 @@
+package io.tailrace.inspect
+
+import java.io.File
+import java.nio.file.Files
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.sql.types.StructType
+
+import io.tailrace.common.Errors
+import io.tailrace.state._
+
+/** A version of a partition's state that a task reads, and which of its rows count. Its runs are copied to the
+  * executor's local disk as they are read. For a lookup, those on a local disk are read where they are.
+  */
+private[inspect] final class OpenedPartition(
+    columns: StateColumns,
+    asked: AskedRows,
+    lookup: Option[KeyLookup],
+    partition: PartitionVersion,
+    conf: Configuration
+) extends AutoCloseable {
+  private val directory = SparkState.localDirectory(s"tailrace-state-${partition.partition}")
+  private val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
+  private val sought = Seq(Side.Left, Side.Right)
+    .flatMap(side => lookup.map(keys => side -> new SoughtKeys(keys.of(side))))
+    .toMap
+  private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
+
+  private val state =
+    try {
+      val files = partition.files(conf)
+      LoadedState.outside(
+        files,
+        partition.version,
+        partition.id,
+        () => newFile(),
+        columns.shapes,
+        lookup.nonEmpty
+      )
+    } catch {
+      case e: Throwable =>
+        deleteFiles()
+        throw e
+    }
+  state.acquire()
+
+  /** Those of every `of`-th run, from number `slice` on. */
+  def sections(slice: Int, of: Int): Seq[LiveSection] = {
+    val runs = state.runs.indices.filter(_ % of == slice).map(state.runs).toSet
+    sections.filter(live => runs(live.local))
+  }
+
+  /** The sections that may have rows that are asked for. Matches and marks of rows are no rows. */
+  val sections: Seq[LiveSection] = state.sections.filter { live =>
+    val section = live.section
+    section.maxTime >= asked.from && section.minTime <= asked.through &&
+    OpenedPartition.sideOf(section.kind).exists { side =>
+      (if (side == Side.Left) asked.left else asked.right) && lookup.forall(_.of(side).nonEmpty)
+    }
+  }
+
+  /** All sections, whatever is asked for: run, store and bucket of each. */
+  def names: Set[(String, String, Long)] = state.sections.map(OpenedPartition.nameOf).toSet
+
+  /** Rows up to there have left. A section that is ordered by key still has them. */
+  def leftThrough(kind: StoreKind): Long = kind match {
+    case StoreKind.HeldRight => state.manifest.rightExpiredThrough
+    case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft =>
+      state.manifest.expiredThrough
+    case _ => Long.MinValue
+  }
+
+  private def gone(kind: StoreKind): GoneRows =
+    goneOf.getOrElseUpdate(kind, GoneRows.of(state.sections, kind))
+
+  /** Whether rows of a store may leave one by one. */
+  def hasMarks(kind: StoreKind): Boolean = state.sections.exists(_.section.kind.marks.contains(kind))
+
+  /** Whether a row of a store hasn't left. */
+  def counts(kind: StoreKind, row: RunCursor): Boolean =
+    row.time > leftThrough(kind) && !gone(kind).contains(row.seq)
+
+  /** The rows of a section that count and that are asked for.
+    *
+    * @param through rows after this time are left out
+    * @param also    a further condition
+    */
+  def rows(live: LiveSection, through: Long = Long.MaxValue)(also: RunCursor => Boolean): SectionRows = {
+    val kind = live.section.kind
+    val isRight = OpenedPartition.sideOf(kind).contains(Side.Right)
+    // Eager matching keeps the keys of left rows once more, without the rows.
+    val hasKeysAlone = kind == StoreKind.LeftKeySorted
+    val left = leftThrough(kind)
+    new SectionRows(
+      live,
+      if (left == Long.MaxValue) left else Math.max(asked.from, left + 1),
+      Math.min(asked.through, through),
+      sought.get(OpenedPartition.sideOf(kind).get),
+      row => keyOf(live, row): Unit,
+      row =>
+        counts(kind, row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&
+          // A right row of a hot key is in the state once for each part of the key.
+          !(isRight && columns.part.exists(keyOf(live, row).getInt(_) != 0)) && also(row)
+    )
+  }
+
+  def keyOf(live: LiveSection, row: RunCursor): InternalRow =
+    try keys.decodeWhole(row.keyBytes)
+    catch { case NonFatal(e) => throw unreadable(live, columns.key, s"a key has other columns ($e)") }
+
+  def unreadable(live: LiveSection, of: StructType, reason: String): Throwable =
+    Errors.stateColumnsUnreadable(live.local.name, of.toDDL, reason)
+
+  private def newFile(): File = Files.createTempFile(directory.toPath, "", ".run").toFile
+
+  private def deleteFiles(): Unit = {
+    Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
+    directory.delete(): Unit
+  }
+
+  override def close(): Unit = {
+    state.release()
+    deleteFiles()
+  }
+}
+
+private[inspect] object OpenedPartition {
+
+  def nameOf(live: LiveSection): (String, String, Long) =
+    (live.local.name, live.section.store, live.section.bucket)
+
+  /** The side whose rows are in a store; none if it has no rows of one. */
+  def sideOf(kind: StoreKind): Option[String] = kind match {
+    case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft => Some(Side.Left)
+    case StoreKind.RightKeySorted | StoreKind.HeldRight => Some(Side.Right)
+    case _ => None
+  }
+}
+
+/** Walks over the rows of a section that are asked for. In a section that is ordered by key it seeks each key
+  * that is looked for. In one that is ordered by time it seeks the first time, and compares the keys of the rows
+  * from there, without a look at their values.
+  *
+  * @param from    the least time, in microseconds
+  * @param through the greatest
+  * @param sought  none: rows of all keys
+  * @param check   is given the first row with a key that it comes by: keys of other columns are found by no key
+  * @param counts  whether a row is wanted
+  */
+private[inspect] final class SectionRows(
+    val live: LiveSection,
+    from: Long,
+    through: Long,
+    sought: Option[SoughtKeys],
+    check: RunCursor => Unit,
+    counts: RunCursor => Boolean
+) extends AutoCloseable {
+  private val isByTime = live.section.kind.timeSorted
+  private val cursor = live.cursor()
+  private val walk = sought.filterNot(_ => isByTime).map(keys => new keys.Walk(cursor))
+  private val filter = sought.filter(_ => isByTime)
+  private var isBegun, isChecked = false
+
+  /** At the row that [[next]] has found. */
+  def at: RunCursor = cursor
+
+  /** @return whether there is one more row */
+  def next(): Boolean = {
+    if (isBegun) cursor.next() else begin()
+    while (isInside && !isWanted) cursor.next()
+    isInside
+  }
+
+  private def begin(): Unit = {
+    isBegun = true
+    if (walk.nonEmpty) walk.foreach(_.first())
+    else if (isByTime && from > live.section.minTime) cursor.seekTime(from)
+    else cursor.first()
+  }
+
+  /** Whether there may be rows from here on. */
+  private def isInside: Boolean = {
+    if (!isChecked && sought.nonEmpty && cursor.isValid && RowLayout.keyLength(cursor.base, cursor.at) > 0) {
+      isChecked = true
+      check(cursor)
+    }
+    walk.fold(cursor.isValid && !(isByTime && cursor.time > through))(_.settle())
+  }
+
+  private def isWanted: Boolean =
+    cursor.time >= from && cursor.time <= through && filter.forall(_.has(cursor)) && counts(cursor)
+
+  override def close(): Unit = cursor.close()
+}

@@ -15,7 +15,7 @@ import io.tailrace.state.RowShapes
   * @param right the columns of a right row but its keys
   * @param shapes of rows that were written with other columns
   */
-private[inspect] final case class StateColumns(
+private[tailrace] final case class StateColumns(
     key: StructType,
     left: StructType,
     right: StructType,
@@ -54,7 +54,7 @@ private[inspect] final case class StateColumns(
     )
 }
 
-private[inspect] object StateColumns {
+private[tailrace] object StateColumns {
 
   def of(join: JoinVersion): StateColumns = {
     def columns(setting: String): StructType = {

@@ -128,7 +128,7 @@ private[inspect] final class StateRows(
   }
 }
 
-private[inspect] object StateRows {
+private[tailrace] object StateRows {
 
   /** The side whose rows are in a store; none if it has no rows of one. */
   def sideOf(kind: StoreKind): Option[String] = kind match {

@@ -111,7 +111,7 @@ private[inspect] object StateRange {
   }
 }
 
-private[inspect] object Side {
+private[tailrace] object Side {
   val Left = "left"
   val Right = "right"
 }

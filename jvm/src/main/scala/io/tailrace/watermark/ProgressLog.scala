@@ -54,6 +54,19 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
       }
   }
 
+  /** Reads the progress after a batch, and leaves all files as they are.
+    *
+    * @param into the hosts are added to this table
+    * @return none if it isn't there
+    */
+  def after(batch: Long, into: HostTable): Option[ProgressFile] =
+    chain(batches.list().filter(_.number <= batch).map(e => e.number -> e).toMap, batch) match {
+      case Right((states, hosts)) =>
+        into.raiseAll(hosts)
+        states.headOption
+      case Left(_) => None
+    }
+
   /** Reads the files from a batch back to the snapshot that they add to.
     *
     * @return their content, the newest first, and all hosts; or the path of the file that is missing

@@ -50,7 +50,6 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str | _terminal.Table]:
     begun = f", which began at {report['batchTime']}" if report["batchTime"] else ""
     yield f"checkpoint  {report['checkpoint']}"
     yield f"batch       {report['batch']}{begun}"
-    yield f"watermark   {report['watermark'] or 'none yet'}"
     if report["key"]:
         yield f"key         {report['key']}"
     yield ""

@@ -39,7 +39,11 @@ final case class SourceFacts(
 )
 
 /** What is known of the rows that wait in a join. */
-sealed trait JoinFacts
+sealed trait JoinFacts {
+
+  /** Whether they say why nothing comes out. */
+  def isReason: Boolean
+}
 
 /** A row that waits, the next one that comes out.
   *
@@ -66,9 +70,8 @@ final case class NextRow(
   * @param watermark of the join, which operators before it may hold back; none: there is none yet
   * @param left      rows that wait; none: unknown
   * @param right     the same
-  * @param next      for grouped rows
-  * @param expires   for pairs: the watermark at which the oldest row is given up
-  * @param late      rows of the last batches that were behind the watermark, left and right
+  * @param next      the next row to come out; of pairs, the next one that is given up
+  * @param late      rows of the last batch that were behind the watermark, left and right
   */
 final case class LabelFacts(
     isGrouped: Boolean,
@@ -77,9 +80,12 @@ final case class LabelFacts(
     left: Option[Long],
     right: Option[Long],
     next: Option[NextRow],
-    expires: Option[Long] = None,
     late: (Long, Long) = (0, 0)
-) extends JoinFacts
+) extends JoinFacts {
+  override def isReason: Boolean =
+    if (isGrouped) next.forall(_.needs.exists(needs => watermark.forall(_ < needs + next.get.atMostMore)))
+    else left.contains(0L) || right.contains(0L)
+}
 
 /** Rows of `tailrace.sync_join`.
   *
@@ -94,7 +100,13 @@ final case class SyncFacts(
     next: Option[NextRow],
     sides: Seq[SyncSideFacts],
     ofSeveral: Seq[String] = Nil
-) extends JoinFacts
+) extends JoinFacts {
+
+  /** How far all right partitions have been read. */
+  def rightReadTo: Option[Long] = sides.find(_.side == "right").flatMap(_.readTo)
+
+  override def isReason: Boolean = next.forall(_.needs.exists(needs => rightReadTo.forall(_ < needs)))
+}
 
 /** A side of a synced join.
   *

@@ -15,22 +15,26 @@ object WaitText {
     case sync: SyncFacts => synced(sync)
   }
 
-  /** How many left and right rows wait, if that is known. */
-  private def waiting(left: Option[Long], right: Option[Long]): Option[String] =
-    for (l <- left; r <- right)
-      yield s"${counted(l, "left row")} and ${counted(r, "right row")} are in the state."
-
-  private def grouped(facts: LabelFacts): Seq[String] = {
-    val next = facts.next.fold("No left row waits: one has to come before anything comes out.") { row =>
+  /** What a row waits for.
+    *
+    * @param whose which rows it is the first of: " of this key"
+    */
+  def next(facts: JoinFacts, row: NextRow, whose: String = ""): String = facts match {
+    case label: LabelFacts if label.isGrouped =>
       val comes = row.needs.fold("") { needs =>
-        val beyond = s", plus at most ${Durations.text(row.atMostMore)} up to its release step"
-        s" It comes out when the watermark has reached ${iso(needs)}" +
-          (if (row.atMostMore > 0) beyond
-           else "") + s": ${missing(facts.watermark, needs, row.atMostMore, "has the row")}."
+        val step = s", plus at most ${Durations.text(row.atMostMore)} up to its release step"
+        s" It comes out when the watermark has reached ${iso(needs)}${if (row.atMostMore > 0) step else ""}: " +
+          s"${missing(label.watermark, needs, row.atMostMore, "has the row")}."
       }
-      s"The next row to come out is ${of(row)}.$comes"
-    }
-    waiting(facts.left, facts.right).toSeq :+ next
+      s"The next row$whose to come out is ${of(row)}.$comes"
+    case label: LabelFacts =>
+      val needs = row.needs.fold("")(needs =>
+        s" when the watermark has reached ${iso(needs)}: ${missing(label.watermark, needs, 0, "drops it")}"
+      )
+      s"The next row$whose that is given up is ${of(row)}$needs."
+    case sync: SyncFacts =>
+      val comes = row.needs.fold("")(needs => s" It comes out when ${past(sync.rightReadTo, needs)}.")
+      s"The next row$whose to come out is ${of(row)}.$comes"
   }
 
   private def of(row: NextRow): String = {
@@ -48,45 +52,6 @@ object WaitText {
       case Some(_) => s"it has, so that the next micro-batch $next"
     }
 
-  private def pairs(facts: LabelFacts): Seq[String] = {
-    val rule =
-      "A pair comes out when the later of its two rows arrives, so each row waits for a partner that is " +
-        "still to come."
-    val empty = Seq("left" -> facts.left, "right" -> facts.right).collect { case (side, Some(0)) =>
-      s"No $side row is in the state: none has come, or it was late or has expired."
-    }
-    val expires = facts.expires.map { needs =>
-      s"The oldest one is given up when the watermark has reached ${iso(needs)}: " +
-        s"${missing(facts.watermark, needs, 0, "drops it")}."
-    }
-    waiting(facts.left, facts.right).toSeq ++ (rule +: empty) ++ expires
-  }
-
-  private def late(facts: LabelFacts): Option[String] = {
-    val (left, right) = facts.late
-    Option.when(left + right > 0) {
-      s"${counted(left, "left row")} and ${counted(right, "right row")} were behind the watermark, and don't count."
-    }
-  }
-
-  private def synced(facts: SyncFacts): Seq[String] = {
-    val released =
-      facts.released.fold("Nothing is released yet")(time => s"Left rows before ${iso(time)} are released")
-    val rule =
-      s"$released: a left row comes out when all right partitions have been read past it, by sync_delay."
-    val several = Option.when(facts.ofSeveral.nonEmpty) {
-      s"The checkpoint doesn't say which of ${facts.ofSeveral.mkString(", ")} this join is."
-    }
-    val next = facts.next.fold("No left row waits: one has to come before anything comes out.") { row =>
-      val right = facts.sides.find(_.side == "right").flatMap(_.readTo)
-      val comes = row.needs.fold("")(needs => s" It comes out when ${past(right, needs)}.")
-      s"The next row to come out is ${of(row)}.$comes"
-    }
-    Seq(waiting(Some(facts.left), Some(facts.right)).get, rule) ++ several ++ (next +: facts.sides.flatMap(
-      side
-    ))
-  }
-
   /** @param readTo all right partitions
     * @param needs  the least time that they must reach
     */
@@ -101,6 +66,46 @@ object WaitText {
     s"the right side has been read past ${iso(needs - 1)}: $now"
   }
 
+  /** How many left and right rows there are, if that is known. */
+  private def counts(left: Option[Long], right: Option[Long]): Option[String] =
+    for (l <- left; r <- right)
+      yield s"${counted(l, "left row")} and ${counted(r, "right row")} are in the state."
+
+  private def grouped(facts: LabelFacts): Seq[String] =
+    counts(facts.left, facts.right).toSeq :+ facts.next.fold(NoLeftRow)(next(facts, _))
+
+  private def pairs(facts: LabelFacts): Seq[String] = {
+    val empty = Seq("left" -> facts.left, "right" -> facts.right).collect { case (side, Some(0)) =>
+      s"No $side row is in the state: none has come, or it was late or has expired."
+    }
+    counts(facts.left, facts.right).toSeq ++ (Pairs +: empty) ++ facts.next.map(next(facts, _))
+  }
+
+  private def late(facts: LabelFacts): Option[String] = {
+    val (left, right) = facts.late
+    Option.when(left + right > 0) {
+      s"${counted(left, "left row")} and ${counted(right, "right row")} of the last micro-batch were behind the " +
+        "watermark, and don't count."
+    }
+  }
+
+  private def synced(facts: SyncFacts): Seq[String] = {
+    val released =
+      facts.released.fold("Nothing is released yet")(time => s"Left rows before ${iso(time)} are released")
+    val rule =
+      s"$released: a left row comes out when all right partitions have been read past it, by sync_delay."
+    val several = Option.when(facts.ofSeveral.nonEmpty) {
+      s"The checkpoint doesn't say which of ${facts.ofSeveral.mkString(", ")} this join is."
+    }
+    val row = facts.next.fold(NoLeftRow)(next(facts, _))
+    counts(Some(facts.left), Some(facts.right)).toSeq ++ (rule +: several.toSeq) ++ (row +: facts.sides
+      .flatMap(side))
+  }
+
+  private val NoLeftRow = "No left row waits: one has to come before anything comes out."
+  private val Pairs =
+    "A pair comes out when the later of its two rows arrives, so each row waits for a partner that is still to come."
+
   private def side(facts: SyncSideFacts): Seq[String] = {
     val waits = facts.holder.fold(s"No ${facts.side} partition counts: the side follows the other one.") {
       by =>
@@ -108,8 +113,8 @@ object WaitText {
         val behind =
           by.behind.filter(_ > 0).fold("")(micros => s", ${Durations.text(micros)} behind the furthest one")
         val silent =
-          if (by.silentMs > 0)
-            s", and was silent for ${Durations.text(by.silentMs * 1000)} while others gave rows"
+          if (by.silentMs >= 1000)
+            s", and was silent for ${Durations.text(by.silentMs / 1000 * 1000000)} while others gave rows"
           else ""
         val condition = by.condition.fold("")(name => s" It is $name.")
         s"The ${facts.side} side waits for partition ${by.partition}: $read$behind$silent.$condition"

@@ -51,7 +51,7 @@ object WatermarkText {
           s"Supposedly the ${holder.name} side holds it: ${newest(holder)}, and ${newest(
               if (holder eq slow) fast else slow
             )}.${delay.getOrElse("")} The state doesn't " +
-            "tell rows that were filtered, late or without a key."
+            "show rows that were filtered, late or without a key."
         )
       case _ => None
     }

@@ -4,11 +4,10 @@ import io.tailrace.common.Durations
 import io.tailrace.driver._
 import io.tailrace.inspect.{JoinVersion, Side}
 import io.tailrace.join.JoinCheckpoint
+import io.tailrace.label.JoinWindow.NoWatermark
 import io.tailrace.label.{JoinOutput, JoinWindow, MatchStrategy, ReleaseSteps}
 import io.tailrace.state.Manifest
 import io.tailrace.sync.{SyncFile, SyncWaits}
-
-import JoinWindow.NoWatermark
 
 /** When the rows of a join leave its state, by what its checkpoint says. Times are microseconds. */
 private[why] trait WaitRules {
@@ -78,15 +77,13 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
     else partition.rightRows(row, window.lowerBound(row.time), window.upperBound(row.time))
 
   override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts = {
-    val next = oldest.minByOption(_.needs)
     LabelFacts(
       isGrouped,
       window.after,
       Option.when(watermark != NoWatermark)(watermark),
       Some(left),
       Some(right),
-      if (isGrouped) next else None,
-      if (isGrouped) None else next.flatMap(_.needs)
+      oldest.minByOption(_.needs)
     )
   }
 }

@@ -44,22 +44,37 @@ private[why] final class WaitingRows(
     found.dequeueAll.reverse.toSeq
   }
 
-  /** The row that comes out next of each partition, as far as it can be the next one of all. */
+  /** The row that leaves next of each partition and side, as far as it can be the next one of all. */
   def next: Seq[NextRow] = {
-    val sides = rules.shown.head
     val bounds = for {
       partition <- partitions
-      time <- sides.flatMap(partition.sectionsOf).map(partition.notBefore).minOption
-    } yield partition -> needs(partition, sides.head, time).getOrElse(time)
+      side <- rules.shown.head
+      time <- partition.sectionsOf(side).map(partition.notBefore).minOption
+    } yield (partition, side, needs(partition, side, time).getOrElse(time))
     var least = Long.MaxValue
-    bounds.sortBy(_._2).flatMap { case (partition, bound) =>
-      val rows = if (bound > least) Nil else oldest(Seq(partition), sides, 1)
+    bounds.sortBy(_._3).flatMap { case (partition, side, bound) =>
+      val rows = if (bound > least) Nil else oldest(Seq(partition), Seq(side), 1)
       rows.map { row =>
-        val leaves = needs(partition, row.side, row.time)
-        least = Math.min(least, leaves.getOrElse(row.time))
-        NextRow(row.time, isBound = false, row.partition, Some(words(row)), leaves)
+        val found = nextRow(row)
+        least = Math.min(least, found.needs.getOrElse(row.time))
+        found
       }
     }
+  }
+
+  /** The first of some rows to come out or to be given up. */
+  def next(of: Seq[StoredRow]): Option[NextRow] =
+    of.filter(row => rules.shown.head.contains(row.side)).map(nextRow).minByOption(_.needs)
+
+  private def nextRow(row: StoredRow): NextRow = {
+    val partition = partitions(row.partition)
+    NextRow(
+      row.time,
+      isBound = false,
+      row.partition,
+      Some(words(row)),
+      needs(partition, row.side, row.time)
+    )
   }
 
   private def needs(partition: StoredPartition, side: String, time: Long): Option[Long] =

@@ -6,14 +6,15 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.JoinCheckpoint
-import io.tailrace.state.{KeyDecoder, RowLayout}
+import io.tailrace.state.{KeyDecoder, RowLayout, RowShapes}
 
 final class AskedKeySuite extends AnyFunSuite {
   private def columns(key: (String, DataType)*): StateColumns = StateColumns(
     StructType(key.map { case (name, dataType) => StructField(name, dataType) }),
     new StructType(),
     new StructType(),
-    TimestampType
+    TimestampType,
+    RowShapes.One
   )
 
   private def values(text: String, key: (String, DataType)*): Seq[Any] = {

@@ -25,7 +25,9 @@ private[why] final class StoredPartition(
     of.files(conf),
     of.version,
     of.id,
-    () => Files.createTempFile(directory.toPath, s"${of.partition}-", ".run").toFile
+    () => Files.createTempFile(directory.toPath, s"${of.partition}-", ".run").toFile,
+    // Values aren't read, whatever schema they have.
+    RowShapes.AsWritten
   )
   state.acquire()
 

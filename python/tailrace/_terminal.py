@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,6 +120,20 @@ def show_parts(parts: Iterable[str | Table | Pairs]) -> None:
             wide = console.options.update(max_width=_WIDEST)
             fits = isinstance(part, Pairs) or console.measure(drawn, options=wide).maximum <= console.width
             console.print(drawn if fits else Text("\n".join(part.lines())), soft_wrap=not fits)
+
+
+def show_report(report: object, parts: Callable[[], Iterable[str | Table | Pairs]], *, as_json: bool) -> None:
+    """Prints a report on the standard output.
+
+    Args:
+        report: what JSON can hold.
+        parts: makes the lines and tables for people.
+        as_json: for machines: the report as JSON.
+    """
+    if as_json:
+        print(json.dumps(report, indent=2))
+    else:
+        show_parts(parts())
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +40,30 @@ def inspect_checkpoint(
         TailraceStateError: it is no checkpoint, holds no join or not this version, or is damaged.
     """
     chosen = [checkpoint] if version is None else [checkpoint, str(version)]
+    return read_checkpoint(_PROGRAM, chosen, settings or {})
+
+
+def read_checkpoint(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> dict[str, Any]:
+    """Runs a program that reads a checkpoint.
+
+    Args:
+        program: its class.
+        arguments: the checkpoint, and what else the program takes.
+        settings: Spark properties.
+
+    Returns:
+        The program's answer.
+
+    Raises:
+        TailraceStateError: the checkpoint can't be read.
+    """
     try:
-        return dict(_java_program.run(_PROGRAM, chosen, settings or {}))
+        return dict(_java_program.run(program, arguments, settings))
     except TailraceStateError as error:
         if _NO_MANAGER not in str(error):
             raise
         # Spark says no reason. This manager does: mostly, a file system whose jar isn't there.
-        return dict(_java_program.run(_PROGRAM, chosen, {**(settings or {}), **_SAYS_REASON}))
+        return dict(_java_program.run(program, arguments, {**settings, **_SAYS_REASON}))
 
 
 def show(report: Mapping[str, Any], *, as_json: bool) -> None:
@@ -57,10 +73,7 @@ def show(report: Mapping[str, Any], *, as_json: bool) -> None:
         report: the result of `inspect_checkpoint`.
         as_json: for machines: one JSON object.
     """
-    if as_json:
-        print(json.dumps(report, indent=2))
-    else:
-        _terminal.show_parts(_parts(report))
+    _terminal.show_report(report, lambda: _parts(report), as_json=as_json)
 
 
 def _parts(report: Mapping[str, Any]) -> Iterator[str | _terminal.Table]:

@@ -16,6 +16,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *   label  sync  replay  watermark  windows  recursion  rescale  inspect
   *                               the capabilities: none uses another, but windows close by the watermark,
   *                               and inspect reads the files that the others keep
+  *   why                         reads what several capabilities keep
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
   *   join                        what both joins are made of
@@ -94,7 +95,8 @@ final class ImportRulesSuite extends AnyFunSuite {
       "testing"
     )),
     "testing" -> Set("checkpoint", "driver", "watermark"),
-    "monitor" -> Set("common", "checkpoint")
+    "monitor" -> Set("common", "checkpoint"),
+    "why" -> (ofCapabilities ++ Set("join", "inspect", "label", "sync", "watermark", "recursion"))
   )
 
   test("each file stands in the directory of its package") {
@@ -145,6 +147,9 @@ final class ImportRulesSuite extends AnyFunSuite {
       "watermark/Completeness",
       "watermark/HostTable",
       "driver/Silence",
+      "driver/WaitFacts",
+      "driver/WaitText",
+      "driver/WatermarkText",
       "watermark/SourceProgress",
       "watermark/WatermarkStamp",
       "recursion/FeedbackFile",

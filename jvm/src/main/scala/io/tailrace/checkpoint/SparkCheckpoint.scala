@@ -71,6 +71,19 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
   }
 
+  /** What Spark noted when a batch began; none: it isn't there any more. */
+  def begun(batch: Long): Option[BegunBatch] = {
+    val path = new Path(offsets, batch.toString)
+    files.find(path).map { bytes =>
+      readable(path) {
+        val entry = new String(bytes, UTF_8).split("\n", -1)
+        val noted = parse(entry(1))
+        val JInt(timeMs) = (noted \ "batchTimestampMs"): @unchecked
+        BegunBatch(timeMs.toLong, noted \ "conf" \ WatermarkPolicy == JString("max"), entry.toSeq.drop(2))
+      }
+    }
+  }
+
   /** Gives a batch another number of state partitions, by one write. */
   def setPartitions(batch: Long, number: Int): Unit =
     edit(new Path(offsets, batch.toString), batch) { entry =>
@@ -122,6 +135,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
 }
 
+/** @param timeMs          of the query's clock
+  * @param takesGreatest  whether the query's watermark is the greatest of its streams'
+  * @param sources        the offset that it reads up to, of each source as that writes it
+  */
+final case class BegunBatch(timeMs: Long, takesGreatest: Boolean, sources: Seq[String])
+
 object SparkCheckpoint {
 
   /** Runs what opens a checkpoint that a user has named. */
@@ -142,5 +161,6 @@ object SparkCheckpoint {
     }
 
   private val Partitions = "spark.sql.shuffle.partitions"
+  private val WatermarkPolicy = "spark.sql.streaming.multipleWatermarkPolicy"
   private val StatefulPartitions = "spark.sql.streaming.internal.stateStore.partitions"
 }

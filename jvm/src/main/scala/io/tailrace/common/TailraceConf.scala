@@ -100,6 +100,10 @@ object TailraceConf {
     */
   val MonitorHistory: LocationEntry = new LocationEntry("spark.tailrace.monitor.history")
 
+  /** A join that has had input for so long, and has given nothing, is warned of if it is known why. */
+  val NoOutputAfter: DurationEntry =
+    new DurationEntry("spark.tailrace.monitor.noOutputAfter", default = 10L * 60 * 1000)
+
   private[common] val all: Seq[ConfEntry[_]] = Seq[ConfEntry[_]](
     BatchBufferBytes,
     BucketsPerWindow,
@@ -116,7 +120,8 @@ object TailraceConf {
     ReplayProducerCheck,
     WatermarkBeginAnew,
     WatermarkLabels,
-    MonitorHistory
+    MonitorHistory,
+    NoOutputAfter
   )
 
   /** Refuses a key that no setting has: a misspelt setting would be ignored without a word.
@@ -208,6 +213,13 @@ final class LocationEntry(key: String)
     extends ConfEntry[Option[Path]](key, None, "the location of a directory, such as s3a://bucket/history") {
   override protected def parse(text: String): Option[Option[Path]] =
     Try(new Path(text)).toOption.map(Some(_))
+}
+
+/** A duration in milliseconds, at least one. */
+final class DurationEntry(key: String, default: Long)
+    extends ConfEntry[Long](key, default, "a duration of a millisecond or more, such as 10 minutes") {
+  override protected def parse(text: String): Option[Long] =
+    Durations.read(text).map(_ / 1000).filter(_ >= 1)
 }
 
 /** One of several words, in lower or upper case. */

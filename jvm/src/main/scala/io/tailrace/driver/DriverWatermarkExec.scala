@@ -23,6 +23,9 @@ trait DriverWatermark {
     * commits the micro-batch, maybe several times.
     */
   def after(batch: StreamingBatch, session: SparkSession): Option[Long]
+
+  /** The hosts that it waits for, after a micro-batch; none if it isn't made of hosts. */
+  def waits(session: SparkSession): Option[SourceFacts] = None
 }
 
 /** The watermark node of a [[DriverWatermark]]. Rows pass through it.

@@ -4,6 +4,8 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
 import org.apache.spark.sql.types.{DataType, StructType}
 
+import io.tailrace.join.Side
+
 /** What a query's filters ask for, as far as it leaves out sections, pages or partitions.
   *
   * {{{
@@ -149,9 +151,4 @@ private[inspect] object AskedRows {
         }
     }
   }
-}
-
-private[inspect] object Side {
-  val Left = "left"
-  val Right = "right"
 }

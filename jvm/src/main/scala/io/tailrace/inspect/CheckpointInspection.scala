@@ -35,12 +35,27 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
     */
   def joins(version: Option[Long]): Seq[JoinVersion] = read(version)._3
 
+  /** The newest version, of a query with or without joins. */
+  private[tailrace] def newest: QueryVersion = {
+    val last = spark.completedBatches(checkpoint).last
+    val commit = spark.commit(last)
+    val (joins, others) = spark.operators(last).partition(isJoin)
+    QueryVersion(
+      last + 1,
+      commit.watermarkMs,
+      joins.map(joinVersion(_, last + 1, commit)),
+      others.map(_.name)
+    )
+  }
+
+  private def isJoin(operator: CheckpointOperator) = JoinCheckpoint.operatorNames(operator.name)
+
   /** The version, the commit that made it, and the joins at it. */
   private def read(version: Option[Long]): (Long, CheckpointCommit, Seq[JoinVersion]) = {
     val batches = spark.completedBatches(checkpoint)
     val newest = batches.last
     val operators = spark.operators(newest)
-    val joins = operators.filter(operator => JoinCheckpoint.operatorNames(operator.name))
+    val joins = operators.filter(isJoin)
     if (joins.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, operators.map(_.name))
     val chosen = version.getOrElse(newest + 1)
     if (version.isDefined) checkRetained(joins, batches, chosen)
@@ -92,12 +107,24 @@ final class CheckpointInspection(checkpoint: String, conf: Configuration) {
   }
 }
 
+/** The state of a query.
+  *
+  * @param watermarkMs of the batch after
+  * @param others      names of the operators with state that aren't joins
+  */
+private[tailrace] final case class QueryVersion(
+    version: Long,
+    watermarkMs: Long,
+    joins: Seq[JoinVersion],
+    others: Seq[String]
+)
+
 /** A join of a query, at a version of its state.
   *
   * @param name     the operator's, in the query's progress
   * @param bound what the checkpoint is bound to
   */
-private[inspect] final case class JoinVersion(
+private[tailrace] final case class JoinVersion(
     operator: Long,
     name: String,
     version: Long,
@@ -111,7 +138,7 @@ private[inspect] final case class JoinVersion(
   *
   * @param id of the version, in Spark's checkpoint format 2
   */
-private[inspect] final case class PartitionVersion(
+private[tailrace] final case class PartitionVersion(
     partition: Int,
     directory: String,
     version: Long,

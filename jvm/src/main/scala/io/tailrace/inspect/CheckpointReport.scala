@@ -1,7 +1,6 @@
 package io.tailrace.inspect
 
-import java.time.Instant
-
+import io.tailrace.common.EventTimes
 import io.tailrace.state.{Manifest, Section}
 
 /** The content of a checkpoint, as `tailrace inspect --json` prints it. `jvm/docs/formats.md` describes the
@@ -56,8 +55,7 @@ final case class StoreReport(
 
 object CheckpointReport {
 
-  def iso(micros: Long): String =
-    Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000).toString
+  def iso(micros: Long): String = EventTimes.iso(micros)
 
   def operator(
       id: Long,

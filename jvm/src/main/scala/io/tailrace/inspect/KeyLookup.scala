@@ -5,7 +5,7 @@ import java.util.Arrays
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.join.{JoinCheckpoint, KeyPartitions}
+import io.tailrace.join.{JoinCheckpoint, KeyPartitions, Side}
 import io.tailrace.state.{KeyEncoder, RowLayout, RunCursor}
 
 /** The keys, encoded, of which a query asks for the rows in one partition.

@@ -12,6 +12,7 @@ import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.Errors
+import io.tailrace.join.Side
 import io.tailrace.state._
 
 /** A version of a partition's state that a task reads, and which of its rows count. Its runs are copied to the
@@ -59,7 +60,7 @@ private[inspect] final class OpenedPartition(
   val sections: Seq[LiveSection] = state.sections.filter { live =>
     val section = live.section
     section.maxTime >= asked.from && section.minTime <= asked.through &&
-    OpenedPartition.sideOf(section.kind).exists { side =>
+    Side.of(section.kind).exists { side =>
       (if (side == Side.Left) asked.left else asked.right) && lookup.forall(_.of(side).nonEmpty)
     }
   }
@@ -92,7 +93,7 @@ private[inspect] final class OpenedPartition(
     */
   def rows(live: LiveSection, through: Long = Long.MaxValue)(also: RunCursor => Boolean): SectionRows = {
     val kind = live.section.kind
-    val isRight = OpenedPartition.sideOf(kind).contains(Side.Right)
+    val isRight = Side.of(kind).contains(Side.Right)
     // Eager matching keeps the keys of left rows once more, without the rows.
     val hasKeysAlone = kind == StoreKind.LeftKeySorted
     val left = leftThrough(kind)
@@ -100,7 +101,7 @@ private[inspect] final class OpenedPartition(
       live,
       if (left == Long.MaxValue) left else Math.max(asked.from, left + 1),
       Math.min(asked.through, through),
-      sought.get(OpenedPartition.sideOf(kind).get),
+      sought.get(Side.of(kind).get),
       row => keyOf(live, row): Unit,
       row =>
         counts(kind, row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&
@@ -133,13 +134,6 @@ private[inspect] object OpenedPartition {
 
   def nameOf(live: LiveSection): (String, String, Long) =
     (live.local.name, live.section.store, live.section.bucket)
-
-  /** The side whose rows are in a store; none if it has no rows of one. */
-  def sideOf(kind: StoreKind): Option[String] = kind match {
-    case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft => Some(Side.Left)
-    case StoreKind.RightKeySorted | StoreKind.HeldRight => Some(Side.Right)
-    case _ => None
-  }
 }
 
 /** Walks over the rows of a section that are asked for. In a section that is ordered by key it seeks each key

@@ -17,7 +17,7 @@ import io.tailrace.state.RowShapes
   * @param parts of a hot key; none: unknown
   * @param isChange whether the rows are those that have come and gone between two versions
   */
-private[inspect] final case class StateColumns(
+private[tailrace] final case class StateColumns(
     key: StructType,
     left: StructType,
     right: StructType,
@@ -60,7 +60,7 @@ private[inspect] final case class StateColumns(
     )
 }
 
-private[inspect] object StateColumns {
+private[tailrace] object StateColumns {
 
   private val Parts = """(?s).* in (\d+) parts""".r
 

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.join.RowFit
+import io.tailrace.join.{RowFit, Side}
 import io.tailrace.state.{LiveSection, LocalRun, RowLayout, RunCursor}
 
 /** What a task reads of a join's state.
@@ -79,7 +79,7 @@ private[inspect] final class StateRows(
   private val right = UTF8String.fromString(Side.Right)
 
   private def isLeft(live: LiveSection): Boolean =
-    OpenedPartition.sideOf(live.section.kind).contains(Side.Left)
+    Side.of(live.section.kind).contains(Side.Left)
 
   private def value(column: String): Value = column match {
     case "change" => (change, _, _) => change

@@ -42,13 +42,10 @@ final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) exten
     if (section.schema == newest) null
     else {
       if (section.schema >= schemas.size) throw ValueChange.unknown(section, schemas.size)
-      val side: Option[Columns => StructType] = section.kind match {
-        case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft => Some(_.left)
-        case StoreKind.RightKeySorted | StoreKind.HeldRight | StoreKind.JoinedIndicator => Some(_.right)
-        // Marks have no values.
-        case _ => None
-      }
-      side.map(of => (of(schemas(section.schema)), of(schemas(newest)))).filter(s => s._1 != s._2) match {
+      // The values of matches are right rows. Marks have none.
+      val side = if (section.kind == StoreKind.JoinedIndicator) Some(Side.Right) else Side.of(section.kind)
+      def of(columns: Columns) = if (side.contains(Side.Left)) columns.left else columns.right
+      side.map(_ => (of(schemas(section.schema)), of(schemas(newest)))).filter(s => s._1 != s._2) match {
         // Eager matching keeps the keys of left rows once more, without the rows.
         case Some((from, to)) if section.kind == StoreKind.LeftKeySorted =>
           new UnlessEmpty(changeOf(from, to))

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
+import io.tailrace.driver.JoinFacts
 import io.tailrace.state.{RowMemory, StoreKind, TailraceStateStore}
 
 /** One kind of streaming join: what it is called, what its state means, and what it does in a micro-batch.
@@ -75,6 +76,9 @@ trait StoredJoinDriver {
 
   /** See [[io.tailrace.driver.HeldWork]]. */
   def oldestWaiting: Option[Map[Int, Option[Long]]]
+
+  /** What its rows wait for, after the tasks of the batch. */
+  def waits: JoinFacts
 }
 
 /** The executors' part of a join in one micro-batch. It is sent to them with the tasks. */
@@ -157,6 +161,10 @@ object JoinMetrics {
   private val times = Seq(LoadTimeMs -> "time to copy the state from the checkpoint")
 
   val names: Seq[String] = (counts ++ sizes ++ times).map(_._1)
+
+  /** How many rows a batch has brought: those that were kept, and those that weren't. */
+  def rowsRead(metrics: Map[String, SQLMetric]): Long =
+    Seq("numUpdatedStateRows", "numRowsDroppedByWatermark", NullKeyRightRows).map(metrics(_).value).sum
 
   /** These metrics, and further ones of one kind of join.
     *

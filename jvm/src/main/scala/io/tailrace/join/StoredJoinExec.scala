@@ -105,7 +105,8 @@ final class StoredJoinExec(
     driver.needsAnother(newInputWatermark)
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] =
     driver.outputWatermark(inputWatermarkMs)
-  override def hasTold: Boolean = driver.hasTold && hasCheckpointInfo
+  override def hasTold: Boolean = driver.hasTold &&
+    (!hasIds || checkpointInfoAccumulator.value.size >= getStateInfo.numPartitions)
 
   /** In checkpoint format 2, Spark asks for the ids of the new version, and ends the query if there are none. */
   override def getStateStoreCheckpointInfo(): Array[StatefulOpStateStoreCheckpointInfo] = {
@@ -114,9 +115,6 @@ final class StoredJoinExec(
   }
 
   private def hasIds: Boolean = conf.stateStoreCheckpointFormatVersion >= 2
-
-  private def hasCheckpointInfo: Boolean =
-    !hasIds || checkpointInfoAccumulator.value.size >= getStateInfo.numPartitions
 
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = driver.oldestWaiting
 
@@ -209,13 +207,15 @@ final class StoredJoinExec(
 
   private lazy val joinMetrics: Map[String, SQLMetric] = join.createMetrics(sparkContext)
 
-  override def getProgress(): StateOperatorProgress =
-    SparkPlans.stateOperatorProgress(
-      shortName,
-      name => longMetric(name).value,
-      getStateInfo.numPartitions,
-      joinMetrics.map { case (name, metric) => name -> Long.box(metric.value) }.asJava
+  /** Spark asks at the end of a batch, in the query's thread. */
+  override def getProgress(): StateOperatorProgress = {
+    NoOutputWarning.after(this, JoinMetrics.rowsRead(metrics) -> longMetric("numOutputRows").value)(
+      driver.waits
     )
+    val own = joinMetrics.map { case (name, metric) => name -> Long.box(metric.value) }.asJava
+    SparkPlans
+      .stateOperatorProgress(shortName, longMetric(_).value, getStateInfo.numPartitions, own)
+  }
 
   override protected def doExecute(): RDD[InternalRow] = {
     metrics // made on the driver, before the tasks refer to them

@@ -78,10 +78,11 @@ final class StoredJoinPartition(
   }
 
   private def finish(join: StoredJoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {
-    metrics("numUpdatedStateRows") += join.rowsKept
-    metrics("allUpdatesTimeMs") += NANOSECONDS.toMillis(join.updateNanos)
     metrics("allRemovalsTimeMs") += NANOSECONDS.toMillis(join.expiryNanos) +
       millis { metrics("numRemovedStateRows") += join.expire() }
+    // A synced join writes the rows that stay when it removes those that have left.
+    metrics("numUpdatedStateRows") += join.rowsKept
+    metrics("allUpdatesTimeMs") += NANOSECONDS.toMillis(join.updateNanos)
     metrics("stateMemory") += memory.peakBytes
     // Closes cursors and buffers before the commit, which may delete the files that they read.
     join.close()

@@ -88,6 +88,13 @@ final case class ReleaseSteps(every: Long) {
     val isDue = every == 0 || released == JoinWindow.NoWatermark || step(expiry) > step(released)
     if (isDue) Math.max(released, expiry) else released
   }
+
+  /** The least expiry with which left rows come out next; [[JoinWindow.NoWatermark]] if any does. */
+  def dueFrom(released: Long, partition: Int, partitions: Int): Long = {
+    val phase = every / partitions * partition
+    if (every == 0 || released == JoinWindow.NoWatermark) JoinWindow.NoWatermark
+    else (Math.floorDiv(JoinWindow.saturatingAdd(released, -phase), every) + 1) * every + phase
+  }
 }
 
 object ReleaseSteps {

@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.TailraceConf
+import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
 import io.tailrace.join._
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
@@ -134,6 +135,24 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
 
   override def hasTold: Boolean = !settings.isGrouped || waitingNow.size == exec.getStateInfo.numPartitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waitingNow)
+
+  override def waits: JoinFacts = {
+    val metrics = exec.metrics
+    def isEmpty(bytes: String) = Option.when(metrics(bytes).value == 0)(0L)
+    val oldest = waitingNow.collect { case (partition, Some(time)) => time -> partition }.minOption
+    LabelFacts(
+      settings.isGrouped,
+      window.after,
+      exec.eventTimeWatermarkForEviction.filter(_ > 0).map(_ * 1000),
+      isEmpty(JoinMetrics.LeftStoreBytes),
+      isEmpty(JoinMetrics.RightStoreBytes),
+      oldest.map { case (time, partition) =>
+        val needs = window.upperBound(time)
+        NextRow(time, isBound = true, partition, key = None, Some(needs), atMostMore = release.every)
+      },
+      late = metrics(LabelMetrics.LateLeftRows).value -> metrics(LabelMetrics.LateRightRows).value
+    )
+  }
 
   /** Rows may have expired whenever the watermark has moved. */
   override def needsAnother(watermarkMs: Long): Boolean =

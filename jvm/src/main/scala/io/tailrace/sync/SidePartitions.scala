@@ -178,7 +178,7 @@ private[sync] final class SidePartitions(
     val ahead = if (partition.latest == first) Math.max(first, others) else first
     val lag = Option.when(partition.latest != SyncTimes.Unknown)(ahead - partition.latest)
     HeldBy(
-      if (partition.name == Nobody) "(none yet)" else partition.name,
+      SidePartitions.shown(partition.name),
       partition.latest,
       lag,
       silence.of(if (partition.isFiltered) partition.rowMark else partition.mark),
@@ -205,6 +205,9 @@ private[sync] final class SidePartitions(
 }
 
 private[sync] object SidePartitions {
+
+  /** A partition's name for people. */
+  def shown(name: String): String = if (name == Nobody) "(none yet)" else name
 
   /** Stands for a partition while none is known. None has this name: see [[PartitionNames]]. */
   val Nobody = "%none"

@@ -16,7 +16,7 @@ import org.apache.spark.sql.tailrace.{
 }
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.driver.{DriverClock, DriverWatermarkExec}
+import io.tailrace.driver.{DriverClock, DriverWatermarkExec, JoinFacts, NextRow, SyncFacts}
 import io.tailrace.join._
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
@@ -147,6 +147,21 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
 
   override def oldestWaiting: Option[Map[Int, Option[Long]]] =
     Some(heldNow.map { case (partition, rows) => partition -> rows.oldestLeft })
+
+  override def waits: JoinFacts = {
+    val oldest = heldNow.collect { case (partition, SyncHeld(_, _, _, Some(time), _)) =>
+      time -> partition
+    }.minOption
+    SyncFacts(
+      SyncWaits.released(run.next),
+      heldNow.values.map(_.left).sum,
+      heldNow.values.map(_.right).sum,
+      oldest.map { case (time, partition) =>
+        NextRow(time, isBound = true, partition, key = None, Some(SyncWaits.needs(time, settings)))
+      },
+      run.sides
+    )
+  }
 
   override def tasks: StoredJoinTasks =
     new SyncJoinTasks(settings, times, settings.joinedThrough(batch.clockMs), held)

@@ -11,7 +11,7 @@ import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import io.tailrace.checkpoint.BatchFiles
 import io.tailrace.common.Policy
-import io.tailrace.driver.{BatchSequence, DriverClock, InputWatermarks, PartitionAccumulator, RunState}
+import io.tailrace.driver._
 
 /** The progress of one synced join in one start of its query, on the driver.
   *
@@ -148,6 +148,9 @@ private[sync] final class SyncRun(
     if (all.isEmpty || all.exists(_.isEmpty)) None else all.flatten.minOption
   }
 
+  /** What its rows wait for, after the end of a batch. */
+  def sides: Seq[SyncSideFacts] = synchronized(SyncWaits.sides(settings, partitions))
+
   /** For the query's progress, after the end of a batch. */
   def metrics: Row = synchronized(last.report.row)
 }
@@ -236,9 +239,12 @@ private[tailrace] final class SyncLog(
     decode(batch, batches.files.read(path, neededBy = s"batch ${batch + 1}"))
   }
 
+  /** The progress after a batch; none: its file isn't there. */
+  def after(batch: Long): Option[SyncFile] = batches.files.find(batches.path(batch)).map(decode(batch, _))
+
   /** The times that `batch` was judged by; none: the file is gone, or never was. */
   def times(batch: Long): Option[SyncTimes] =
-    batches.files.find(batches.path(batch - 1)).map(decode(batch - 1, _).times)
+    after(batch - 1).map(_.times)
 
   /** Writes the progress after `batch`, and deletes files that a start from `retainFrom` on doesn't need. */
   def write(batch: Long, progress: SyncFile, retainFrom: Long): Unit = {
@@ -267,10 +273,10 @@ private[tailrace] final class SyncLog(
 }
 
 private[tailrace] object SyncLog {
+  def directory(checkpoint: String, name: String): Path = new Path(all(checkpoint), name)
 
   /** Of the directories of all synced joins, below the checkpoint. */
   val Root = "tailrace-sync"
 
-  def directory(checkpoint: String, name: String): Path =
-    new Path(new Path(checkpoint, Root), name)
+  def all(checkpoint: String): Path = new Path(checkpoint, Root)
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 import io.tailrace.common.{Arguments, Mark, Policy, ProgressName}
-import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, ReportExec, SparkWatermark}
+import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, ReportExec, SourceFacts, SparkWatermark}
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, TailraceNode, WriteCheck}
 
 /** One logical node of `tailrace.accurate_watermark`. The other one is Spark's watermark node with the same
@@ -155,6 +155,8 @@ private[watermark] final case class LowWatermark(settings: ProgressSettings) ext
     val low = SourceWatermark.of(session, settings).end(batch.batchId, QueryTopology.of(session, batch, _))
     Option.when(low != SparkWatermark.Never)(SparkWatermark.before(low))
   }
+  override def waits(session: SparkSession): Option[SourceFacts] =
+    Some(SourceWatermark.of(session, settings).waits)
 }
 
 private[watermark] object LowWatermark {

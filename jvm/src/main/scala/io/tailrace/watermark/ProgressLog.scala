@@ -58,13 +58,23 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     *
     * @throws io.tailrace.common.TailraceStateException as [[load]], whether the source begins anew or not
     */
-  private[tailrace] def read(batch: Long): (Long, HostTable) = {
-    val known = batches.list().filter(_.number <= batch).map(entry => entry.number -> entry)
-    chain(known.toMap, batch) match {
-      case Right((files, hosts)) => (files.head.low, hosts)
-      case Left(missing) => throw WatermarkErrors.progressMissing(missing, batch + 1)
-    }
+  private[tailrace] def read(batch: Long): (Long, HostTable) = upTo(batch) match {
+    case Right((files, hosts)) => (files.head.low, hosts)
+    case Left(missing) => throw WatermarkErrors.progressMissing(missing, batch + 1)
   }
+
+  /** The same, where the files of the batch may be gone.
+    *
+    * @param into the hosts are added to this table
+    */
+  def after(batch: Long, into: HostTable): Option[ProgressFile] = upTo(batch).toOption.flatMap {
+    case (files, hosts) =>
+      into.raiseAll(hosts)
+      files.headOption
+  }
+
+  private def upTo(batch: Long) =
+    chain(batches.list().filter(_.number <= batch).map(entry => entry.number -> entry).toMap, batch)
 
   /** Reads the files from a batch back to the snapshot that they add to.
     *

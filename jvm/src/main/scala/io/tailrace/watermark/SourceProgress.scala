@@ -163,14 +163,19 @@ final class SourceProgress(
   private def named(hosts: Seq[Int]): Seq[(String, Long)] =
     hosts.map(host => table.name(host) -> table.time(host))
 
+  /** The numbers of the hosts that count. */
+  def counted: Seq[Int] = {
+    track()
+    listed.filterNot(idle(_))
+  }
+
   /** The number of hosts, with silent ones, and those that are before a time, with their times. */
   def behind(through: Long): (Int, Seq[(String, Long)]) =
     (listed.size, named(listed.filter(table.time(_) < through)))
 
   /** @param slowest how many of the hosts furthest behind are named */
   def report(slowest: Int): ProgressReport = {
-    track()
-    val all = listed.filterNot(idle(_))
+    val all = counted
     val behind = new PriorityQueue[Int](Ordering.by((h: Int) => table.time(h)).reverse)
     all.foreach { host =>
       behind.add(host)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, StreamInputs, St
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SparkWatermark}
+import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, SparkWatermark}
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -186,6 +186,11 @@ private[watermark] final class SourceWatermark(
 
   /** The number of hosts, and those that haven't passed a time. */
   def behind(through: Long): (Int, Seq[(String, Long)]) = synchronized(progress.behind(through))
+
+  /** The hosts that it waits for, after the end of a batch. */
+  def waits: SourceFacts = synchronized {
+    SourceWaits.of(settings.name, progress.low, progress.table, progress.counted, Some(server.isDefined))
+  }
 
   private def warn(advance: Advance): Unit = {
     if (advance.silent.nonEmpty)

@@ -33,6 +33,16 @@ object StreamWatermarks {
       }
     }
 
+  /** Those of the query of this thread, by the node of a stream; none for a stream without a row since its start.
+    */
+  def current(session: SparkSession): Map[UUID, Option[Long]] = StreamingRun.execution(session) match {
+    case query: MicroBatchExecution =>
+      tracker(query).fold(Map.empty[UUID, Option[Long]])(tracker =>
+        tracker.synchronized(byNode(tracker).toMap)
+      )
+    case _ => Map.empty
+  }
+
   private def of(query: MicroBatchExecution, tracker: WatermarkTracker): Seq[StreamWatermark] = {
     val known = tracker.synchronized(byNode(tracker).toMap)
     query.logicalPlan.collect { case w: EventTimeWatermark =>

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Clock
 
 /** A streaming query that runs, from its start on: before its first micro-batch, too. */
@@ -40,6 +41,12 @@ final class StreamingRun private (execution: StreamExecution) {
   /** The watermark nodes of the batch that has just run. */
   def watermarkNodes: Seq[EventTimeWatermarkExec] =
     StreamingPlan.watermarkNodes(execution.lastExecution.executedPlan)
+
+  /** Whether its watermark is the latest one of its streams. */
+  def followsLatestWatermark: Boolean =
+    execution.sparkSession.sessionState.conf
+      .getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY)
+      .equalsIgnoreCase("max")
 
   /** A digest of the end offsets of a micro-batch's sources. */
   def offsets(batchId: Long): String = {

@@ -1,0 +1,38 @@
+package io.tailrace.driver
+
+/** Notices that an operator has had input for a while, and that nothing has come out of it. A row that comes out
+  * begins it anew.
+  *
+  * {{{
+  *   limit 10 minutes      12:00 input   12:06 input   12:11 input   12:12 input   12:30 a row   12:41 input
+  *   due                   -             -             yes           told already  -             -
+  * }}}
+  *
+  * Not for several threads.
+  *
+  * @param limitMs by [[DriverClock]], like all times here
+  */
+private[tailrace] final class NoOutput(limitMs: Long) {
+  private var since = Option.empty[Long]
+  private var hasTold = false
+  private var last = -1L
+
+  /** A batch has ended.
+    *
+    * @param batch one that has been seen already is left out
+    * @return for how long there has been input without output, if that is too long and not told yet
+    */
+  def after(batch: Long, nowMs: Long, hasInput: Boolean, hasOutput: Boolean): Option[Long] =
+    if (batch == last) None
+    else {
+      last = batch
+      if (hasOutput) {
+        since = None
+        hasTold = false
+      } else if (hasInput && since.isEmpty) since = Some(nowMs)
+      since.map(nowMs - _).filter(passed => hasInput && !hasTold && passed >= limitMs)
+    }
+
+  /** Somebody was told. */
+  def told(): Unit = hasTold = true
+}

@@ -1,0 +1,140 @@
+package io.tailrace.driver
+
+/** What is known of the watermark of a query, and of who holds it. Times are event times in microseconds.
+  *
+  * @param now           none: there is none yet
+  * @param takesGreatest whether it is that of the furthest stream: Spark's policy `max`
+  * @param streams       of which Spark takes it. Empty: unknown
+  * @param sides         what can only be supposed: the newest row that the state has of each side
+  * @param sources       those of `tailrace.accurate_watermark`
+  */
+final case class WatermarkFacts(
+    now: Option[Long],
+    takesGreatest: Boolean = false,
+    streams: Seq[StreamFacts] = Nil,
+    sides: Seq[StreamFacts] = Nil,
+    sources: Seq[SourceFacts] = Nil
+)
+
+/** @param name the column of a stream's event time, or a side of a join
+  * @param time its watermark, or its newest row; none: no row has come
+  */
+final case class StreamFacts(name: String, time: Option[Long])
+
+/** The hosts that an accurate watermark waits for.
+  *
+  * @param low     their low watermark; none: too few of them have been seen
+  * @param hosts   how many there are
+  * @param unseen  names of those of which no row has come, at most a few, and how many there are
+  * @param slowest those that are furthest behind of which rows have come, at most a few, the slowest first
+  * @param server  whether a watermark server decides; none: unknown
+  */
+final case class SourceFacts(
+    name: String,
+    low: Option[Long],
+    hosts: Int,
+    unseen: (Seq[String], Int),
+    slowest: Seq[(String, Long)],
+    server: Option[Boolean] = None
+)
+
+/** What is known of the rows that wait in a join. */
+sealed trait JoinFacts {
+
+  /** Whether they say why nothing comes out. */
+  def isReason: Boolean
+}
+
+/** A row that waits, the next one that comes out.
+  *
+  * @param time      its event time
+  * @param isBound   whether the row may be newer than `time`
+  * @param partition of the state
+  * @param key       its key in words; none: unknown
+  * @param needs     the watermark that lets it out, or the time that a synced join's right side must reach.
+  *                  None: unknown
+  * @param atMostMore the part of a release step that may be missing beyond that; 0 if `needs` is exact
+  */
+final case class NextRow(
+    time: Long,
+    isBound: Boolean,
+    partition: Int,
+    key: Option[String],
+    needs: Option[Long],
+    atMostMore: Long = 0
+)
+
+/** Rows of `tailrace.join`.
+  *
+  * @param isGrouped whether a row comes out for each left row, when its window has closed; else pairs at once
+  * @param watermark of the join, which operators before it may hold back; none: there is none yet
+  * @param left      rows that wait; none: unknown
+  * @param right     the same
+  * @param next      the next row to come out; of pairs, the next one that is given up
+  * @param late      rows of the last batch that were behind the watermark, left and right
+  */
+final case class LabelFacts(
+    isGrouped: Boolean,
+    after: Long,
+    watermark: Option[Long],
+    left: Option[Long],
+    right: Option[Long],
+    next: Option[NextRow],
+    late: (Long, Long) = (0, 0)
+) extends JoinFacts {
+  override def isReason: Boolean =
+    if (isGrouped) next.forall(_.needs.exists(needs => watermark.forall(_ < needs + next.get.atMostMore)))
+    else left.contains(0L) || right.contains(0L)
+}
+
+/** Rows of `tailrace.sync_join`.
+  *
+  * @param released left rows before this time have come out; none: nothing is released yet
+  * @param sides    the right one first
+  * @param ofSeveral names of the joins whose progress this may be, if the checkpoint doesn't say which
+  */
+final case class SyncFacts(
+    released: Option[Long],
+    left: Long,
+    right: Long,
+    next: Option[NextRow],
+    sides: Seq[SyncSideFacts],
+    ofSeveral: Seq[String] = Nil
+) extends JoinFacts {
+
+  /** How far all right partitions have been read. */
+  def rightReadTo: Option[Long] = sides.find(_.side == "right").flatMap(_.readTo)
+
+  override def isReason: Boolean = next.forall(_.needs.exists(needs => rightReadTo.forall(_ < needs)))
+}
+
+/** A side of a synced join.
+  *
+  * @param readTo   all partitions that count have been read up to this time
+  * @param holder   the partition that it waits for; none: no partition counts
+  * @param excluded partitions that it doesn't wait for
+  * @param onStall  the policy; none: unknown, the checkpoint doesn't have it
+  */
+final case class SyncSideFacts(
+    side: String,
+    readTo: Option[Long],
+    holder: Option[HolderFacts],
+    excluded: Seq[String],
+    onStall: Option[String],
+    stallAfterMs: Option[Long]
+)
+
+/** A partition that a side waits for.
+  *
+  * @param readTo    none: no row of it has come
+  * @param behind    the furthest partition of the side, in microseconds
+  * @param silentMs  for how long no row has come, while others gave rows
+  * @param condition in words, "stalled"; none: unknown
+  */
+final case class HolderFacts(
+    partition: String,
+    readTo: Option[Long],
+    behind: Option[Long],
+    silentMs: Long,
+    condition: Option[String]
+)

@@ -1,0 +1,47 @@
+package io.tailrace.inspect
+
+import java.io.{InputStream, PrintStream}
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.tailrace.SparkCheckpoints
+import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
+
+import io.tailrace.checkpoint.SparkCheckpoint
+import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
+
+/** A program that reads a checkpoint for a command. It needs Spark's jars on the class path, and no session.
+  *
+  * The standard input has Spark's properties as a JSON object: an object store's may be secrets, which a
+  * command line would show. It prints its answer as JSON, or a [[JsonProgram.Refusal]], and then ends with 1.
+  */
+private[tailrace] object JsonProgram {
+  private implicit val formats: Formats = Serialization.formats(NoTypeHints).preservingEmptyValues
+
+  /** An error of Tailrace's own. */
+  final case class Refusal(condition: String, message: String, parameters: Map[String, String])
+
+  /** @param checkpoint as the user has named it
+    * @return the exit code
+    */
+  def run(checkpoint: String, in: InputStream, out: PrintStream)(answer: Configuration => AnyRef): Int = {
+    val properties = Serialization.read[Map[String, String]](new String(in.readAllBytes(), UTF_8))
+    def print(answer: AnyRef): Unit = {
+      out.write(Serialization.write(answer).getBytes(UTF_8))
+      out.flush()
+    }
+    try {
+      print(SparkCheckpoint.readable(checkpoint)(answer(SparkCheckpoints.hadoopConf(properties))))
+      0
+    } catch {
+      case e @ (_: TailraceAnalysisException | _: TailraceStateException) =>
+        val refusal = e.asInstanceOf[Throwable with SparkThrowable]
+        print(Refusal(refusal.getCondition, refusal.getMessage, refusal.getMessageParameters.asScala.toMap))
+        1
+    }
+  }
+}

@@ -1,0 +1,156 @@
+package io.tailrace.why
+
+import java.io.File
+import java.nio.file.Files
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.common.EventTimes.iso
+import io.tailrace.driver.{StreamFacts, WaitText, WatermarkFacts, WatermarkText}
+import io.tailrace.inspect._
+import io.tailrace.join.Side
+import io.tailrace.label.JoinWindow
+import io.tailrace.recursion.FeedbackLog
+import io.tailrace.sync.{SyncFile, SyncLog}
+import io.tailrace.watermark.SourceWaits
+
+/** Says what the rows in a query's checkpoint wait for. The query may run meanwhile.
+  *
+  * {{{
+  *   commits, offsets     the watermark; when each batch began
+  *   manifests            how many rows wait, and not before which time one of a section comes out
+  *   runs                 the oldest rows, or those of a key
+  *   tailrace-sync        the partitions that a synced join waits for
+  *   tailrace-watermark   the hosts that an accurate watermark waits for
+  * }}}
+  *
+  * @param most rows of a join that are shown
+  */
+private[why] final class Explanation(checkpoint: String, conf: Configuration, most: Int) {
+  private val root = new Path(checkpoint)
+  private val spark = new SparkCheckpoint(root, conf)
+  private val query = new CheckpointInspection(checkpoint, conf).newest
+  private val batch = query.version - 1
+  private val watermark = if (query.watermarkMs > 0) query.watermarkMs * 1000 else JoinWindow.NoWatermark
+  private val progress: Map[String, SyncFile] = directories("tailrace-sync").flatMap { name =>
+    new SyncLog(SyncLog.directory(checkpoint, name), conf).after(batch).map(name -> _)
+  }.toMap
+
+  private def directories(name: String): Seq[String] = {
+    val directory = new Path(root, name)
+    DurableFiles.in(directory, conf).list(directory).filter(_.isDirectory).map(_.getPath.getName).sorted
+  }
+
+  /** @param key that is asked for; None: the oldest rows */
+  def report(key: Option[String]): WhyReport = {
+    val joins = query.joins.map(new ExplainedJoin(_, key))
+    // A key that a join refuses is refused before anything is read.
+    joins.foreach(_.asked)
+    val directory = Files.createTempDirectory("tailrace-why").toFile
+    try {
+      val waits = joins.map(join => join -> join.waits(directory))
+      WhyReport(
+        checkpoint,
+        batch,
+        begun(batch),
+        query.version,
+        Option.when(watermark != JoinWindow.NoWatermark)(iso(watermark)),
+        WatermarkText.of(facts(joins.flatMap(_.newest))) ++ OffsetText.of(spark, batch) ++ others,
+        key,
+        waits.map(_._2)
+      )
+    } finally {
+      Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
+      directory.delete(): Unit
+    }
+  }
+
+  private def begun(batch: Long): Option[String] = spark.begun(batch).map(entry => iso(entry.timeMs * 1000))
+
+  private def facts(sides: Seq[StreamFacts]): WatermarkFacts = WatermarkFacts(
+    Option.when(watermark != JoinWindow.NoWatermark)(watermark),
+    spark.begun(batch).exists(_.takesGreatest),
+    // With several joins it is unknown which streams their sides are.
+    sides = if (query.joins.size == 1) sides else Nil,
+    sources = SourceWaits.in(root, conf, batch)
+  )
+
+  private def others: Seq[String] = {
+    val recursions = directories("tailrace-recursion").flatMap { name =>
+      val log = new FeedbackLog(new Path(root, s"tailrace-recursion/$name"), conf)
+      log.complete(batch).filter(_.files.nonEmpty).map { _ =>
+        s"Rows of batch $batch go round in the recursion '$name'. They hold the watermark of what reads them before " +
+          "their event times, until they have come out."
+      }
+    }
+    val named = query.others.distinct.mkString(", ")
+    val behind =
+      if (query.others.isEmpty) Nil
+      else if (query.joins.isEmpty) Seq(s"No join of Tailrace keeps rows here. State is kept by $named.")
+      else
+        Seq(
+          s"The query has state of $named, too. If one of these is before a join, the join's watermark is earlier " +
+            "than the query's."
+        )
+    val several = Option.when(query.joins.size > 1) {
+      "The query has several joins. One that reads another has an earlier watermark than the query, by the other's " +
+        "window: its rows come out later than it says here."
+    }
+    val nothing = Option.when(query.joins.isEmpty && query.others.isEmpty) {
+      "No operator of the query keeps rows that come out later."
+    }
+    recursions ++ behind ++ several ++ nothing
+  }
+
+  /** A join of the query. */
+  private final class ExplainedJoin(join: JoinVersion, key: Option[String]) {
+    private val columns = StateColumns.of(join, isChange = false)
+    private val rules = WaitRules.of(join, watermark, progress)
+    private val isSynced = join.name == io.tailrace.join.JoinCheckpoint.SyncJoin
+    val asked: Option[AskedKey] = key.map(AskedKey.of(_, columns, join.settings))
+    private var newestRows = Seq.empty[StreamFacts]
+
+    /** The newest row of each side, if the query's watermark decides about them; after [[waits]]. */
+    def newest: Seq[StreamFacts] = newestRows
+
+    def waits(directory: File): OperatorWaits = {
+      val partitions = join.partitions.map(new StoredPartition(_, rules, conf, directory))
+      try {
+        if (!isSynced) newestRows = Seq(Side.Left, Side.Right).map { side =>
+          StreamFacts(side, partitions.flatMap(_.sectionsOf(side)).map(_.section.maxTime).maxOption)
+        }
+        val rows = new WaitingRows(partitions, rules, columns)
+        val found = asked.fold(rows.oldest(most))(rows.ofKey(_, partitions.size))
+        val facts = rules.facts(rows.count(Side.Left), rows.count(Side.Right), rows.next)
+        val conclusion = asked.toSeq.flatMap { _ =>
+          rows.next(found).map(WaitText.next(facts, _, " of this key")) ++ KeyText.conclusion(
+            found,
+            join.settings
+          )
+        }
+        OperatorWaits(
+          join.operator,
+          join.name,
+          WaitText.of(facts) ++ conclusion,
+          found.take(most).map(shown(_, rows, partitions)),
+          Math.max(0, found.size - most).toLong
+        )
+      } finally partitions.foreach(_.close())
+    }
+
+    private def shown(row: StoredRow, rows: WaitingRows, partitions: Seq[StoredPartition]): WaitingRow = {
+      val partition = partitions(row.partition)
+      WaitingRow(
+        row.partition,
+        row.side,
+        iso(row.time),
+        rows.keyOf(row),
+        Since(row.batch, begun(row.batch)),
+        rules.leaves(row.side, row.time, row.partition, partition.manifest).map(iso),
+        Option.when(row.side == Side.Left && row.keyBytes.nonEmpty)(rules.matches(row, partition))
+      )
+    }
+  }
+}

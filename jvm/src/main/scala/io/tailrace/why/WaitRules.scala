@@ -1,0 +1,116 @@
+package io.tailrace.why
+
+import io.tailrace.common.Durations
+import io.tailrace.driver._
+import io.tailrace.inspect.JoinVersion
+import io.tailrace.join.{JoinCheckpoint, Side}
+import io.tailrace.label.JoinWindow.NoWatermark
+import io.tailrace.label.{JoinOutput, JoinWindow, MatchStrategy, ReleaseSteps}
+import io.tailrace.state.Manifest
+import io.tailrace.sync.{SyncFile, SyncWaits}
+
+/** When the rows of a join leave its state, by what its checkpoint says. Times are microseconds. */
+private[why] trait WaitRules {
+
+  /** The sides whose rows are shown where no key is asked for: in each of them the first that has rows. */
+  def shown: Seq[Seq[String]]
+
+  /** Rows of a side up to this time wait for nothing any more, even if they are still there. */
+  def goneThrough(side: String, manifest: Manifest): Long
+
+  /** The watermark, or the time of the right side of a synced join, that a row leaves at; none: unknown. */
+  def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long]
+
+  /** How many rows a left row matches so far. */
+  def matches(row: StoredRow, partition: StoredPartition): Long
+
+  def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts
+}
+
+private[why] object WaitRules {
+
+  /** @param watermark  of the next micro-batch; none yet: [[JoinWindow.NoWatermark]]
+    * @param progress   of the synced joins of the query, by their names
+    */
+  def of(join: JoinVersion, watermark: Long, progress: Map[String, SyncFile]): WaitRules =
+    if (join.name == JoinCheckpoint.SyncJoin) new SyncRules(join.settings, progress)
+    else new LabelRules(join, watermark)
+
+  /** A duration in the settings that a checkpoint is bound to. */
+  def duration(settings: Map[String, String], name: String): Long =
+    settings.get(name).flatMap(Durations.read).getOrElse(0L)
+}
+
+/** A label join. */
+private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitRules {
+  import join.settings
+
+  private val window = JoinWindow(
+    WaitRules.duration(settings, JoinCheckpoint.Before),
+    WaitRules.duration(settings, JoinCheckpoint.After)
+  )
+  private val isGrouped = settings.get("how").contains(JoinOutput.Grouped.name)
+  private val isEager = settings.get("spark.tailrace.join.strategy").contains(MatchStrategy.Eager.name)
+  private val steps = settings.get(JoinCheckpoint.ReleaseEvery).fold(ReleaseSteps.EachBatch)(ReleaseSteps.of)
+  private val partitions = join.partitions.size
+
+  override def shown: Seq[Seq[String]] =
+    if (isGrouped) Seq(Seq(Side.Left)) else Seq(Seq(Side.Left, Side.Right))
+
+  override def goneThrough(side: String, manifest: Manifest): Long =
+    if (side == Side.Left) { if (isGrouped) NoWatermark else window.leftExpiry(watermark) }
+    else if (isGrouped && !isEager) window.rightExpiryAtWindowEnd(manifest.expiredThrough)
+    else window.rightExpiryOnMatch(watermark)
+
+  override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] = Some {
+    if (side == Side.Left) {
+      val due = steps.dueFrom(manifest.expiredThrough, partition, partitions)
+      window.upperBound(if (isGrouped) Math.max(time, due) else time)
+    } else {
+      val needed = JoinWindow(window.after, window.before).upperBound(time)
+      if (isGrouped && !isEager) window.upperBound(needed) else needed
+    }
+  }
+
+  override def matches(row: StoredRow, partition: StoredPartition): Long =
+    if (isGrouped && isEager) partition.matchesOf(row)
+    else partition.rightRows(row, window.lowerBound(row.time), window.upperBound(row.time))
+
+  override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts = {
+    LabelFacts(
+      isGrouped,
+      window.after,
+      Option.when(watermark != NoWatermark)(watermark),
+      Some(left),
+      Some(right),
+      oldest.minByOption(_.needs)
+    )
+  }
+}
+
+/** A synced join. Its own progress decides, and not the watermark. */
+private final class SyncRules(settings: Map[String, String], progress: Map[String, SyncFile])
+    extends WaitRules {
+  private val window = WaitRules.duration(settings, "window")
+
+  // The checkpoint names its directory by the join's name, and the operator by a number.
+  private val own = Option.when(progress.size == 1)(progress.head._2)
+
+  override def shown: Seq[Seq[String]] = Seq(Seq(Side.Left), Seq(Side.Right))
+  override def goneThrough(side: String, manifest: Manifest): Long = Long.MinValue
+
+  override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] =
+    if (side == Side.Left) own.flatMap(SyncWaits.needs(time, _)) else None
+
+  override def matches(row: StoredRow, partition: StoredPartition): Long =
+    partition.rightRows(row, row.time - window, row.time + window)
+
+  override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts = SyncFacts(
+    own.flatMap(file => SyncWaits.released(file.times)),
+    left,
+    right,
+    oldest.minByOption(_.time),
+    own.fold(Seq.empty[SyncSideFacts])(SyncWaits.sides),
+    if (progress.size > 1) progress.keys.toSeq.sorted else Nil
+  )
+}

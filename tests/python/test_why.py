@@ -1,0 +1,94 @@
+"""`tailrace why`: the command against a checkpoint of a real query. `WhySuite` has each join."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streams import Row, Streams
+from tailrace import waiting
+from tailrace.errors import TailraceError, TailraceStateError
+from tailrace.testing import StreamTest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with StreamTest(spark, tmp_path_factory.mktemp("waiting"), "12:00") as test:
+        streams = Streams(test)
+        query = streams.query(streams.join(release_every="batch"))
+        streams.add([Row(1, 7, 0), Row(2, 8, 5), Row(3, None, 6)], [Row(1, 7, 12), Row(2, 9, 12)])
+        query.run()
+    return query.checkpoint
+
+
+def test_the_command_for_people(run_python: RunPython, checkpoint: Path) -> None:
+    done = run_python("-m", "tailrace", "why", str(checkpoint))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"checkpoint  {checkpoint}"
+    assert re.fullmatch(r"batch       \d, which began at 2026-01-01T12:00:\S+Z", lines[1])
+    assert lines[3] == "The watermark is 2026-01-01T11:59:56Z."
+    assert lines[4].startswith(
+        "Supposedly the left side holds it: the newest left row is of 2026-01-01T12:00:06Z"
+    )
+    assert "operator 0, tailraceLabelJoin" in lines
+    assert "  3 left rows and 2 right rows are in the state." in lines
+    missing = "it is 2026-01-01T11:59:56Z, and 34 s of event time are missing."
+    assert any(line.endswith(f"the watermark has reached 2026-01-01T12:00:30Z: {missing}") for line in lines)
+    rows = [re.split(r"  +", line.strip()) for line in lines[-3:]]
+    assert [(row[0], row[1], row[2], row[4], row[5:]) for row in rows] == [
+        ("left", "key=7", "2026-01-01T12:00:00Z", "2026-01-01T12:00:30Z", ["1"]),
+        ("left", "key=8", "2026-01-01T12:00:05Z", "2026-01-01T12:00:35Z", ["0"]),
+        ("left", "null", "2026-01-01T12:00:06Z", "2026-01-01T12:00:36Z", []),
+    ]
+    assert [row[3] for row in rows] == ["batch 1 (2026-01-01T12:00:00Z)"] * 3
+
+
+def test_the_command_for_machines(run_python: RunPython, checkpoint: Path) -> None:
+    done = run_python("-m", "tailrace", "why", str(checkpoint), "--key", "key=7", "--rows", "1", "--json")
+    found = json.loads(done.stdout)
+    assert found == waiting.explain(str(checkpoint), "key=7", 1)
+    (operator,) = found["operators"]
+    assert found["key"] == "key=7"
+    assert operator["more"] == 1
+    (row,) = operator["rows"]
+    assert (row["side"], row["key"], row["matches"], row["since"]["batch"]) == ("left", {"key": "7"}, 1, 1)
+
+
+def test_more_rows_of_a_key_than_are_shown(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waiting.show(waiting.explain(str(checkpoint), "key=7", 1), as_json=False)
+    assert "  and 1 more rows of this key: --rows shows more" in capsys.readouterr().out
+
+
+def test_refusals(tmp_path: Path, checkpoint: Path) -> None:
+    with pytest.raises(TailraceStateError) as refusal:
+        waiting.explain(str(tmp_path / "gone"))
+    assert refusal.value.condition == "TAILRACE_CHECKPOINT_NOT_FOUND"
+    assert not (tmp_path / "gone").exists()
+    with pytest.raises(TailraceError, match=r"'key=x'. It has to be a value of the type BIGINT for key"):
+        waiting.explain(str(checkpoint), "key=x")
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(run_python: RunPython, checkpoint: Path) -> None:
+    done = run_python("-m", "tailrace", "why", str(checkpoint), "--key", "user_id=7")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(
+        r"tailrace: \[TAILRACE_OPTION_INVALID\] `--key` of tailrace why [^\n]+\n", done.stderr
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--rows", "0"], ["--conf", "x"], ["--version", "3"]])
+def test_wrong_usage_is_exit_code_2(run_python: RunPython, arguments: list[str]) -> None:
+    assert run_python("-m", "tailrace", "why", "somewhere", *arguments).returncode == 2

@@ -96,7 +96,7 @@ def _lookup(arguments: argparse.Namespace, root: Path) -> list[str]:
     sample = state().select("key.*").sample(0.001, seed=7).limit(2000).collect()
     keys = random.Random(7).sample(sample, 5 * (_WARM + _LOOKUPS))  # noqa: S311
     lines = [
-        f"lookup: {count:,} rows wait in a label join, {size / 1e6:,.0f} MB, {arguments.partitions} partitions",
+        f"lookup: {count:,} rows of a label join, {size / 1e6:,.0f} MB, {arguments.partitions} partitions",
         f"filled in {filled:.0f} s; two cores",
         f"{'':24} {'median ms':>10} {'most ms':>10} {'rows':>6}",
     ]

@@ -3,7 +3,7 @@
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
 once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are
 complete, `recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes the
-number of a checkpoint's state partitions, and every refusal is a `TailraceError`.
+number of a checkpoint's state partitions, `erase` takes rows out of it, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -11,6 +11,7 @@ from tailrace import _failures
 from tailrace._jar import jar_path
 from tailrace._session import configure
 from tailrace._version import __version__
+from tailrace.erasing import erase
 from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
@@ -56,6 +57,7 @@ __all__ = [
     "__version__",
     "accurate_watermark",
     "configure",
+    "erase",
     "filter_replays",
     "jar_path",
     "join",

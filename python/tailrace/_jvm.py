@@ -101,6 +101,12 @@ def rescaled(session: SparkSession, checkpoint: str, partitions: str) -> tuple[i
     return report.before(), report.after(), report.rows(), report.bytes()
 
 
+def erased(session: SparkSession, *arguments: object) -> str:
+    """Calls `PythonApi.erase`, as `plan` calls it. Returns its report as JSON."""
+    report: str = _ask("erase", session, *arguments)
+    return report
+
+
 def test_streams(session: SparkSession, start_ms: int) -> object:
     """Calls `PythonApi.testStreams`. Its methods are called by `invoke`."""
     return _ask("testStreams", session, str(start_ms))

@@ -34,6 +34,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "__version__",
         "accurate_watermark",
         "configure",
+        "erase",
         "filter_replays",
         "jar_path",
         "join",

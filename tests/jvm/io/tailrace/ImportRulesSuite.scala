@@ -13,8 +13,10 @@ import org.scalatest.funsuite.AnyFunSuite
   *
   * {{{
   *   api, the extension          all of them
-  *   label  sync  replay  watermark  windows  recursion  rescale  inspect
-  *                               the capabilities: none uses another, but windows close by the watermark
+  *   label  sync  replay  watermark  windows  recursion  rescale  erase  inspect
+  *                               the capabilities: none uses another, but windows close by the watermark, and
+  *                               an erasure reads the columns of rows as inspect does
+  *   rewrite                     the state of a stopped query, written anew
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
   *   join                        what both joins are made of
@@ -79,7 +81,9 @@ final class ImportRulesSuite extends AnyFunSuite {
     "recursion" -> ofCapabilities,
     "watermark" -> ofCapabilities,
     "windows" -> (ofCapabilities + "watermark"),
-    "rescale" -> (ofCapabilities + "join"),
+    "rewrite" -> (ofCapabilities + "join"),
+    "rescale" -> (ofCapabilities + "join" + "rewrite"),
+    "erase" -> (ofCapabilities + "join" + "rewrite" + "inspect"),
     "inspect" -> (ofCapabilities + "join"),
     "api" -> (ofCapabilities ++ Set(
       "join",
@@ -90,6 +94,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "windows",
       "recursion",
       "rescale",
+      "erase",
       "testing"
     )),
     "testing" -> Set("checkpoint", "driver", "watermark"),

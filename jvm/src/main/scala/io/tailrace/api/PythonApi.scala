@@ -8,6 +8,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.common.Arguments
+import io.tailrace.erase.EraseOptions
 import io.tailrace.label.JoinOptions
 import io.tailrace.plan.Columns
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
@@ -211,6 +212,29 @@ object PythonApi {
   def rescale(session: SparkSession, checkpoint: String, partitions: String): RescaleReport = {
     val number = new Arguments("tailrace.rescale").parsed("partitions", partitions, Int.MaxValue.toLong).toInt
     Tailrace.rescale(session, checkpoint, number)
+  }
+
+  /** @param where    null: the rows of the subjects
+    * @param subjects null: those of the condition
+    * @return what was done, as JSON
+    */
+  def erase(
+      session: SparkSession,
+      checkpoint: String,
+      where: String,
+      subjects: DataFrame,
+      operators: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): String = {
+    val arguments = new Arguments("tailrace.erase")
+    val chosen = EraseOptions(
+      Option(where),
+      Option(subjects),
+      operators.asScala.toSeq.map(arguments.parsed("operators", _, Long.MaxValue)),
+      onlyTailrace = options.get("only_tailrace") == "true",
+      dryRun = options.get("dry_run") == "true"
+    )
+    Tailrace.erase(session, checkpoint, chosen).json
   }
 
   /** Begins a recursion: op is called in between.

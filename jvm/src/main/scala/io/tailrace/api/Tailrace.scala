@@ -6,6 +6,7 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
+import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{HotKeys, JoinOptions, JoinResolution}
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
@@ -191,6 +192,16 @@ object Tailrace {
     */
   def rescale(session: SparkSession, checkpoint: String, partitions: Int): RescaleReport =
     new Rescale(session.asInstanceOf[ClassicSession], checkpoint, partitions).run()
+
+  /** Erases rows of a checkpoint's joins, from all versions of the state. The query must not run: it goes on without
+    * these rows when it starts again. After an error it may go on with them, and the call may be repeated.
+    *
+    * @param checkpoint the query's checkpointLocation
+    * @throws io.tailrace.common.TailraceAnalysisException if nothing can be erased so
+    * @throws io.tailrace.common.TailraceStateException if the state can't be read or written, or is in use
+    */
+  def erase(session: SparkSession, checkpoint: String, options: EraseOptions): EraseReport =
+    new Erase(session.asInstanceOf[ClassicSession], checkpoint, options).run()
 
   /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more,
     * until `op` gives no more rows. The rows of `frame` itself don't come out.

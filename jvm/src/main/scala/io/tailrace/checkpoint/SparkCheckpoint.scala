@@ -71,6 +71,20 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
   }
 
+  /** Begins a batch without rows: it ends where the newest completed one has ended. The query runs it when it
+    * starts again. A query that still runs elsewhere can't begin that batch any more, and ends with an error.
+    *
+    * @throws org.apache.hadoop.fs.FileAlreadyExistsException if the batch has begun
+    */
+  def beginEmptyBatch(completed: Long): Unit = {
+    val before = new Path(offsets, completed.toString)
+    val watermark = commit(completed).watermarkMs
+    val entry = edited(before, completed)(_.transformField { case ("batchWatermarkMs", _) =>
+      "batchWatermarkMs" -> JInt(watermark)
+    })
+    files.create(new Path(offsets, (completed + 1).toString))(_.write(entry))
+  }
+
   /** Gives a batch another number of state partitions, by one write. */
   def setPartitions(batch: Long, number: Int): Unit =
     edit(new Path(offsets, batch.toString), batch) { entry =>
@@ -98,9 +112,14 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
 
   private def edit(path: Path, batch: Long)(change: JValue => JValue): Unit = {
+    val entry = edited(path, batch)(change)
+    files.write(path)(_.write(entry))
+  }
+
+  private def edited(path: Path, batch: Long)(change: JValue => JValue): Array[Byte] = {
     val before = lines(path, batch)
     val after = readable(path)(before.updated(1, compact(change(parse(before(1))))))
-    files.write(path)(_.write(after.mkString("\n").getBytes(UTF_8)))
+    after.mkString("\n").getBytes(UTF_8)
   }
 
   private def lines(path: Path, batch: Long): Array[String] =

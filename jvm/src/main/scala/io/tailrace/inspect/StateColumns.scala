@@ -15,7 +15,7 @@ import io.tailrace.state.RowShapes
   * @param right the columns of a right row but its keys
   * @param shapes of rows that were written with other columns
   */
-private[inspect] final case class StateColumns(
+private[tailrace] final case class StateColumns(
     key: StructType,
     left: StructType,
     right: StructType,
@@ -54,29 +54,32 @@ private[inspect] final case class StateColumns(
     )
 }
 
-private[inspect] object StateColumns {
+private[tailrace] object StateColumns {
 
-  def of(join: JoinVersion): StateColumns = {
+  /** @param bound     what the checkpoint is bound to
+    * @param directory of the state, for errors
+    */
+  def of(bound: JoinCheckpoint, directory: String): StateColumns = {
     def columns(setting: String): StructType = {
-      val text = join.settings.getOrElse(setting, "")
+      val text = bound.settings.getOrElse(setting, "")
       ColumnTexts.read(text).getOrElse {
-        throw Errors.stateColumnsUnreadable(join.partitions.head.directory, text, s"`$setting` has no types")
+        throw Errors.stateColumnsUnreadable(directory, text, s"`$setting` has no types")
       }
     }
     // Texts of columns may have several readings; earlier checkpoints have nothing else.
-    val schema = join.bound.schemas.lift(join.bound.schema)
+    val schema = bound.schemas.lift(bound.schema)
     val left = schema.fold(columns(JoinCheckpoint.LeftColumns))(_.leftColumns)
     def right = {
       val keys = columns(JoinCheckpoint.RightKeys).map(_.name).toSet
       StructType(columns(JoinCheckpoint.RightColumns).filterNot(column => keys(column.name)))
     }
-    val time = join.settings.get(JoinCheckpoint.LeftTime)
+    val time = bound.settings.get(JoinCheckpoint.LeftTime)
     StateColumns(
       columns(JoinCheckpoint.LeftKeys),
       left,
       schema.fold(right)(_.rightColumns),
       left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType),
-      join.bound.shapes
+      bound.shapes
     )
   }
 

@@ -41,7 +41,12 @@ final class StateSource extends DataSourceRegister with RelationProvider {
           throw invalid("operator", chosen.fold("")(_.toString), s"one of $names")
         }
     }
-    new StateRelation(context, join, StateColumns.of(join), new SerializableConfiguration(conf))
+    new StateRelation(
+      context,
+      join,
+      StateColumns.of(join.bound, join.partitions.head.directory),
+      new SerializableConfiguration(conf)
+    )
   }
 
   private def number(parameters: Map[String, String], option: String): Option[Long] =

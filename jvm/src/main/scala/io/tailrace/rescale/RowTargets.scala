@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjecti
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.types.DataType
 
+import io.tailrace.rewrite.JoinState
 import io.tailrace.state.{KeyDecoder, RowLayout}
 
 /** The partitions that the rows of one partition belong to when there are `after` instead of `before`: those
@@ -25,7 +26,7 @@ private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, bef
     val columns = keys.zipWithIndex.map { case (dataType, i) => BoundReference(i, dataType, nullable = true) }
     UnsafeProjection.create(Seq(before, after).map(HashPartitioning(columns, _).partitionIdExpression))
   }
-  private val common = RowTargets.common(before, after)
+  private val common = JoinState.common(before, after)
 
   /** The key columns' types, for errors. */
   def types: String = keys.map(_.sql).mkString(", ")
@@ -67,9 +68,6 @@ private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, bef
 }
 
 private[rescale] object RowTargets {
-
-  /** Partitions of either number whose rows may be the same ones have the same remainder by it. */
-  def common(before: Int, after: Int): Int = BigInt(before).gcd(after).toInt
 
   /** The bits of a sequence number that count the rows of a batch. */
   private val InBatch = (1L << 32) - 1

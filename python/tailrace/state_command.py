@@ -57,6 +57,24 @@ def fill(state: argparse.ArgumentParser) -> None:
     )
     erase.add_argument("--dry-run", action="store_true", help="only count the rows")
     _fill_session(erase, _erase)
+    export = commands.add_parser(
+        "export",
+        help="write the rows that wait in a checkpoint's joins as Parquet",
+        description="Writes left rows, right rows and matches so far, with the columns of the streams. Stop the "
+        "query before. Works in a local Spark; on a cluster call tailrace.export_state in a session of it.",
+    )
+    export.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
+    export.add_argument("--to", required=True, metavar="DIR", help="a new directory")
+    _fill_session(export, _export)
+    bring = commands.add_parser(
+        "import",
+        help="make a checkpoint of an export",
+        description="Makes a checkpoint of the rows of an export, which may have been edited, for the query that "
+        "they are of. For other settings, and for rows of tables, call tailrace.import_state.",
+    )
+    bring.add_argument("checkpoint", help="the new checkpointLocation: a path or a URI")
+    bring.add_argument("--from", required=True, metavar="DIR", dest="export", help="the directory of the export")
+    _fill_session(bring, _import)
 
 
 def _fill_session(command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int]) -> None:
@@ -95,6 +113,32 @@ def _rescale(parsed: argparse.Namespace) -> int:
             f"{parsed.checkpoint} has {done.after} state partitions, and had {done.before}: {done.rows:,} "
             f"rows, {done.bytes / 1e6:,.1f} MB, in {seconds:.1f} s. Start the query again."
         )
+    return 0
+
+
+def _export(parsed: argparse.Namespace) -> int:
+    from tailrace.exchanging import export_state
+
+    with _session(parsed, "export", "exporting") as spark:
+        done = export_state(spark, parsed.checkpoint, parsed.to)
+    for join in done.joins:
+        for table, rows in sorted(join.rows.items()):
+            print(f"{join.directory}/{table:<8}{rows:>12,} rows")
+    print(f"{parsed.to} has version {done.version} of {done.checkpoint}, which batch {done.batch} has made.")
+    if done.others:
+        print(f"Not in it: {', '.join(done.others)}.")
+    return 0
+
+
+def _import(parsed: argparse.Namespace) -> int:
+    from tailrace.exchanging import import_state
+
+    with _session(parsed, "import", "importing") as spark:
+        done = import_state(spark, parsed.checkpoint, export=parsed.export)
+    print(
+        f"{done.checkpoint} has {done.left:,} left and {done.right:,} right rows. The query goes on behind batch "
+        f"{done.batch}: start it with this checkpoint, and not with the old one."
+    )
     return 0
 
 

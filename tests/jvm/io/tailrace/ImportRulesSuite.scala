@@ -13,9 +13,9 @@ import org.scalatest.funsuite.AnyFunSuite
   *
   * {{{
   *   api, the extension          all of them
-  *   label  sync  replay  watermark  windows  recursion  rescale  erase  inspect
+  *   label  sync  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
   *                               the capabilities: none uses another, but windows close by the watermark, and
-  *                               an erasure reads the columns of rows as inspect does
+  *                               erase and exchange read the columns of rows as inspect does
   *   rewrite                     the state of a stopped query, written anew
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
@@ -83,6 +83,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "windows" -> (ofCapabilities + "watermark"),
     "rewrite" -> (ofCapabilities + "join"),
     "rescale" -> (ofCapabilities + "join" + "rewrite"),
+    "exchange" -> (ofCapabilities + "join" + "rewrite" + "inspect"),
     "erase" -> (ofCapabilities + "join" + "rewrite" + "inspect"),
     "inspect" -> (ofCapabilities + "join"),
     "api" -> (ofCapabilities ++ Set(
@@ -95,6 +96,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "recursion",
       "rescale",
       "erase",
+      "exchange",
       "testing"
     )),
     "testing" -> Set("checkpoint", "driver", "watermark"),

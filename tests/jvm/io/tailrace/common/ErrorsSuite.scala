@@ -9,6 +9,7 @@ import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.erase.EraseErrors
+import io.tailrace.exchange.ExchangeErrors
 import io.tailrace.join.JoinErrors
 import io.tailrace.recursion.RecursionErrors
 import io.tailrace.replay.{MetadataErrors, ReplayErrors}
@@ -105,6 +106,12 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_RESCALE_CUT_OFF" -> RescaleErrors.cutOff("P", 7, 4),
     "TAILRACE_STATE_RESCALE_IN_USE" -> RescaleErrors.inUse("P"),
     "TAILRACE_STATE_RESCALE_KEYS" -> RewriteErrors.keysUnreadable("P", "id", cause),
+    "TAILRACE_STATE_EXCHANGE_COLUMNS" -> ExchangeErrors.columns("left", Seq("a", "b")),
+    "TAILRACE_STATE_EXCHANGE_EXISTS" -> ExchangeErrors.destinationExists("P"),
+    "TAILRACE_STATE_EXCHANGE_FAILED" -> ExchangeErrors.failed("P", cause),
+    "TAILRACE_STATE_EXCHANGE_NO_EXPORT" -> ExchangeErrors.noExport("P"),
+    "TAILRACE_STATE_EXCHANGE_ROWS" -> ExchangeErrors.rows("R"),
+    "TAILRACE_STATE_EXCHANGE_UNSUPPORTED" -> ExchangeErrors.unsupported(Seq("a", "b")),
     "TAILRACE_STATE_IN_USE" -> RewriteErrors.inUse("P"),
     "TAILRACE_STATE_ERASE_AMBIGUOUS" -> EraseErrors.ambiguous("C", 0),
     "TAILRACE_STATE_ERASE_COLUMNS" -> EraseErrors.notOfJoin("C", 0, "left: a; right: b"),
@@ -143,7 +150,8 @@ final class ErrorsSuite extends AnyFunSuite {
   // Those that only a running query meets.
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) --
-      Seq("AMBIGUOUS", "COLUMNS", "CONDITION").map("TAILRACE_STATE_ERASE_" + _) ++
+      Seq("AMBIGUOUS", "COLUMNS", "CONDITION").map("TAILRACE_STATE_ERASE_" + _) --
+      Seq("COLUMNS", "EXISTS", "NO_EXPORT", "ROWS", "UNSUPPORTED").map("TAILRACE_STATE_EXCHANGE_" + _) ++
       Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
@@ -176,6 +184,7 @@ final class ErrorsSuite extends AnyFunSuite {
       RecursionErrors,
       ReplayErrors,
       EraseErrors,
+      ExchangeErrors,
       RescaleErrors,
       RewriteErrors,
       SyncErrors,

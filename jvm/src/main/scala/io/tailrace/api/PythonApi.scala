@@ -9,6 +9,7 @@ import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.common.Arguments
 import io.tailrace.erase.EraseOptions
+import io.tailrace.exchange.{ImportOptions, ImportReport}
 import io.tailrace.label.JoinOptions
 import io.tailrace.plan.Columns
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
@@ -235,6 +236,33 @@ object PythonApi {
       dryRun = options.get("dry_run") == "true"
     )
     Tailrace.erase(session, checkpoint, chosen).json
+  }
+
+  /** @return what was written, as JSON */
+  def exportState(session: SparkSession, checkpoint: String, directory: String): String =
+    Tailrace.exportState(session, checkpoint, directory).json
+
+  /** The checkpoint of an export, for the query that it is of. */
+  def importExport(session: SparkSession, checkpoint: String, directory: String): ImportReport =
+    Tailrace.importState(session, checkpoint, directory)
+
+  /** The checkpoint of a query. @param directory of an export whose rows it begins with; null: of `left` and `right` */
+  def importState(
+      frame: DataFrame,
+      checkpoint: String,
+      directory: String,
+      left: DataFrame,
+      right: DataFrame,
+      offsets: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): ImportReport = {
+    val chosen = new Chosen("tailrace.import_state", options)
+    val (watermark, batch) = (chosen.long("watermark"), chosen.long("batch"))
+    val rows =
+      if (directory != null)
+        Tailrace.exportedRows(frame.sparkSession, checkpoint, directory, offsets.asScala.toSeq, watermark, batch)
+      else ImportOptions(left, right, offsets.asScala.toSeq, watermark.getOrElse(0L), batch.getOrElse(0L))
+    Tailrace.importState(frame, checkpoint, rows)
   }
 
   /** Begins a recursion: op is called in between.

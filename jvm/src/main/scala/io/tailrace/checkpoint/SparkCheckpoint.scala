@@ -71,6 +71,9 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
   }
 
+  /** The lines of a batch's entry: a version, settings, and where each source has been read to. */
+  def entry(batch: Long): Array[String] = lines(new Path(offsets, batch.toString), batch)
+
   /** Begins a batch without rows: it ends where the newest completed one has ended. The query runs it when it
     * starts again. A query that still runs elsewhere can't begin that batch any more, and ends with an error.
     *
@@ -104,6 +107,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
         "stateUniqueIds" -> JObject(before.filterNot(field => all.exists(_._1 == field._1)) ++ all)
       }
     }
+
+  /** Says the query's watermark behind a batch. */
+  def setWatermark(batch: Long, watermarkMs: Long): Unit =
+    edit(new Path(commits, batch.toString), batch)(_.transformField { case ("nextBatchWatermarkMs", _) =>
+      "nextBatchWatermarkMs" -> JInt(watermarkMs)
+    })
 
   /** Says to Spark's readers how many partitions an operator's state has. */
   def setMetadata(operator: Long, number: Int): Unit =

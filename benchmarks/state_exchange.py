@@ -1,6 +1,7 @@
 """MB/s a core of export, import and erasure: `python benchmarks/state_exchange.py [ROWS]`.
 
-The bytes are those of the rows in the state before compression, as `tailrace inspect` says them, in both directions.
+The bytes are those of the rows in the state before compression, as `tailrace inspect` says them, in both
+directions.
 """
 
 from __future__ import annotations
@@ -52,18 +53,21 @@ def joined(spark: SparkSession, root: Path) -> DataFrame:
 
 
 def waiting_bytes(checkpoint: Path) -> int:
+    """Of the rows that wait, before compression."""
     command = [sys.executable, "-m", "tailrace", "inspect", "--json", str(checkpoint)]
     report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return sum(operator["bytes"] for operator in report["operators"])
 
 
 def timed(call: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
     begun = time.monotonic()
     call()
     return time.monotonic() - begun
 
 
 def main() -> None:
+    """Prints a line for each command."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
     root = Path(tempfile.mkdtemp(prefix="state-exchange-"))
     builder = (
@@ -88,9 +92,7 @@ def main() -> None:
             )
         )
         size_bytes = waiting_bytes(checkpoint)
-        seconds["export"] = timed(
-            lambda at=checkpoint, to=export: tailrace.export_state(spark, at, to)
-        )
+        seconds["export"] = timed(lambda at=checkpoint, to=export: tailrace.export_state(spark, at, to))
         seconds["import of the export"] = timed(
             lambda at=again, of=export: tailrace.import_state(spark, at, export=of)
         )

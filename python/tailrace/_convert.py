@@ -64,7 +64,7 @@ def count(value: int, argument: str) -> str:
     return str(value)
 
 
-def flag(value: bool, argument: str) -> bool:  # noqa: FBT001 - converts it
+def flag(value: bool, argument: str) -> bool:
     """The value itself; TypeError unless it is a bool."""
     kind(value, bool, argument)
     return value

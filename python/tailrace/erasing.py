@@ -75,16 +75,17 @@ def erase(
 
     The rows never come out, neither as left rows nor in the groups of others, and when the call returns their
     bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark job
-    writes the whole state anew without the rows; then the former files are deleted, with all earlier versions.
-    So the query can't be set back behind this point. One that runs in another process, unseen, ends with an
-    error of Spark's at its next micro-batch, and is started again then.
+    writes the whole state anew without the rows; then the former files are deleted, with all earlier
+    versions. So the query can't be set back behind this point. One that runs in another process, unseen,
+    ends with an error of Spark's at its next micro-batch, and is started again then.
 
-    The condition is asked of the rows of one side. A key column is there on both sides, by the names of either,
-    or as `key.user_id`; any other column is that of one side, and `left.note` or `right.note` where both have
-    one of its name. A side that lacks one of the columns keeps its rows, and a join of which both do is
-    refused. A row for which the condition is null stays.
+    The condition is asked of the rows of one side. A key column is there on both sides, by the names of
+    either, or as `key.user_id`; any other column is that of one side, and `left.note` or `right.note` where
+    both have one of its name. A side that lacks one of the columns keeps its rows, and a join of which both
+    do is refused. A row for which the condition is null stays.
 
-    After an error or a crash the query goes on with the rows, or without them. The same call again erases them.
+    After an error or a crash the query goes on with the rows, or without them. The same call again erases
+    them.
 
     Args:
         spark: a session that `configure` has set up.
@@ -93,7 +94,8 @@ def erase(
         subjects: a batch DataFrame instead. A row is erased if its columns of these names have the values of
             one of the subjects, which all have to fit in memory.
         operators: the numbers of the joins to erase from; all of the query's, if empty.
-        only_tailrace: whether the query may have other operators with state, Spark's own. They keep their rows.
+        only_tailrace: whether the query may have other operators with state, Spark's own. They keep their
+            rows.
         dry_run: whether the rows are only counted.
 
     Returns:

@@ -81,9 +81,9 @@ def export_state(
         tailrace.export_state(spark, "/data/checkpoint", "/data/export")
         spark.read.parquet("/data/export/operator-0/left")
 
-    A left row is there that hasn't come out, with all of its columns; a right row while the join keeps it. With
-    eager matching, `matches` has the left and the right row of each match so far. The query must be stopped,
-    by `stop()` or by a failure. Nothing of the checkpoint is changed.
+    A left row is there that hasn't come out, with all of its columns; a right row while the join keeps it.
+    With eager matching, `matches` has the left and the right row of each match so far. The query must be
+    stopped, by `stop()` or by a failure. Nothing of the checkpoint is changed.
 
     Args:
         spark: a session that `configure` has set up.
@@ -95,8 +95,8 @@ def export_state(
         What was written.
 
     Raises:
-        TailraceStateError: it is no checkpoint of a join, a query runs with it, the state can't be read, or the
-            directory is there already. `condition` says which.
+        TailraceStateError: it is no checkpoint of a join, a query runs with it, the state can't be read, or
+            the directory is there already. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.
     """
     _convert.kind(spark, SparkSession, "spark")
@@ -148,13 +148,14 @@ def import_state(
     imported rows count as having come out. The query has one `tailrace.join`, without hot keys, and no other
     state.
 
-    With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given. The query
-    may have another `on`, `how`, `before` or `after` than the one that was exported. With a session in place of
-    the query, it is the one that was exported, with the same settings, and its rows may have been edited in the files.
+    With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
+    The query may have another `on`, `how`, `before` or `after` than the one that was exported. With a
+    session in place of the query, it is the one that was exported, with the same settings, and its rows may
+    have been edited in the files.
 
-    Spark runs the join over the rows in a micro-batch of its own, beside the new checkpoint, and then moves that
-    there. After an error or a crash there is no checkpoint, or one that no query starts with: delete it, and the
-    directory `<checkpoint>-import-...`.
+    Spark runs the join over the rows in a micro-batch of its own, beside the new checkpoint, and then moves
+    that there. After an error or a crash there is no checkpoint, or one that no query starts with: delete
+    it, and the directory `<checkpoint>-import-...`.
 
     Args:
         query: the streaming DataFrame that will be started, or a session.
@@ -166,8 +167,9 @@ def import_state(
             the progress of a query (`sources[i].endOffset`). "-" lets one begin as it is set; so do all
             without offsets.
         watermark: of the first micro-batch, with a zone.
-        batch: the last micro-batch that the query's sink knows. A sink that leaves out micro-batches that it has,
-            such as Spark's files and Delta tables, would take the first ones for those; 0 is for a new sink.
+        batch: the last micro-batch that the query's sink knows. A sink that leaves out micro-batches that
+            it has, such as Spark's files and Delta tables, would take the first ones for those; 0 is for a
+            new sink.
 
     Returns:
         How many rows it has, and the micro-batch that the query goes on behind.
@@ -180,7 +182,11 @@ def import_state(
     path = _convert.path(checkpoint, "checkpoint")
     directory = None if export is None else _convert.path(export, "export")
     if isinstance(query, SparkSession):
-        if directory is None or any(value is not None for value in (left, right, watermark, batch)) or offsets:
+        if (
+            directory is None
+            or any(value is not None for value in (left, right, watermark, batch))
+            or offsets
+        ):
             raise TypeError("`import_state` of a session takes `export` alone; others need the query.")
         return Imported(path, *_jvm.imported("importExport", query, path, directory))
     _convert.kind(query, DataFrame, "query")

@@ -60,8 +60,9 @@ def fill(state: argparse.ArgumentParser) -> None:
     export = commands.add_parser(
         "export",
         help="write the rows that wait in a checkpoint's joins as Parquet",
-        description="Writes left rows, right rows and matches so far, with the columns of the streams. Stop the "
-        "query before. Works in a local Spark; on a cluster call tailrace.export_state in a session of it.",
+        description="Writes left rows, right rows and matches so far, with the columns of the streams. Stop "
+        "the query before. Works in a local Spark; on a cluster call tailrace.export_state in a session "
+        "of it.",
     )
     export.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
     export.add_argument("--to", required=True, metavar="DIR", help="a new directory")
@@ -69,11 +70,13 @@ def fill(state: argparse.ArgumentParser) -> None:
     bring = commands.add_parser(
         "import",
         help="make a checkpoint of an export",
-        description="Makes a checkpoint of the rows of an export, which may have been edited, for the query that "
-        "they are of. For other settings, and for rows of tables, call tailrace.import_state.",
+        description="Makes a checkpoint of the rows of an export, which may have been edited, for the query "
+        "that they are of. For other settings, and for rows of tables, call tailrace.import_state.",
     )
     bring.add_argument("checkpoint", help="the new checkpointLocation: a path or a URI")
-    bring.add_argument("--from", required=True, metavar="DIR", dest="export", help="the directory of the export")
+    bring.add_argument(
+        "--from", required=True, metavar="DIR", dest="export", help="the directory of the export"
+    )
     _fill_session(bring, _import)
 
 
@@ -136,8 +139,8 @@ def _import(parsed: argparse.Namespace) -> int:
     with _session(parsed, "import", "importing") as spark:
         done = import_state(spark, parsed.checkpoint, export=parsed.export)
     print(
-        f"{done.checkpoint} has {done.left:,} left and {done.right:,} right rows. The query goes on behind batch "
-        f"{done.batch}: start it with this checkpoint, and not with the old one."
+        f"{done.checkpoint} has {done.left:,} left and {done.right:,} right rows. The query goes on behind "
+        f"batch {done.batch}: start it with this checkpoint, and not with the old one."
     )
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from streams import Row, Streams, groups
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -44,11 +44,20 @@ def test_the_command_between_two_starts(
         assert _bytes(query.checkpoint, "of a person") > 0
         planned = tailrace.erase(spark, query.checkpoint, "key = 1", dry_run=True)
         assert planned.dry_run
-        assert [(s.side, s.applies, s.erased) for s in planned.sides] == [("left", True, 3), ("right", True, 3)]
+        assert [(s.side, s.applies, s.erased) for s in planned.sides] == [
+            ("left", True, 3),
+            ("right", True, 3),
+        ]
         assert _bytes(query.checkpoint, "of a person") > 0
         spark.createDataFrame([(1,), (3,)], "key long").write.parquet(str(tmp_path / "subjects"))
         done = run_python(
-            "-m", "tailrace", "state", "erase", str(query.checkpoint), "--subjects", str(tmp_path / "subjects")
+            "-m",
+            "tailrace",
+            "state",
+            "erase",
+            str(query.checkpoint),
+            "--subjects",
+            str(tmp_path / "subjects"),
         )
         assert done.returncode == 0, done.stderr
         lines = done.stdout.splitlines()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from streams import Row, Streams, at, groups
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -52,16 +52,23 @@ def test_the_commands_between_two_starts(
         query.restart()
         streams.add(*END)
         query.run()
-        assert groups(query.rows()) == [(r.id, [m.id for m in RIGHT if m.key == r.key and m.second >= r.second]) for r in LEFT]
+        assert groups(query.rows()) == [
+            (r.id, [m.id for m in RIGHT if m.key == r.key and m.second >= r.second]) for r in LEFT
+        ]
 
 
-def test_a_query_begins_with_rows_of_tables(stream_test: StreamTest) -> None:
+def test_a_query_begins_with_rows_of_tables(stream_test: StreamTest, tmp_path: Path) -> None:
     streams = Streams(stream_test)
     result = streams.join()
     left, right = streams.batch_frames(LEFT, RIGHT[:6])
     with streams.query(result) as query:
-        done = tailrace.import_state(result, query.checkpoint, left=left, right=right, watermark=at(4))
+        query.stop()
+        made = tmp_path / "made"
+        done = tailrace.import_state(result, made, left=left, right=right, watermark=at(4))
         assert (done.batch, done.left, done.right) == (0, 12, 6)
+        query.checkpoint.rename(tmp_path / "empty")
+        made.rename(query.checkpoint)
+        query.restart()
         # The first one isn't late, and the second one is.
         streams.add([], [*RIGHT[6:], Row(300, 1, 3)])
         query.run()

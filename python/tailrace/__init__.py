@@ -3,7 +3,8 @@
 `configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
 once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are
 complete, `recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes the
-number of a checkpoint's state partitions, and every refusal is a `TailraceError`.
+number of a checkpoint's state partitions, `erase` takes rows out of it,
+`export_state` and `import_state` make tables of it and it of tables, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -11,6 +12,7 @@ from tailrace import _failures
 from tailrace._jar import jar_path
 from tailrace._session import configure
 from tailrace._version import __version__
+from tailrace.erasing import erase
 from tailrace.errors import (
     TailraceError,
     TailraceJoinError,
@@ -23,6 +25,7 @@ from tailrace.errors import (
     TailraceVersionError,
     TailraceWatermarkError,
 )
+from tailrace.exchanging import export_state, import_state
 from tailrace.join import join
 from tailrace.options import Reason
 from tailrace.recursion import recursively
@@ -56,7 +59,10 @@ __all__ = [
     "__version__",
     "accurate_watermark",
     "configure",
+    "erase",
+    "export_state",
     "filter_replays",
+    "import_state",
     "jar_path",
     "join",
     "merge_stream_metadata",

@@ -64,6 +64,12 @@ def count(value: int, argument: str) -> str:
     return str(value)
 
 
+def flag(value: bool, argument: str) -> bool:
+    """The value itself; TypeError unless it is a bool."""
+    kind(value, bool, argument)
+    return value
+
+
 def path(value: str | os.PathLike[str], argument: str) -> str:
     """A path as a string; TypeError unless it is a string or an `os.PathLike`."""
     if not isinstance(value, str | os.PathLike):

@@ -101,6 +101,24 @@ def rescaled(session: SparkSession, checkpoint: str, partitions: str) -> tuple[i
     return report.before(), report.after(), report.rows(), report.bytes()
 
 
+def erased(session: SparkSession, *arguments: object) -> str:
+    """Calls `PythonApi.erase`, as `plan` calls it. Returns its report as JSON."""
+    report: str = _ask("erase", session, *arguments)
+    return report
+
+
+def exported(session: SparkSession, checkpoint: str, directory: str) -> str:
+    """Calls `PythonApi.exportState`. Returns its report as JSON."""
+    report: str = _ask("exportState", session, checkpoint, directory)
+    return report
+
+
+def imported(method: str, of: DataFrame | SparkSession, *arguments: object) -> tuple[int, int, int]:
+    """Calls an import of `PythonApi`. Returns its batch, and the numbers of left and right rows."""
+    report = _ask(method, of, *arguments)
+    return report.batch(), report.left(), report.right()
+
+
 def test_streams(session: SparkSession, start_ms: int) -> object:
     """Calls `PythonApi.testStreams`. Its methods are called by `invoke`."""
     return _ask("testStreams", session, str(start_ms))

@@ -13,10 +13,12 @@ import org.scalatest.funsuite.AnyFunSuite
   *
   * {{{
   *   api, the extension          all of them
-  *   label  sync  replay  watermark  windows  recursion  rescale  inspect
+  *   label  sync  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
   *                               the capabilities: none uses another, but windows close by the watermark,
-  *                               and inspect reads the files that the others keep
+  *                               inspect reads the files that the others keep, and erase and exchange read the
+  *                               columns of rows as inspect does
   *   why                         reads what several capabilities keep
+  *   rewrite                     the state of a stopped query, written anew
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
   *   join                        what both joins are made of
@@ -81,7 +83,10 @@ final class ImportRulesSuite extends AnyFunSuite {
     "recursion" -> ofCapabilities,
     "watermark" -> ofCapabilities,
     "windows" -> (ofCapabilities + "watermark"),
-    "rescale" -> (ofCapabilities + "join"),
+    "rewrite" -> (ofCapabilities + "join"),
+    "rescale" -> (ofCapabilities + "join" + "rewrite"),
+    "exchange" -> (ofCapabilities + "join" + "rewrite" + "inspect"),
+    "erase" -> (ofCapabilities + "join" + "rewrite" + "inspect"),
     "inspect" -> (ofCapabilities ++ Set("join", "replay", "watermark", "sync", "recursion")),
     "api" -> (ofCapabilities ++ Set(
       "join",
@@ -92,6 +97,8 @@ final class ImportRulesSuite extends AnyFunSuite {
       "windows",
       "recursion",
       "rescale",
+      "erase",
+      "exchange",
       "testing"
     )),
     "testing" -> Set("checkpoint", "driver", "watermark"),

@@ -8,10 +8,13 @@ import org.apache.spark.sql.types._
 import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.erase.EraseErrors
+import io.tailrace.exchange.ExchangeErrors
 import io.tailrace.join.JoinErrors
 import io.tailrace.recursion.RecursionErrors
 import io.tailrace.replay.{MetadataErrors, ReplayErrors}
 import io.tailrace.rescale.RescaleErrors
+import io.tailrace.rewrite.RewriteErrors
 import io.tailrace.sync.{HeldBy, PartitionCondition, SyncErrors}
 import io.tailrace.watermark.WatermarkErrors
 import io.tailrace.windows.WindowErrors
@@ -102,7 +105,21 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_PARTITIONS" -> Errors.statePartitions("P", 4, "16"),
     "TAILRACE_STATE_RESCALE_CUT_OFF" -> RescaleErrors.cutOff("P", 7, 4),
     "TAILRACE_STATE_RESCALE_IN_USE" -> RescaleErrors.inUse("P"),
-    "TAILRACE_STATE_RESCALE_KEYS" -> RescaleErrors.keysUnreadable("P", "id", cause),
+    "TAILRACE_STATE_RESCALE_KEYS" -> RewriteErrors.keysUnreadable("P", "id", cause),
+    "TAILRACE_STATE_EXCHANGE_COLUMNS" -> ExchangeErrors.columns("left", Seq("a", "b")),
+    "TAILRACE_STATE_EXCHANGE_EXISTS" -> ExchangeErrors.destinationExists("P"),
+    "TAILRACE_STATE_EXCHANGE_FAILED" -> ExchangeErrors.failed("P", cause),
+    "TAILRACE_STATE_EXCHANGE_NO_EXPORT" -> ExchangeErrors.noExport("P"),
+    "TAILRACE_STATE_EXCHANGE_ROWS" -> ExchangeErrors.rows("R"),
+    "TAILRACE_STATE_EXCHANGE_UNSUPPORTED" -> ExchangeErrors.unsupported(Seq("a", "b")),
+    "TAILRACE_STATE_IN_USE" -> RewriteErrors.inUse("P"),
+    "TAILRACE_STATE_ERASE_AMBIGUOUS" -> EraseErrors.ambiguous("C", 0),
+    "TAILRACE_STATE_ERASE_COLUMNS" -> EraseErrors.notOfJoin("C", 0, "left: a; right: b"),
+    "TAILRACE_STATE_ERASE_CONDITION" -> EraseErrors.conditionInvalid("C", "R"),
+    "TAILRACE_STATE_ERASE_CUT_OFF" -> EraseErrors.rescaleCutOff("P", 7),
+    "TAILRACE_STATE_ERASE_OTHERS" -> EraseErrors.otherOperators("P", Seq("a", "b")),
+    "TAILRACE_STATE_ERASE_RECURSION" -> EraseErrors.rowsInFlight("P", Seq("a", "b")),
+    "TAILRACE_STATE_ERASE_REMAINS" -> EraseErrors.remains("P", Seq("a", "b")),
     "TAILRACE_STATE_RESCALE_TOO_MANY" -> RescaleErrors.tooMany("rows"),
     "TAILRACE_STATE_RESCALE_UNSUPPORTED" -> RescaleErrors.unsupported("P", Seq("dedupe")),
     "TAILRACE_SYNC_NAME_CHANGED" -> SyncErrors.nameChanged("clicks", Seq("views")),
@@ -132,7 +149,9 @@ final class ErrorsSuite extends AnyFunSuite {
 
   // Those that only a running query meets.
   private val stateConditions =
-    all.keySet.filter(_.startsWith("TAILRACE_STATE_")) ++
+    all.keySet.filter(_.startsWith("TAILRACE_STATE_")) --
+      Seq("AMBIGUOUS", "COLUMNS", "CONDITION").map("TAILRACE_STATE_ERASE_" + _) --
+      Seq("COLUMNS", "EXISTS", "NO_EXPORT", "ROWS", "UNSUPPORTED").map("TAILRACE_STATE_EXCHANGE_" + _) ++
       Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
@@ -164,7 +183,10 @@ final class ErrorsSuite extends AnyFunSuite {
       ModeErrors,
       RecursionErrors,
       ReplayErrors,
+      EraseErrors,
+      ExchangeErrors,
       RescaleErrors,
+      RewriteErrors,
       SyncErrors,
       WatermarkErrors,
       WindowErrors

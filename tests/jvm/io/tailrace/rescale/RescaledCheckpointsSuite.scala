@@ -81,17 +81,6 @@ final class RescaledCheckpointsSuite extends SparkSuite {
     log.begunBatches.takeRight(2).map(log.partitions).distinct.size > 1
   }
 
-  /** The process dies at a step: no later one is done. */
-  private final class Death(at: Int) extends WatchedFiles.Watcher {
-    var steps = 0
-    override def apply(step: FileStep, path: Path): Unit = synchronized {
-      if (Seq(FileStep.Rename, FileStep.Renamed, FileStep.Delete).contains(step)) {
-        steps += 1
-        if (steps >= at) throw new InjectedFault
-      } else if (steps >= at) throw new InjectedFault
-    }
-  }
-
   private val from = 2
 
   Seq("lazy join, format 2" -> 4, "eager join, format 1" -> 8, "synced join" -> 1).foreach {
@@ -99,7 +88,7 @@ final class RescaledCheckpointsSuite extends SparkSuite {
       test(s"$name: a rescaling from $from to $to that dies", Campaign) {
         val (query, archive) = joins.filter(_._1.name == name).last
         def steps(at: Int)(after: (File, Left) => Unit): Int = {
-          val death = new Death(at)
+          val death = new DeadProcess(at)
           withQuery(query, archive) { (root, left) =>
             withConf(WatchedFiles.Key -> classOf[WatchedFiles].getName) {
               try WatchedFiles.watchedBy(death)(rescale(root, to)): Unit

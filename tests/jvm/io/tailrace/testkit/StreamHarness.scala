@@ -32,6 +32,9 @@ final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFra
   private var running: StreamingQuery = _
   private var reported = -1L
 
+  /** The left and the right input. */
+  def inputs: (DataFrame, DataFrame) = (left.toDF(), right.toDF())
+
   def start(): StreamHarness = start(query)
 
   /** Starts another query on the same inputs and the same checkpoint. */

@@ -84,6 +84,23 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
   }
 
+  /** The lines of a batch's entry: a version, settings, and where each source has been read to. */
+  def entry(batch: Long): Array[String] = lines(new Path(offsets, batch.toString), batch)
+
+  /** Begins a batch without rows: it ends where the newest completed one has ended. The query runs it when it
+    * starts again. A query that still runs elsewhere can't begin that batch any more, and ends with an error.
+    *
+    * @throws org.apache.hadoop.fs.FileAlreadyExistsException if the batch has begun
+    */
+  def beginEmptyBatch(completed: Long): Unit = {
+    val before = new Path(offsets, completed.toString)
+    val watermark = commit(completed).watermarkMs
+    val entry = edited(before, completed)(_.transformField { case ("batchWatermarkMs", _) =>
+      "batchWatermarkMs" -> JInt(watermark)
+    })
+    files.create(new Path(offsets, (completed + 1).toString))(_.write(entry))
+  }
+
   /** Gives a batch another number of state partitions, by one write. */
   def setPartitions(batch: Long, number: Int): Unit =
     edit(new Path(offsets, batch.toString), batch) { entry =>
@@ -104,6 +121,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
       }
     }
 
+  /** Says the query's watermark behind a batch. */
+  def setWatermark(batch: Long, watermarkMs: Long): Unit =
+    edit(new Path(commits, batch.toString), batch)(_.transformField { case ("nextBatchWatermarkMs", _) =>
+      "nextBatchWatermarkMs" -> JInt(watermarkMs)
+    })
+
   /** Says to Spark's readers how many partitions an operator's state has. */
   def setMetadata(operator: Long, number: Int): Unit =
     edit(new Path(SparkCheckpoints.metadata(directory(operator)), "metadata"), 0) { entry =>
@@ -111,9 +134,14 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
 
   private def edit(path: Path, batch: Long)(change: JValue => JValue): Unit = {
+    val entry = edited(path, batch)(change)
+    files.write(path)(_.write(entry))
+  }
+
+  private def edited(path: Path, batch: Long)(change: JValue => JValue): Array[Byte] = {
     val before = lines(path, batch)
     val after = readable(path)(before.updated(1, compact(change(parse(before(1))))))
-    files.write(path)(_.write(after.mkString("\n").getBytes(UTF_8)))
+    after.mkString("\n").getBytes(UTF_8)
   }
 
   private def lines(path: Path, batch: Long): Array[String] =

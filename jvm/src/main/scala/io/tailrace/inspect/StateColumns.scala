@@ -64,28 +64,32 @@ private[tailrace] object StateColumns {
 
   private val Parts = """(?s).* in (\d+) parts""".r
 
-  def of(join: JoinVersion, isChange: Boolean): StateColumns = {
+  /** @param bound     what the checkpoint is bound to
+    * @param directory of the state, for errors
+    * @param isChange  whether the rows are those of a change feed
+    */
+  def of(bound: JoinCheckpoint, directory: String, isChange: Boolean = false): StateColumns = {
     def columns(setting: String): StructType = {
-      val text = join.settings.getOrElse(setting, "")
+      val text = bound.settings.getOrElse(setting, "")
       ColumnTexts.read(text).getOrElse {
-        throw Errors.stateColumnsUnreadable(join.partitions.head.directory, text, s"`$setting` has no types")
+        throw Errors.stateColumnsUnreadable(directory, text, s"`$setting` has no types")
       }
     }
     // Texts of columns may have several readings; earlier checkpoints have nothing else.
-    val schema = join.bound.schemas.lift(join.bound.schema)
+    val schema = bound.schemas.lift(bound.schema)
     val left = schema.fold(columns(JoinCheckpoint.LeftColumns))(_.leftColumns)
     def right = {
       val keys = columns(JoinCheckpoint.RightKeys).map(_.name).toSet
       StructType(columns(JoinCheckpoint.RightColumns).filterNot(column => keys(column.name)))
     }
-    val time = join.settings.get(JoinCheckpoint.LeftTime)
+    val time = bound.settings.get(JoinCheckpoint.LeftTime)
     StateColumns(
       columns(JoinCheckpoint.LeftKeys),
       left,
       schema.fold(right)(_.rightColumns),
       left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType),
-      join.bound.shapes,
-      join.settings.get("hot").collect { case Parts(number) => number }.flatMap(_.toIntOption),
+      bound.shapes,
+      bound.settings.get("hot").collect { case Parts(number) => number }.flatMap(_.toIntOption),
       isChange
     )
   }

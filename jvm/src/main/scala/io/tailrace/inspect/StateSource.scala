@@ -72,7 +72,7 @@ final class StateSource extends DataSourceRegister with TableProvider {
     new JoinTable(
       join,
       before,
-      StateColumns.of(join, before.nonEmpty),
+      StateColumns.of(join.bound, join.partitions.head.directory, before.nonEmpty),
       slots,
       new SerializableConfiguration(conf)
     )

@@ -1,7 +1,7 @@
 package io.tailrace.join
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 
@@ -12,7 +12,7 @@ import io.tailrace.state.StateLayout
   * left behind. The query deletes them when it has completed a batch: then nobody needs them, and a rescaling
   * that still goes on elsewhere notices the batch, and gives up.
   */
-private[join] object FormerLayouts extends Logging {
+private[tailrace] object FormerLayouts extends Logging {
 
   /** Directories that are listed and emptied side by side. */
   private val Threads = 16
@@ -28,24 +28,43 @@ private[join] object FormerLayouts extends Logging {
           s"cut off, or the query ran meanwhile. The query goes on with ${current.partitions} partitions"
       )
     }
+    deleteFiles(directory, conf, current)
+    val isFirst = current.store == StateLayout.FirstStore
+    val layouts = if (isFirst && current.cutOff.isEmpty) Nil else Seq(current)
+    JoinCheckpoint.write(directory, conf, checkpoint.copy(layouts = layouts)): Unit
+  }
+
+  /** Deletes all files of the state but those of one layout. */
+  def deleteFiles(directory: Path, conf: Configuration, current: StateLayout): Unit = {
     val files = DurableFiles.in(directory, conf)
-    val partitions = for {
-      status <- files.list(directory) if status.isDirectory
-      number <- status.getPath.getName.toIntOption
-    } yield number -> status.getPath
-    SparkState.sideBySide("tailrace-former-state", Threads, partitions) { case (number, path) =>
+    val all = partitions(files, directory)
+    SparkState.sideBySide("tailrace-former-state", Threads, all) { case (number, path) =>
       if (number >= current.partitions) files.delete(path)
       else {
-        val former = files.list(path).filterNot(status => isOf(current, status.getPath.getName))
+        val former = filesIn(files, path, current)
         val (directories, others) = former.partition(_.isDirectory)
         files.deleteAll(others.map(_.getPath))
         directories.foreach(status => files.delete(status.getPath))
       }
     }
-    val isFirst = current.store == StateLayout.FirstStore
-    val layouts = if (isFirst && current.cutOff.isEmpty) Nil else Seq(current)
-    JoinCheckpoint.write(directory, conf, checkpoint.copy(layouts = layouts)): Unit
   }
+
+  /** What [[deleteFiles]] would delete: paths below the operator's directory. */
+  def filesOf(directory: Path, conf: Configuration, current: StateLayout): Seq[String] = {
+    val files = DurableFiles.in(directory, conf)
+    partitions(files, directory).flatMap { case (number, path) =>
+      if (number >= current.partitions) Seq(number.toString)
+      else filesIn(files, path, current).map(status => s"$number/${status.getPath.getName}")
+    }
+  }
+
+  private def partitions(files: DurableFiles, directory: Path): Seq[(Int, Path)] = for {
+    status <- files.list(directory) if status.isDirectory
+    number <- status.getPath.getName.toIntOption
+  } yield number -> status.getPath
+
+  private def filesIn(files: DurableFiles, partition: Path, current: StateLayout): Seq[FileStatus] =
+    files.list(partition).filterNot(status => isOf(current, status.getPath.getName))
 
   /** Whether a file or directory of a partition belongs to the state. The first one has no directory. */
   private def isOf(current: StateLayout, name: String): Boolean =

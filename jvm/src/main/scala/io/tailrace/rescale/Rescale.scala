@@ -4,13 +4,11 @@ import java.util.UUID
 
 import scala.collection.immutable.ArraySeq
 
-import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession, SparkState}
-import org.apache.spark.util.SerializableConfiguration
+import org.apache.spark.sql.tailrace.SparkSession
 
-import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.{Arguments, Errors}
+import io.tailrace.common.Arguments
 import io.tailrace.join.JoinCheckpoint
+import io.tailrace.rewrite._
 import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
 
 /** What a rescaling has done.
@@ -41,31 +39,27 @@ final case class RescaleReport(before: Int, after: Int, rows: Long, bytes: Long)
   */
 private[tailrace] final class Rescale(session: SparkSession, checkpoint: String, partitions: Int) {
   new Arguments("tailrace.rescale").number("partitions", partitions.toLong, least = 1, Rescale.MostPartitions)
-  private val root = new Path(checkpoint)
-  private val conf = session.sessionState.newHadoopConf()
-  private val spark = SparkCheckpoint.readable(checkpoint)(new SparkCheckpoint(root, conf))
-
-  private val completed = SparkCheckpoint.readable(checkpoint)(spark.completedBatches(checkpoint).last)
-  private val begun = newest
-  // The number that the query would start with.
-  private val named = spark.partitions(begun)
-  private val version = completed + 1
-  private lazy val claim = new Claim(root, conf, partitions)
-  private lazy val ids = spark.commit(completed).checkpointIds
+  private val query = new StoppedQuery(
+    session,
+    checkpoint,
+    s"a rescaling to $partitions state partitions",
+    RescaleErrors.inUse(checkpoint)
+  )
+  private val rewrite = new StateRewrite(session, checkpoint, query.conf, "rescale")
+  import query.{begun, completed, conf, named, spark, version}
 
   /** @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_RESCALE_IN_USE if a query runs with the checkpoint,
     *   or another rescaling
     */
-  def run(): RescaleReport =
-    Claim.alone(root, conf)(runAlone()).getOrElse(throw RescaleErrors.inUse(checkpoint))
+  def run(): RescaleReport = query.alone(runAlone())
 
   /** Rescalings of other processes may run beside it. */
   private[rescale] def runAlone(): RescaleReport = {
-    if (SparkCheckpoints.isInUse(session, root, conf)) throw RescaleErrors.inUse(checkpoint)
+    query.checkStopped()
     val joins = this.joins
     // What is refused above has changed nothing.
-    checkAlone()
-    val layouts = joins.map(join => join -> holding(join))
+    query.checkAlone()
+    val layouts = joins.map(join => join -> query.holding(join))
     val before = layouts.head._2.partitions
     val report =
       if (before == partitions) {
@@ -75,16 +69,22 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
         val states = layouts.map { case (join, layout) => planned(join, layout) }
         val results = joins.zip(states).map { case (join, state) =>
           layOut(join, state)
-          val next = nextVersion(state)
-          val result = write(state, split(state))
-          next.foreach(state => write(state, split(state)))
+          val next = query.nextVersion(state)
+          val result = write(state)
+          next.foreach(write)
           result
         }
         turnOver(states)
-        RescaleReport(before, partitions, results.map(_._1).sum, results.map(_._2).sum)
+        RescaleReport(
+          before,
+          partitions,
+          results.map(StateRewrite.rows).sum,
+          results.map(StateRewrite.bytes).sum
+        )
       }
     // A newer one reads what is there, and says its own number then.
-    if (claim.isNewest) tellReaders(joins.filter(_.bound.layouts.nonEmpty || report.before != partitions))
+    if (query.isNewestCommand)
+      tellReaders(joins.filter(_.bound.layouts.nonEmpty || report.before != partitions))
     report
   }
 
@@ -94,48 +94,14 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     joins.foreach(join => spark.setMetadata(join.operator, partitions))
   }
 
-  /** Another rescaling may have begun since, or turned over since this one has read the logs. */
-  private def checkAlone(): Unit =
-    if (!claim.isNewest || spark.partitions(begun) != named) throw RescaleErrors.inUse(checkpoint)
-
-  /** The batch that the query begins with, or the one before it. */
-  private def newest: Long = {
-    val last = spark.begunBatches.lastOption.getOrElse(throw Errors.checkpointNotFound(checkpoint))
-    if (last != completed && last != completed + 1) throw RescaleErrors.inUse(checkpoint)
-    last
-  }
-
   private def joins: Seq[StoredState] = {
-    val operators = spark.operators(completed)
-    val (own, others) = operators.partition(operator => JoinCheckpoint.operatorNames(operator.name))
-    if (own.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, others.map(_.name))
+    val (own, others) = query.operators
     if (others.nonEmpty) throw RescaleErrors.unsupported(checkpoint, others.map(_.name))
-    own.map(StoredState.read(spark, _, conf, version))
+    own.map(query.stored)
   }
-
-  /** Where a join's state is. If a query ran while its number of partitions changed, it may have completed the
-    * newest batch with the old number, and the offset log names the new one.
-    */
-  private def holding(join: StoredState): StateLayout = {
-    val layout = join.bound.layout(named, spark.directory(join.operator))
-    def isWhole(of: StateLayout) =
-      idsOf(join).forall(_.size >= of.partitions) && isWritten(join.operator, of, version)
-    if (join.bound.layouts.size < 2 || isWhole(layout)) layout
-    else join.bound.layouts.find(isWhole).getOrElse(layout)
-  }
-
-  /** Whether all partitions have a version. */
-  private def isWritten(operator: Long, layout: StateLayout, version: Long): Boolean =
-    (0 until layout.partitions).forall { partition =>
-      JoinState.files(spark.state, operator, layout, partition, conf).versions(version)
-    }
-
-  /** Of the version in each partition, in Spark's checkpoint format 2. */
-  private def idsOf(join: StoredState): Option[Array[String]] =
-    ids.flatMap(_.get(join.operator)).map(_.map(_.head))
 
   private def planned(join: StoredState, layout: StateLayout): JoinState = {
-    val ids = idsOf(join)
+    val ids = query.idsOf(join)
     // A partition that there was before keeps its id: until the turn it counts in both sets.
     val newIds =
       ids.map(old => Seq.tabulate(partitions)(i => old.lift(i).getOrElse(UUID.randomUUID.toString)))
@@ -154,29 +120,18 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   /** A batch that was cut off runs again, and a sink may have its rows already. So it must give the same ones.
     * Where rows leave in steps, the partition decides which: each new one must have rows of one old one only.
     */
-  private def cutOff(join: StoredState, layout: StateLayout): Option[CutOffBatch] =
-    Option.when(begun != completed) {
-      val before = layout.cutOff.filter(_.batch == begun).fold(layout.partitions)(_.partitions)
-      if (join.releasesInSteps && partitions % before != 0)
-        throw RescaleErrors.cutOff(checkpoint, begun, before)
-      CutOffBatch(begun, before)
+  private def cutOff(join: StoredState, layout: StateLayout): Option[CutOffBatch] = {
+    val batch = query.cutOffBatch(layout)
+    batch.filter(of => join.releasesInSteps && partitions % of.partitions != 0).foreach { of =>
+      throw RescaleErrors.cutOff(checkpoint, begun, of.partitions)
     }
-
-  /** The version that a batch which was cut off has made, if it is complete. A sink that has the batch already may
-    * not ask for its rows, and then no task makes the version again. In checkpoint format 2 Spark refuses that.
-    */
-  private def nextVersion(join: JoinState): Option[JoinState] = {
-    val next = join.copy(version = begun + 1)
-    Option.when(
-      begun != completed && join.before.ids.isEmpty &&
-        isWritten(join.operator, join.before.layout, next.version)
-    )(next)
+    batch
   }
 
   private def layOut(join: StoredState, state: JoinState): Unit = {
     val directory = spark.directory(join.operator)
     val layouts = Seq(state.before.layout, state.after.layout)
-    checkAlone()
+    query.checkAlone()
     val written = JoinCheckpoint.read(directory, conf, version - 1)
     JoinCheckpoint.write(directory, conf, join.bound.copy(layouts = layouts))
     // Another one has turned over meanwhile, and needs the directories that it has named.
@@ -192,49 +147,11 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     JoinCheckpoint.read(directory, conf, version - 1).layouts != Seq(state.before.layout, state.after.layout)
   }
 
-  private def split(join: JoinState): Seq[SplitResult] = {
-    val context = session.sparkContext
-    val number = join.before.layout.partitions
-    // A few large partitions shouldn't leave cores idle. There may be fewer runs than that.
-    val slices = Math.max(1, Math.min(Rescale.MostSlices, 2 * context.defaultParallelism / number))
-    val all = for (partition <- 0 until number; slice <- 0 until slices) yield Slice(partition, slice, slices)
-    val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
-    context.setJobDescription(s"rescale operator ${join.operator} of $checkpoint")
-    try
-      context
-        .parallelize(all, all.size)
-        .map(slice => new PartitionSplit(join, slice, hadoopConf.value.value).run())
-        .collect()
-        .toSeq
-    finally {
-      context.setJobDescription(null)
-      hadoopConf.destroy()
-    }
-  }
-
-  /** Writes the manifests. @return rows and bytes */
-  private def write(join: JoinState, results: Seq[SplitResult]): (Long, Long) = {
-    val (before, after) = (join.before.layout.partitions, join.after.layout.partitions)
-    val common = RowTargets.common(before, after)
-    val byResidue = results.groupBy(_.partition % common)
-    val parts = results.flatMap(_.parts).groupBy(_.target)
-    val manifests = (0 until after).map { target =>
-      val sources = byResidue(target % common)
-      target -> Manifest(
-        join.version,
-        sources.map(_.expiredThrough).min,
-        // Neighbours of one level are compacted together.
-        parts.getOrElse(target, Nil).sortBy(part => (-part.run.level, part.number)).map(_.run),
-        sources.map(_.operatorTime).min
-      )
-    }
-    checkSections(manifests.map(_._2))
-    SparkState.sideBySide("tailrace-rescale", Rescale.Threads, manifests) { case (target, manifest) =>
-      val files = join.files(join.after, target, conf)
-      files.commit(files.newManifest(join.version, join.after.id(target)), manifest, Map.empty): Unit
-    }
-    val all = manifests.flatMap(_._2.runs)
-    (all.flatMap(_.sections).map(_.liveRows).sum, all.map(_.length).sum)
+  private def write(join: JoinState): Seq[Manifest] = {
+    val manifests = rewrite.manifests(join, rewrite.split(join, PartitionRoutes))
+    checkSections(manifests)
+    rewrite.write(join, manifests)
+    manifests
   }
 
   /** The index of a synced join's right rows has numbers of 16 bits for their sections. */
@@ -245,10 +162,9 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   }
 
   private def turnOver(states: Seq[JoinState]): Unit = {
-    // A query of another driver.
-    val isOther = spark.completedBatches(checkpoint).last != completed || newest != begun
-    if (isOther || states.exists(isReplaced)) throw RescaleErrors.inUse(checkpoint)
-    checkAlone()
+    query.checkUnchanged()
+    if (states.exists(isReplaced)) throw RescaleErrors.inUse(checkpoint)
+    query.checkAlone()
     val ids = states.flatMap { state =>
       // As many as the greater number: until the turn the query needs those of before.
       state.after.ids.map(after => state.operator -> (after ++ state.before.ids.get.drop(after.size)))
@@ -267,12 +183,6 @@ private[rescale] object Rescale {
 
   /** Each is a directory with a file. A typing error in the number would keep the command busy for hours. */
   private val MostPartitions = 100000L
-
-  /** Manifests that are written side by side. */
-  private val Threads = 32
-
-  /** Tasks for a partition of before: as many runs as compaction leaves of a level. */
-  private val MostSlices = 32
 
   /** Half of what the index has, because later batches add some. */
   private val MostSections = 1 << 15

@@ -28,7 +28,4 @@ object RescaleErrors {
   /** @param what there would be too many of: "sections in a partition" */
   def tooMany(what: String): TailraceStateException =
     stateError("TAILRACE_STATE_RESCALE_TOO_MANY", null, "what" -> what)
-
-  def keysUnreadable(path: String, keys: String, cause: Throwable = null): TailraceStateException =
-    stateError("TAILRACE_STATE_RESCALE_KEYS", cause, "path" -> path, "keys" -> keys)
 }

@@ -5,6 +5,7 @@ import java.util.Arrays
 import org.apache.spark.sql.types.DataType
 
 import io.tailrace.join.KeyPartitions
+import io.tailrace.rewrite.JoinState
 import io.tailrace.state.RowLayout
 
 /** The partitions that the rows of one partition belong to when there are `after` instead of `before`: those
@@ -20,7 +21,7 @@ import io.tailrace.state.RowLayout
   */
 private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, before: Int, after: Int) {
   private val partitions = new KeyPartitions(keys, Seq(before, after))
-  private val common = RowTargets.common(before, after)
+  private val common = JoinState.common(before, after)
 
   /** The key columns' types, for errors. */
   def types: String = keys.map(_.sql).mkString(", ")
@@ -62,9 +63,6 @@ private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, bef
 }
 
 private[rescale] object RowTargets {
-
-  /** Partitions of either number whose rows may be the same ones have the same remainder by it. */
-  def common(before: Int, after: Int): Int = BigInt(before).gcd(after).toInt
 
   /** The bits of a sequence number that count the rows of a batch. */
   private val InBatch = (1L << 32) - 1

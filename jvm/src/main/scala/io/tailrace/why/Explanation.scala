@@ -106,7 +106,7 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
 
   /** A join of the query. */
   private final class ExplainedJoin(join: JoinVersion, key: Option[String]) {
-    private val columns = StateColumns.of(join, isChange = false)
+    private val columns = StateColumns.of(join.bound, join.partitions.head.directory)
     private val rules = WaitRules.of(join, watermark, progress)
     private val isSynced = join.name == io.tailrace.join.JoinCheckpoint.SyncJoin
     val asked: Option[AskedKey] = key.map(AskedKey.of(_, columns, join.settings))

@@ -3,6 +3,8 @@ package org.apache.spark.sql.tailrace
 import java.util.HexFormat
 
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, EvalMode, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, Dataset => ClassicDataset}
@@ -24,6 +26,10 @@ object SparkPlans {
   def session(frame: Dataset[_]): SparkSession = execution(frame).sparkSession
 
   def toFrame(session: SparkSession, plan: LogicalPlan): DataFrame = ClassicDataset.ofRows(session, plan)
+
+  /** A batch DataFrame of rows of Spark's own kind. */
+  def frameOf(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =
+    session.internalCreateDataFrame(rows, schema)
 
   /** The type with nulls allowed in it, at any depth. */
   def nullable(dataType: DataType): DataType = dataType.asNullable
@@ -74,6 +80,9 @@ object SparkPlans {
   /** A plan after the session's optimizer. Spark itself optimizes a stream only when it has been started. */
   def optimized(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.sessionState.optimizer.execute(plan.clone())
+
+  /** A session with the same settings, to be given others. */
+  def copyOf(session: SparkSession): SparkSession = session.cloneSession()
 
   /** A copy of a session without adaptive execution: it plans all of a query at once.
     *

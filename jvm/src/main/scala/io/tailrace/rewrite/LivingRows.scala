@@ -1,12 +1,10 @@
-package io.tailrace.rescale
-
-import scala.util.control.NonFatal
+package io.tailrace.rewrite
 
 import io.tailrace.common.Errors
 import io.tailrace.state._
 
-/** Splits the rows that count of one partition's version over the new partitions. Each run is split by
-  * itself, so that levels and order stay: nothing is sorted again.
+/** Gives the rows that count of one partition's version to their new partitions. Each run is split by itself, so
+  * that levels and order stay: nothing is sorted again.
   *
   * {{{
   *   6-a.run   left 12:00 | right 12:00        5-x.run of partition 1   left 12:00 | right 12:00
@@ -16,12 +14,11 @@ import io.tailrace.state._
   * Rows whose results have come out, and those that are marked as gone, are left out. The matches of eager
   * matching have no key of their own: they go where their left rows go, in a run of their own.
   *
-  * @param targets     where a row belongs
   * @param bucketWidth of the sections of matches, in microseconds
   */
-private[rescale] final class LivingRows(
+private[rewrite] final class LivingRows(
     state: LoadedState,
-    targets: RowTargets,
+    route: RowRoute,
     bucketWidth: Long,
     newRuns: () => SplitRuns
 ) {
@@ -40,6 +37,7 @@ private[rescale] final class LivingRows(
     * @param take is called with the number of each run, and what it has become
     */
   def split(slice: Slice)(take: (Int, Seq[SplitRun]) => Unit): Unit = {
+    route.begin(state)
     val numbered = state.runs.zipWithIndex.filter(_._2 % slice.of == slice.number)
     def sections(run: LocalRun) = state.sections.filter { live =>
       (live.local eq run) && live.section.kind.hasRows && live.section.kind != JoinedIndicator
@@ -67,7 +65,7 @@ private[rescale] final class LivingRows(
         while (cursor.isValid) {
           val counts =
             (kind != LeftKeySorted || cursor.time > expired) && !dead.exists(_.contains(cursor.seq))
-          if (counts) append(runs, target(live, cursor), kind, live.section.bucket, cursor)
+          if (counts) append(runs, route.target(live, cursor, cursor), kind, live.section.bucket, cursor)
           cursor.next()
         }
       } finally cursor.close()
@@ -83,7 +81,7 @@ private[rescale] final class LivingRows(
           while (!lefts.isEmpty && lefts.head.compareTimeAndSeq(joined.time, joined.seq) < 0) lefts.drop()
           if (lefts.isEmpty || lefts.head.compareTimeAndSeq(joined.time, joined.seq) > 0)
             throw Errors.stateFileCorrupt(matches.head.local.name, "it has a match without its left row")
-          val to = target(matches.head, lefts.head)
+          val to = route.target(matches.head, joined, lefts.head)
           append(runs, to, JoinedIndicator, Math.floorDiv(joined.time, bucketWidth), joined)
           joins.drop()
         }
@@ -91,21 +89,11 @@ private[rescale] final class LivingRows(
     } finally lefts.close()
   }
 
-  private def target(live: LiveSection, row: RunCursor): Int =
-    try targets.of(row.base, row.at)
-    catch {
-      case e: RowTargets.ElsewhereException =>
-        throw Errors.stateFileCorrupt(live.local.name, s"it has a row of partition ${e.partition}")
-      // A key that isn't of the types.
-      case NonFatal(e) => throw RescaleErrors.keysUnreadable(live.local.name, targets.types, e)
+  private def append(runs: SplitRuns, to: Int, kind: StoreKind, bucket: Long, row: RunCursor): Unit =
+    if (to != RowRoute.Nowhere) {
+      val seq = route.seq(row.seq)
+      // In the cursor's page, which nobody else reads.
+      if (seq != row.seq) RowLayout.writeSeq(row.base, row.at, seq)
+      runs.append(to, kind, bucket, row.base, row.at)
     }
-
-  private def append(runs: SplitRuns, to: Int, kind: StoreKind, bucket: Long, row: RunCursor): Unit = {
-    val seq = targets.seq(row.seq).getOrElse {
-      throw RescaleErrors.tooMany(s"rows of a batch in the partitions that come together, ${targets.sources}")
-    }
-    // In the cursor's page, which nobody else reads.
-    if (seq != row.seq) RowLayout.writeSeq(row.base, row.at, seq)
-    runs.append(to, kind, bucket, row.base, row.at)
-  }
 }

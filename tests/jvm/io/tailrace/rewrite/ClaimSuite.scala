@@ -1,4 +1,4 @@
-package io.tailrace.rescale
+package io.tailrace.rewrite
 
 import java.io.File
 
@@ -10,7 +10,7 @@ import io.tailrace.testkit.TempDirectory
 
 final class ClaimSuite extends AnyFunSuite with TempDirectory {
   private def checkpoint = new Path(directory.toURI)
-  private def claim() = new Claim(checkpoint, new Configuration(false), 4)
+  private def claim() = new Claim(checkpoint, new Configuration(false), "a rescaling")
 
   test("the one that has begun last is the newest, whether those before it live or not") {
     val first = claim()

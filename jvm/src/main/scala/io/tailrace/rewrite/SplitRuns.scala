@@ -1,4 +1,4 @@
-package io.tailrace.rescale
+package io.tailrace.rewrite
 
 import java.io.File
 
@@ -7,13 +7,13 @@ import scala.collection.mutable
 import io.tailrace.state.{RunWriter, Section, StoreKind}
 
 /** A run of a new partition, in a local file. */
-private[rescale] final case class SplitRun(target: Int, file: File, sections: Seq[Section])
+private[tailrace] final case class SplitRun(target: Int, file: File, sections: Seq[Section])
 
 /** Writes rows, in the order of a run's sections, into a run for each new partition that gets some of them.
   *
   * @param newFile makes an empty local file
   */
-private[rescale] final class SplitRuns(newFile: () => File) extends AutoCloseable {
+private[tailrace] final class SplitRuns(newFile: () => File) extends AutoCloseable {
   private final class Part {
     val file: File = newFile()
     val writer = new RunWriter(file)

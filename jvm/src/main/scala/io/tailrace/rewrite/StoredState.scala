@@ -1,4 +1,4 @@
-package io.tailrace.rescale
+package io.tailrace.rewrite
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.tailrace.CheckpointOperator
@@ -14,7 +14,7 @@ import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
   * @param keys        types of the key columns
   * @param bucketWidth of a section, in microseconds
   */
-private[rescale] final case class StoredState(
+private[tailrace] final case class StoredState(
     operator: Long,
     bound: JoinCheckpoint,
     keys: Seq[DataType],
@@ -25,7 +25,7 @@ private[rescale] final case class StoredState(
   def releasesInSteps: Boolean = bound.settings.get(JoinCheckpoint.ReleaseEvery).exists(_ != "batch")
 }
 
-private[rescale] object StoredState {
+private[tailrace] object StoredState {
 
   /** @param version of the state */
   def read(
@@ -44,7 +44,7 @@ private[rescale] object StoredState {
       // A wrong reading is noticed at the first key.
       ColumnTexts
         .read(keys)
-        .getOrElse(throw RescaleErrors.keysUnreadable(directory.toString, keys))
+        .getOrElse(throw RewriteErrors.keysUnreadable(directory.toString, keys))
         .map(_.dataType),
       Math.max(
         1000L * 1000,

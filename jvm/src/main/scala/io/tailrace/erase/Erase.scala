@@ -1,0 +1,242 @@
+package io.tailrace.erase
+
+import scala.collection.immutable.ArraySeq
+
+import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.tailrace.SparkSession
+
+import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.common.{Errors, TailraceConf}
+import io.tailrace.inspect.StateColumns
+import io.tailrace.join.{FormerLayouts, JoinCheckpoint}
+import io.tailrace.rewrite._
+import io.tailrace.state.{Manifest, StateLayout}
+
+/** Whose rows are erased, and where.
+  *
+  * @param where        a condition of Spark SQL
+  * @param subjects     a table of them instead
+  * @param operators    numbers of joins; none: all of the query's
+  * @param onlyTailrace the caller knows that Spark's own operators have state, too
+  * @param dryRun       only says what would happen
+  */
+final case class EraseOptions(
+    where: Option[String] = None,
+    subjects: Option[DataFrame] = None,
+    operators: Seq[Long] = Nil,
+    onlyTailrace: Boolean = false,
+    dryRun: Boolean = false
+)
+
+/** Erases rows of a checkpoint's joins, from the state and from each version of it. The query must not run.
+  *
+  * {{{
+  *   1  a Spark job        writes each partition anew without the rows, into files that nothing names yet
+  *   2  manifests          of the new files, of the same version
+  *   3  offsets/<next>     an empty batch: a query that runs elsewhere, unseen, can't go on any more
+  *   4  tailrace-join.json names the new files, by one write for each join
+  *   5  the files of before are deleted, with all earlier versions, and rows that had come out
+  * }}}
+  *
+  * Until step 4 the query goes on with what it had. Behind it, it goes on without the rows, and deletes the files
+  * itself where this one has died. To erase again does all of it anew.
+  */
+private[tailrace] final class Erase(session: SparkSession, checkpoint: String, options: EraseOptions) {
+  private val query =
+    new StoppedQuery(session, checkpoint, "an erasure of rows", RewriteErrors.inUse(checkpoint))
+  private val rewrite = new StateRewrite(session, checkpoint, query.conf, "erase")
+  import query.{completed, conf, named, spark, version}
+
+  private val subjects: Subjects = (options.where, options.subjects) match {
+    case (Some(where), None) => new SubjectsOfCondition(session, where)
+    case (None, Some(table)) => new SubjectsOfTable(session, table)
+    case (where, _) =>
+      throw Errors.optionInvalid(
+        "tailrace.erase",
+        "where",
+        where.getOrElse(""),
+        "a condition, or none and a table of subjects"
+      )
+  }
+
+  /** @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_IN_USE if a query runs with the checkpoint, or
+    *   another command changes it
+    */
+  def run(): EraseReport = query.alone(runAlone())
+
+  private def runAlone(): EraseReport = {
+    query.checkStopped()
+    val others = this.others
+    val targets = this.targets
+    if (!options.dryRun) query.checkAlone()
+    val results = targets.map(target =>
+      target -> rewrite.split(target.state, target.routes(options.dryRun), target.isEager)
+    )
+    val manifests = results.map { case (target, parts) => target -> rewrite.manifests(target.state, parts) }
+    if (!options.dryRun) {
+      manifests.foreach { case (target, all) => rewrite.write(target.state, all) }
+      targets.foreach(writeNext)
+      endOthers()
+      turnOver(targets)
+      targets.foreach(deleteFormer)
+    }
+    report(results, manifests.flatMap(_._2), others)
+  }
+
+  /** What can't be erased, in words. */
+  private def others: Seq[String] = {
+    if (spark.partitions(completed) != named) throw EraseErrors.rescaleCutOff(checkpoint, named)
+    val recursions = DurableFiles.in(query.root, conf).names(new Path(query.root, Erase.Recursions))
+    if (recursions.nonEmpty) throw EraseErrors.rowsInFlight(checkpoint, recursions)
+    val names = query.operators._2.map(operator => s"operator ${operator.id} (${operator.name})")
+    if (names.nonEmpty && !options.onlyTailrace) throw EraseErrors.otherOperators(checkpoint, names)
+    names.map(name => s"$name, whose state is Spark's own")
+  }
+
+  private def targets: Seq[ErasedJoin] = {
+    val (own, _) = query.operators
+    options.operators.find(number => !own.exists(_.id == number)).foreach { number =>
+      val known = own.map(join => s"${join.id} (${join.name})").mkString(", ")
+      throw Errors.optionInvalid("tailrace.erase", "operators", number.toString, s"of $known")
+    }
+    own.map { join =>
+      val stored = query.stored(join)
+      val settings = stored.bound.settings
+      val columns = StateColumns.of(stored.bound, spark.directory(join.id).toString)
+      val names = JoinNames.of(join.id, columns, settings, session.sessionState.conf.resolver)
+      val isChosen = options.operators.isEmpty || options.operators.contains(join.id)
+      val (left, right) = if (isChosen) names.sides(subjects.names) else (None, None)
+      if (isChosen && left.isEmpty && right.isEmpty)
+        throw EraseErrors.notOfJoin(subjects.text, join.id, names.text)
+      ErasedJoin(
+        spark.directory(join.id),
+        stored,
+        join.name,
+        planned(stored),
+        left.map(subjects.test(names.left, _)),
+        right.map(subjects.test(names.right, _)),
+        columns
+      )
+    }
+  }
+
+  private def planned(join: StoredState): JoinState = {
+    val before = query.holding(join)
+    val ids = query.idsOf(join).map(ArraySeq.unsafeWrapArray(_))
+    val after = StateLayout.of(before.partitions, query.cutOffBatch(before))
+    JoinState(
+      spark.state.toString,
+      join.operator,
+      version,
+      join.keys,
+      join.bound.shapes,
+      join.bucketWidth,
+      StateSet(before, ids),
+      // Each partition has one version, in the new files as in the old ones.
+      StateSet(after, ids)
+    )
+  }
+
+  private def writeNext(target: ErasedJoin): Unit = query.nextVersion(target.state).foreach { next =>
+    rewrite.write(
+      next,
+      rewrite.manifests(next, rewrite.split(next, target.routes(options.dryRun), target.isEager))
+    )
+  }
+
+  /** A query that runs elsewhere and has nothing to do isn't seen. It would begin this batch next. */
+  private def endOthers(): Unit = if (!query.isCutOff) {
+    query.checkAlone()
+    try spark.beginEmptyBatch(completed)
+    catch { case _: FileAlreadyExistsException => throw RewriteErrors.inUse(checkpoint) }
+  }
+
+  private def turnOver(targets: Seq[ErasedJoin]): Unit = {
+    checkCompleted()
+    targets.foreach { target =>
+      query.checkAlone()
+      val layouts = Seq(target.state.after.layout, target.state.before.layout)
+      JoinCheckpoint.write(target.directory, conf, target.stored.bound.copy(layouts = layouts))
+    }
+    // A batch that was cut off has run again elsewhere, with the files of before.
+    try checkCompleted()
+    catch {
+      case e: Throwable =>
+        targets.foreach(target => JoinCheckpoint.write(target.directory, conf, target.stored.bound))
+        throw e
+    }
+  }
+
+  private def checkCompleted(): Unit =
+    if (spark.completedBatches(checkpoint).last != completed) throw RewriteErrors.inUse(checkpoint)
+
+  private def deleteFormer(target: ErasedJoin): Unit = {
+    val layout = target.state.after.layout
+    FormerLayouts.deleteFiles(target.directory, conf, layout)
+    val left = FormerLayouts.filesOf(target.directory, conf, layout)
+    if (left.nonEmpty) throw EraseErrors.remains(target.directory.toString, left)
+    JoinCheckpoint.write(target.directory, conf, target.stored.bound.copy(layouts = Seq(layout))): Unit
+  }
+
+  private def report(
+      results: Seq[(ErasedJoin, Seq[SplitResult])],
+      manifests: Seq[Manifest],
+      others: Seq[String]
+  ): EraseReport = {
+    import ErasureRoute._
+    val sides = results.flatMap { case (target, parts) =>
+      def erased(side: String) = parts.map(_.counts(side)).sum
+      def of(side: String, applies: Boolean) =
+        ErasedSide(target.stored.operator, target.name, side, applies, erased(side))
+      val matches = Option.when(target.isEager)(of(Matches, target.left.nonEmpty || target.right.nonEmpty))
+      Seq(of(Left, target.left.nonEmpty), of(Right, target.right.nonEmpty)) ++ matches
+    }
+    val again = Option.when(query.isCutOff) {
+      s"batch ${query.begun}, which was cut off: it reads its input again, which may have such rows"
+    }
+    EraseReport(
+      checkpoint,
+      version,
+      options.dryRun,
+      sides,
+      StateRewrite.rows(manifests),
+      StateRewrite.bytes(manifests),
+      others ++ again ++ Erase.Elsewhere
+    )
+  }
+}
+
+/** A join, and which of its rows are erased.
+  *
+  * @param directory of its state
+  * @param left      the test of left rows, if the condition applies to them
+  * @param right     of right rows
+  */
+private final case class ErasedJoin(
+    directory: Path,
+    stored: StoredState,
+    name: String,
+    state: JoinState,
+    left: Option[RowTest],
+    right: Option[RowTest],
+    columns: StateColumns
+) {
+
+  /** Whether rows refer to each other across runs. */
+  val isEager: Boolean = stored.bound.settings.get(TailraceConf.JoinStrategy.key).contains("eager")
+
+  def routes(dry: Boolean): RowRoutes = new ErasureRoutes(columns, left, right, dry)
+}
+
+private[erase] object Erase {
+
+  /** The directory of the rows that go round in a recursion. */
+  private val Recursions = "tailrace-recursion"
+
+  private val Elsewhere = Seq(
+    "the query's sources and its sink",
+    "former versions that the file system keeps of deleted files: trash, snapshots, an object store's versions",
+    "copies on executors' disks (spark.tailrace.state.localDirectory): they are deleted a day after their last use"
+  )
+}

@@ -1,0 +1,103 @@
+package io.tailrace.erase
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.{BindReferences, Cast, Expression, _}
+import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ReplaceExpressions}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
+import org.apache.spark.sql.types.DataType
+
+import io.tailrace.common.Errors
+
+/** The rows that a user wants erased: those of a condition, or of the subjects of a table. */
+private[erase] trait Subjects {
+
+  /** As the user has named them, for errors. */
+  def text: String
+
+  /** The names of the columns that they are known by. */
+  def names: Seq[Seq[String]]
+
+  /** @param columns of a row
+    * @param named   those that the names mean
+    */
+  def test(columns: Seq[Attribute], named: Seq[Expression]): RowTest
+}
+
+/** @param text a condition of Spark SQL */
+private[erase] final class SubjectsOfCondition(session: SparkSession, override val text: String)
+    extends Subjects {
+  private val parsed = session.sessionState.sqlParser.parseExpression(text)
+
+  override val names: Seq[Seq[String]] =
+    parsed.collect { case name: UnresolvedAttribute => name.nameParts }.distinct
+  if (names.isEmpty) throw EraseErrors.conditionInvalid(text, "it names no column")
+
+  override def test(columns: Seq[Attribute], named: Seq[Expression]): RowTest = {
+    val byName = names.zip(named).toMap
+    val onColumns = parsed.transformUp { case name: UnresolvedAttribute => byName(name.nameParts) }
+    val resolved = SparkPlans.analyzed(SparkPlans.toFrame(session, Filter(onColumns, LocalRelation(columns))))
+    val condition = executable(resolved) match {
+      case Filter(condition, _) => condition
+      case other => throw EraseErrors.conditionInvalid(text, s"it is ${other.nodeName}")
+    }
+    if (!condition.deterministic)
+      throw EraseErrors.conditionInvalid(text, "its value isn't the same each time")
+    val bound = BindReferences.bindReference(condition, columns)
+    bound.find(part => part.isInstanceOf[SubqueryExpression] || part.isInstanceOf[Unevaluable]).foreach {
+      part =>
+        throw EraseErrors.conditionInvalid(
+          text,
+          s"it has ${part.prettyName}, which has no value in a row alone"
+        )
+    }
+    new ConditionTest(bound)
+  }
+
+  private def executable(plan: LogicalPlan): LogicalPlan = ReplaceExpressions(ComputeCurrentTime(plan))
+}
+
+/** @param table has a row for each subject. A column is named as in a condition: `user`, `left.page` */
+private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFrame) extends Subjects {
+  private val columns = table.schema.fieldNames.toSeq
+  override val text: String = columns.mkString("subjects (", ", ", ")")
+  override val names: Seq[Seq[String]] = columns.map(UnresolvedAttribute.parseAttributeName)
+  private var read = Map.empty[Seq[DataType], Broadcast[java.util.HashSet[UnsafeRow]]]
+  if (names.isEmpty) throw EraseErrors.conditionInvalid(text, "it names no column")
+
+  override def test(of: Seq[Attribute], named: Seq[Expression]): RowTest = {
+    val aliases = named.zipWithIndex.map { case (column, i) => Alias(column, s"c$i")() }
+    val plan = SparkPlans.analyzed(SparkPlans.toFrame(session, Project(aliases, LocalRelation(of))))
+    val values = plan.expressions.map { case Alias(column, _) => column; case column => column }
+    val types = values.map(_.dataType)
+    val found = read.getOrElse(types, session.sparkContext.broadcast(valuesOf(types)))
+    read += types -> found
+    new SubjectTest(values.map(BindReferences.bindReference(_, of)), found)
+  }
+
+  /** The subjects as rows of the types of the join's columns. Null is nobody. */
+  private def valuesOf(types: Seq[DataType]): java.util.HashSet[UnsafeRow] = {
+    val input = SparkPlans.analyzed(table)
+    val cast = input.output.zip(types).map { case (column, to) =>
+      if (!Cast.canANSIStoreAssign(column.dataType, to))
+        throw Errors.columnType(
+          "tailrace.erase",
+          "subjects",
+          column.name,
+          "the table of subjects",
+          column.dataType.sql,
+          to.sql
+        )
+      val value =
+        Cast(column, to, Some(session.sessionState.conf.sessionLocalTimeZone), EvalMode.ANSI)
+      Alias(value, column.name)()
+    }
+    val rows = SparkPlans.execution(SparkPlans.toFrame(session, Project(cast, input)).na.drop()).toRdd
+    val found = new java.util.HashSet[UnsafeRow]
+    val unsafe = UnsafeProjection.create(types.toArray[DataType])
+    rows.map(_.copy()).collect().foreach(row => found.add(unsafe(row).copy()))
+    found
+  }
+}

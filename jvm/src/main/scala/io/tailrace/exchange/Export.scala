@@ -1,0 +1,122 @@
+package io.tailrace.exchange
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.SerializableConfiguration
+
+import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.common.TailraceConf
+import io.tailrace.inspect.StateColumns
+import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
+import io.tailrace.rewrite.{JoinState, RewriteErrors, StateSet, StoppedQuery, StoredState}
+
+/** Writes the rows that wait in a checkpoint's joins as Parquet, with the columns of the user's streams. The query must
+  * not run. Nothing of the checkpoint is changed.
+  *
+  * {{{
+  *   operator-0/left       the left rows that wait, with all of their columns
+  *   operator-0/right      right rows: the columns of `on` by the right side's names, then the others
+  *   operator-0/matches    with eager matching: left and right row of each match so far
+  *   _tailrace_export.json what these are, written last
+  * }}}
+  */
+private[tailrace] final class Export(session: SparkSession, checkpoint: String, directory: String) {
+  private val query =
+    new StoppedQuery(session, checkpoint, "an export", RewriteErrors.inUse(checkpoint))
+  private val to = new Path(directory)
+  import query.{completed, conf, spark, version}
+
+  def run(): ExportReport = {
+    query.checkStopped()
+    val (own, others) = query.operators
+    if (DurableFiles.in(to, conf).list(to).nonEmpty) throw ExchangeErrors.destinationExists(directory)
+    val joins = own.map(query.stored)
+    val exported = SparkCheckpoint.readable(directory) {
+      joins.zip(own.map(_.name)).map { case (join, name) => write(join, name) }
+    }
+    // A query that ran meanwhile deletes versions, and the job ends with an error then. One that has begun a batch is
+    // no harm: the rows are those of one version.
+    val report = ExportReport(
+      checkpoint,
+      version,
+      completed,
+      query.holding(joins.head).partitions,
+      spark.entry(completed)(1),
+      spark.entry(completed).drop(2).toSeq,
+      spark.commit(completed).watermarkMs,
+      if (spark.commit(completed).checkpointIds.exists(_.nonEmpty)) 2 else 1,
+      exported,
+      others.map(operator => s"operator ${operator.id} (${operator.name})") ++ logs
+    )
+    ExportFile.write(to, conf, report)
+    report
+  }
+
+  /** What other operators of ours keep, by their directories. */
+  private def logs: Seq[String] = DurableFiles
+    .in(query.root, conf)
+    .list(query.root)
+    .filter(_.isDirectory)
+    .map(_.getPath.getName)
+    .filter(name => name.startsWith("tailrace-") && name != "tailrace-rescale")
+
+  private def write(join: StoredState, name: String): ExportedJoin = {
+    val settings = join.bound.settings
+    val columns = StateColumns.of(join.bound, spark.directory(join.operator).toString)
+    val rightKeys =
+      ColumnTexts.read(settings(JoinCheckpoint.RightKeys)).fold(Seq.empty[String])(_.map(_.name))
+    val shown = columns.key.zip(rightKeys).filter(_._1.name != JoinCheckpoint.Part)
+    val state = session.read
+      .format("tailrace-state")
+      .option("operator", join.operator)
+      .option("version", version)
+      .load(checkpoint)
+    val right = shown.map { case (key, rightName) => col("key").getField(key.name).as(rightName) } ++
+      columns.right.map(column => col("right").getField(column.name).as(column.name))
+    val isEager =
+      settings.get(TailraceConf.JoinStrategy.key).contains("eager") && settings.get("how").contains("left")
+    val tables = Map(
+      "left" -> state.where("side = 'left'").select("left.*"),
+      "right" -> state.where("side = 'right'").select(right: _*)
+    ) ++ Option.when(isEager)("matches" -> matches(join, columns, rightKeys))
+    val directory = s"operator-${join.operator}"
+    val rows = tables.map { case (table, frame) =>
+      val path = new Path(to, s"$directory/$table").toString
+      session.sparkContext.setJobDescription(
+        s"export $table rows of operator ${join.operator} of $checkpoint"
+      )
+      try frame.write.parquet(path)
+      finally session.sparkContext.setJobDescription(null)
+      // Of the footers.
+      table -> session.read.schema(frame.schema).parquet(path).count()
+    }
+    ExportedJoin(join.operator, name, directory, settings, rows)
+  }
+
+  private def matches(join: StoredState, columns: StateColumns, rightKeys: Seq[String]): DataFrame = {
+    val layout = query.holding(join)
+    val ids = query.idsOf(join).map(_.toVector)
+    val set = StateSet(layout, ids)
+    val state =
+      JoinState(
+        spark.state.toString,
+        join.operator,
+        version,
+        join.keys,
+        join.bound.shapes,
+        join.bucketWidth,
+        set,
+        set
+      )
+    val keys = columns.key.zip(rightKeys).map { case (key, rightName) => key.copy(name = rightName) }
+    val schema = MatchedRows.schema(columns.left, StructType(keys ++ columns.right))
+    val hadoopConf = new SerializableConfiguration(conf)
+    val rows = session.sparkContext
+      .parallelize(0 until layout.partitions, layout.partitions)
+      .flatMap(partition => new MatchedRows(state, columns, partition, hadoopConf.value).iterator)
+    SparkPlans.frameOf(session, rows, schema)
+  }
+}

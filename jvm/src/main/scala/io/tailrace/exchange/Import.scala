@@ -1,0 +1,189 @@
+package io.tailrace.exchange
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
+import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.{Column, DataFrame}
+
+import io.tailrace.common.TailraceConf
+import io.tailrace.inspect.StateColumns
+import io.tailrace.join.{ColumnTexts, JoinCheckpoint, JoinNode}
+import io.tailrace.plan.TailraceNode
+
+/** What an import has made.
+  *
+  * @param batch that the query goes on behind
+  * @param left  rows
+  * @param right rows
+  */
+final case class ImportReport(checkpoint: String, batch: Long, left: Long, right: Long)
+
+/** Rows that a query's join begins with.
+  *
+  * @param offsets     where each source of the query has been read to: Spark's JSON of it, in the order of the query, "-"
+  *                    for a source that begins as it is set. None: all begin as they are set
+  * @param watermarkMs of the first batch, in milliseconds
+  * @param batch       the last one that the query's sink has; 0 for a new sink
+  */
+final case class ImportOptions(
+    left: DataFrame,
+    right: DataFrame,
+    offsets: Seq[String] = Nil,
+    watermarkMs: Long = 0,
+    batch: Long = 0
+)
+
+/** Makes a checkpoint of a query that has never run, so that its join goes on as if it had read some rows.
+  *
+  * @param query the streaming DataFrame that will be started, with a `tailrace.join` in it
+  */
+private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, checkpoint: String) {
+  private val joins = query.collect { case node: JoinNode => node }
+  private val others = query.collect { case node: TailraceNode if !joins.contains(node) => node.operator }
+  private val sources = query.collectLeaves().filter(_.isStreaming)
+  private val join = joins match {
+    case Seq(only) if only.operator == "tailrace.join" && others.isEmpty => only
+    case _ => throw ExchangeErrors.unsupported(joins.map(_.operator) ++ others)
+  }
+  if (!sources.forall(source => join.collectLeaves().contains(source)))
+    throw ExchangeErrors.unsupported(Seq("a stream that is no input of the join"))
+  if (join.left.output.exists(_.name == JoinCheckpoint.Part))
+    throw ExchangeErrors.unsupported(Seq("hot keys"))
+
+  def run(options: ImportOptions): ImportReport = {
+    import options._
+    val bootstrap = new Bootstrap(session, checkpoint, Map.empty)
+    bootstrap.checkTarget()
+    val count = sources.distinct.size
+    if (offsets.nonEmpty && offsets.size != count)
+      throw ExchangeErrors.rows(s"there are ${offsets.size} offsets, and the query has $count sources")
+    val leftRows = rows("left", left, join.left.output)
+    val rightRows = rows("right", right, join.right.output)
+    val timeless = leftRows.where(col(quoted(join.leftTime.name)).isNull).count()
+    if (timeless > 0) throw ExchangeErrors.rows(s"$timeless left rows have no time")
+    bootstrap.run(
+      {
+        val replaced = query.transformUp { case node: JoinNode =>
+          node.withNewChildren(
+            Seq(
+              input(bootstrap.stream("left", leftRows), join.left.output),
+              input(bootstrap.stream("right", rightRows), join.right.output)
+            )
+          )
+        }
+        SparkPlans.toFrame(bootstrap.session, replaced)
+      },
+      Beginning(batch, if (offsets.isEmpty) Seq.fill(count)("-") else offsets, watermarkMs)
+    )
+    ImportReport(checkpoint, batch, leftRows.count(), rightRows.count())
+  }
+
+  private def quoted(name: String): String = s"`${name.replace("`", "``")}`"
+
+  /** The columns that the side has, of the rows, by name. */
+  private def rows(side: String, table: DataFrame, wanted: Seq[Attribute]): DataFrame = {
+    val same = session.sessionState.conf.resolver
+    def found(column: Attribute): Option[(String, DataType)] =
+      table.schema.find(field => same(field.name, column.name)).map(field => field.name -> field.dataType)
+    val missing =
+      wanted.filterNot(column => found(column).exists(of => Cast.canUpCast(of._2, column.dataType)))
+    if (missing.nonEmpty)
+      throw ExchangeErrors.columns(side, missing.map(column => s"${column.name} ${column.dataType.sql}"))
+    table.select(wanted.map { column =>
+      val (name, _) = found(column).get
+      table.col(quoted(name)).cast(column.dataType).as(column.name): Column
+    }: _*)
+  }
+
+  /** A stream in the place of the join's input, with the same columns. */
+  private def input(stream: DataFrame, of: Seq[Attribute]): LogicalPlan = {
+    val plan = SparkPlans.analyzed(stream)
+    Project(
+      of.zip(plan.output).map { case (column, read) =>
+        Alias(read, column.name)(exprId = column.exprId, explicitMetadata = Some(column.metadata))
+      },
+      plan
+    )
+  }
+}
+
+/** Makes a checkpoint of an export, whose rows may have been edited, for the query that it is of. */
+private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: String, directory: String) {
+  private val root = new Path(directory)
+  private val report = ExportFile.read(root, session.sessionState.newHadoopConf())
+  private val others = report.others ++
+    report.operators
+      .filter(_.name != JoinCheckpoint.LabelJoin)
+      .map(join => s"operator ${join.operator} (${join.name})")
+  if (others.nonEmpty || report.operators.size != 1) throw ExchangeErrors.unsupported(others)
+  private val exported = report.operators.head
+  import exported.settings
+  if (settings.contains("hot")) throw ExchangeErrors.unsupported(Seq("hot keys"))
+
+  /** @param join of streams of the left and the right rows: of options, by the names of Python's arguments */
+  def run(
+      join: (DataFrame, DataFrame, Seq[(String, String)], Map[String, String]) => DataFrame
+  ): ImportReport = {
+    val columns = StateColumns.of(JoinCheckpoint(0, settings), directory)
+    def named(setting: String): StructType = ColumnTexts.read(settings(setting)).get
+    val on = named(JoinCheckpoint.LeftKeys).map(_.name).zip(named(JoinCheckpoint.RightKeys).map(_.name))
+    val bootstrap = new Bootstrap(
+      session,
+      checkpoint,
+      Map(
+        "spark.sql.shuffle.partitions" -> report.partitions.toString,
+        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> report.format.toString
+      ) ++ settings.get(TailraceConf.JoinStrategy.key).filter(_ => settings("how") == "left").map {
+        TailraceConf.JoinStrategy.key -> _
+      }
+    )
+    bootstrap.checkTarget()
+    val right = named(JoinCheckpoint.RightColumns)
+    val leftRows = read("left", columns.left)
+    val rightRows = rightsOf(right)
+    val options = settings ++ Map("left_time" -> settings(JoinCheckpoint.LeftTime))
+    bootstrap.run(
+      join(bootstrap.stream("left", leftRows), bootstrap.stream("right", rightRows), on, options),
+      Beginning(report.batch, report.offsets, report.watermarkMs, Some(report.entry))
+    )
+    ImportReport(checkpoint, report.batch, leftRows.count(), rightRows.count())
+  }
+
+  /** The rows for a query with other settings, which begins where that of the export ended. */
+  def options(offsets: Seq[String], watermarkMs: Option[Long], batch: Option[Long]): ImportOptions =
+    ImportOptions(
+      session.read.parquet(new Path(root, s"${exported.directory}/left").toString),
+      rightsOf(ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get),
+      if (offsets.isEmpty) report.offsets else offsets,
+      watermarkMs.getOrElse(report.watermarkMs),
+      batch.getOrElse(report.batch)
+    )
+
+  private def read(table: String, schema: StructType): DataFrame = {
+    val path = new Path(root, s"${exported.directory}/$table").toString
+    val found = session.read.parquet(path)
+    val missing = schema.filterNot(column =>
+      found.schema.exists(f => f.name == column.name && f.dataType == column.dataType)
+    )
+    if (missing.nonEmpty)
+      throw ExchangeErrors.columns(table, missing.map(column => s"${column.name} ${column.dataType.sql}"))
+    found.select(schema.map(column => found.col(s"`${column.name}`")): _*)
+  }
+
+  /** Right rows, and those of which eager matching has kept the matches alone: it finds them again. */
+  private def rightsOf(schema: StructType): DataFrame = {
+    val waiting = read("right", schema)
+    if (!exported.rows.contains("matches")) waiting
+    else {
+      val path = new Path(root, s"${exported.directory}/matches").toString
+      val gone =
+        session.read.parquet(path).where("NOT right_in_state").dropDuplicates("partition", "right_seq")
+      waiting.unionByName(
+        gone.select(schema.map(column => col("right").getField(column.name).as(column.name)): _*)
+      )
+    }
+  }
+}

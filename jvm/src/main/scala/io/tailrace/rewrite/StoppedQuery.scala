@@ -1,0 +1,113 @@
+package io.tailrace.rewrite
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkCheckpoints, SparkSession}
+
+import io.tailrace.checkpoint.SparkCheckpoint
+import io.tailrace.common.{Errors, TailraceStateException}
+import io.tailrace.join.JoinCheckpoint
+import io.tailrace.state.{CutOffBatch, StateLayout}
+
+/** The checkpoint of a query that doesn't run, as a command that changes it sees it: read once, at the beginning.
+  * The command looks again before each step that can't be taken back.
+  *
+  * @param what  the command does, for the [[Claim]]
+  * @param inUse the error where the query runs, or another command changes the checkpoint
+  */
+private[tailrace] final class StoppedQuery(
+    session: SparkSession,
+    checkpoint: String,
+    what: String,
+    inUse: => TailraceStateException
+) {
+  val root = new Path(checkpoint)
+  val conf: Configuration = session.sessionState.newHadoopConf()
+  val spark: SparkCheckpoint = SparkCheckpoint.readable(checkpoint)(new SparkCheckpoint(root, conf))
+
+  /** The newest batch that has completed. */
+  val completed: Long = SparkCheckpoint.readable(checkpoint)(spark.completedBatches(checkpoint).last)
+
+  /** The newest batch that has begun: the same, or the next one, which was cut off. */
+  val begun: Long = newest
+
+  /** The number of partitions that the query would start with. */
+  val named: Int = spark.partitions(begun)
+
+  /** Of the state that the newest completed batch has made. */
+  val version: Long = completed + 1
+
+  def isCutOff: Boolean = begun != completed
+
+  private lazy val claim = new Claim(root, conf, what)
+  private lazy val ids = spark.commit(completed).checkpointIds
+
+  /** Runs a command, unless another one of this JVM changes the checkpoint. */
+  def alone[T](command: => T): T = Claim.alone(root, conf)(command).getOrElse(throw inUse)
+
+  /** Refuses a query of this JVM that runs with the checkpoint. */
+  def checkStopped(): Unit = if (SparkCheckpoints.isInUse(session, root, conf)) throw inUse
+
+  /** Whether no other command has begun since. With the first call this one begins. */
+  def isNewestCommand: Boolean = claim.isNewest
+
+  /** Another command may have begun since, or turned over since this one has read the logs. */
+  def checkAlone(): Unit = if (!claim.isNewest || spark.partitions(begun) != named) throw inUse
+
+  /** A query of another driver may have gone on since. */
+  def checkUnchanged(): Unit =
+    if (spark.completedBatches(checkpoint).last != completed || newest != begun) throw inUse
+
+  private def newest: Long = {
+    val last = spark.begunBatches.lastOption.getOrElse(throw Errors.checkpointNotFound(checkpoint))
+    if (last != completed && last != completed + 1) throw inUse
+    last
+  }
+
+  /** The operators with state: joins of ours, and others. */
+  def operators: (Seq[CheckpointOperator], Seq[CheckpointOperator]) = {
+    val (own, others) =
+      spark.operators(completed).partition(operator => JoinCheckpoint.operatorNames(operator.name))
+    if (own.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, others.map(_.name))
+    (own, others)
+  }
+
+  def stored(join: CheckpointOperator): StoredState = StoredState.read(spark, join, conf, version)
+
+  /** Where a join's state is. If a query ran while its number of partitions changed, it may have completed the
+    * newest batch with the old number, and the offset log names the new one.
+    */
+  def holding(join: StoredState): StateLayout = {
+    val layout = join.bound.layout(named, spark.directory(join.operator))
+    def isWhole(of: StateLayout) =
+      idsOf(join).forall(_.size >= of.partitions) && isWritten(join.operator, of, version)
+    if (join.bound.layouts.size < 2 || isWhole(layout)) layout
+    else join.bound.layouts.find(isWhole).getOrElse(layout)
+  }
+
+  /** Whether all partitions have a version. */
+  private def isWritten(operator: Long, layout: StateLayout, version: Long): Boolean =
+    (0 until layout.partitions).forall { partition =>
+      JoinState.files(spark.state, operator, layout, partition, conf).versions(version)
+    }
+
+  /** Of the version in each partition, in Spark's checkpoint format 2. */
+  def idsOf(join: StoredState): Option[Array[String]] =
+    ids.flatMap(_.get(join.operator)).map(_.map(_.head))
+
+  /** The batch that was cut off, and the number of partitions that decides which rows it gives. */
+  def cutOffBatch(layout: StateLayout): Option[CutOffBatch] =
+    Option.when(isCutOff) {
+      CutOffBatch(begun, layout.cutOff.filter(_.batch == begun).fold(layout.partitions)(_.partitions))
+    }
+
+  /** The version that a batch which was cut off has made, if it is complete. A sink that has the batch already may
+    * not ask for its rows, and then no task makes the version again. In checkpoint format 2 Spark refuses that.
+    */
+  def nextVersion(join: JoinState): Option[JoinState] = {
+    val next = join.copy(version = begun + 1)
+    Option.when(
+      isCutOff && join.before.ids.isEmpty && isWritten(join.operator, join.before.layout, next.version)
+    )(next)
+  }
+}

@@ -1,0 +1,133 @@
+"""Rows that are erased from a checkpoint's state."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class ErasedSide:
+    """The rows of one side of a join.
+
+    Attributes:
+        operator: the join's number in the query.
+        name: the operator's name in the query's progress.
+        side: `left`, `right`, or `matches`: right rows that eager matching has found for left rows that wait.
+        applies: whether the side has all columns of the condition.
+        erased: how many of its rows were erased.
+    """
+
+    operator: int
+    name: str
+    side: str
+    applies: bool
+    erased: int
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What `erase` has done, or would do.
+
+    Attributes:
+        checkpoint: the query's checkpointLocation.
+        version: of the state that has been written anew. There is no earlier one any more.
+        dry_run: whether nothing was done.
+        sides: the rows, by join and side.
+        rows: how many rows are left, with those that the join keeps of matches and keys; 0 of a dry run.
+        bytes: of the new files; 0 of a dry run.
+        untouched: what may have such rows still, in words.
+    """
+
+    checkpoint: str
+    version: int
+    dry_run: bool
+    sides: tuple[ErasedSide, ...]
+    rows: int
+    bytes: int
+    untouched: tuple[str, ...]
+
+
+def erase(
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str],
+    where: str | None = None,
+    *,
+    subjects: DataFrame | None = None,
+    operators: Sequence[int] = (),
+    only_tailrace: bool = False,
+    dry_run: bool = False,
+) -> Erased:
+    """Erases rows of a checkpoint's joins, for instance those of a user who wants to be forgotten.
+
+        query.stop()
+        tailrace.erase(spark, "/data/checkpoint", "user_id = 7")
+        # and start the query again, as before
+
+    The rows never come out, neither as left rows nor in the groups of others, and when the call returns their
+    bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark job
+    writes the whole state anew without the rows; then the former files are deleted, with all earlier
+    versions. So the query can't be set back behind this point. One that runs in another process, unseen,
+    ends with an error of Spark's at its next micro-batch, and is started again then.
+
+    The condition is asked of the rows of one side. A key column is there on both sides, by the names of
+    either, or as `key.user_id`; any other column is that of one side, and `left.note` or `right.note` where
+    both have one of its name. A side that lacks one of the columns keeps its rows, and a join of which both
+    do is refused. A row for which the condition is null stays.
+
+    After an error or a crash the query goes on with the rows, or without them. The same call again erases
+    them.
+
+    Args:
+        spark: a session that `configure` has set up.
+        checkpoint: the query's checkpointLocation.
+        where: a condition of Spark SQL, without subqueries.
+        subjects: a batch DataFrame instead. A row is erased if its columns of these names have the values of
+            one of the subjects, which all have to fit in memory.
+        operators: the numbers of the joins to erase from; all of the query's, if empty.
+        only_tailrace: whether the query may have other operators with state, Spark's own. They keep their
+            rows.
+        dry_run: whether the rows are only counted.
+
+    Returns:
+        How many rows were erased, and what may have such rows still.
+
+    Raises:
+        TailraceStateError: it is no checkpoint of a join, a query runs with it, it has state of other
+            operators, or rows of a recursion in feedback mode, or the state can't be read or written.
+            `condition` says which.
+        TailraceError: neither or both of `where` and `subjects` are given, a column is of no side or of both,
+            or a subject's type isn't that of the column.
+        AnalysisException: Spark doesn't understand the condition.
+        TailraceSessionError: the session lacks the jar or the extension.
+    """
+    _convert.kind(spark, SparkSession, "spark")
+    path = _convert.path(checkpoint, "checkpoint")
+    condition = None if where is None else _convert.text(where, "where")
+    if subjects is not None:
+        _convert.kind(subjects, DataFrame, "subjects")
+    numbers = [_convert.count(number, "operators") for number in operators]
+    options = {
+        name: "true"
+        for name, chosen in (("only_tailrace", only_tailrace), ("dry_run", dry_run))
+        if _convert.flag(chosen, name)
+    }
+    told = json.loads(_jvm.erased(spark, path, condition, subjects, numbers, options))
+    return Erased(
+        checkpoint=told["checkpoint"],
+        version=told["version"],
+        dry_run=told["dryRun"],
+        sides=tuple(ErasedSide(**side) for side in told["sides"]),
+        rows=told["rows"],
+        bytes=told["bytes"],
+        untouched=tuple(told["untouched"]),
+    )

@@ -1,0 +1,210 @@
+"""State as Parquet files, and checkpoints made of rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class ExportedJoin:
+    """The files of one join.
+
+    Attributes:
+        operator: the join's number in the query.
+        name: the operator's name in the query's progress.
+        directory: below that of the export; in it are `left`, `right`, and `matches` with eager matching.
+        rows: how many, by these names.
+    """
+
+    operator: int
+    name: str
+    directory: str
+    rows: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export_state` has written.
+
+    Attributes:
+        checkpoint: the query's checkpointLocation.
+        version: of the state.
+        batch: the micro-batch that has made it.
+        offsets: where the sources have been read to, in the order of the query: Spark's JSON.
+        watermark: of the next micro-batch; None if there was none yet.
+        joins: the files.
+        others: what else the query keeps, which isn't exported.
+    """
+
+    checkpoint: str
+    version: int
+    batch: int
+    offsets: tuple[str, ...]
+    watermark: dt.datetime | None
+    joins: tuple[ExportedJoin, ...]
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What `import_state` has made.
+
+    Attributes:
+        checkpoint: the new checkpoint.
+        batch: the micro-batch that the query goes on behind.
+        left: how many left rows were imported.
+        right: the same of right rows.
+    """
+
+    checkpoint: str
+    batch: int
+    left: int
+    right: int
+
+
+def export_state(
+    spark: SparkSession, checkpoint: str | os.PathLike[str], to: str | os.PathLike[str]
+) -> Exported:
+    """Writes the rows that wait in a checkpoint's joins as Parquet, with the columns of the streams.
+
+        tailrace.export_state(spark, "/data/checkpoint", "/data/export")
+        spark.read.parquet("/data/export/operator-0/left")
+
+    A left row is there that hasn't come out, with all of its columns; a right row while the join keeps it.
+    With eager matching, `matches` has the left and the right row of each match so far. The query must be
+    stopped, by `stop()` or by a failure. Nothing of the checkpoint is changed.
+
+    Args:
+        spark: a session that `configure` has set up.
+        checkpoint: the query's checkpointLocation.
+        to: the directory of the export, which must not exist. It is complete when it has
+            `_tailrace_export.json`.
+
+    Returns:
+        What was written.
+
+    Raises:
+        TailraceStateError: it is no checkpoint of a join, a query runs with it, the state can't be read, or
+            the directory is there already. `condition` says which.
+        TailraceSessionError: the session lacks the jar or the extension.
+    """
+    _convert.kind(spark, SparkSession, "spark")
+    told = json.loads(_jvm.exported(spark, _convert.path(checkpoint, "checkpoint"), _convert.path(to, "to")))
+    return Exported(
+        checkpoint=told["checkpoint"],
+        version=told["version"],
+        batch=told["batch"],
+        offsets=tuple(told["offsets"]),
+        watermark=_time(told["watermarkMs"]),
+        joins=tuple(
+            ExportedJoin(join["operator"], join["name"], join["directory"], join["rows"])
+            for join in told["operators"]
+        ),
+        others=tuple(told["others"]),
+    )
+
+
+def _time(ms: int) -> dt.datetime | None:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=ms) if ms > 0 else None
+
+
+def import_state(
+    query: DataFrame | SparkSession,
+    checkpoint: str | os.PathLike[str],
+    *,
+    export: str | os.PathLike[str] | None = None,
+    left: DataFrame | None = None,
+    right: DataFrame | None = None,
+    offsets: Sequence[str] = (),
+    watermark: dt.datetime | None = None,
+    batch: int | None = None,
+) -> Imported:
+    """Makes a checkpoint of rows, from which a query's join goes on as if it had read them.
+
+        labels = tailrace.join(impressions, clicks, on="user_id", ...)
+        tailrace.import_state(
+            labels,
+            "/data/checkpoint",
+            left=spark.read.table("impressions").where("served_at > '2026-01-01 11:00'"),
+            right=spark.read.table("clicks").where("clicked_at > '2026-01-01 11:00'"),
+            offsets=['{"impressions":{"0":4711}}', '{"clicks":{"0":815}}'],
+            watermark=dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC),
+        )
+        # and start `labels` with this checkpoint
+
+    Give the left rows that haven't come out, and the right rows that they and later ones may match. Left rows
+    come out when the watermark has passed their windows, at once if it has. Of `how="inner"`, pairs of two
+    imported rows count as having come out. The query has one `tailrace.join`, without hot keys, and no other
+    state.
+
+    With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
+    The query may have another `on`, `how`, `before` or `after` than the one that was exported. With a
+    session in place of the query, it is the one that was exported, with the same settings, and its rows may
+    have been edited in the files.
+
+    Spark runs the join over the rows in a micro-batch of its own, beside the new checkpoint, and then moves
+    that there. After an error or a crash there is no checkpoint, or one that no query starts with: delete
+    it, and the directory `<checkpoint>-import-...`.
+
+    Args:
+        query: the streaming DataFrame that will be started, or a session.
+        checkpoint: the new checkpoint, which must not exist.
+        export: the directory of an export.
+        left: batch rows with the columns of the join's left side. Others are left out.
+        right: the same of the right side.
+        offsets: where each of the query's sources has been read to, in their order: Spark's JSON, as it is in
+            the progress of a query (`sources[i].endOffset`). "-" lets one begin as it is set; so do all
+            without offsets.
+        watermark: of the first micro-batch, with a zone.
+        batch: the last micro-batch that the query's sink knows. A sink that leaves out micro-batches that
+            it has, such as Spark's files and Delta tables, would take the first ones for those; 0 is for a
+            new sink.
+
+    Returns:
+        How many rows it has, and the micro-batch that the query goes on behind.
+
+    Raises:
+        TailraceStateError: the checkpoint is there already, the export isn't one, columns are missing, left
+            rows have no time, or the query has other state. `condition` says which.
+        TailraceSessionError: the session lacks the jar or the extension.
+    """
+    path = _convert.path(checkpoint, "checkpoint")
+    directory = None if export is None else _convert.path(export, "export")
+    if isinstance(query, SparkSession):
+        if (
+            directory is None
+            or any(value is not None for value in (left, right, watermark, batch))
+            or offsets
+        ):
+            raise TypeError("`import_state` of a session takes `export` alone; others need the query.")
+        return Imported(path, *_jvm.imported("importExport", query, path, directory))
+    _convert.kind(query, DataFrame, "query")
+    if (directory is None) == (left is None) or (left is None) != (right is None):
+        raise TypeError("`import_state` takes `left` and `right`, or `export`.")
+    for name, rows in (("left", left), ("right", right)):
+        if rows is not None:
+            _convert.kind(rows, DataFrame, name)
+    options = {}
+    if watermark is not None:
+        options["watermark"] = str(_millis(watermark))
+    if batch is not None:
+        options["batch"] = _convert.count(batch, "batch")
+    lines = _convert.names(offsets, "offsets")
+    return Imported(path, *_jvm.imported("importState", query, path, directory, left, right, lines, options))
+
+
+def _millis(moment: dt.datetime) -> int:
+    if not isinstance(moment, dt.datetime) or moment.tzinfo is None:
+        raise TypeError("`watermark` is a datetime with a zone.")
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

@@ -1,0 +1,215 @@
+package io.tailrace.erase
+
+import java.io.File
+import java.nio.charset.StandardCharsets.ISO_8859_1
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.streaming.StreamingQueryException
+
+import io.tailrace.api.Tailrace
+import io.tailrace.common.TailraceConf
+import io.tailrace.testkit._
+
+/** A query that goes on after an erasure gives what it would give if the rows had never come. */
+final class EraseSuite extends SparkSuite {
+  private val subject = "subject-0f9c2e71"
+
+  private def batches(seed: Int): Seq[NeverLate.Batch] = {
+    def named(k: String) = if (k == "a") subject else k
+    (0 until 6).map { i =>
+      val (served, engaged) = NeverLate.batch(i, new Random(seed.toLong * 100 + i))
+      (served.map(row => row.copy(k = named(row.k))), engaged.map(row => row.copy(k = named(row.k))))
+    }
+  }
+
+  private def erase(d: File, where: String, dry: Boolean = false): EraseReport =
+    Tailrace.erase(spark, d.getPath, EraseOptions(Some(where), dryRun = dry))
+
+  private def state(d: File): DataFrame = spark.read.format("tailrace-state").load(d.getPath)
+
+  private def filesOf(d: File): Seq[Path] = {
+    val all = Files.walk(d.toPath)
+    try all.iterator.asScala.filter(Files.isRegularFile(_)).toVector.sortBy(_.toString)
+    finally all.close()
+  }
+
+  private def filesWith(d: File, text: String): Seq[Path] =
+    filesOf(d).filter(file => new String(Files.readAllBytes(file), ISO_8859_1).contains(text))
+
+  private def counts(report: EraseReport): Map[String, Long] =
+    report.sides.map(side => side.side -> side.erased).toMap
+
+  /** Runs some batches, erases, and gives the rest.
+    *
+    * @param isErased whether a row is, that was there before
+    */
+  private def check(how: String, where: String)(left: Served => Boolean, right: Engaged => Boolean): Unit =
+    withDirectory { d =>
+      val all = batches(how.length)
+      val (first, rest) = all.splitAt(4)
+      val h = new StreamHarness(spark, d)(NeverLate.query(NeverLate.options(how))).start()
+      first.foreach { case (served, engaged) => h.step(served, engaged) }
+      h.stop()
+      val before = h.all
+      val waiting = state(d).count()
+      val planned = erase(d, where, dry = true)
+      assert(state(d).count() == waiting)
+      val done = erase(d, where)
+      assert(planned.dryRun && planned.sides == done.sides)
+      val erased = counts(done)
+      assert(state(d).count() == waiting - erased("left") - erased("right"))
+      assert(erased("left") > 0 && erased.values.sum < waiting)
+      h.start()
+      (rest :+ NeverLate.end).foreach { case (served, engaged) => h.step(served, engaged) }
+      h.stop()
+      val kept = first.map { case (served, engaged) => (served.filterNot(left), engaged.filterNot(right)) }
+      val after = NeverLate.expected(kept ++ rest, how).filterNot { row =>
+        if (how == "left") before.exists(_.id == row.id) else before.contains(row)
+      }
+      assert(h.all == Emitted.sorted(before ++ after))
+    }
+
+  for {
+    how <- Seq("left", "inner"); strategy <- Seq("lazy", "eager"); format <- Seq(1, 2)
+    if how == "left" || strategy == "lazy"
+  } {
+    val tags = if (format == 2 || strategy == "eager") Nil else Seq(Campaign)
+    test(s"the rows never come out: $how, $strategy, format $format", tags: _*) {
+      withConf(
+        TailraceConf.JoinStrategy.key -> strategy,
+        TailraceConf.InlineRunBytes.key -> (if (format == 1) 0 else 1 << 20),
+        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format
+      ) {
+        check(how, s"k = '$subject'")(_.k == subject, _.k == subject)
+        check(how, "id % 2 = 0")(_.id % 2 == 0, _ => false)
+        check(how, s"key.k = '$subject' AND left.id % 2 = 0")(
+          r => r.k == subject && r.id % 2 == 0,
+          _ => false
+        )
+      }
+    }
+  }
+
+  test("the bytes are gone from all files") {
+    withDirectory { d =>
+      val h = new StreamHarness(spark, d)(NeverLate.query(NeverLate.options())).start()
+      batches(1).foreach { case (served, engaged) => h.step(served, engaged) }
+      h.stop()
+      assert(filesWith(d, subject).size > 2)
+      val report = erase(d, s"k = '$subject'")
+      assert(filesWith(d, subject).isEmpty)
+      assert(report.untouched.exists(_.contains("sources")))
+      val partitions = new File(d, "state/0").listFiles.filter(_.getName.forall(_.isDigit))
+      partitions.foreach { partition =>
+        val names = partition.list.filterNot(name => name.startsWith("_") || name.startsWith("."))
+        assert(names.length == 1 && names.head.startsWith("of-"))
+      }
+      h.start()
+      h.step(NeverLate.end._1, NeverLate.end._2)
+      h.stop()
+      assert(filesWith(d, subject).isEmpty)
+    }
+  }
+
+  test("right rows alone, also where eager matching has found them") {
+    withConf(TailraceConf.JoinStrategy.key -> "eager") {
+      withDirectory { d =>
+        val h = new StreamHarness(spark, d)(NeverLate.query(NeverLate.options())).start()
+        val (served, engaged) = batches(1).unzip
+        h.step(served.head, engaged.head)
+        h.stop()
+        val before = h.all
+        val report = counts(erase(d, "rid >= 0"))
+        assert(report("left") == 0 && report("right") > 0 && report("matches") > 0)
+        h.start()
+        h.step(NeverLate.end._1, NeverLate.end._2)
+        h.stop()
+        val rows = h.all.drop(before.size)
+        assert(rows.size == served.head.size && rows.forall(_.labels.isEmpty))
+      }
+    }
+  }
+
+  test("subjects of a table, and rows of a hot key once") {
+    import spark.implicits._
+    withDirectory { d =>
+      val options = NeverLate.options().copy(hot = Seq(Seq("hot")), hotParts = 3)
+      val h = new StreamHarness(spark, d)(NeverLate.query(options)).start()
+      def rows(k: String) = (1 to 4).map(i => Served(k, Times.seconds(i.toDouble), i))
+      h.step(rows("hot") ++ rows("b") ++ rows("c"), Seq("hot", "b", "c").map(Engaged(_, Times.seconds(2), 7)))
+      h.stop()
+      val subjects = Seq(Some("hot"), None, Some("c"), Some("nobody")).toDF("k")
+      val report = Tailrace.erase(spark, d.getPath, EraseOptions(subjects = Some(subjects)))
+      assert(counts(report) == Map("left" -> 8, "right" -> 2))
+      assert(state(d).select("key.k").distinct().as[String].collect().toSeq == Seq("b"))
+      val typed = Seq("x").toDF("left.id")
+      val e = intercept[Exception](
+        Tailrace.erase(spark, d.getPath, EraseOptions(subjects = Some(typed.select("`left.id`"))))
+      )
+      assert(conditionOf(e) == "TAILRACE_COLUMN_TYPE")
+    }
+  }
+
+  private def conditionOf(e: Throwable): String = e match {
+    case e: SparkThrowable => e.getCondition
+    case e => throw e
+  }
+
+  test("what can't be erased is refused, and nothing is changed") {
+    withDirectory { d =>
+      val query: (DataFrame, DataFrame) => DataFrame =
+        (served, engaged) =>
+          NeverLate.query(NeverLate.options())(served, engaged.selectExpr("*", "rid AS id"))
+      val h = new StreamHarness(spark, d)(query).start()
+      def refused(where: String): String = conditionOf(intercept[Exception](erase(d, where)))
+      h.step(batches(1).head._1, batches(1).head._2)
+      assert(refused("k = 'b'") == "TAILRACE_STATE_IN_USE")
+      h.stop()
+      val before = filesOf(d)
+      assert(refused("id = 3") == "TAILRACE_STATE_ERASE_AMBIGUOUS")
+      assert(refused("nothing = 3") == "TAILRACE_STATE_ERASE_COLUMNS")
+      assert(refused("left.id = 3 OR right.id = 3") == "TAILRACE_STATE_ERASE_COLUMNS")
+      assert(refused("1 = 1") == "TAILRACE_STATE_ERASE_CONDITION")
+      assert(refused("rid > rand()") == "TAILRACE_STATE_ERASE_CONDITION")
+      assert(refused("k IN (SELECT k FROM range(3))") == "TAILRACE_STATE_ERASE_CONDITION")
+      assert(refused("rid + 1").startsWith("DATATYPE_MISMATCH"))
+      assert(refused("rid = ").startsWith("PARSE_SYNTAX_ERROR"))
+      val both = EraseOptions(Some("rid = 3"), Some(spark.range(3).toDF("rid")))
+      Seq(EraseOptions(), both, EraseOptions(Some("rid = 3"), operators = Seq(4))).foreach { options =>
+        val e = intercept[Exception](Tailrace.erase(spark, d.getPath, options))
+        assert(conditionOf(e) == "TAILRACE_OPTION_INVALID")
+      }
+      assert(filesOf(d) == before)
+      assert(counts(erase(d, "right.id = 3 OR right.rid IN (1, 2)"))("right") > 0)
+    }
+  }
+
+  test("a query that runs elsewhere, unseen, ends, and loses nothing") {
+    withDirectory { d =>
+      val real = new File(d, "real")
+      val all = batches(2)
+      val h = new StreamHarness(spark, real)(NeverLate.query(NeverLate.options())).start()
+      all.take(4).foreach { case (served, engaged) => h.step(served, engaged) }
+      val before = h.all
+      // By another path the session doesn't see that its query is the same.
+      Files.createSymbolicLink(new File(d, "elsewhere").toPath, real.toPath)
+      val where = s"k = '$subject'"
+      erase(new File(d, "elsewhere"), where)
+      h.add(all(4)._1, all(4)._2)
+      val e = intercept[StreamingQueryException](h.streaming.processAllAvailable())
+      assert(e.getMessage.startsWith("[CONCURRENT_STREAM_LOG_UPDATE]"))
+      h.start()
+      (all.drop(5) :+ NeverLate.end).foreach { case (served, engaged) => h.step(served, engaged) }
+      h.stop()
+      val kept = all.take(4).map { case (l, r) => (l.filterNot(_.k == subject), r.filterNot(_.k == subject)) }
+      val after =
+        NeverLate.expected(kept ++ all.drop(4)).filterNot(row => before.exists(_.id == row.id))
+      assert(h.all == Emitted.sorted(before ++ after))
+    }
+  }
+}

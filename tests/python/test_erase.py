@@ -1,0 +1,93 @@
+"""`tailrace state erase` and `tailrace.erase`: rows that leave the state of a stopped query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tailrace
+from streams import Row, Streams, groups
+from tailrace.errors import TailraceStateError
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tailrace.testing import StreamTest
+
+    RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+LEFT = [Row(i, i % 4, i, "of a person" if i % 4 == 1 else "") for i in range(12)]
+RIGHT = [Row(100 + i, i % 4, i + 1) for i in range(12)]
+END = ([Row(900, 9, 1000)], [Row(901, 9, 1000)])
+
+
+def _bytes(checkpoint: Path, text: str) -> int:
+    files = [file for file in checkpoint.rglob("*") if file.is_file()]
+    return sum(text.encode() in file.read_bytes() for file in files)
+
+
+def test_the_command_between_two_starts(
+    spark: SparkSession, stream_test: StreamTest, run_python: RunPython, tmp_path: Path
+) -> None:
+    streams = Streams(stream_test)
+    with streams.query(streams.join()) as query:
+        streams.add(LEFT, RIGHT)
+        query.run()
+        with pytest.raises(TailraceStateError, match="TAILRACE_STATE_IN_USE"):
+            tailrace.erase(spark, query.checkpoint, "key = 1")
+        query.stop()
+        assert _bytes(query.checkpoint, "of a person") > 0
+        planned = tailrace.erase(spark, query.checkpoint, "key = 1", dry_run=True)
+        assert planned.dry_run
+        assert [(s.side, s.applies, s.erased) for s in planned.sides] == [
+            ("left", True, 3),
+            ("right", True, 3),
+        ]
+        assert _bytes(query.checkpoint, "of a person") > 0
+        spark.createDataFrame([(1,), (3,)], "key long").write.parquet(str(tmp_path / "subjects"))
+        done = run_python(
+            "-m",
+            "tailrace",
+            "state",
+            "erase",
+            str(query.checkpoint),
+            "--subjects",
+            str(tmp_path / "subjects"),
+        )
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert lines[0] == "operator 0, tailraceLabelJoin, left               6 rows erased"
+        assert lines[1] == "operator 0, tailraceLabelJoin, right              6 rows erased"
+        assert "12 rows are left" in lines[2]
+        assert "  the query's sources and its sink" in lines
+        assert _bytes(query.checkpoint, "of a person") == 0
+        assert len(query.state()) == 12
+        query.restart()
+        streams.add(*END)
+        query.run()
+        assert [row[0] for row in groups(query.rows())] == [i for i in range(12) if i % 2 == 0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"where": 7},
+        {"where": "key = 1", "subjects": "subjects.parquet"},
+        {"where": "key = 1", "dry_run": "yes"},
+        {"where": "key = 1", "only_tailrace": 1},
+        {"where": "key = 1", "operators": ["0"]},
+    ],
+)
+def test_arguments_of_other_types(spark: SparkSession, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        tailrace.erase(spark, tmp_path, **wrong)
+
+
+def test_rows_that_nobody_has_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(TailraceStateError, match="TAILRACE_CHECKPOINT_NOT_FOUND"):
+        tailrace.erase(spark, tmp_path, "key = 1")

@@ -1,0 +1,98 @@
+"""`tailrace state export` and `import`, and `tailrace.import_state`: state as Parquet, and back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tailrace
+from streams import Row, Streams, at, groups
+from tailrace.errors import TailraceStateError
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tailrace.testing import StreamTest
+
+    RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+LEFT = [Row(i, i % 4, i) for i in range(12)]
+RIGHT = [Row(100 + i, i % 4, i + 1) for i in range(12)]
+END = ([Row(900, 9, 1000)], [Row(901, 9, 1000)])
+
+
+def test_the_commands_between_two_starts(
+    spark: SparkSession, stream_test: StreamTest, run_python: RunPython, tmp_path: Path
+) -> None:
+    streams = Streams(stream_test)
+    with streams.query(streams.join()) as query:
+        streams.add(LEFT, RIGHT)
+        query.run()
+        query.stop()
+        exported, moved = tmp_path / "export", tmp_path / "moved"
+        done = run_python("-m", "tailrace", "state", "export", str(query.checkpoint), "--to", str(exported))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[:2] == [
+            "operator-0/left              12 rows",
+            "operator-0/right             12 rows",
+        ]
+        rows = spark.read.parquet(str(exported / "operator-0" / "left"))
+        assert sorted(row.l_id for row in rows.collect()) == list(range(12))
+        done = run_python("-m", "tailrace", "state", "import", str(moved), "--from", str(exported))
+        assert done.returncode == 0, done.stderr
+        assert "has 12 left and 12 right rows. The query goes on behind batch " in done.stdout
+        query.checkpoint.rename(tmp_path / "old")
+        moved.rename(query.checkpoint)
+        query.restart()
+        streams.add(*END)
+        query.run()
+        assert groups(query.rows()) == [
+            (r.id, [m.id for m in RIGHT if m.key == r.key and m.second >= r.second]) for r in LEFT
+        ]
+
+
+def test_a_query_begins_with_rows_of_tables(stream_test: StreamTest, tmp_path: Path) -> None:
+    streams = Streams(stream_test)
+    result = streams.join()
+    left, right = streams.batch_frames(LEFT, RIGHT[:6])
+    with streams.query(result) as query:
+        query.stop()
+        made = tmp_path / "made"
+        done = tailrace.import_state(result, made, left=left, right=right, watermark=at(4))
+        assert (done.batch, done.left, done.right) == (0, 12, 6)
+        query.checkpoint.rename(tmp_path / "empty")
+        made.rename(query.checkpoint)
+        query.restart()
+        # The first one isn't late, and the second one is.
+        streams.add([], [*RIGHT[6:], Row(300, 1, 3)])
+        query.run()
+        streams.add(*END)
+        query.run()
+        expected = [(r.id, [m.id for m in RIGHT if m.key == r.key and m.second >= r.second]) for r in LEFT]
+        assert groups(query.rows()) == expected
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"export": "export", "offsets": ["0"]},
+        {"export": "export", "watermark": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)},
+    ],
+)
+def test_a_session_takes_an_export_alone(spark: SparkSession, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="export"):
+        tailrace.import_state(spark, tmp_path / "new", **wrong)
+
+
+def test_what_is_no_export(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(TailraceStateError, match="TAILRACE_STATE_EXCHANGE_NO_EXPORT"):
+        tailrace.import_state(spark, tmp_path / "new", export=tmp_path)
+    with pytest.raises(TailraceStateError, match="TAILRACE_CHECKPOINT_NOT_FOUND"):
+        tailrace.export_state(spark, tmp_path, tmp_path / "export")

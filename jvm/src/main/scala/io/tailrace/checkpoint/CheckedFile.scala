@@ -171,9 +171,8 @@ object CheckedBytes {
     new String(bytes, UTF_8)
   }
 
-  private final class Buffer(length: Int) extends ByteArrayOutputStream(length) {
+  private final class Buffer(length: Int) extends ExactBytes(length) {
     def checksum: Int = Checksum.of(buf, count)
-    def content: Array[Byte] = if (count == buf.length) buf else toByteArray
   }
 }
 

@@ -3,7 +3,7 @@ package io.tailrace.checkpoint
 import java.io._
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.{BufferUnderflowException, ByteBuffer}
-import java.util.zip.CRC32C
+import java.util.zip.{CRC32C, CheckedOutputStream}
 
 import scala.util.control.NonFatal
 
@@ -96,6 +96,16 @@ final class CheckedBytes(magic: Int, kind: String, oldest: Int, newest: Int, pla
     body(out)
     out.writeInt(bytes.checksum)
     bytes.content
+  }
+
+  /** Writes the same bytes as they are made. */
+  def write(to: OutputStream, place: String)(body: DataOutputStream => Unit): Unit = {
+    val crc = new CRC32C
+    val out = new DataOutputStream(new CheckedOutputStream(new BufferedOutputStream(to, 1 << 16), crc))
+    writeHead(out, place)
+    body(out)
+    out.writeInt(crc.getValue.toInt)
+    out.flush()
   }
 
   /** @param file  name, for errors

@@ -40,6 +40,7 @@ final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemor
   private val several = mutable.LongMap.empty[mutable.LongMap[Unit]]
   private var lastSet = 0L
   private var inSets = 0L
+  private var isCounted = false
 
   /** Entries that count. */
   def size: Int = entries
@@ -76,13 +77,20 @@ final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemor
   }
 
   /** Makes room for so many more entries. @return false: there is no memory for them */
-  def makeRoom(more: Int): Boolean =
-    if (memory.bytes == 0 && !memory.resize(bytes)) false
-    else isRoom(used.toLong + more, mask + 1L) || grow(entries.toLong + more)
+  def makeRoom(more: Int): Boolean = isRoom(used.toLong + more) || grow(entries.toLong + more)
 
-  private def grow(entriesThen: Long): Boolean = {
+  private def isRoom(entriesThen: Long): Boolean = isCounted && fits(entriesThen, mask + 1L)
+
+  private def grow(entriesThen: Long): Boolean =
+    if (isCounted) rehashFor(entriesThen)
+    else {
+      isCounted = memory.resize(bytes)
+      isCounted && (fits(entriesThen, mask + 1L) || rehashFor(entriesThen))
+    }
+
+  private def rehashFor(entriesThen: Long): Boolean = {
     // Garbage is cleared away before the table grows, unless it is little.
-    val capacity = if (isRoom(entriesThen * 5 / 4, mask + 1L)) mask + 1L else capacityFor(entriesThen)
+    val capacity = if (fits(entriesThen * 5 / 4, mask + 1L)) mask + 1L else capacityFor(entriesThen)
     capacity <= MostCapacity && memory.resize(bytes + bytesOf(capacity)) && {
       rehash(capacity)
       memory.resize(bytes)
@@ -90,7 +98,7 @@ final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemor
   }
 
   /** @return false: there is no memory for it */
-  def insert(hash: Long, section: Int, seq: Long): Boolean = makeRoom(1) && {
+  def insert(hash: Long, section: Int, seq: Long): Boolean = (isRoom(used + 1L) || grow(entries + 1L)) && {
     val word = wordOf(hash, section)
     var at = home(hash)
     var room = -1
@@ -199,7 +207,7 @@ final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemor
 
   private def home(hash: Long): Int = (hash >>> 16).toInt & mask
 
-  private def isRoom(entries: Long, capacity: Long): Boolean = entries * 5 < capacity * 3
+  private def fits(entries: Long, capacity: Long): Boolean = entries * 5 < capacity * 3
 
   private def capacityFor(entries: Long): Long =
     Math.max(LeastCapacity.toLong, java.lang.Long.highestOneBit(entries * 3L) * 2)

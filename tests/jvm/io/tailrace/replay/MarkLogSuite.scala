@@ -49,7 +49,7 @@ final class MarkLogSuite extends AnyFunSuite with TempDirectory {
     val file = new File(directory, s"$number/$attempt-$task-of-$tasks.marks")
     Files.createDirectories(file.getParentFile.toPath)
     val place = s"${new Path(directory.toURI).getName}/$number/${file.getName}"
-    Files.write(file.toPath, MarkFile.encode(moved, place)): Unit
+    Files.write(file.toPath, MarkFile.encode(Seq(MarkFile.encodeTable(moved, 0, moved.size, 0)), place)): Unit
   }
 
   test("of an earlier version, an attempt that died is ignored, and never mixed with another") {

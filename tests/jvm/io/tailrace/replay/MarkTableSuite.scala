@@ -1,6 +1,7 @@
 package io.tailrace.replay
 
 import scala.collection.mutable
+import scala.util.Random
 
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
@@ -103,5 +104,36 @@ final class MarkTableSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(rest.size == 10 && rest.find(89, 0) < 0 && rest.newestMs == 980)
     assert(rest.mark(rest.find(90, 0)) == 90 && rest.find(99, 0) >= 0)
     assert(table.size == 100 && table.copy().newestMs == 980)
+  }
+
+  test("a table and its copies, and copies of those, change apart from each other, whichever is written to") {
+    val random = new Random(3)
+    val disorder = 70
+    def contents(t: MarkTable) = (0 until t.size).map { e =>
+      (t.pid(e), t.partition(e), t.mark(e), t.gaps(e), t.lastSeenMs(e), t.window(e, 0), t.window(e, 1))
+    }
+    // Each table with the same one whose rows nobody shares.
+    val tables = mutable.ArrayBuffer(new MarkTable(disorder) -> new MarkTable(disorder))
+    (1 to 20000).foreach { _ =>
+      val (table, alone) = tables(random.nextInt(tables.size))
+      val (pid, partition, offset) =
+        (random.nextInt(1500).toLong, random.nextInt(2), random.nextInt(200).toLong)
+      Seq(table, alone).foreach { t =>
+        val found = t.find(pid, partition)
+        val entry = if (found >= 0) found else t.add(pid, partition, offset)
+        if (found >= 0) t.admit(entry, offset)
+        t.see(entry, offset)
+      }
+      if (random.nextInt(2000) == 0 && tables.size < 6) {
+        val rebuilt = new MarkTable(disorder)
+        (0 until alone.size).foreach(rebuilt.append(alone, _))
+        tables += table.copy() -> rebuilt
+      }
+    }
+    assert(tables.size == 6 && tables.head._1.size > 600)
+    tables.foreach { case (table, alone) =>
+      assert(contents(table) == contents(alone))
+      assert((0 until table.size).forall(e => table.find(table.pid(e), table.partition(e)) == e))
+    }
   }
 }

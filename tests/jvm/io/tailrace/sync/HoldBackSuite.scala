@@ -33,4 +33,14 @@ final class HoldBackSuite extends AnyFunSuite {
     assert(KafkaOffsets.isAmong(KafkaPartition("a", 3), Set("a-3")))
     assert(!KafkaOffsets.isAmong(KafkaPartition("a", 3), Set("b-3", "a-13")))
   }
+
+  test("a batch's records are shared among its partitions in proportion, and there is always one") {
+    def at(ends: Long*) = ends.zipWithIndex.map { case (end, p) => KafkaPartition("a", p) -> end }.toMap
+    assert(KafkaOffsets.within(at(100, 100), at(130, 110), most = 40) == at(130, 110))
+    assert(KafkaOffsets.within(at(100, 100), at(130, 110), most = 10) == at(107, 102))
+    assert(KafkaOffsets.within(at(0, 0, 0), at(5, 6, 5), most = 1) == at(0, 1, 0))
+    // A new partition is read from its end on, and one that is emptied isn't read.
+    assert(KafkaOffsets.within(at(0), at(9, 7), most = 3) == at(3, 7))
+    assert(KafkaOffsets.within(at(0, 9), at(9, 2), most = 3) == at(3, 2))
+  }
 }

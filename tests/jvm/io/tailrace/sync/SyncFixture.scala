@@ -10,7 +10,7 @@ import org.scalatest.Suite
 
 import io.tailrace.common.Policy
 import io.tailrace.join.{JoinColumns, StoredJoinContext}
-import io.tailrace.state.{RowMemory, TailraceStateStore}
+import io.tailrace.state.{KeptMemory, RowMemory, TailraceStateStore}
 import io.tailrace.testkit.{LocalSpark, StoreFixture, SyncOut, SyncRow}
 
 /** Tasks of a synced join on stores of a test, without a query. */
@@ -75,6 +75,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
 
   /** Runs a batch on a store.
     *
+    * @param kept  for the index of right rows
     * @param until how far it gets: what it gives is taken up to a row, or all; then its end; then the commit
     */
   def runBatch(
@@ -87,12 +88,13 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
       memoryBytes: Long = 512L << 20,
       hash: KeyHash = KeyHash.XX64,
       layout: SyncLayout = SyncLayout(),
-      until: Int = Int.MaxValue
+      until: Int = Int.MaxValue,
+      kept: KeptMemory = new KeptMemory(Long.MaxValue)
   ): Option[Done] = {
     val manager = TaskMemory.create(memoryBytes)
     val metrics = newMetrics()
     val context = StoredJoinContext(columns, store, new RowMemory(manager), bufferBytes, metrics)
-    val task = new SyncJoinTask(context, settings, times, hash = hash, layout = layout)
+    val task = new SyncJoinTask(context, settings, times, hash = hash, layout = layout, keptMemory = kept)
     try {
       val rows = task.output(left.iterator.map(row), right.iterator.map(row)).map(out)
       val taken = rows.take(until).toVector

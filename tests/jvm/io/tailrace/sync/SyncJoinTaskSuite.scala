@@ -5,7 +5,7 @@ import scala.util.Random
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.Policy
-import io.tailrace.state.OwnStoreProvider
+import io.tailrace.state.{KeptMemory, OwnStoreProvider}
 import io.tailrace.testkit.{Campaign, SyncOracle, SyncOut, SyncRow}
 
 /** A synced join of one partition against the oracle, batch by batch: random rows, times, layouts, restarts
@@ -198,6 +198,32 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(run(512L << 20, 100000) == much)
   }
 
+  test("right rows that the index has no memory for are found, and it has no more than it may") {
+    val kept = new KeptMemory(1L << 17)
+    val provider = newProvider()
+    def rows(batch: Int) = (0 until 3000).map(i => at(s"key $i of $batch", batch * 10 + i / 1000.0, i))
+    def batch(
+        i: Int,
+        to: Double,
+        left: Seq[SyncRow],
+        right: Seq[SyncRow],
+        from: OwnStoreProvider = provider
+    ) =
+      runBatch(open(from, i.toLong), settings(), times(to, to), left, right, kept = kept).get
+    def pairs(done: Done) = done.out.map(o => o.left.get -> o.right.get).sorted
+    val all = (0 until 3000).map(i => i -> i)
+    // The latest rows of the earlier batches make room for earlier ones, or aren't in the index at all.
+    Seq(4, 3, 2, 1).zipWithIndex.foreach { case (b, i) => batch(i, 0, rows(b), rows(b)): Unit }
+    assert(kept.bytes <= (1L << 17) && batch(4, 0, Nil, Nil).metrics(SyncMetrics.IndexBytes) > 0)
+    assert(pairs(batch(5, 15, Nil, Nil)) == all)
+    // Of the next batch, a part leaves its sections, and then the index is made anew.
+    assert(pairs(batch(6, 21.5, Nil, Nil)) == all.take(1500))
+    val anew = newProvider()
+    assert(pairs(batch(7, 25, Nil, Nil, anew)) == all.drop(1500))
+    val last = batch(8, 100, Nil, Nil, anew)
+    assert(pairs(last) == (all ++ all).sorted && last.state.isEmpty && kept.bytes <= (1L << 17))
+  }
+
   // Each a scenario of its own; TAILRACE_FAULTS=<seeds> makes it long.
   private val only = Option(System.getProperty("tailrace.seed")).map(_.toInt)
 
@@ -225,6 +251,9 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     val keys = oneOf(3, 40, 1000)
     val layout = SyncLayout(oneOf(1L, second, 1000 * second), oneOf(1, 5, 2048), oneOf(2, 5, 64))
     val hash = if (random.nextInt(3) == 0) Colliding else KeyHash.XX64
+    // For all, for some or for none of the right rows.
+    val most = oneOf(Long.MaxValue, 1L << 15, 0L)
+    val kept = new KeptMemory(most)
     var provider = newProvider()
     var now, release, leftLow = 0L
     var ids = 0
@@ -261,7 +290,8 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
         oneOf(4000L, 1L << 26, 1L << 26),
         hash = hash,
         layout = layout,
-        until = until
+        until = until,
+        kept = kept
       )
       if (random.nextInt(6) == 0) provider = newProvider()
       if (random.nextInt(6) == 0) attempt(random.nextInt(3))
@@ -290,7 +320,9 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(total(SyncMetrics.DuplicateLeft) == oracle.duplicateLeft)
     assert(total(SyncMetrics.DuplicateRight) == oracle.duplicateRight)
     assert(total(SyncMetrics.LateLeft) == oracle.lateLeft)
-    assert(total(SyncMetrics.TooFar) == oracle.tooFar)
+    // Sections that aren't in the index are read as far as left rows can reach.
+    if (most == Long.MaxValue) assert(total(SyncMetrics.TooFar) == oracle.tooFar)
+    else assert(total(SyncMetrics.TooFar) <= oracle.tooFar)
     assert(total("nullKeyRightRows") == oracle.nullRight)
   }
 }

@@ -139,17 +139,70 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     }
   }
 
-  test("sources whose partitions can't be held back are refused by name") {
+  test(
+    "a batch reads no more rows of a side than may be held, and the first one of a start a tenth of them"
+  ) {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    def add(seconds: Range): Unit = {
+      (0 to 3).foreach(p => bids.add("bids", p, rows(seconds): _*))
+      impressions.add("impressions", 0, rows(seconds): _*)
+    }
+    def run(): Seq[Long] = {
+      val query = join(bids, impressions, options.copy(maxPending = Some(40))).writeStream
+        .format("noop")
+        .option("checkpointLocation", s"$directory/checkpoint")
+        .start()
+      try {
+        query.processAllAvailable()
+        query.recentProgress.toSeq.map(_.sources.map(_.numInputRows).max).filter(_ > 0)
+      } finally query.stop()
+    }
+    add(0 until 50)
+    val first = run()
+    assert(first.head <= 4 && first.max <= 40 && first.sum >= 50, first)
+    add(50 until 100)
+    val second = run()
+    assert(second.head <= 4 && second.max <= 40, second)
+  }
+
+  test("a source whose partitions have names of other columns is held back as a whole") {
+    val (bids, impressions) = (new FakeTopics("bids"), new FakeTopics("impressions"))
+    val named = options.copy(leftPartition = Seq("topic", "k"), rightPartition = Seq("topic", "k"))
+    impressions.add("impressions", 0, FakeRecord("k0", 0, -1))
+    bids.add("bids", 0, FakeRecord("k0", 0, 0))
+    val query = start(join(bids, impressions, named))
+    try {
+      (1 to 12).foreach { i =>
+        bids.add("bids", 0, (0 until 5).map(n => FakeRecord("k0", (i * 5 + n) * 1000000L, i * 5L + n)): _*)
+        query.processAllAvailable()
+      }
+      assert(observed(query).getAs[Long]("heldLeft") <= 25 && read(query) <= 27)
+      impressions.add("impressions", 0, FakeRecord("k0", 1000L * 1000000, -2))
+      val deadline = System.nanoTime + 60L * 1000000000
+      while (spark.table("pending").count() < 61 && System.nanoTime < deadline) query.processAllAvailable()
+      assert(spark.table("pending").count() == 61)
+    } finally query.stop()
+  }
+
+  test("sources that can't be held back are refused by name, or by default told at the start") {
     val bids = new FakeTopics("bids")
     bids.add("bids", 0, rows(0 until 1): _*)
-    def refused(left: DataFrame, changed: SyncOptions): Unit = {
-      val error = intercept[TailraceAnalysisException] {
-        Tailrace.syncJoin(left, bids.frame(spark), Seq("k" -> "k"), changed)
-      }
-      assert(error.getCondition == "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED"): Unit
-    }
     val files = spark.readStream.schema("k string, at timestamp, partition int").parquet(directory.getPath)
-    refused(files, options)
-    refused(bids.frame(spark), options.copy(leftPartition = Seq("id")))
+    def joined(changed: SyncOptions) = Tailrace.syncJoin(files, bids.frame(spark), Seq("k" -> "k"), changed)
+    val error = intercept[TailraceAnalysisException](joined(options))
+    assert(error.getCondition == "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED")
+    def told(changed: SyncOptions) = Warnings.of(HeldBackSources.getClass.getName.stripSuffix("$")) {
+      val query = joined(changed).writeStream
+        .format("noop")
+        .trigger(Trigger.AvailableNow())
+        .option("checkpointLocation", s"$directory/${changed.maxPending.isDefined}")
+        .start()
+      query.awaitTermination()
+    }
+    val unlimited = told(options.copy(maxPending = SyncOptions("at", "at", "1 hour", "1 second").maxPending))
+    assert(
+      unlimited.count(_.startsWith("TAILRACE_SYNC_UNLIMITED")) == 1 && unlimited.head.contains("left side")
+    )
+    assert(told(options.copy(maxPending = None)).isEmpty)
   }
 }

@@ -3,7 +3,7 @@ package io.tailrace.checkpoint
 import java.io._
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.{BufferUnderflowException, ByteBuffer}
-import java.util.zip.CRC32C
+import java.util.zip.{CRC32C, CheckedOutputStream}
 
 import scala.util.control.NonFatal
 
@@ -98,6 +98,16 @@ final class CheckedBytes(magic: Int, kind: String, oldest: Int, newest: Int, pla
     bytes.content
   }
 
+  /** Writes the same bytes as they are made. */
+  def write(to: OutputStream, place: String)(body: DataOutputStream => Unit): Unit = {
+    val crc = new CRC32C
+    val out = new DataOutputStream(new CheckedOutputStream(new BufferedOutputStream(to, 1 << 16), crc))
+    writeHead(out, place)
+    body(out)
+    out.writeInt(crc.getValue.toInt)
+    out.flush()
+  }
+
   /** @param file  name, for errors
     * @param place that the file must contain
     * @param body  is given the format and the bytes between place and checksum
@@ -171,9 +181,8 @@ object CheckedBytes {
     new String(bytes, UTF_8)
   }
 
-  private final class Buffer(length: Int) extends ByteArrayOutputStream(length) {
+  private final class Buffer(length: Int) extends ExactBytes(length) {
     def checksum: Int = Checksum.of(buf, count)
-    def content: Array[Byte] = if (count == buf.length) buf else toByteArray
   }
 }
 

@@ -28,7 +28,7 @@ private[tailrace] final class BatchMarks(
     settings: ReplaySettings,
     notices: ReplayNotices,
     tasks: Int,
-    before: MarkTable,
+    private var before: MarkTable,
     done: Option[(MarkTable, Seq[Array[Byte]]) => Unit]
 ) extends DriverAnswers {
   import BatchMarks._
@@ -92,6 +92,9 @@ private[tailrace] final class BatchMarks(
     done.foreach(_(after, tables.toSeq))
     isDone = true
     tables.clear()
+    // Spark may keep this for as long as the batch's plan: there may be millions of marks.
+    before = null
+    after = null
   }
 }
 

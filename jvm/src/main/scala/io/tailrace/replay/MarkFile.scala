@@ -1,10 +1,10 @@
 package io.tailrace.replay
 
-import java.io.{ByteArrayOutputStream, DataOutputStream}
+import java.io.{DataOutputStream, OutputStream}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.{BufferUnderflowException, ByteBuffer}
 
-import io.tailrace.checkpoint.CheckedBytes
+import io.tailrace.checkpoint.{CheckedBytes, ExactBytes}
 
 /** Tables of marks as a file (format 3, `jvm/docs/formats.md`), big-endian; a text is its length in bytes(4)
   * and its UTF-8 bytes:
@@ -34,14 +34,18 @@ object MarkFile {
     Math.addExact(12 + texts, Math.multiplyExact(entries, entryLength(disorder)))
   }
 
-  /** @param place of the file: a file of another place is refused */
-  def encode(table: MarkTable, place: String): Array[Byte] =
-    Layout.encode(place, Math.addExact(4, tableLength(table, table.size, table.disorder))) { out =>
-      out.writeInt(1)
-      write(out, table, 0, table.size, table.disorder)
-    }
+  /** Writes a table as a file, without its bytes in memory: there may be millions of marks.
+    *
+    * @param place of the file: a file of another place is refused
+    */
+  def write(to: OutputStream, table: MarkTable, place: String): Unit = Layout.write(to, place) { out =>
+    out.writeInt(1)
+    write(out, table, 0, table.size, table.disorder)
+  }
 
-  /** @param tables as [[encodeTable]] gives them */
+  /** @param tables as [[encodeTable]] gives them
+    * @param place  of the file
+    */
   def encode(tables: Seq[Array[Byte]], place: String): Array[Byte] =
     Layout.encode(place, tables.foldLeft(4)((sum, table) => Math.addExact(sum, table.length))) { out =>
       out.writeInt(tables.size)
@@ -53,9 +57,9 @@ object MarkFile {
     * @param disorder of the new table: the table's, or 0 to leave its windows out
     */
   def encodeTable(table: MarkTable, from: Int, until: Int, disorder: Int): Array[Byte] = {
-    val bytes = new ByteArrayOutputStream(tableLength(table, until - from, disorder))
+    val bytes = new ExactBytes(tableLength(table, until - from, disorder))
     write(new DataOutputStream(bytes), table, from, until, disorder)
-    bytes.toByteArray
+    bytes.content
   }
 
   private def write(out: DataOutputStream, table: MarkTable, from: Int, until: Int, disorder: Int): Unit = {

@@ -143,7 +143,8 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
     * @return the files that the next batch begins with
     */
   def snapshot(batch: Long, table: MarkTable, retainFrom: Long): MarkFiles = {
-    batches.write(batch, Snapshot)(MarkFile.encode(table, batches.place(s"$batch$Snapshot")))
+    val place = batches.place(s"$batch$Snapshot")
+    batches.files.write(batches.path(batch, Snapshot))(MarkFile.write(_, table, place))
     val known = batches.list()
     known.filter(e => e.suffix == Snapshot && e.number <= retainFrom).map(_.number).maxOption.foreach {
       oldest =>

@@ -19,54 +19,49 @@ import java.util.Arrays
   * forgotten, and the partition that its records are read from: offsets are ordered within one partition
   * only.
   *
-  * A hash table over plain arrays, because there may be a million marks: 40 bytes each, and `disorder` bits.
-  * Several threads may read it while no thread changes it.
+  * A hash table over rows of longs, because there may be millions of marks: about 50 bytes each, and `disorder`
+  * bits. A copy shares the rows that aren't changed in it. Several threads may read it while no thread changes it.
   */
 final class MarkTable(val disorder: Int) {
   import MarkTable._
 
   private val words = wordsFor(disorder)
 
-  private var capacity = 16
   private var used = 0
-  private var slots = emptySlots(capacity)
-  private var pids = new Array[Long](capacity)
-  // The source's partition and the home: a look-up reads both at once.
-  private var places = new Array[Long](capacity)
-  private var marks = new Array[Long](capacity)
-  private var gapCounts = new Array[Long](capacity)
-  private var seenMs = new Array[Long](capacity)
-  private var windows = new Array[Long](capacity * words)
+  private var slots = emptySlots(16)
+  private var ownsSlots = true
+  private var rows = new MarkRows(Window + words)
   private var newest = Long.MinValue
 
   /** The number of entries. They are numbered from 0, in the order in which they were added. */
   def size: Int = used
-  def pid(entry: Int): Long = pids(entry)
-  def partition(entry: Int): Int = (places(entry) >>> 32).toInt
+  def pid(entry: Int): Long = rows(entry, Pid)
+  def partition(entry: Int): Int = (rows(entry, Place) >>> 32).toInt
 
   /** The partitions that the records of this table's origins are read from. */
   private[tailrace] var homes: Homes = new Homes
 
   /** The number in [[homes]] of the partition that an origin's records are read from, or [[Homes.Unknown]].
     */
-  private[tailrace] def home(entry: Int): Int = places(entry).toInt
-  private[tailrace] def setHome(entry: Int, home: Int): Unit = places(entry) = place(partition(entry), home)
+  private[tailrace] def home(entry: Int): Int = rows(entry, Place).toInt
+  private[tailrace] def setHome(entry: Int, home: Int): Unit = rows(entry, Place) =
+    place(partition(entry), home)
 
   /** The greatest offset that has passed. */
-  def mark(entry: Int): Long = marks(entry)
+  def mark(entry: Int): Long = rows(entry, Mark)
 
   /** The number of offsets between the first one and the mark that have not come. */
-  def gaps(entry: Int): Long = gapCounts(entry)
+  def gaps(entry: Int): Long = rows(entry, Gaps)
 
   /** The time of the origin's last record, which may be a replay: its event time, or the time of its batch.
     */
-  def lastSeenMs(entry: Int): Long = seenMs(entry)
+  def lastSeenMs(entry: Int): Long = rows(entry, Seen)
 
   /** The latest of these times, also of entries that were left out; `Long.MinValue` if there is none. */
   def newestMs: Long = newest
 
   /** Whether the offset `mark - 1 - i` has passed, in bit `i % 64` of word `i / 64`. */
-  def window(entry: Int, word: Int): Long = windows(entry * words + word)
+  def window(entry: Int, word: Int): Long = rows(entry, Window + word)
 
   /** @return the entry, or -1 */
   def find(pid: Long, partition: Int): Int = slots(slotOf(pid, partition))
@@ -80,29 +75,29 @@ final class MarkTable(val disorder: Int) {
   /** Adds an entry for the first record of an origin, which is new, whatever its offset. @return the entry */
   def add(pid: Long, partition: Int, offset: Long): Int = {
     val entry = append(pid, partition)
-    marks(entry) = offset
-    seenMs(entry) = Long.MinValue
+    rows(entry, Mark) = offset
+    rows(entry, Seen) = Long.MinValue
     entry
   }
 
   /** Notes the time of a record of the origin. */
-  def see(entry: Int, timeMs: Long): Unit = if (timeMs > seenMs(entry)) {
-    seenMs(entry) = timeMs
+  def see(entry: Int, timeMs: Long): Unit = if (timeMs > lastSeenMs(entry)) {
+    rows(entry, Seen) = timeMs
     if (timeMs > newest) newest = timeMs
   }
 
   /** Whether the table knows of an offset at or below the mark if it has passed, whichever partition it is
     * read from.
     */
-  def isCertain(entry: Int, offset: Long): Boolean = marks(entry) - offset <= disorder
+  def isCertain(entry: Int, offset: Long): Boolean = mark(entry) - offset <= disorder
 
   /** Judges the next record of an origin. @return true if it is new, false if it is a replay */
   def admit(entry: Int, offset: Long): Boolean = {
-    val mark = marks(entry)
+    val mark = this.mark(entry)
     if (offset > mark) {
-      gapCounts(entry) += offset - mark - 1
+      if (offset > mark + 1) rows(entry, Gaps) = gaps(entry) + offset - mark - 1
       if (words > 0) shift(entry, offset - mark)
-      marks(entry) = offset
+      rows(entry, Mark) = offset
       true
     } else {
       val below = mark - 1 - offset
@@ -111,36 +106,34 @@ final class MarkTable(val disorder: Int) {
   }
 
   private def fill(entry: Int, bit: Int): Boolean = {
-    val at = entry * words + bit / 64
+    val bits = window(entry, bit / 64)
     val mask = 1L << (bit % 64)
-    val isNew = (windows(at) & mask) == 0
+    val isNew = (bits & mask) == 0
     if (isNew) {
-      windows(at) |= mask
+      setWindow(entry, bit / 64, bits | mask)
       // The first record of an origin opens no gap below itself, so there may be none to close.
-      if (gapCounts(entry) > 0) gapCounts(entry) -= 1
+      if (gaps(entry) > 0) rows(entry, Gaps) = gaps(entry) - 1
     }
     isNew
   }
 
   /** Moves the window up by `by`, and notes the old mark as seen. */
-  private def shift(entry: Int, by: Long): Unit = {
-    val from = entry * words
-    if (by > disorder) Arrays.fill(windows, from, from + words, 0L)
+  private def shift(entry: Int, by: Long): Unit =
+    if (by > disorder) (0 until words).foreach(setWindow(entry, _, 0L))
     else {
       val whole = (by / 64).toInt
       val bits = (by % 64).toInt
+      def before(word: Int): Long = if (word >= 0) window(entry, word) else 0L
       var word = words - 1
       while (word >= 0) {
-        val high = if (word - whole >= 0) windows(from + word - whole) << bits else 0L
-        val low =
-          if (bits > 0 && word - whole - 1 >= 0) windows(from + word - whole - 1) >>> (64 - bits) else 0L
-        windows(from + word) = high | low
+        val high = before(word - whole) << bits
+        val low = if (bits > 0) before(word - whole - 1) >>> (64 - bits) else 0L
+        setWindow(entry, word, high | low)
         word -= 1
       }
       val seen = (by - 1).toInt
-      windows(from + seen / 64) |= 1L << (seen % 64)
+      setWindow(entry, seen / 64, window(entry, seen / 64) | 1L << (seen % 64))
     }
-  }
 
   /** Copies an entry of a table with the same `disorder`. Its origin must have no entry here.
     *
@@ -148,9 +141,9 @@ final class MarkTable(val disorder: Int) {
     */
   def append(from: MarkTable, entry: Int): Int = {
     val to = append(from.pid(entry), from.partition(entry))
-    set(to, from.mark(entry), from.gaps(entry), from.lastSeenMs(entry))
+    rows.set(to, from.rows, entry)
     setHome(to, homeOf(from, from.home(entry)))
-    System.arraycopy(from.windows, entry * words, windows, to * words, words)
+    newest = Math.max(newest, lastSeenMs(to))
     to
   }
 
@@ -170,35 +163,35 @@ final class MarkTable(val disorder: Int) {
   }
 
   private[replay] def set(entry: Int, mark: Long, gaps: Long, lastSeenMs: Long): Unit = {
-    marks(entry) = mark
-    gapCounts(entry) = gaps
-    seenMs(entry) = Long.MinValue
+    rows(entry, Mark) = mark
+    rows(entry, Gaps) = gaps
+    rows(entry, Seen) = Long.MinValue
     see(entry, lastSeenMs)
   }
 
-  private[replay] def setWindow(entry: Int, word: Int, bits: Long): Unit = windows(entry * words + word) =
-    bits
+  private[replay] def setWindow(entry: Int, word: Int, bits: Long): Unit = rows(entry, Window + word) = bits
 
   /** Adds an entry for an origin that has none. */
   private[replay] def append(pid: Long, partition: Int): Int = append(pid, partition, slotOf(pid, partition))
 
   private def append(pid: Long, partition: Int, slot: Int): Int = {
     val entry = used
-    val free =
-      if (entry < capacity) slot
-      else {
-        grow()
-        slotOf(pid, partition)
-      }
-    pids(entry) = pid
-    places(entry) = place(partition, Homes.Unknown)
-    slots(free) = entry
+    val isFull = used * 2 >= slots.length
+    if (isFull) grow()
+    else if (!ownsSlots) {
+      slots = slots.clone()
+      ownsSlots = true
+    }
+    rows(entry, Pid) = pid
+    rows(entry, Place) = place(partition, Homes.Unknown)
+    slots(if (isFull) slotOf(pid, partition) else slot) = entry
     used += 1
     entry
   }
 
   /** Whether an origin was last seen before a time. False if its time is unknown. */
-  def isBefore(entry: Int, timeMs: Long): Boolean = seenMs(entry) < timeMs && seenMs(entry) != Long.MinValue
+  def isBefore(entry: Int, timeMs: Long): Boolean =
+    lastSeenMs(entry) < timeMs && lastSeenMs(entry) != Long.MinValue
 
   /** A copy. It is made without the entries of [[isBefore]] only if they are many, because then the table is
     * built again.
@@ -215,16 +208,12 @@ final class MarkTable(val disorder: Int) {
   def copy(): MarkTable = {
     val same = new MarkTable(disorder)
     same.newest = newest
-    same.capacity = capacity
     same.used = used
-    same.slots = slots.clone()
-    same.pids = pids.clone()
-    same.places = places.clone()
+    same.slots = slots
+    same.ownsSlots = false
+    ownsSlots = false
     same.homes = homes.copy()
-    same.marks = marks.clone()
-    same.gapCounts = gapCounts.clone()
-    same.seenMs = seenMs.clone()
-    same.windows = windows.clone()
+    same.rows = rows.copy()
     same
   }
 
@@ -238,26 +227,28 @@ final class MarkTable(val disorder: Int) {
   }
 
   private def isOf(entry: Int, pid: Long, partition: Int): Boolean =
-    pids(entry) == pid && this.partition(entry) == partition
+    this.pid(entry) == pid && this.partition(entry) == partition
 
   private def grow(): Unit = {
-    capacity *= 2
-    pids = Arrays.copyOf(pids, capacity)
-    places = Arrays.copyOf(places, capacity)
-    marks = Arrays.copyOf(marks, capacity)
-    gapCounts = Arrays.copyOf(gapCounts, capacity)
-    seenMs = Arrays.copyOf(seenMs, capacity)
-    windows = Arrays.copyOf(windows, capacity * words)
-    slots = emptySlots(capacity)
+    slots = emptySlots(slots.length)
+    ownsSlots = true
     var entry = 0
     while (entry < used) {
-      slots(slotOf(pids(entry), partition(entry))) = entry
+      slots(slotOf(pid(entry), partition(entry))) = entry
       entry += 1
     }
   }
 }
 
 object MarkTable {
+
+  // The numbers of a row. The place is the source's partition and the home: a look-up reads both at once.
+  private val Pid = 0
+  private val Place = 1
+  private val Mark = 2
+  private val Gaps = 3
+  private val Seen = 4
+  private val Window = 5
 
   /** The table is built again when one entry of so many is forgotten. */
   private val LeastForgotten = 8

@@ -1,7 +1,5 @@
 package io.tailrace.state
 
-import java.util.Arrays
-
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -19,7 +17,7 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
   private val pending = sections.iterator.filter(_.section.kind.hasRows)
   private var cursor: Option[RunCursor] = None
   private var kind: StoreKind = _
-  private var gone = new GoneRows(Array.empty)
+  private var gone = new GoneRows
   // Sections come run by run, so each kind comes many times.
   private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
   private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
@@ -73,27 +71,4 @@ object BufferedRows {
 
   /** `row` is a row in Spark's binary row format. */
   val ValueSchema: StructType = new StructType().add("row", BinaryType, nullable = false)
-}
-
-/** The rows of a store that are marked as gone, by sequence number. Their sections still have them. */
-final class GoneRows private[state] (sorted: Array[Long]) {
-  def contains(seq: Long): Boolean = Arrays.binarySearch(sorted, seq) >= 0
-}
-
-object GoneRows {
-
-  /** @param sections all of a version
-    * @param kind     the store
-    */
-  def of(sections: Seq[LiveSection], kind: StoreKind): GoneRows = {
-    val marks = sections.filter(_.section.kind.marks.contains(kind))
-    val seqs = new Array[Long](Math.toIntExact(marks.map(_.section.rows).sum))
-    var count = 0
-    marks.foreach(_.foreachRow { cursor =>
-      seqs(count) = cursor.seq
-      count += 1
-    })
-    Arrays.sort(seqs)
-    new GoneRows(seqs)
-  }
 }

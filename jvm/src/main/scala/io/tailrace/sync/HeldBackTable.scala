@@ -38,42 +38,74 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
     source.toMicroBatchStream(checkpoint) match {
       case stream: SupportsTriggerAvailableNow =>
-        new HeldBackStream(stream, () => SyncRun.current(settings), side)
-      case _ => throw SyncErrors.maxPendingUnsupported(side.name, source.description())
+        val columns = side.of(settings.leftPartition, settings.rightPartition)
+        new HeldBackStream(stream, () => SyncRun.current(settings), side, columns)
+      case _ if settings.asksForMaxPending =>
+        throw SyncErrors.maxPendingUnsupported(side.name, source.description())
+      case stream =>
+        HeldBackSources.warn(settings.name, side, source.description())
+        stream
     }
 }
 
-/** @param run the join's progress in the query whose thread asks */
+/** Lets a batch end before the source would let it. If its offsets are Kafka's, and partitions are told apart by
+  * Kafka's columns, each partition has an end of its own. Any other source ends as a whole where it begins.
+  *
+  * @param run     the join's progress in the query whose thread asks
+  * @param columns that tell partitions apart
+  */
 private[sync] final class HeldBackStream(
     source: SupportsTriggerAvailableNow with MicroBatchStream,
     run: () => SyncRun,
-    side: SyncSide
+    side: SyncSide,
+    columns: Seq[String]
 ) extends MicroBatchStream
     with SupportsTriggerAvailableNow
     with ReportsSourceMetrics {
 
-  /** The source's own end of a batch, except for partitions that are held back: they end where they begin. */
+  private val isByPartition = KafkaPartition.isOf(columns)
+  // A run that has one batch reads all that there is.
+  private var hasManyBatches = false
+
+  /** The source's own end of a batch, or an earlier one. */
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
-    val end = source.latestOffset(start, limit)
-    val heldBack = run().holdBack(side)
-    // Offsets of another form are refused at once, not only when partitions must be held back.
-    val ends = Option(end).map(offsets)
-    if (ends.isEmpty || start == null || heldBack.isEmpty) end
-    else {
-      val from = offsets(start)
-      val to = ends.get.map { case (partition, offset) =>
-        // A new partition has no beginning yet; it is read.
-        partition -> (if (KafkaOffsets.isAmong(partition, heldBack)) from.getOrElse(partition, offset)
-                      else offset)
+    val sync = run()
+    val isOne = sync.endsByItself && !hasManyBatches
+    val room = if (isOne) None else sync.room(side)
+    val end = source.latestOffset(start, if (isByPartition) limit else HeldBackStream.within(limit, room))
+    val to = if (isByPartition) Option(end).flatMap(offsets) else None
+    val heldBack = sync.holdBack(side, allOrNone = to.isEmpty)
+    if (start == null || end == null) end
+    else
+      offsets(start).zip(to) match {
+        case Some((from, all)) => endOf(end, from, all, heldBack, room)
+        case None => if (heldBack.isEmpty) end else start
       }
-      source.deserializeOffset(KafkaOffsets.json(to))
-    }
   }
 
-  private def offsets(offset: Offset): Map[KafkaPartition, Long] =
-    KafkaOffsets.parse(offset.json).getOrElse(throw SyncErrors.maxPendingUnsupported(side.name, offset.json))
+  private def endOf(
+      end: Offset,
+      from: Map[KafkaPartition, Long],
+      all: Map[KafkaPartition, Long],
+      heldBack: Set[String],
+      room: Option[Long]
+  ): Offset = {
+    val to = all.map { case (partition, offset) =>
+      // A new partition has no beginning yet; it is read.
+      val isHeld = KafkaOffsets.isAmong(partition, heldBack)
+      partition -> (if (isHeld) from.getOrElse(partition, offset) else offset)
+    }
+    val within = room.fold(to)(KafkaOffsets.within(from, to, _))
+    if (within == all) end else source.deserializeOffset(KafkaOffsets.json(within))
+  }
 
-  override def prepareForTriggerAvailableNow(): Unit = source.prepareForTriggerAvailableNow()
+  private def offsets(offset: Offset): Option[Map[KafkaPartition, Long]] = KafkaOffsets.parse(offset.json)
+
+  override def prepareForTriggerAvailableNow(): Unit = {
+    hasManyBatches = true
+    source.prepareForTriggerAvailableNow()
+  }
+
   override def getDefaultReadLimit: ReadLimit = source.getDefaultReadLimit
   override def reportLatestOffset(): Offset = source.reportLatestOffset()
   override def latestOffset(): Offset = source.latestOffset()
@@ -89,6 +121,15 @@ private[sync] final class HeldBackStream(
   override def metrics(latest: util.Optional[Offset]): util.Map[String, String] = source match {
     case reports: ReportsSourceMetrics => reports.metrics(latest)
     case _ => util.Collections.emptyMap()
+  }
+}
+
+private[sync] object HeldBackStream {
+
+  /** A source's limit, and at most so many rows if it is one of rows: others know nothing of rows. */
+  def within(limit: ReadLimit, room: Option[Long]): ReadLimit = limit match {
+    case rows: ReadMaxRows if room.exists(_ < rows.maxRows) => ReadLimit.maxRows(room.get)
+    case _ => limit
   }
 }
 

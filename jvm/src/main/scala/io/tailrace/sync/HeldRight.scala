@@ -1,55 +1,59 @@
 package io.tailrace.sync
 
+import scala.annotation.tailrec
 import scala.collection.mutable.ArrayBuffer
 
 import io.tailrace.state._
 
 /** The right rows of the state in one batch. Finds the rows of a key by the index, reads them in their
-  * sections, and marks those that leave: a mark in joined-right has the row's sequence number, and as its
-  * time the version whose run the row is in.
+  * sections, and marks those that leave.
   *
   * {{{
   *   key ──> index ──> sections that have rows of it ──> cursors, forward once in a batch ──> rows
   *                                                                      └─> marks: joined-right
   * }}}
+  *
+  * Sections that the index has no memory for are looked through themselves.
+  *
+  * @param reach right rows after this time are joined by no left row of the batch
   */
 private[sync] final class HeldRight(
     store: TailraceStateStore,
     hash: KeyHash,
     rowMemory: RowMemory,
-    bufferBytes: Long
+    bufferBytes: Long,
+    reach: Long,
+    keptMemory: KeptMemory
 ) extends AutoCloseable {
-  import HeldRight.Held
-
   private val kept: Option[RightMemory] = store.takeKept().collect { case found: RightMemory => found }
-  private val memory: RightMemory = kept.getOrElse(RightMemory.read(store, hash))
+  private val memory: RightMemory = kept.getOrElse(RightMemory.read(store, hash, keptMemory))
   private val index = memory.index
 
   // By their numbers in the index; null where a number is free. Each row that is found asks here.
-  private val sections = new ArrayBuffer[Held]
-  store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(live, memory.numbers(RightMemory.key(live))))
+  private val sections = new ArrayBuffer[HeldSection]
+  store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(memory.section(live)): Unit)
+  private val unindexed = new UnindexedRight(reach)
 
-  private val gathered =
-    new FlushingRows(rowMemory, bufferBytes, () => writeMarks(): Unit, () => writeMarks())
-  private val marks: RowBuffer = gathered.rows.prepare()
+  private val marks = new RightMarks(store, rowMemory, bufferBytes)
   private var taken = 0L
   private var unjoined: Option[ExpiringRight] = None
 
   /** Whether the index was made from the state. */
   def wasRead: Boolean = kept.isEmpty
 
-  def indexBytes: Long = index.bytes
+  def indexBytes: Long = memory.bytes
 
   /** Rows that have left the state in this batch. */
   def rowsGone: Long = taken
 
-  private def enter(live: LiveSection, number: Int): Unit = {
-    while (sections.size <= number) sections += null
-    sections(number) = new Held(live, number)
+  private def enter(held: HeldSection): HeldSection = {
+    while (sections.size <= held.number) sections += null
+    sections(held.number) = held
+    held
   }
 
   /** A copy: a section may be dropped meanwhile. */
-  private def all: Seq[Held] = sections.iterator.filter(_ != null).toSeq
+  private def all: Seq[HeldSection] = sections.iterator.filter(_ != null).toSeq
 
   /** Adds rows that have been written into the state.
     *
@@ -58,27 +62,71 @@ private[sync] final class HeldRight(
   def add(rows: SortedRows, added: Seq[LiveSection]): Unit = {
     var position = 0
     added.filter(_.section.kind == StoreKind.HeldRight).foreach { live =>
-      val number = index.newSection()
-      memory.numbers(RightMemory.key(live)) = number
-      enter(live, number)
       val end = position + live.section.rows.toInt
-      while (position < end) {
+      var held = enter(memory.add(live, makeRoom(live.section)))
+      while (position < end && held.isIndexed) {
         val row = rows.order(position)
-        index.insert(hash.of(rows.rows.base(row), rows.rows.at(row)), number, rows.rows.seq(row))
+        if (!index.insert(hash.of(rows.rows.base(row), rows.rows.at(row)), held.number, rows.rows.seq(row)))
+          held = leaveOut(held)
         position += 1
       }
+      position = end
     }
   }
+
+  /** Makes room in the index for a section, in the place of later ones. @return whether there is */
+  @tailrec private def makeRoom(section: Section): Boolean = index.makeRoom(section.rows.toInt) || {
+    val last = all.filter(_.isIndexed).maxByOption(_.live.section.minTime)
+    last.exists(_.live.section.minTime > section.minTime) && {
+      leaveOut(last.get): Unit
+      makeRoom(section)
+    }
+  }
+
+  private def leaveOut(held: HeldSection): HeldSection = {
+    held.close()
+    sections(held.number) = null
+    enter(memory.leaveOut(held)(isLive(held, _)))
+  }
+
+  private def isLive(held: HeldSection, row: RunCursor): Boolean = held.unjoined match {
+    case Some(gone) => !gone.contains(row.seq)
+    case None => index.contains(hash.of(row.base, row.at), held.number, row.seq)
+  }
+
+  /** No more rows are added. */
+  def start(): Unit = unindexed.start(all)
 
   /** Takes the rows that the first left row of a key joins; they leave the state. Keys must come in ascending
     * order.
     *
     * @param base  a row with the key
+    * @param isAll whether no other left row has the key
     * @param spare gets those that are too young for this left row, but maybe not for a later one
     */
-  def take(base: AnyRef, at: Long, range: JoinRange, found: FoundRows, spare: SpareRight): Unit = if (
-    index.size > 0
-  ) {
+  def take(
+      base: AnyRef,
+      at: Long,
+      range: JoinRange,
+      isAll: Boolean,
+      found: FoundRows,
+      spare: SpareRight
+  ): Unit = {
+    if (index.size > 0) takeIndexed(base, at, range, found, spare)
+    if (!unindexed.isEmpty)
+      unindexed.foreachRow(base, at, range, isAll) { (held, row) =>
+        if (range.has(row.time)) joined(held, row, found)
+        else spare.addHeld(row.base, row.at, held.number, range)
+      }
+  }
+
+  private def takeIndexed(
+      base: AnyRef,
+      at: Long,
+      range: JoinRange,
+      found: FoundRows,
+      spare: SpareRight
+  ): Unit = {
     val code = hash.of(base, at)
     var entry = index.first(code)
     while (entry >= 0) {
@@ -111,11 +159,19 @@ private[sync] final class HeldRight(
       } finally cursor.close()
       entry = index.next(code, entry)
     }
+    if (!unindexed.isEmpty)
+      unindexed.foreachRowAgain(base, at)((held, row) => if (range.has(row.time)) joined(held, row, found))
   }
 
-  private def joined(held: Held, entry: Int, row: RunCursor, found: FoundRows): Unit = {
+  private def joined(held: HeldSection, entry: Int, row: RunCursor, found: FoundRows): Unit = {
     found.add(row.base, row.at)
     index.remove(entry, row.seq)
+    left(held, row.seq)
+  }
+
+  private def joined(held: HeldSection, row: RunCursor, found: FoundRows): Unit = {
+    found.add(row.base, row.at)
+    held.unjoined.get.add(row.seq)
     left(held, row.seq)
   }
 
@@ -126,25 +182,18 @@ private[sync] final class HeldRight(
   def takeRow(base: AnyRef, at: Long, section: Int): Unit =
     remove(sections(section), base, at, RowLayout.seq(base, at))
 
-  private def remove(held: Held, base: AnyRef, at: Long, seq: Long): Unit = {
-    index.remove(hash.of(base, at), held.number, seq)
+  private def remove(held: HeldSection, base: AnyRef, at: Long, seq: Long): Unit = {
+    held.unjoined match {
+      case Some(gone) => gone.add(seq)
+      case None => index.remove(hash.of(base, at), held.number, seq)
+    }
     left(held, seq)
   }
 
-  private def left(held: Held, seq: Long): Unit = {
+  private def left(held: HeldSection, seq: Long): Unit = {
     held.gone += 1
     taken += 1
-    mark(held.version, seq)
-  }
-
-  private def mark(version: Long, seq: Long): Unit =
-    gathered.append(HeldRight.Nothing, 0, version, seq, HeldRight.Nothing, 0L, 0)
-
-  /** @return whether there were any */
-  private def writeMarks(): Boolean = !marks.isEmpty && {
-    store.addSorted(Seq(SortedRows.all(StoreKind.JoinedRight, marks, 1)))
-    marks.clear()
-    true
+    marks.add(held.version, seq)
   }
 
   /** Hands out the living rows of a run, keeps the marks that are in it, and forgets the run.
@@ -159,22 +208,23 @@ private[sync] final class HeldRight(
     store
       .sectionsOf(StoreKind.JoinedRight)
       .filter(_.local eq run)
-      .foreach(_.foreachRow(cursor => mark(cursor.time, cursor.seq)))
+      .foreach(_.foreachRow(cursor => marks.add(cursor.time, cursor.seq)))
   }
 
-  private def readLive(held: Held)(row: RunCursor => Unit): Unit = held.live.foreachRow { cursor =>
-    if (index.contains(hash.of(cursor.base, cursor.at), held.number, cursor.seq)) row(cursor)
-  }
+  private def readLive(held: HeldSection)(row: RunCursor => Unit): Unit =
+    held.live.foreachRow(cursor => if (isLive(held, cursor)) row(cursor))
 
-  private def drop(held: Held): Unit = {
+  private def drop(held: HeldSection): Unit = {
     held.close()
-    index.dropSection(held.number)
-    memory.numbers -= RightMemory.key(held.live)
+    memory.drop(held)
     sections(held.number) = null
   }
 
   /** No more keys come. */
-  def endTaking(): Unit = all.foreach(_.close())
+  def endTaking(): Unit = {
+    all.foreach(_.close())
+    unindexed.close()
+  }
 
   /** Removes the rows up to `through`: a section as a whole if all of its rows go. @return how many */
   def expire(through: Long): Long = {
@@ -189,12 +239,12 @@ private[sync] final class HeldRight(
   /** The sections with rows that expire now. Rows that expired in earlier batches have left, but this batch
     * may have written some that are as old.
     */
-  private def reached(through: Long): Seq[Held] = {
+  private def reached(through: Long): Seq[HeldSection] = {
     val isLater = through > store.operatorTime
     all.filter(h => h.live.section.minTime <= through && (isLater || h.version > store.version))
   }
 
-  private def expireSome(held: Held, through: Long): Long = {
+  private def expireSome(held: HeldSection, through: Long): Long = {
     val before = held.gone
     readLive(held) { row =>
       if (row.time <= through) remove(held, row.base, row.at, row.seq)
@@ -204,7 +254,7 @@ private[sync] final class HeldRight(
 
   /** Gives the rows that `expire` will remove. */
   def expiring(through: Long): Iterator[RunCursor] = {
-    val rows = new ExpiringRight(reached(through).map(h => h.live -> h.number), through, index, hash)
+    val rows = new ExpiringRight(reached(through), through, isLive)
     unjoined = Some(rows)
     rows
   }
@@ -212,8 +262,7 @@ private[sync] final class HeldRight(
   /** The marks whose sections are still there, sorted, to be written with the batch's run. */
   def marksLeft: SortedRows = {
     all.filter(_.rows == 0).foreach(drop)
-    val versions = all.map(_.version).toSet
-    SortedRows.some(StoreKind.JoinedRight, marks, 1, row => versions(marks.time(row)))
+    marks.of(all.map(_.version).toSet)
   }
 
   /** Tells the store which rows are gone, and keeps the index for the next batch. */
@@ -229,6 +278,7 @@ private[sync] final class HeldRight(
         if (versions.exists(v => v >= live.section.minTime && v <= live.section.maxTime)) 0L
         else live.section.rows
     )
+    memory.settle(all)
     store.keep(memory)
   }
 
@@ -236,34 +286,5 @@ private[sync] final class HeldRight(
     endTaking()
     unjoined.foreach(_.close())
     marks.close()
-  }
-}
-
-private[sync] object HeldRight {
-  private val Nothing = new Array[Byte](0)
-
-  /** A section, and the position of the batch in it. */
-  private final class Held(val live: LiveSection, val number: Int) extends AutoCloseable {
-    private var cursor: RunCursor = _
-
-    /** Rows of it that have left. */
-    var gone: Long = live.section.expiredRows
-
-    def rows: Long = live.section.rows - gone
-    def version: Long = live.local.version.get
-
-    /** The cursor, at the first row with this key or a greater one. Keys must come in ascending order. */
-    def to(base: AnyRef, at: Long): RunCursor = {
-      if (cursor == null) {
-        cursor = live.cursor()
-        cursor.seekKey(base, at)
-      } else cursor.advanceTo(base, at)
-      cursor
-    }
-
-    override def close(): Unit = if (cursor != null) {
-      cursor.close()
-      cursor = null
-    }
   }
 }

@@ -58,7 +58,7 @@ private[sync] object KafkaSource {
       val scan = scans.head
       val from = Option(scan.start).flatMap(offsets).getOrElse(Map.empty)
       val latest = StreamInputs.latest(node.session, scan.stream).flatMap(offsets)
-      Option(scan.end).flatMap(offsets).filter(_ => columns.forall(Columns.contains)).map { read =>
+      Option(scan.end).flatMap(offsets).filter(_ => KafkaPartition.isOf(columns)).map { read =>
         read.toSeq
           .map { case (partition, end) =>
             val unread = latest.flatMap(_.get(partition)).map(all => Math.max(0L, all - end))
@@ -82,8 +82,6 @@ private[sync] object KafkaSource {
       case _ =>
     }
   }
-
-  private val Columns = Seq("topic", "partition")
 
   private def nameOf(partition: KafkaPartition, columns: Seq[String]): String =
     PartitionNames.of(columns.map {
@@ -116,6 +114,15 @@ private[sync] object KafkaSource {
 /** A partition of a topic. */
 private[sync] final case class KafkaPartition(topic: String, number: Int)
 
+private[sync] object KafkaPartition {
+
+  /** The columns of Kafka's source. */
+  val Columns: Seq[String] = Seq("topic", "partition")
+
+  /** Whether columns are Kafka's own. */
+  def isOf(columns: Seq[String]): Boolean = columns.forall(Columns.contains)
+}
+
 /** The offsets of Spark's Kafka source, the first that isn't read: `{"clicks":{"0":17,"1":0}}`. */
 private[sync] object KafkaOffsets {
 
@@ -141,6 +148,28 @@ private[sync] object KafkaOffsets {
       JField(topic, JObject(ends.toList.map { case (n, offset) => JField(n.toString, JInt(offset)) }))
     }
     JsonMethods.compact(JObject(topics.toList))
+  }
+
+  /** Ends of a batch that reads at most `most` records, each partition in proportion to what it has.
+    *
+    * {{{
+    *   most 10   from 0: 100, 1: 100   to 0: 130, 1: 110   ->   0: 107, 1: 102
+    * }}}
+    */
+  def within(
+      from: Map[KafkaPartition, Long],
+      to: Map[KafkaPartition, Long],
+      most: Long
+  ): Map[KafkaPartition, Long] = {
+    val counts = to.map { case (partition, end) => partition -> (end - from.getOrElse(partition, end)) }
+    val all = counts.values.filter(_ > 0).sum
+    if (all <= most) to
+    else {
+      val shared = counts.map { case (p, count) => p -> (Math.max(0L, count).toDouble / all * most).toLong }
+      // Rounding must not leave a batch without a record.
+      val read = if (shared.values.sum > 0) shared else shared + (counts.maxBy(_._2)._1 -> 1L)
+      to.map { case (p, end) => p -> (if (counts(p) > 0) end - counts(p) + read(p) else end) }
+    }
   }
 
   /** Whether a partition is among these names, made of `partition` alone or of `topic` and `partition`. */

@@ -87,10 +87,11 @@ private[sync] final class ReleasedRows(
   private var order = new Array[Int](0)
   private var position = -1
   private var merged: Option[MergedSections] = None
-  private var current: RunCursor = _
-  private val lastKey = new RowBuffer(memory).prepare()
+  // Of the files: this row, when the files are at the next one.
+  private val copied = new RowBuffer(memory).prepare()
 
-  private var first = false
+  private var first = true
+  private var last = true
 
   def append(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Unit =
     gathered.append(key, keyLength, time, seq, value)
@@ -128,40 +129,45 @@ private[sync] final class ReleasedRows(
     }
 
   /** Goes on to the next row. @return false if there is none */
-  def next(): Boolean = merged match {
-    case Some(files) => nextMerged(files)
-    case None =>
-      position += 1
-      if (position < order.length)
-        first = position == 0 || byBytes.differs(order(position - 1), order(position))
-      position < order.length
+  def next(): Boolean = {
+    first = last
+    merged match {
+      case Some(files) => nextMerged(files)
+      case None =>
+        position += 1
+        if (position < order.length)
+          last = position + 1 == order.length || byBytes.differs(order(position), order(position + 1))
+        position < order.length
+    }
   }
 
   private def nextMerged(files: MergedSections): Boolean = {
-    if (current != null) {
-      lastKey.clear()
-      lastKey.appendKey(current.base, current.at)
+    copied.clear()
+    if (!files.isEmpty) {
+      copied.appendRow(files.head.base, files.head.at)
       files.drop()
+      last = files.isEmpty || files.head.compareKey(copied.base(0), copied.at(0)) != 0
     }
-    current = if (files.isEmpty) null else files.head
-    first = current != null && (lastKey.isEmpty || current.compareKey(lastKey.base(0), lastKey.at(0)) != 0)
-    current != null
+    !copied.isEmpty
   }
 
   /** Whether this row is the first one of its key. */
   def isFirst: Boolean = first
 
+  /** Whether it is the last one of its key. */
+  def isLast: Boolean = last
+
   /** The position of the row, until the next one: see [[io.tailrace.state.RowLayout]]. */
-  def base: AnyRef = if (current != null) current.base else rows.base(order(position))
-  def at: Long = if (current != null) current.at else rows.at(order(position))
-  def keyPrefix: Long = if (current != null) current.keyPrefix else rows.keyPrefix(order(position))
+  def base: AnyRef = if (!copied.isEmpty) copied.base(0) else rows.base(order(position))
+  def at: Long = if (!copied.isEmpty) copied.at(0) else rows.at(order(position))
+  def keyPrefix: Long = if (!copied.isEmpty) copied.keyPrefix(0) else rows.keyPrefix(order(position))
 
   override def close(): Unit = {
     merged.foreach(_.close())
     parts.foreach(_.close())
     parts.clear()
     rows.close()
-    lastKey.close()
+    copied.close()
   }
 }
 

@@ -4,6 +4,8 @@ import java.util.Arrays
 
 import scala.collection.mutable
 
+import io.tailrace.state.KeptMemory
+
 /** An index in memory of the sections of held-right that have rows of a key: a release that finds nothing
   * reads nothing. It is a table with open addressing, two longs an entry:
   *
@@ -16,8 +18,10 @@ import scala.collection.mutable
   * become garbage at once, which the next insertion or rehash clears away.
   *
   * Positions are valid until the next insertion.
+  *
+  * @param memory what it may take; a section that has no room is left out ([[UnindexedRight]])
   */
-final class RightIndex {
+final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemory.ofExecutor)) {
   import RightIndex._
 
   private var words = new Array[Long](2 * LeastCapacity)
@@ -35,16 +39,20 @@ final class RightIndex {
   // Rows of one hash in one section, where there are several: duplicates mostly.
   private val several = mutable.LongMap.empty[mutable.LongMap[Unit]]
   private var lastSet = 0L
+  private var inSets = 0L
+  private var isCounted = false
 
   /** Entries that count. */
   def size: Int = entries
 
-  /** Bytes of the table. */
-  def bytes: Long = words.length * 8L
+  /** Bytes of the table, and of sets. */
+  def bytes: Long = bytesOf(mask + 1L)
+
+  private def bytesOf(capacity: Long): Long = capacity * 16L + inSets * BytesInSet
 
   /** A number for a new section. */
   def newSection(): Int = {
-    if (free.isEmpty && nextSection == MostSections) rehash()
+    if (free.isEmpty && nextSection == MostSections) rehash(capacityFor(entries))
     val section =
       if (free.nonEmpty) free.removeHead()
       else {
@@ -68,8 +76,29 @@ final class RightIndex {
     gone += section
   }
 
-  def insert(hash: Long, section: Int, seq: Long): Unit = {
-    if (used * 5L >= (mask + 1) * 3L) rehash()
+  /** Makes room for so many more entries. @return false: there is no memory for them */
+  def makeRoom(more: Int): Boolean = isRoom(used.toLong + more) || grow(entries.toLong + more)
+
+  private def isRoom(entriesThen: Long): Boolean = isCounted && fits(entriesThen, mask + 1L)
+
+  private def grow(entriesThen: Long): Boolean =
+    if (isCounted) rehashFor(entriesThen)
+    else {
+      isCounted = memory.resize(bytes)
+      isCounted && (fits(entriesThen, mask + 1L) || rehashFor(entriesThen))
+    }
+
+  private def rehashFor(entriesThen: Long): Boolean = {
+    // Garbage is cleared away before the table grows, unless it is little.
+    val capacity = if (fits(entriesThen * 5 / 4, mask + 1L)) mask + 1L else capacityFor(entriesThen)
+    capacity <= MostCapacity && memory.resize(bytes + bytesOf(capacity)) && {
+      rehash(capacity)
+      memory.resize(bytes)
+    }
+  }
+
+  /** @return false: there is no memory for it */
+  def insert(hash: Long, section: Int, seq: Long): Boolean = (isRoom(used + 1L) || grow(entries + 1L)) && {
     val word = wordOf(hash, section)
     var at = home(hash)
     var room = -1
@@ -87,16 +116,22 @@ final class RightIndex {
       words(2 * room + 1) = seq
       entriesOf(section) += 1
       entries += 1
+      true
     }
   }
 
-  private def addTo(at: Int, seq: Long): Unit = {
+  private def addTo(at: Int, seq: Long): Boolean = {
     val value = words(2 * at + 1)
-    if (value < 0) several(~value)(seq) = ()
-    else if (value != seq) {
-      lastSet += 1
-      several(lastSet) = mutable.LongMap(value -> (()), seq -> (()))
-      words(2 * at + 1) = ~lastSet
+    value == seq || memory.resize(bytes + 2 * BytesInSet) && {
+      if (value < 0) several(~value)(seq) = ()
+      else {
+        lastSet += 1
+        inSets += 1
+        several(lastSet) = mutable.LongMap(value -> (()), seq -> (()))
+        words(2 * at + 1) = ~lastSet
+      }
+      inSets += 1
+      true
     }
   }
 
@@ -146,7 +181,7 @@ final class RightIndex {
     val value = words(2 * at + 1)
     val last = value >= 0 || {
       val rows = several(~value)
-      rows -= seq
+      if (rows.remove(seq).isDefined) inSets -= 1
       rows.isEmpty
     }
     if (last) {
@@ -161,7 +196,9 @@ final class RightIndex {
   /** The same for a row that is there. */
   def remove(hash: Long, section: Int, seq: Long): Unit = remove(find(hash, section), seq)
 
-  private def forgetSet(value: Long): Unit = if (value < 0) several -= ~value
+  private def forgetSet(value: Long): Unit = if (value < 0) {
+    inSets -= several.remove(~value).fold(0)(_.size)
+  }
 
   private def isGarbage(word: Long): Boolean = {
     val section = (word & SectionBits).toInt
@@ -170,11 +207,14 @@ final class RightIndex {
 
   private def home(hash: Long): Int = (hash >>> 16).toInt & mask
 
+  private def fits(entries: Long, capacity: Long): Boolean = entries * 5 < capacity * 3
+
+  private def capacityFor(entries: Long): Long =
+    Math.max(LeastCapacity.toLong, java.lang.Long.highestOneBit(entries * 3L) * 2)
+
   /** Removes the garbage, and makes the table as large as its entries need. */
-  private def rehash(): Unit = {
+  private def rehash(capacity: Long): Unit = {
     val old = words
-    val capacity = Math.max(LeastCapacity.toLong, java.lang.Long.highestOneBit(entries * 3L) * 2)
-    require(capacity <= MostCapacity, s"$entries keys are more than one partition can index")
     words = new Array[Long](2 * capacity.toInt)
     mask = capacity.toInt - 1
     used = entries
@@ -200,7 +240,12 @@ final class RightIndex {
 
 object RightIndex {
   private val LeastCapacity = 1024
+
+  /** Of the longest table: two longs an entry. */
   private val MostCapacity = 1L << 29
+
+  /** A row of a set, in a map of Scala's. */
+  private val BytesInSet = 48L
   private val Empty = 0L
   private val SectionBits = 0xffffL
   private val HashBits = ~SectionBits

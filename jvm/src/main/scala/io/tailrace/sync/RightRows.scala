@@ -2,8 +2,6 @@ package io.tailrace.sync
 
 import java.util.Arrays
 
-import scala.collection.mutable
-
 import org.apache.spark.sql.catalyst.expressions.XXH64
 
 import io.tailrace.common.StepwiseRows
@@ -30,7 +28,7 @@ private[sync] final class RightRows(
     if (left.isFirst) {
       spare.clear()
       newRight.take(left.keyPrefix, base, at, range, found, spare)
-      heldRight.take(base, at, range, found, spare)
+      heldRight.take(base, at, range, left.isLast, found, spare)
     } else if (spare.isOverflown) {
       newRight.takeAgain(range, found)
       heldRight.takeAgain(base, at, range, found)
@@ -132,24 +130,23 @@ private[sync] final class NewRight(rows: RowBuffer) {
 
 /** Gives the unjoined right rows of some sections, up to a time. Each is at the cursor, until the next step.
   *
-  * @param sections with their numbers in the index
+  * @param isLive whether the row at the cursor hasn't left its section
   */
 private[sync] final class ExpiringRight(
-    sections: Seq[(LiveSection, Int)],
+    sections: Seq[HeldSection],
     through: Long,
-    index: RightIndex,
-    hash: KeyHash
+    isLive: (HeldSection, RunCursor) => Boolean
 ) extends StepwiseRows[RunCursor]
     with AutoCloseable {
   private val pending = sections.iterator
   private var cursor: Option[RunCursor] = None
-  private var number = 0
+  private var section: HeldSection = _
   private var isPassed = false
 
   override protected def step(): RunCursor = cursor match {
     case Some(at) if at.isValid && !isPassed =>
       isPassed = true
-      if (isLive(at)) at else null
+      if (at.time <= through && isLive(section, at)) at else null
     case Some(at) if at.isValid =>
       isPassed = false
       at.next()
@@ -160,49 +157,16 @@ private[sync] final class ExpiringRight(
       null
   }
 
-  private def isLive(row: RunCursor): Boolean =
-    row.time <= through && index.contains(hash.of(row.base, row.at), number, row.seq)
-
-  private def open(section: (LiveSection, Int)): Unit = {
-    val opened = section._1.cursor()
+  private def open(held: HeldSection): Unit = {
+    val opened = held.live.cursor()
     cursor = Some(opened)
-    number = section._2
+    section = held
     opened.first()
   }
 
   override def close(): Unit = {
     cursor.foreach(_.close())
     cursor = None
-  }
-}
-
-/** The memory that a version of the state has: the index of its right rows, and the numbers of the sections
-  * in the index, by run and bucket. All of it can be made again from the state.
-  */
-private[sync] final class RightMemory {
-  val index = new RightIndex
-  val numbers = mutable.HashMap.empty[(String, Long), Int]
-}
-
-private[sync] object RightMemory {
-
-  /** The key of a section in `numbers`. */
-  def key(live: LiveSection): (String, Long) = (live.local.name, live.section.bucket)
-
-  /** Makes it from all right rows of a version. */
-  def read(store: TailraceStateStore, hash: KeyHash): RightMemory = {
-    val memory = new RightMemory
-    val gone = GoneRows.of(store.sectionsOf(StoreKind.JoinedRight), StoreKind.HeldRight)
-    store.sectionsOf(StoreKind.HeldRight).foreach { live =>
-      val number = memory.index.newSection()
-      memory.numbers(key(live)) = number
-      live.foreachRow { cursor =>
-        if (!gone.contains(cursor.seq)) {
-          memory.index.insert(hash.of(cursor.base, cursor.at), number, cursor.seq)
-        }
-      }
-    }
-    memory
   }
 }
 

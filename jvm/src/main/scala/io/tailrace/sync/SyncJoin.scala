@@ -2,8 +2,6 @@ package io.tailrace.sync
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
-import org.apache.spark.sql.connector.catalog.SupportsRead
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 
@@ -81,11 +79,16 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
     val leftPartition = partition(SyncSide.Left.name, options.leftPartition)
     val rightPartition = partition(SyncSide.Right.name, options.rightPartition)
-    val settings =
-      options.settings.copy(
-        leftPartition = leftPartition.map(_.name),
-        rightPartition = rightPartition.map(_.name)
-      )
+    val chosen = options.settings.copy(
+      leftPartition = leftPartition.map(_.name),
+      rightPartition = rightPartition.map(_.name)
+    )
+    val settings = chosen.copy(unlimited = SyncSide.values.flatMap { side =>
+      HeldBackSources.obstacle(sides.side(side.name), chosen).map(side -> _)
+    })
+    if (settings.asksForMaxPending) settings.unlimited.foreach { case (side, source) =>
+      throw SyncErrors.maxPendingUnsupported(side.name, source)
+    }
     val leftSide = progress(SyncSide.Left, leftPartition, leftTime, settings)
     val rightSide = progress(SyncSide.Right, rightPartition, rightTime, settings)
     val names = newNames(rightKeys, options.suffix)
@@ -111,10 +114,9 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
       settings: SyncSettings
   ): LogicalPlan = {
     val plan = sides.side(side.name)
-    val read =
-      if (settings.maxPending.isEmpty) plan else SyncResolution.heldBack(plan, side, columns, settings)
-    val isKafka = columns.forall(c => SyncResolution.KafkaPartition.contains(c.name))
-    if (isKafka)
+    val isLimited = settings.maxPending.isDefined && !settings.unlimited.exists(_._1 == side)
+    val read = if (isLimited) HeldBackSources.wrap(plan, side, settings) else plan
+    if (KafkaPartition.isOf(columns.map(_.name)))
       SyncResolution.belowFilters(read, columns :+ time)(SyncProgress(side, columns, time, settings, _))
     else SyncProgress(side, columns, time, settings, read)
   }
@@ -123,7 +125,7 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
   private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
     val argument = s"${side}_partition"
     val wanted =
-      if (names.nonEmpty) names else SyncResolution.KafkaPartition.filter(sides.columns(side).has)
+      if (names.nonEmpty) names else KafkaPartition.Columns.filter(sides.columns(side).has)
     if (names.isEmpty && !wanted.contains("partition"))
       throw SyncErrors.partitionMissing(side, argument, sides.side(side).output.map(_.name))
     val found = wanted.map(sides.columns(side).find(argument, _))
@@ -172,7 +174,6 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
 }
 
 private object SyncResolution {
-  private val KafkaPartition = Seq("topic", "partition")
 
   /** Rows that the user filters out count, too: a partition whose rows are all filtered is as far as they
     * were. So progress is noted below the lowest filter that has all columns below it. Files and tables
@@ -196,24 +197,5 @@ private object SyncResolution {
       case other => progress(other)
     }
     below(plan)
-  }
-
-  /** A side whose partitions can be held back. Its first offsets tell whether they are Kafka's. */
-  private def heldBack(
-      plan: LogicalPlan,
-      side: SyncSide,
-      columns: Seq[Attribute],
-      settings: SyncSettings
-  ): LogicalPlan = {
-    def refuse(what: String) = throw SyncErrors.maxPendingUnsupported(side.name, what)
-    columns.find(c => !KafkaPartition.contains(c.name)).foreach(c => refuse(s"partitions by `${c.name}`"))
-    plan.transform {
-      case source: StreamingRelationV2 =>
-        source.table match {
-          case table: SupportsRead => source.copy(table = new HeldBackTable(table, settings, side))
-          case other => refuse(other.name)
-        }
-      case leaf: LeafNode if leaf.isStreaming => refuse(leaf.simpleString(100))
-    }
   }
 }

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{RowBuffer, RunCursor, SortedRows, StoreKind}
+import io.tailrace.state.{KeptMemory, RowBuffer, RunCursor, SortedRows, StoreKind}
 
 /** The layout of a partition's rows in files.
   *
@@ -14,11 +14,14 @@ import io.tailrace.state.{RowBuffer, RunCursor, SortedRows, StoreKind}
   *                      together, within about this time
   * @param rowsPerBucket on average: to open a section of fewer rows costs more than to read it
   * @param mostRuns      files of a partition's state
+  * @param mostSections  of right rows, beside one in each run. A task has a buffer for each of them that has
+  *                      rows of its keys
   */
 private[sync] final case class SyncLayout(
     bucketWidth: Long = 1000L * 1000,
     rowsPerBucket: Int = 2048,
-    mostRuns: Int = 64
+    mostRuns: Int = 64,
+    mostSections: Int = 256
 )
 
 /** A synced join of one state partition in one micro-batch, up to the commit, which the caller does.
@@ -39,6 +42,7 @@ private[sync] final case class SyncLayout(
   *
   * @param times         the times that the micro-batch is judged by
   * @param joinedThrough rows after this time come out as they are read, marked
+  * @param keptMemory    where the index of right rows is until the next batch
   */
 private[sync] final class SyncJoinTask(
     context: StoredJoinContext,
@@ -46,7 +50,8 @@ private[sync] final class SyncJoinTask(
     times: SyncTimes,
     joinedThrough: Long = Long.MaxValue,
     hash: KeyHash = KeyHash.XX64,
-    layout: SyncLayout = SyncLayout()
+    layout: SyncLayout = SyncLayout(),
+    keptMemory: KeptMemory = KeptMemory.ofExecutor
 ) extends StoredJoinTask {
   import context._
 
@@ -58,7 +63,8 @@ private[sync] final class SyncJoinTask(
   private val input: SyncInput =
     new SyncInput(context, through, joinedThrough, released, writer, () => flush())
   private val heldLeft = new HeldLeft(store, through)
-  private val heldRight = new HeldRight(store, hash, memory, bufferBytes)
+  private val heldRight =
+    new HeldRight(store, hash, memory, bufferBytes, SyncRules.joinsThrough(through, settings), keptMemory)
   private val newRight = new NewRight(input.right)
   private val right = new RightRows(
     settings,
@@ -116,6 +122,7 @@ private[sync] final class SyncJoinTask(
     leaveRoom()
     released.start()
     newRight.start()
+    heldRight.start()
     sorting = System.nanoTime - started
     new DecidedRows(columns, settings, released, right, writer, metric)
   }
@@ -145,7 +152,7 @@ private[sync] final class SyncJoinTask(
     val started = System.nanoTime
     val rest = newRight.rest(expiry, after = true)
     write(
-      SortedRows.ofSorted(StoreKind.HeldRight, input.right, rest, layout.bucketWidth, layout.rowsPerBucket),
+      SortedRows.ofSorted(StoreKind.HeldRight, input.right, rest, layout.bucketWidth, rightRowsPerBucket),
       Seq(heldRight.marksLeft)
     )
     writing += System.nanoTime - started
@@ -159,9 +166,14 @@ private[sync] final class SyncJoinTask(
 
   /** Writes rows into the state before both inputs are read. */
   private def flush(): Unit = {
-    write(SortedRows.all(StoreKind.HeldRight, input.right, layout.bucketWidth, layout.rowsPerBucket), Nil)
+    write(SortedRows.all(StoreKind.HeldRight, input.right, layout.bucketWidth, rightRowsPerBucket), Nil)
     input.left.clear()
     input.right.clear()
+  }
+
+  private def rightRowsPerBucket: Int = {
+    val held = store.sectionsOf(StoreKind.HeldRight).map(_.section.rows).sum + input.right.size
+    Math.max(layout.rowsPerBucket.toLong, held / layout.mostSections).toInt
   }
 
   private def write(rightRows: SortedRows, more: Seq[SortedRows]): Unit = {

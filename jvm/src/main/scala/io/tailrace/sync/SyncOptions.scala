@@ -17,7 +17,8 @@ import io.tailrace.common.{Arguments, Policy}
   *                       a partition whose rows are all filtered. By default a warning comes after a minute
   * @param onDuplicate    "emit", "drop" or "mark": what is done with further rows of a key
   * @param onUnmatchedRight "drop" or "emit": what is done with right rows that no left row has joined
-  * @param maxPending     if more rows of a side are held, its partitions that are ahead aren't read
+  * @param maxPending     if more rows of a side are held, its partitions that are ahead aren't read; none: they
+  *                       are read, however many rows are held
   * @param suffix         what is appended to the name of a right column that the left side has, too
   * @param name           the name of the join in the checkpoint and in the query's progress
   * @param onLeftStall    `onStall` of left partitions; none: the same as of right ones
@@ -35,7 +36,7 @@ final case class SyncOptions(
     stallAfter: Option[String] = None,
     onDuplicate: String = "emit",
     onUnmatchedRight: String = "drop",
-    maxPending: Option[Long] = None,
+    maxPending: Option[Long] = Some(SyncOptions.MaxPending),
     suffix: String = "_right",
     name: String = SyncOptions.Name,
     onLeftStall: Option[String] = None,
@@ -85,6 +86,11 @@ object SyncOptions {
 
   /** A minute. */
   private val StallAfterMs = 60L * 1000
+
+  /** Rows of a side that are held on disk by default: a gigabyte of rows of 100 bytes. The index of so many right
+    * rows takes about 300 MB of all executors together, and less if Spark has less for it.
+    */
+  private[tailrace] val MaxPending = 10L * 1000 * 1000
 }
 
 /** The checked arguments of a synced join, except its columns.
@@ -96,6 +102,7 @@ object SyncOptions {
   * @param liftsFiltered whether the join goes on without a partition that has given only filtered records for
   *                      `stallAfterMs`
   * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
+  * @param unlimited sides whose sources can't be held back, with what they read from
   */
 final case class SyncSettings(
     name: String,
@@ -111,8 +118,13 @@ final case class SyncSettings(
     onFuture: Policy = Policy.Clamp,
     liftsFiltered: Boolean = true,
     leftPartition: Seq[String] = Nil,
-    rightPartition: Seq[String] = Nil
+    rightPartition: Seq[String] = Nil,
+    unlimited: Seq[(SyncSide, String)] = Nil
 ) {
+
+  /** Whether the user has said how many rows may be held, and a source that can't be held back is an error. */
+  def asksForMaxPending: Boolean = maxPending.exists(_ != SyncOptions.MaxPending)
+
   def onStallOf(side: SyncSide): Policy = side.of(onLeftStall.getOrElse(onStall), onStall)
 
   def marksDuplicates: Boolean = onDuplicate == Policy.Mark

@@ -30,7 +30,7 @@ private[sync] final class SyncRun(
     log: SyncLog,
     register: AccumulatorV2[_, _] => Unit,
     retain: Int,
-    endsByItself: Boolean = false
+    val endsByItself: Boolean = false
 ) {
   private val partitions = new SyncPartitions(settings)
   private val inputs = new InputWatermarks
@@ -89,11 +89,24 @@ private[sync] final class SyncRun(
     )
   }
 
-  /** The partitions of a side that the next batch is not to read, because more rows are held than the user
-    * wants. The first batch of a start reads all: it doesn't know how many are held. A start that ends by
-    * itself reads all too, for it would end before the records that it holds back.
+  /** The rows of a side that the next batch may read: as many as may still be held, and always a tenth of those
+    * that may be, because the partition that is waited for must go on. The first batch of a start doesn't know
+    * how many are held.
     */
-  def holdBack(side: SyncSide): Set[String] = synchronized {
+  def room(side: SyncSide): Option[Long] = synchronized {
+    settings.maxPending.map { most =>
+      val held = if (batches.last.isEmpty) most else side.of(last.report.heldLeft, last.report.heldRight)
+      Math.max(Math.max(1L, most / 10), most - held)
+    }
+  }
+
+  /** The partitions of a side that the next batch is not to read, because more rows are held than the user
+    * wants. The first batch of a start reads of all: it doesn't know how many are held. A start that ends by
+    * itself does too, for it would end before the records that it holds back.
+    *
+    * @param allOrNone whether the source can only be held back as a whole
+    */
+  def holdBack(side: SyncSide, allOrNone: Boolean): Set[String] = synchronized {
     def isTooMany(held: Long) = !endsByItself && batches.last.nonEmpty && settings.maxPending.exists(_ < held)
     val names = side match {
       case SyncSide.Left if isTooMany(last.report.heldLeft) =>
@@ -103,8 +116,9 @@ private[sync] final class SyncRun(
         HoldBack.right(partitions.right.counted, leftLow)
       case _ => Set.empty[String]
     }
-    heldBack += side -> names
-    names
+    val held = if (allOrNone && names.size < partitions.side(side).counted.size) Set.empty[String] else names
+    heldBack += side -> held
+    held
   }
 
   /** Whether a batch without data is needed to find out that a partition has stalled: while all others are
@@ -166,7 +180,8 @@ private[sync] object SyncRun {
   def current(settings: SyncSettings): SyncRun =
     of(SparkSession.active, settings)
 
-  private def open(session: SparkSession, settings: SyncSettings, run: StreamingRun): SyncRun =
+  private def open(session: SparkSession, settings: SyncSettings, run: StreamingRun): SyncRun = {
+    settings.unlimited.foreach { case (side, source) => HeldBackSources.warn(settings.name, side, source) }
     new SyncRun(
       settings,
       new SyncLog(
@@ -178,6 +193,7 @@ private[sync] object SyncRun {
       session.sessionState.conf.minBatchesToRetain,
       run.endsByItself
     )
+  }
 
   /** A batch that has begun. It has several accumulators of a kind if a sink runs its tasks several times. */
   private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes) {

@@ -98,6 +98,9 @@ private[sync] class JoinRange(settings: SyncSettings) {
     through = SyncRules.joinsThrough(time, settings)
   }
 
+  def earliest: Long = from
+  def latest: Long = through
+
   def has(time: Long): Boolean = time >= from && time <= through
 
   def isBeyond(time: Long): Boolean = time > through

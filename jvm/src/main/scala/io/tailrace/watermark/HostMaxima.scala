@@ -1,14 +1,13 @@
 package io.tailrace.watermark
 
-import java.io.{ByteArrayOutputStream, DataOutputStream}
+import java.io.DataOutputStream
 import java.util.Arrays
-
-import scala.collection.mutable
 
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.types.UTF8String
 
+import io.tailrace.checkpoint.ExactBytes
 import io.tailrace.driver.SparkWatermark
 
 /** The greatest event time of each host that one task has read. Each row costs one search, so this is a hash
@@ -107,24 +106,30 @@ private[tailrace] final class HostMaxima {
     */
   def toBytes(numbers: Option[HostNumbers]): Array[Byte] = {
     val times = NumberedTimes.none(numbers.fold(0)(_.size))
-    val rest = mutable.ArrayBuffer.empty[Int]
+    val rest = new Array[Int](used)
+    var named, restBytes = 0
     known.foreach { cell =>
       val number = numberOf(cell, numbers)
-      if (number < 0) rest += cell else times(number) = cells(cell + Time)
+      if (number >= 0) times(number) = cells(cell + Time)
+      else {
+        rest(named) = cell
+        named += 1
+        restBytes = Math.addExact(restBytes, HostEntries.FixedLength + cells(cell + Name).toInt)
+      }
     }
-    val bytes = new ByteArrayOutputStream(
-      times.length * 8 + (if (rest.isEmpty) 0 else namesEnd + used * 20) + 24
-    )
+    val numbered = used - named
+    val bytes = new ExactBytes(Math.addExact(20 + NumberedTimes.length(times, numbered), restBytes))
     val out = new DataOutputStream(bytes)
     out.writeLong(late)
     out.writeLong(share)
-    NumberedTimes.write(out, times, used - rest.size)
-    out.writeInt(rest.size)
-    rest.foreach { cell =>
+    NumberedTimes.write(out, times, numbered)
+    out.writeInt(named)
+    (0 until named).foreach { i =>
+      val cell = rest(i)
       val (name, time, future) = (cells(cell + Name), cells(cell + Time), cells(cell + Future))
       HostEntries.write(out, names, (name >>> 32).toInt, name.toInt, time, future)
     }
-    bytes.toByteArray
+    bytes.content
   }
 
   private def numberOf(cell: Int, numbers: Option[HostNumbers]): Int =

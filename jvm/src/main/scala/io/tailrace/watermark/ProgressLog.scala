@@ -170,11 +170,14 @@ object ProgressFile {
   private val Layout =
     new CheckedBytes(0x54524850, "a table of hosts", oldest = 1, newest = 3, placedSince = 2)
 
+  /** Six longs before the entries. */
+  private val FixedLength = 48
+
   /** @param place of the file: source and batch
     * @param hosts numbers of the hosts to write
     */
   def encode(place: String, file: ProgressFile, table: HostTable, hosts: Array[Int]): Array[Byte] =
-    Layout.encode(place) { out =>
+    Layout.encode(place, Math.addExact(FixedLength, HostEntries.length(table, hosts))) { out =>
       out.writeLong(file.previous)
       out.writeLong(file.low)
       out.writeLong(file.lowBefore)

@@ -47,8 +47,14 @@ private[watermark] object NumberedTimes {
     times
   }
 
+  private def isAll(times: Array[Long], count: Int): Boolean = count * 3L >= times.length * 2L
+
+  /** The bytes that [[write]] writes. */
+  def length(times: Array[Long], count: Int): Int =
+    4 + (if (isAll(times, count)) Math.multiplyExact(times.length, 8) else Math.multiplyExact(count, 12))
+
   def write(out: DataOutputStream, times: Array[Long], count: Int): Unit =
-    if (count * 3L >= times.length * 2L) {
+    if (isAll(times, count)) {
       out.writeInt(times.length)
       val bytes = ByteBuffer.allocate(Math.multiplyExact(times.length, 8))
       bytes.asLongBuffer.put(times)
@@ -149,36 +155,47 @@ private[tailrace] final class HostAccumulator(@transient private val numbers: Op
 }
 
 private object HostAccumulator {
-  private final case class Counts(rows: Long, late: Long, share: Long, future: Seq[(String, Long)])
+
+  /** @param future hosts with rows ahead of the clock, and how many */
+  private final case class Counts(rows: Long, late: Long, share: Long, future: Seq[(Int, Long)])
 
   private final class Node(numbers: Option[HostNumbers]) {
     private val times = NumberedTimes.none(numbers.fold(0)(_.size))
-    private val named = new HostTable
+    private var table = new HostTable
+    // It isn't copied for the driver, as there may be a million hosts; but for a task that comes late.
+    private var isGiven = false
     private val counts = mutable.HashMap.empty[Int, Counts]
 
     def isEmpty: Boolean = synchronized(counts.isEmpty)
 
     def take(partition: Int, task: TaskProgress): Unit = synchronized {
+      if (isGiven) {
+        val before = table
+        table = new HostTable
+        (0 until before.size).foreach(host => table.raise(table.add(before, host), before.time(host)))
+        isGiven = false
+      }
       val in = ByteBuffer.wrap(task.bytes)
       val (late, share) = (in.getLong(), in.getLong())
       NumberedTimes.raise(times, in)
-      val future = Seq.newBuilder[(String, Long)]
-      HostEntries.each(in) { (name, time, rows) =>
-        named.raise(named.add(name), time): Unit
-        if (rows > 0) future += name -> rows
+      val future = Seq.newBuilder[(Int, Long)]
+      HostEntries.each(in, table) { (host, time, rows) =>
+        table.raise(host, time): Unit
+        if (rows > 0) future += host -> rows
       }
       if (counts.get(partition).forall(_.rows < task.rows))
         counts(partition) = Counts(task.rows, late, share, future.result())
     }
 
     def value: SeenHosts = synchronized {
-      val table = new HostTable
-      times.indices.foreach { number =>
-        if (times(number) != SparkWatermark.Never)
-          table.raise(table.add(numbers.get.names(number)), times(number)): Unit
+      if (!isGiven) {
+        times.indices.foreach { number =>
+          if (times(number) != SparkWatermark.Never)
+            table.raise(table.add(numbers.get.names(number)), times(number)): Unit
+        }
+        counts.values.foreach(_.future.foreach { case (host, rows) => table.addFuture(host, rows) })
+        isGiven = true
       }
-      table.raiseAll(named)
-      counts.values.foreach(_.future.foreach { case (name, rows) => table.addFuture(table.add(name), rows) })
       val share = counts.values.map(_.share).minOption.getOrElse(WatermarkStamp.WholeShare)
       SeenHosts(counts.values.map(_.late).sum, share, table)
     }

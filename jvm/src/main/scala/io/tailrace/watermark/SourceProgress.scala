@@ -61,7 +61,7 @@ final class SourceProgress(
     val heard = new BitSet
     val outside = Seq.newBuilder[String]
     (0 until seen.size).foreach { i =>
-      val host = table.add(seen.name(i))
+      val host = table.add(seen, i)
       track()
       if (table.raise(host, seen.time(i)) || seen.future(i) > 0) moved.set(host)
       table.addFuture(host, seen.future(i))
@@ -151,7 +151,8 @@ final class SourceProgress(
       Array.tabulate(old.size) { host =>
         if (isGone.get(host)) -1
         else {
-          val number = hosts.raise(old.name(host), old.time(host), old.future(host))
+          val number = hosts.add(old, host)
+          hosts.raise(number, old.time(host), old.future(host))
           marks(number) = oldMarks(host)
           idle(number) = oldIdle(host)
           number
@@ -175,18 +176,24 @@ final class SourceProgress(
 
   /** @param slowest how many of the hosts furthest behind are named */
   def report(slowest: Int): ProgressReport = {
-    val all = counted
+    track()
+    // Without lists of hosts: there may be a million.
+    var expected, passed = 0
     val behind = new PriorityQueue[Int](Ordering.by((h: Int) => table.time(h)).reverse)
-    all.foreach { host =>
-      behind.add(host)
-      if (behind.size > slowest) behind.poll()
+    listed.foreach { host =>
+      if (!idle(host)) {
+        expected += 1
+        if (low != SparkWatermark.Never && table.time(host) >= low) passed += 1
+        if (behind.size < slowest || table.time(host) < table.time(behind.peek())) behind.add(host)
+        if (behind.size > slowest) behind.poll()
+      }
     }
     ProgressReport(
-      expected = all.size,
-      passed = if (low == SparkWatermark.Never) 0 else all.count(table.time(_) >= low),
-      idle = listed.size - all.size,
+      expected = expected,
+      passed = passed,
+      idle = listed.size - expected,
       unrostered = (rostered until table.size).count(isOutside),
-      future = forgottenFuture + (0 until table.size).map(table.future).sum,
+      future = forgottenFuture + Iterator.range(0, table.size).map(table.future).sum,
       slowest = named(Seq.fill(behind.size)(behind.poll()).reverse)
     )
   }

@@ -107,15 +107,16 @@ def _lookup(arguments: argparse.Namespace, root: Path) -> list[str]:
         ("left rows", " AND side = 'left'"),
         ("right rows", " AND side = 'right'"),
     ):
-        seconds, found = [], 0
+        found = 0
+        timed: list[float] = []
         for _ in range(_WARM + _LOOKUPS):
             key = keys.pop()
             began = time.monotonic()
             rows = state().where(f"key.user_id = {key[0]} AND key.item_id = {key[1]}{condition}").collect()
-            seconds.append(time.monotonic() - began)
+            timed.append(time.monotonic() - began)
             found += len(rows)
-        timed = seconds[_WARM:]
-        rate = found / len(seconds)
+        rate = found / len(timed)
+        timed = timed[_WARM:]
         lines.append(f"  {name:22} {median(timed) * 1e3:10.0f} {max(timed) * 1e3:10.0f} {rate:6.1f}")
     spark.stop()
     return lines

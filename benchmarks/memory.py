@@ -181,9 +181,7 @@ def _write_watermark(spark: SparkSession, data: Path, rows: int) -> None:
 
 
 def _run_watermark(spark: SparkSession, data: Path, rows: int) -> int:
-    frame = tailrace.accurate_watermark(
-        _stream(spark, data / "rows"), "at", host="host", completeness="100%"
-    )
+    frame = tailrace.accurate_watermark(_stream(spark, data / "rows"), "at", host="host", completeness="100%")
     sums, progress = _sums(frame, data / "checkpoint", ["count(*)"])
     _expect(sums, [2 * rows])
     last = next(iter(progress[-1]["observedMetrics"].values()))

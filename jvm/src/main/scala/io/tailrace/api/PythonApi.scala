@@ -8,13 +8,10 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.common.Arguments
-import io.tailrace.erase.EraseOptions
-import io.tailrace.exchange.{ImportOptions, ImportReport}
 import io.tailrace.label.JoinOptions
 import io.tailrace.plan.Columns
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.ReplayOptions
-import io.tailrace.rescale.RescaleReport
 import io.tailrace.sync.SyncOptions
 import io.tailrace.testing.{CheckpointFaults, ReadableRows, TestStreams}
 import io.tailrace.watermark.WatermarkOptions
@@ -24,18 +21,7 @@ import io.tailrace.windows.WindowOptions
   *
   * `options` have the names of Python's arguments. An option that may be left out is absent then.
   */
-object PythonApi {
-
-  /** The options of a call. */
-  private final class Chosen(call: String, options: java.util.Map[String, String]) {
-    private val named = options.asScala
-
-    def apply(name: String): String = named(name)
-    def get(name: String): Option[String] = named.get(name)
-    def long(name: String, most: Long = Long.MaxValue): Option[Long] =
-      named.get(name).map(new Arguments(call).parsed(name, _, most))
-    def int(name: String): Option[Int] = long(name, Int.MaxValue.toLong).map(_.toInt)
-  }
+object PythonApi extends PythonStateCalls {
 
   /** The name of a column that a user gave as a Column.
     *
@@ -210,68 +196,6 @@ object PythonApi {
 
   def windowReport(session: SparkSession, path: String): DataFrame = Tailrace.windowReport(session, path)
 
-  def rescale(session: SparkSession, checkpoint: String, partitions: String): RescaleReport = {
-    val number = new Arguments("tailrace.rescale").parsed("partitions", partitions, Int.MaxValue.toLong).toInt
-    Tailrace.rescale(session, checkpoint, number)
-  }
-
-  /** @param where    null: the rows of the subjects
-    * @param subjects null: those of the condition
-    * @return what was done, as JSON
-    */
-  def erase(
-      session: SparkSession,
-      checkpoint: String,
-      where: String,
-      subjects: DataFrame,
-      operators: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): String = {
-    val arguments = new Arguments("tailrace.erase")
-    val chosen = EraseOptions(
-      Option(where),
-      Option(subjects),
-      operators.asScala.toSeq.map(arguments.parsed("operators", _, Long.MaxValue)),
-      onlyTailrace = options.get("only_tailrace") == "true",
-      dryRun = options.get("dry_run") == "true"
-    )
-    Tailrace.erase(session, checkpoint, chosen).json
-  }
-
-  /** @return what was written, as JSON */
-  def exportState(session: SparkSession, checkpoint: String, directory: String): String =
-    Tailrace.exportState(session, checkpoint, directory).json
-
-  /** The checkpoint of an export, for the query that it is of. */
-  def importExport(session: SparkSession, checkpoint: String, directory: String): ImportReport =
-    Tailrace.importState(session, checkpoint, directory)
-
-  /** The checkpoint of a query. @param directory of an export whose rows it begins with; null: of `left` and `right` */
-  def importState(
-      frame: DataFrame,
-      checkpoint: String,
-      directory: String,
-      left: DataFrame,
-      right: DataFrame,
-      offsets: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): ImportReport = {
-    val chosen = new Chosen("tailrace.import_state", options)
-    val (watermark, batch) = (chosen.long("watermark"), chosen.long("batch"))
-    val rows =
-      if (directory != null)
-        Tailrace.exportedRows(
-          frame.sparkSession,
-          checkpoint,
-          directory,
-          offsets.asScala.toSeq,
-          watermark,
-          batch
-        )
-      else ImportOptions(left, right, offsets.asScala.toSeq, watermark.getOrElse(0L), batch.getOrElse(0L))
-    Tailrace.importState(frame, checkpoint, rows)
-  }
-
   /** Begins a recursion: op is called in between.
     *
     * @param pathColumns empty: paths are not kept
@@ -319,4 +243,15 @@ object PythonApi {
     "scala" -> scala.util.Properties.versionNumberString,
     "java" -> System.getProperty("java.version")
   ).asJava
+}
+
+/** The options of a call. */
+private[api] final class Chosen(call: String, options: java.util.Map[String, String]) {
+  private val named = options.asScala
+
+  def apply(name: String): String = named(name)
+  def get(name: String): Option[String] = named.get(name)
+  def long(name: String, most: Long = Long.MaxValue): Option[Long] =
+    named.get(name).map(new Arguments(call).parsed(name, _, most))
+  def int(name: String): Option[Int] = long(name, Int.MaxValue.toLong).map(_.toInt)
 }

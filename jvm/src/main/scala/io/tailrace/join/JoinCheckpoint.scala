@@ -1,18 +1,11 @@
 package io.tailrace.join
 
-import java.io.{EOFException, IOException, UTFDataFormatException}
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
-import org.apache.spark.sql.execution.streaming.state.{
-  StateSchemaCompatibilityChecker,
-  StateStore,
-  StateStoreId
-}
 import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
@@ -111,10 +104,7 @@ object JoinCheckpoint {
   )
 
   /** @param batchId  the batch that is being planned, the first one of this run
-    * @param settings the join's settings now
-    * @param schema   the columns of its rows now
-    * @param follows  settings whose value may follow from another's; an error names only the other one
-    * @param grow     durations that may be longer now
+    * @param join     as the query has it now
     * @return what the checkpoint is bound to
     * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
@@ -122,12 +112,10 @@ object JoinCheckpoint {
       directory: Path,
       conf: Configuration,
       batchId: Long,
-      settings: Map[String, String],
-      schema: JoinSchema,
-      later: Map[String, LaterSetting] = Map.empty,
-      follows: Map[String, String] = Map.empty,
-      grow: Set[String] = Set.empty
-  ): BoundCheckpoint =
+      join: StoredJoin
+  ): BoundCheckpoint = {
+    val schema = JoinSchema.of(join.columns)
+    val (settings, later) = (join.boundSettings, join.settingsAddedLater)
     if (batchId == 0 && !hasState(directory, conf)) {
       val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
       BoundCheckpoint(write(directory, conf, JoinCheckpoint(Format, all, schemas = Seq(schema))))
@@ -140,10 +128,10 @@ object JoinCheckpoint {
       val unknown = later.keySet -- before.keySet
       val names = before.keySet ++ now.keySet -- unknown
       val columns = SchemaChange.of(written, now, schema)
-      def grown(name: String) = grow(name) && micros(before, name) < micros(now, name)
+      def grown(name: String) = join.settingsThatGrow(name) && micros(before, name) < micros(now, name)
       val changed =
         names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- names.filter(grown)
-      val told = changed.filterNot(name => follows.get(name).exists(changed))
+      val told = changed.filterNot(name => join.settingsThatFollow.get(name).exists(changed))
       def text(of: Map[String, String], name: String): String = shown(of.getOrElse(name, "unset"))
       val changes = told.toSeq.sorted.map { name =>
         s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"
@@ -154,6 +142,7 @@ object JoinCheckpoint {
       // From now on the checkpoint is bound to them, too.
       BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
     }
+  }
 
   /** Whether batch 0 has been tried. A sink that has its rows already doesn't ask for them again: then the version
     * that the first attempt has made is the query's state.
@@ -217,27 +206,3 @@ object JoinCheckpoint {
 
 /** @param told what becomes of rows that wait, because columns have changed */
 final case class BoundCheckpoint(checkpoint: JoinCheckpoint, told: Seq[String] = Nil)
-
-/** Spark's schema file of an operator's state. Spark reads it, and its errors don't name the file. */
-private[join] object SchemaFile {
-
-  /** Runs Spark's check. The schema is the same for all of one state format: a file that differs is damaged,
-    * or of another operator.
-    */
-  def naming[T](state: StatefulOperatorStateInfo)(check: => T): T =
-    try check
-    catch {
-      case e @ (_: EOFException | _: UTFDataFormatException) => throw corrupt(state, "it ends too early", e)
-      case e: IOException => throw Errors.stateFileUnavailable(file(state), "read or written", e)
-      case NonFatal(e) => throw corrupt(state, "it isn't the schema of this operator's state", e)
-    }
-
-  private def corrupt(state: StatefulOperatorStateInfo, reason: String, cause: Throwable): Throwable =
-    Errors.stateFileCorrupt(file(state), reason, cause)
-
-  private def file(state: StatefulOperatorStateInfo): String = {
-    val store =
-      StateStoreId(state.checkpointLocation, state.operatorId, StateStore.PARTITION_ID_TO_CHECK_SCHEMA)
-    StateSchemaCompatibilityChecker.schemaFile(store.storeCheckpointLocation()).toString
-  }
-}

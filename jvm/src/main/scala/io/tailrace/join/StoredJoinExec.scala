@@ -21,7 +21,7 @@ import org.apache.spark.sql.tailrace.{OperatorWords, SparkPlans, StreamingBatch,
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{HeldWork, RunState, SkippedBatch, TellsDriver}
-import io.tailrace.state.{BufferedRows, OwnStoreConf, StateLayout}
+import io.tailrace.state.{OwnStoreConf, StateLayout}
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
   *
@@ -141,36 +141,19 @@ final class StoredJoinExec(
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
-    import join.{boundSettings, settingsAddedLater, settingsThatFollow, settingsThatGrow}
     bound {
       if (!sparkContext.isLocal)
         ClusterSettings.thatMovePartitions(sparkContext.getConf).foreach { setting =>
           logWarning(s"TAILRACE_STATE_MOVES: $workName keeps its state on its executors, and $setting")
         }
-      val BoundCheckpoint(found, told) = JoinCheckpoint.bind(
-        directory,
-        hadoopConf,
-        batchId,
-        boundSettings,
-        JoinSchema.of(join.columns),
-        settingsAddedLater,
-        settingsThatFollow,
-        settingsThatGrow
-      )
+      val BoundCheckpoint(found, told) = JoinCheckpoint.bind(directory, hadoopConf, batchId, join)
       if (told.nonEmpty)
         logWarning(
           s"TAILRACE_STATE_COLUMNS: the columns of $workName have changed. In rows that wait ${told.mkString(", ")}"
         )
       StoredJoinExec.Bound(found, found.layout(getStateInfo.numPartitions, directory), batchId)
     }
-    import BufferedRows.{KeySchema, ValueSchema}
-    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, KeySchema, 0, ValueSchema)
-    // Schema version 2, whatever Spark's own joins are set to: this is a store of one column family.
-    val validated = SchemaFile.naming(getStateInfo) {
-      StateSchemaCompatibilityChecker
-        .validateAndMaybeEvolveStateSchema(getStateInfo, hadoopConf, List(schema), session.sessionState, 2)
-    }
-    List(validated)
+    List(SchemaFile.validate(getStateInfo, hadoopConf, session))
   }
 
   override def requiredChildDistribution: Seq[Distribution] = join.leftSpread.fold(

@@ -7,6 +7,7 @@ directions.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -59,11 +60,39 @@ def waiting_bytes(checkpoint: Path) -> int:
     return sum(operator["bytes"] for operator in report["operators"])
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
-    begun = time.monotonic()
+def cpu_seconds() -> float:
+    """That this process's JVM has used: other programs may be on the machine."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            continue
+        if int(fields[1]) == os.getpid():
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def timed(call: Callable[[], object]) -> tuple[float, float]:
+    """Seconds, and CPU seconds, that a call takes."""
+    begun, used = time.monotonic(), cpu_seconds()
     call()
-    return time.monotonic() - begun
+    return time.monotonic() - begun, cpu_seconds() - used
+
+
+def measured(spark: SparkSession, place: Path, count: int) -> tuple[int, dict[str, tuple[float, float]]]:
+    """Bytes of the state, and what each command takes."""
+    query = joined(spark, place)
+    left, right = (rows(spark, count, side).localCheckpoint() for side in ("left", "right"))
+    checkpoint, export, again = place / "checkpoint", place / "export", place / "again"
+    commands: dict[str, Callable[[], object]] = {
+        "import of tables": lambda: tailrace.import_state(query, checkpoint, left=left, right=right),
+        "export": lambda: tailrace.export_state(spark, checkpoint, export),
+        "import of the export": lambda: tailrace.import_state(spark, again, export=export),
+        "erase": lambda: tailrace.erase(spark, again, "user = 7"),
+    }
+    seconds = {what: timed(command) for what, command in commands.items()}
+    return waiting_bytes(checkpoint), seconds
 
 
 def main() -> None:
@@ -75,31 +104,17 @@ def main() -> None:
         .config("spark.driver.memory", "4g")
         .config("spark.sql.shuffle.partitions", str(PARTITIONS))
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
     )
     spark = tailrace.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     # Code is compiled in a first round, of few rows.
-    for number, size in (("warm", 20_000), ("measured", count)):
-        place = root / number
-        place.mkdir()
-        query = joined(spark, place)
-        left, right = (rows(spark, size, side).localCheckpoint() for side in ("left", "right"))
-        checkpoint, export, again = place / "checkpoint", place / "export", place / "again"
-        seconds = {}
-        seconds["import of tables"] = timed(
-            lambda query=query, at=checkpoint, left=left, right=right: tailrace.import_state(
-                query, at, left=left, right=right
-            )
-        )
-        size_bytes = waiting_bytes(checkpoint)
-        seconds["export"] = timed(lambda at=checkpoint, to=export: tailrace.export_state(spark, at, to))
-        seconds["import of the export"] = timed(
-            lambda at=again, of=export: tailrace.import_state(spark, at, export=of)
-        )
-        seconds["erase"] = timed(lambda at=again: tailrace.erase(spark, at, "user = 7"))
+    for number, size in (("warm", count // 10), ("measured", count)):
+        (root / number).mkdir()
+        size_bytes, seconds = measured(spark, root / number, size)
     print(f"{2 * count:,} rows, {size_bytes / 1e6:,.0f} MB of state, {PARTITIONS} partitions, {CORES} cores")
-    for what, took in seconds.items():
-        print(f"{what:<22}{took:6.1f} s{size_bytes / 1e6 / took / CORES:8.1f} MB/s a core")
+    for what, (took, used) in seconds.items():
+        print(f"{what:<22}{took:6.1f} s{used:8.1f} CPU s{size_bytes / 1e6 / used:8.1f} MB a CPU s")
     spark.stop()
     shutil.rmtree(root)
 

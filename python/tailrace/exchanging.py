@@ -195,7 +195,7 @@ def import_state(
     for name, rows in (("left", left), ("right", right)):
         if rows is not None:
             _convert.kind(rows, DataFrame, name)
-    options = {}
+    options: dict[str, str] = {}
     if watermark is not None:
         options["watermark"] = str(_millis(watermark))
     if batch is not None:
@@ -205,6 +205,7 @@ def import_state(
 
 
 def _millis(moment: dt.datetime) -> int:
-    if not isinstance(moment, dt.datetime) or moment.tzinfo is None:
+    _convert.kind(moment, dt.datetime, "watermark")
+    if moment.tzinfo is None:
         raise TypeError("`watermark` is a datetime with a zone.")
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace import state_command
+from tailrace import state_command, why_command
 from tailrace._argument_types import add_settings, positive
 from tailrace._jar import jar_path
 from tailrace._version import __version__
@@ -101,29 +101,7 @@ def command_line() -> argparse.ArgumentParser:
     add_settings(inspect)
     inspect.set_defaults(run=_inspect)
 
-    why = commands.add_parser(
-        "why",
-        help="say what the rows of a checkpoint wait for, and who holds the watermark",
-        description="Says who holds the watermark, which row comes out next and what is missing for that. "
-        "Shows the oldest rows that wait, or those of a key. Starts no Spark; the query may run meanwhile.",
-    )
-    why.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
-    why.add_argument(
-        "--key",
-        metavar="NAME=VALUE,...",
-        help="a value for each key column of the join, by the left side's names: user_id=7,item_id=42",
-    )
-    why.add_argument(
-        "--rows",
-        type=positive,
-        default=5,
-        metavar="N",
-        help="how many rows are shown of each join (default: %(default)s)",
-    )
-    why.add_argument("--json", action="store_true", help="print one JSON object")
-    add_settings(why)
-    why.set_defaults(run=_why)
-
+    why_command.fill(commands)
     state_command.fill(commands.add_parser("state", help="change the state in a checkpoint"))
 
     size_command.fill(
@@ -255,14 +233,6 @@ def _inspect(parsed: argparse.Namespace) -> int:
 
     version = parsed.version if parsed.batch is None else parsed.batch + 1
     show(inspect_checkpoint(parsed.checkpoint, version, dict(parsed.conf)), as_json=parsed.json)
-    return 0
-
-
-def _why(parsed: argparse.Namespace) -> int:
-    from tailrace.waiting import explain, show
-
-    found = explain(parsed.checkpoint, parsed.key, parsed.rows, dict(parsed.conf))
-    show(found, as_json=parsed.json)
     return 0
 
 

@@ -1,0 +1,49 @@
+"""`tailrace why`: what the rows of a checkpoint wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace._argument_types import add_settings, positive
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def fill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `tailrace why`.
+
+    Args:
+        commands: those of `tailrace`.
+    """
+    why = commands.add_parser(
+        "why",
+        help="say what the rows of a checkpoint wait for, and who holds the watermark",
+        description="Says who holds the watermark, which row comes out next and what is missing for that. "
+        "Shows the oldest rows that wait, or those of a key. Starts no Spark; the query may run meanwhile.",
+    )
+    why.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
+    why.add_argument(
+        "--key",
+        metavar="NAME=VALUE,...",
+        help="a value for each key column of the join, by the left side's names: user_id=7,item_id=42",
+    )
+    why.add_argument(
+        "--rows",
+        type=positive,
+        default=5,
+        metavar="N",
+        help="how many rows are shown of each join (default: %(default)s)",
+    )
+    why.add_argument("--json", action="store_true", help="print one JSON object")
+    add_settings(why)
+    why.set_defaults(run=_why)
+
+
+def _why(parsed: argparse.Namespace) -> int:
+    # Late: `tailrace jar` in a script's $(...) loads little.
+    from tailrace.waiting import explain, show
+
+    found = explain(parsed.checkpoint, parsed.key, parsed.rows, dict(parsed.conf))
+    show(found, as_json=parsed.json)
+    return 0

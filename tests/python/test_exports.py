@@ -114,7 +114,7 @@ def test_importing_tailrace_loads_nothing_of_an_extra(run_python: RunPython) -> 
 def test_the_package_works_without_its_extras(run_python: RunPython) -> None:
     code = f"""import sys
 sys.modules.update(dict.fromkeys({_EXTRAS}))
-import tailrace.doctor, tailrace.inspection, tailrace.kafka, tailrace.testing
+import tailrace.doctor, tailrace.inspection, tailrace.kafka, tailrace.testing, tailrace.waiting
 import tailrace.demo.watermark, tailrace.server.overview, tailrace.server.tokens"""
     done = run_python("-c", code)
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ final class AskedKeySuite extends AnyFunSuite {
   )
 
   private def values(text: String, key: (String, DataType)*): Seq[Any] = {
-    val probes = AskedKey.of(text, columns(key: _*), Map.empty).probes(7)
+    val probes = new AskedKey(text, columns(key: _*)).probes(7)
     val Seq((_, Seq(probe))) = probes.toSeq: @unchecked
     val types = key.map(_._2).toArray
     new KeyDecoder(types)
@@ -58,8 +58,8 @@ final class AskedKeySuite extends AnyFunSuite {
 
   test("a hot key has a probe for each part, in the partitions of the parts") {
     val hot = columns("a" -> LongType, JoinCheckpoint.Part -> IntegerType)
-    val probes = AskedKey.of("a=7", hot, Map("hot" -> "7; 8 in 16 parts")).probes(4)
+    val probes = new AskedKey("a=7", hot.copy(parts = Some(16))).probes(4)
     assert(probes.values.map(_.size).sum == 16 && probes.keySet.subsetOf((0 to 3).toSet) && probes.size > 1)
-    assert(AskedKey.of("a=7", hot, Map.empty).probes(4).values.flatten.size == 1)
+    assert(new AskedKey("a=7", hot).probes(4).values.flatten.size == 1)
   }
 }

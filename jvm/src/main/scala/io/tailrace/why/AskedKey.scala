@@ -3,21 +3,20 @@ package io.tailrace.why
 import scala.util.Try
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, GenericInternalRow, Literal}
-import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
+import org.apache.spark.sql.catalyst.expressions.{Cast, GenericInternalRow, Literal}
 import org.apache.spark.sql.types.{ArrayType, StructField, StructType}
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.Errors
 import io.tailrace.inspect.StateColumns
-import io.tailrace.join.JoinCheckpoint
+import io.tailrace.join.{JoinCheckpoint, KeyPartitions}
 import io.tailrace.state.{KeyEncoder, RowLayout}
 
 /** The key of a join that a user asks for: `user_id=7,item_id=42`.
   *
-  * @param parts of a hot key, over which its rows may be split; 1 without hot keys
+  * @param columns of the join
   */
-private[why] final class AskedKey(text: String, columns: StateColumns, parts: Int) {
+private[why] final class AskedKey(text: String, columns: StateColumns) {
   private val named = columns.key.filter(_.name != JoinCheckpoint.Part)
   private val values: Seq[Any] = {
     val told = AskedKey.split(text, named.map(_.name)).getOrElse(throw invalid(names))
@@ -33,15 +32,13 @@ private[why] final class AskedKey(text: String, columns: StateColumns, parts: In
     * }}}
     */
   def probes(partitions: Int): Map[Int, Seq[Array[Byte]]] = {
-    val references = columns.key.zipWithIndex.map { case (column, i) =>
-      BoundReference(i, column.dataType, nullable = true)
-    }
-    val place = HashPartitioning(references, partitions).partitionIdExpression
+    val places = new KeyPartitions(columns.key.map(_.dataType), Seq(partitions))
     val encoder = new KeyEncoder(columns.key.indices.toArray, columns.key.map(_.dataType).toArray)
+    val parts = columns.part.flatMap(_ => columns.parts).getOrElse(1)
     (0 until parts)
       .map { part =>
-        val row = withPart(part)
-        place.eval(row).asInstanceOf[Int] -> AskedKey.probe(encoder, row)
+        val probe = AskedKey.probe(encoder, withPart(part))
+        places.of(RowLayout.keyBytes(probe, StoredRow.Start)).getInt(0) -> probe
       }
       .groupMap(_._1)(_._2)
   }
@@ -69,13 +66,6 @@ private[why] final class AskedKey(text: String, columns: StateColumns, parts: In
 }
 
 private[why] object AskedKey {
-  private val Parts = """.* in (\d+) parts""".r
-
-  /** @param settings of the join, in its checkpoint */
-  def of(text: String, columns: StateColumns, settings: Map[String, String]): AskedKey = {
-    val parts = settings.get("hot").collect { case Parts(number) => number.toInt }
-    new AskedKey(text, columns, columns.part.flatMap(_ => parts).getOrElse(1))
-  }
 
   /** Splits the text where a column's name and `=` follow the beginning or a comma. A value may have commas. */
   private[why] def split(text: String, names: Seq[String]): Option[Seq[(String, String)]] = {

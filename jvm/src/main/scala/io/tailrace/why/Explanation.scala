@@ -109,7 +109,7 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
     private val columns = StateColumns.of(join.bound, join.partitions.head.directory)
     private val rules = WaitRules.of(join, watermark, progress)
     private val isSynced = join.name == io.tailrace.join.JoinCheckpoint.SyncJoin
-    val asked: Option[AskedKey] = key.map(AskedKey.of(_, columns, join.settings))
+    val asked: Option[AskedKey] = key.map(new AskedKey(_, columns))
     private var newestRows = Seq.empty[StreamFacts]
 
     /** The newest row of each side, if the query's watermark decides about them; after [[waits]]. */

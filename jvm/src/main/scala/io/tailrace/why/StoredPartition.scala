@@ -12,7 +12,7 @@ import io.tailrace.join.Side
 import io.tailrace.state._
 
 /** A partition of a join's state, read directly: no Spark session runs. Runs are copied to a local directory
-  * when they are read, so it reads as few as it can.
+  * when they are read, so it reads as few as it can; those on a local disk are read where they are.
   */
 private[why] final class StoredPartition(
     val of: PartitionVersion,
@@ -28,7 +28,8 @@ private[why] final class StoredPartition(
     of.id,
     () => Files.createTempFile(directory.toPath, s"${of.partition}-", ".run").toFile,
     // Values aren't read, whatever schema they have.
-    RowShapes.AsWritten
+    RowShapes.AsWritten,
+    isInPart = true
   )
   state.acquire()
 

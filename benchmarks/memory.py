@@ -3,9 +3,9 @@
     python benchmarks/memory.py --work /tmp/memory
 
 Four queries, each in a fresh JVM whose heap is --heap: a synced join that stalls with 10,000,000 rows and
-then goes on, a label join with 2,000,000 labels of one key, a replay filter with 2,000,000 origins, a watermark
-of 1,000,000 hosts. --scale 0.1 is a tenth of that. Each checks what comes out. Prints the table and writes it
-to benchmarks/results/NAME.txt. --together runs all of them in one JVM, for the tests, and writes nothing.
+then goes on, a label join with 2,000,000 labels of one key, a replay filter with 2,000,000 origins, and a
+watermark of 1,000,000 hosts. --scale 0.1 is a tenth of that. Each checks what comes out. Prints the table and
+writes it to benchmarks/results/NAME.txt. --together runs all in one JVM, for the tests, and writes nothing.
 """
 
 from __future__ import annotations

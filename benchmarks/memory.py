@@ -2,10 +2,10 @@
 
     python benchmarks/memory.py --work /tmp/memory
 
-Four queries, each in a fresh JVM whose heap is --heap: a synced join that stalls with 10,000,000 rows and then
-goes on, a label join with 2,000,000 labels of one key, a replay filter with 2,000,000 origins, a watermark of
-1,000,000 hosts. --scale 0.1 is a tenth of that. Each checks what comes out; a query that fails is reported as
-such. Prints the table and writes it to benchmarks/results/NAME.txt.
+Four queries, each in a fresh JVM whose heap is --heap: a synced join that stalls with 10,000,000 rows and
+then goes on, a label join with 2,000,000 labels of one key, a replay filter with 2,000,000 origins, and a
+watermark of 1,000,000 hosts. --scale 0.1 is a tenth of that. Each checks what comes out. Prints the table and
+writes it to benchmarks/results/NAME.txt. --together runs all in one JVM, for the tests, and writes nothing.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Scenario:
     size: int
 
 
-def _slices(frame: DataFrame, to: Path, first: int = 0, slices: int = 20) -> None:
-    """Writes rows by `id` as files that a stream reads one after the other."""
-    rows = frame.agg(F.max("id")).first()[0] + 1
+def _slices(frame: DataFrame, rows: int, to: Path, first: int = 0) -> None:
+    """Writes so many rows by `id` as files that a stream reads one after the other."""
+    slices = max(5, rows // 250_000)
     for i in range(slices):
         part = frame.where(f"id >= {rows * i // slices} AND id < {rows * (i + 1) // slices}")
         part.coalesce(1).write.parquet(str(to / f"{first + i:04}"))
@@ -95,13 +95,14 @@ def _write_sync(spark: SparkSession, data: Path, rows: int) -> None:
     half = rows // 2
     pad = "rpad(CAST(id AS STRING), 40, 'x') AS pad"
     numbers = spark.range(half)
-    _slices(numbers.selectExpr("id", "id * 7919 AS k", _at("id / 1000"), "'l' AS p", pad), data / "left")
+    left = numbers.selectExpr("id", "id * 7919 AS k", _at("id / 1000"), "'l' AS p", pad)
+    _slices(left, half, data / "left")
     right = numbers.selectExpr("id", "id * 7919 AS k", _at("id / 1000"), "'a' AS p", pad)
     stalled = spark.range(1).selectExpr("0L AS id", "-1L AS k", _at("0"), "'b' AS p", "'' AS pad")
     end = spark.range(1).selectExpr("0L AS id", "-2L AS k", _at(str(half)), "'b' AS p", "'' AS pad")
     stalled.coalesce(1).write.parquet(str(data / "right" / "0000"))
     time.sleep(0.01)
-    _slices(right, data / "right", first=1)
+    _slices(right, half, data / "right", first=1)
     end.union(end.withColumn("p", F.lit("a"))).coalesce(1).write.parquet(str(data / "right" / "9999"))
 
 
@@ -131,8 +132,8 @@ def _write_label(spark: SparkSession, data: Path, rows: int) -> None:
     pad = "rpad(CAST(id AS STRING), 100, 'x') AS pad"
     right = spark.range(rows).selectExpr("id", "7L AS k", _at("id / 1000"), pad)
     left = spark.range(200).selectExpr("id", "7L AS k", _at(f"id * {rows // 200} / 1000"))
-    _slices(right, data / "right")
-    _slices(left, data / "left")
+    _slices(right, rows, data / "right")
+    _slices(left, 200, data / "left")
     end = spark.range(1).selectExpr("0L AS id", "-1L AS k", _at(str(3 * _DAY)))
     end.coalesce(1).write.parquet(str(data / "left" / "9999"))
     end.withColumn("pad", F.lit("")).coalesce(1).write.parquet(str(data / "right" / "9999"))
@@ -153,10 +154,10 @@ def _run_label(spark: SparkSession, data: Path, rows: int) -> int:
 def _write_replay(spark: SparkSession, data: Path, rows: int) -> None:
     origins = spark.range(rows).selectExpr("id", "id * 31 AS pid", "CAST(id % 4 AS INT) AS part")
     records = origins.selectExpr("id", "pid", "part", "0L AS source_offset", "'t' AS topic", "id AS offset")
-    _slices(records, data / "records")
+    _slices(records, rows, data / "records")
     again = records.withColumn("offset", F.expr(f"offset + {rows}"))
     more = again.withColumn("source_offset", F.expr("id % 2"))
-    _slices(more, data / "records", first=20)
+    _slices(more, rows, data / "records", first=1000)
 
 
 def _run_replay(spark: SparkSession, data: Path, rows: int) -> int:
@@ -174,7 +175,7 @@ def _run_replay(spark: SparkSession, data: Path, rows: int) -> int:
 
 def _write_watermark(spark: SparkSession, data: Path, rows: int) -> None:
     hosts = spark.range(rows).selectExpr("id", "concat('edge-', id, '.example') AS host", _at("id / 1000"))
-    _slices(hosts, data / "rows", slices=10)
+    _slices(hosts, rows, data / "rows")
     # All of them in one micro-batch.
     later = hosts.withColumn("at", F.expr(f"at + INTERVAL {_DAY} SECONDS"))
     later.coalesce(1).write.parquet(str(data / "rows" / "9999"))
@@ -198,37 +199,46 @@ _SCENARIOS = {
 
 
 def _live_bytes(log: Path) -> int:
-    """The most that the collector has found alive, by its log: `Pause Full ... 80M->60M(512M)`."""
-    after = re.findall(r"Pause (?:Full|Remark).*?->(\d+)M", log.read_text())
+    """The most that was left of the heap after it was collected, by the log: `... 80M->60M(512M) 7.5ms`."""
+    after = re.findall(r"Pause (?:Full|Young \(Mixed).*?->(\d+)M", log.read_text())
     return max(map(int, after), default=0) << 20
 
 
-def run_once(name: str, data: Path, size: int, heap: str) -> dict[str, Any]:
-    """Runs one query, and tells what it took."""
-    shutil.rmtree(data / "checkpoint", ignore_errors=True)
-    log = data / "gc.log"
-    log.unlink(missing_ok=True)
+def _session(heap: str, log: Path) -> SparkSession:
     options = f"-Xlog:gc:file={log} -XX:+ExitOnOutOfMemoryError"
     more = {"spark.driver.extraJavaOptions": options, "spark.sql.shuffle.partitions": "4"}
-    spark = session.local(heap, more)
-    jvm, started = Jvm.of_this_process(), time.monotonic()
-    out = _SCENARIOS[name].run(spark, data, size)
-    found = {"query": name, "size": size, "out": out, "seconds": round(time.monotonic() - started, 1)}
-    found["rss MB"] = round(jvm.peak_rss_bytes() / 1e6)
-    found["alive MB"] = round(_live_bytes(log) / 1e6)
-    spark.stop()
-    return found
+    return session.local(heap, more)
 
 
-def _write(work: Path, names: Sequence[str], scale: float) -> None:
-    spark = session.local("2g")
+def run_once(names: Sequence[str], work: Path, scale: float, heap: str) -> list[dict[str, Any]]:
+    """Runs queries in one JVM, and tells what each took; memory is that of the JVM so far."""
+    log = work / "gc.log"
+    log.unlink(missing_ok=True)
+    spark = _session(heap, log)
+    runs: list[dict[str, Any]] = []
     for name in names:
-        data, size = work / f"{name}-{scale}", int(_SCENARIOS[name].size * scale)
-        if not (data / "complete").exists():
-            shutil.rmtree(data, ignore_errors=True)
-            _SCENARIOS[name].write(spark, data, size)
-            (data / "complete").touch()
+        size, data = _write(spark, work, name, scale)
+        shutil.rmtree(data / "checkpoint", ignore_errors=True)
+        started = time.monotonic()
+        out = _SCENARIOS[name].run(spark, data, size)
+        seconds = round(time.monotonic() - started, 1)
+        rss = round(Jvm.of_this_process().peak_rss_bytes() / 1e6)
+        left = round(_live_bytes(log) / 1e6)
+        runs.append(
+            {"query": name, "size": size, "out": out, "seconds": seconds, "RSS MB": rss, "heap MB": left}
+        )
     spark.stop()
+    return runs
+
+
+def _write(spark: SparkSession, work: Path, name: str, scale: float) -> tuple[int, Path]:
+    """Makes the files of a query, unless they are there."""
+    size, data = int(_SCENARIOS[name].size * scale), work / f"{name}-{scale}"
+    if not (data / "complete").exists():
+        shutil.rmtree(data, ignore_errors=True)
+        _SCENARIOS[name].write(spark, data, size)
+        (data / "complete").touch()
+    return size, data
 
 
 def main() -> int:
@@ -239,23 +249,25 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--heap", default="512m")
     parser.add_argument("--name", default="memory")
+    parser.add_argument("--together", action="store_true", help="all in this JVM")
     parser.add_argument("--stage", choices=["write", "run"], help="of a process of its own")
     a = parser.parse_args()
     if a.stage == "write":
-        _write(a.work, a.queries, a.scale)
+        spark = session.local("2g")
+        for name in a.queries:
+            _write(spark, a.work, name, a.scale)
+        spark.stop()
         print("{}")
         return 0
-    if a.stage == "run":
-        (name,) = a.queries
-        size = int(_SCENARIOS[name].size * a.scale)
-        print(json.dumps(run_once(name, a.work / f"{name}-{a.scale}", size, a.heap)))
+    if a.stage == "run" or a.together:
+        print(json.dumps(run_once(a.queries, a.work, a.scale, a.heap)))
         return 0
     common = ["--work", str(a.work), "--scale", str(a.scale), "--heap", a.heap, "--queries"]
     session.launch(__file__, ["--stage", "write", *common, *a.queries])
     header = report.heading(f"heap {a.heap}, local[2], 4 partitions, scale {a.scale}")
-    rows = [session.launch(__file__, ["--stage", "run", *common, name]) for name in a.queries]
-    lines = [f"{key:>10}" for key in rows[0]]
-    table = ["".join(lines)] + ["".join(f"{value:>10}" for value in row.values()) for row in rows]
+    rows = [row for name in a.queries for row in session.launch(__file__, ["--stage", "run", *common, name])]
+    table = ["".join(f"{key:>12}" for key in rows[0])]
+    table += ["".join(f"{value:>12}" for value in row.values()) for row in rows]
     report.save(a.name, [*header, "", *table])
     return 0
 

@@ -6,7 +6,7 @@ import os
 
 from pyspark.sql import SparkSession, is_remote
 
-from tailrace import _jvm
+from tailrace import _jvm, _rocksdb_memory
 from tailrace._jar import jar_path
 from tailrace._user_settings import launch_settings
 from tailrace.errors import TailraceSessionError
@@ -28,8 +28,11 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     what stands there already (in the builder, in spark-defaults.conf, in PYSPARK_SUBMIT_ARGS).
     `spark.sql.streaming.checkpointFileManagerClass`, unless you have set it, becomes Tailrace's: it writes
     checkpoints on local disks without the processes that Spark starts for each file there, and leaves all
-    others to Spark. Nothing else is changed: Spark's own stateful operators keep the state store provider
-    that you have chosen for them. Calling it twice is calling it once. It starts no Spark.
+    others to Spark. Spark's own stateful operators keep the state store provider that you have chosen for
+    them. If that is RocksDB, its memory is bounded, unless you have set
+    `spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage` or `...maxMemoryUsageMB` yourself: to half of
+    what `spark.executor.memoryOverhead` leaves beside Tailrace's block cache, or in local mode to Spark's
+    500 MiB. Nothing else is changed. Calling it twice is calling it once. It starts no Spark.
 
     Args:
         builder: `SparkSession.builder`, with any options of your own; those set later, with the same
@@ -53,6 +56,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     builder.config(_EXTENSIONS, _appended(known.get(_EXTENSIONS, ""), EXTENSION))
     if not known.get(_FILE_MANAGER):
         builder.config(_FILE_MANAGER, _FILE_MANAGER_CLASS)
+    for name, value in _rocksdb_memory.bounds(known).items():
+        builder.config(name, value)
     return builder
 
 

@@ -111,13 +111,13 @@ def sync_join(
             "emit" lets them come out with nulls in all left columns but the keys. Right rows with a null key
             or a null time never come out. They are counted in the operator's metric `nullKeyRightRows`.
         max_pending: how many held rows of a side it takes for its partitions that are ahead to be read no
-            further. A micro-batch reads at most as many rows of the side as may still be held, and always a
-            tenth of `max_pending`, so that the partition that is waited for goes on; the first one of a start
-            reads that tenth. So at most 1.1 times as many rows are held, and the rows of the partition that is
-            waited for. Kafka's partitions are held back one by one; of a source with other offsets, or other
-            partition columns, the whole side is, when all of its partitions are ahead, and a micro-batch is as
-            large as the source makes it. A source that can't be held back, such as files, is told in the log
-            (`TAILRACE_SYNC_UNLIMITED`); with another number than the default it is refused. A run with
+            further. A micro-batch reads as many rows of the side as may still be held, and always a tenth
+            of `max_pending`, so that the partition that is waited for goes on; the first one of a start
+            reads that tenth. So at most 1.1 times as many rows are held, and the rows of the partition that
+            is waited for. Kafka's partitions are held back one by one. A source with other offsets, or
+            other partition columns, is held back as a whole, when all of its partitions are ahead, and its
+            micro-batches are as large as it makes them. A source that can't be held back, such as files, is
+            told in the log (`TAILRACE_SYNC_UNLIMITED`); with a number of your own it is refused. A run with
             `availableNow` reads everything, however much it holds. None: no limit.
         suffix: what is appended to the name of a right column that the left side has, too.
         name: the name of the join in the checkpoint and in the query's progress. Never change it.

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tailrace
-from tailrace import TailraceSessionError
+from tailrace import TailraceSessionError, _rocksdb_memory
 from tailrace._session import EXTENSION
 
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
@@ -33,7 +33,36 @@ class TestBuilder:
             "spark.jars": str(jar),
             "spark.sql.extensions": EXTENSION,
             FILE_MANAGER_KEY: "io.tailrace.checkpoint.TailraceFileManager",
+            _rocksdb_memory.BOUNDED: "true",
+            _rocksdb_memory.MOST_MB: "128",
         }
+
+    @pytest.mark.parametrize(
+        ("given", "most"),
+        [
+            ({"spark.executor.memory": "16g"}, "755"),
+            ({"spark.executor.memory": "4096", "spark.executor.memoryOverheadFactor": "0.4"}, "755"),
+            ({"spark.executor.memoryOverhead": "2g"}, "960"),
+            ({"spark.executor.memoryOverhead": "1000"}, "436"),
+            ({"spark.executor.memoryOverhead": "1g", "spark.tailrace.state.blockCacheBytes": "512m"}, "256"),
+            ({"spark.executor.memoryOverhead": "100m"}, "64"),
+            ({"spark.executor.memory": "lots"}, "128"),
+            ({_rocksdb_memory.MOST_MB: "700"}, "700"),
+            ({"spark.master": "local[4]"}, None),
+        ],
+    )
+    def test_sparks_rocksdb_gets_half_of_the_memory_beside_the_heap(
+        self, make_jar: MakeJar, given: dict[str, str], most: str | None
+    ) -> None:
+        make_jar()
+        found = options(tailrace.configure(SparkSession.builder.config(map=given)))
+        assert found.get(_rocksdb_memory.MOST_MB) == most
+        assert found[_rocksdb_memory.BOUNDED] == "true"
+
+    def test_a_user_may_leave_sparks_rocksdb_without_a_bound(self, make_jar: MakeJar) -> None:
+        make_jar()
+        builder = SparkSession.builder.config(_rocksdb_memory.BOUNDED, "false")
+        assert options(tailrace.configure(builder))[_rocksdb_memory.BOUNDED] == "false"
 
     def test_a_file_manager_of_the_users_stays(self, make_jar: MakeJar) -> None:
         make_jar()

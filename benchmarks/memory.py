@@ -73,7 +73,7 @@ def _sums(
     totals = [0] * len(columns)
 
     def add(batch: DataFrame, _: int) -> None:
-        row = batch.agg(*[F.expr(f"coalesce({column}, 0L)") for column in columns]).first()
+        row = batch.agg(*[F.expr(f"coalesce({column}, 0L)") for column in columns]).collect()[0]
         totals[:] = [a + b for a, b in zip(totals, row, strict=True)]
 
     writer = frame.writeStream.foreachBatch(add).option("checkpointLocation", str(checkpoint))

@@ -55,7 +55,7 @@ class TestBuilder:
         self, make_jar: MakeJar, given: dict[str, str], most: str | None
     ) -> None:
         make_jar()
-        found = options(tailrace.configure(SparkSession.builder.config(map=given)))
+        found = options(tailrace.configure(SparkSession.builder.config(map={**given})))
         assert found.get(_rocksdb_memory.MOST_MB) == most
         assert found[_rocksdb_memory.BOUNDED] == "true"
 

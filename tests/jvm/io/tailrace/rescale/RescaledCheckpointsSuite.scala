@@ -6,35 +6,17 @@ import java.nio.file.Files
 import scala.util.Random
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 
-import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 import io.tailrace.inspect.CheckpointInspection
+import io.tailrace.plan.GoldenCheckpoints
 import io.tailrace.plan.GoldenCheckpoints.Left
-import io.tailrace.plan.{GoldenCheckpoints, GoldenQuery}
 import io.tailrace.testkit._
 
 /** Queries that were cut off within a batch go on with another number of state partitions to the rows that
   * they give with the old one. So they do after a rescaling that died at any step.
   */
-final class RescaledCheckpointsSuite extends SparkSuite {
-  private val joins = GoldenCheckpoints.archives.filter { case (query, _) =>
-    Seq("lazy", "eager", "inner", "synced", "rescaled").exists(query.name.startsWith(_))
-  }
-
-  private def withQuery(query: GoldenQuery, archive: File)(body: (File, Left) => Unit): Unit =
-    withConf(query.settings: _*) {
-      withDirectory { root =>
-        body(root, GoldenCheckpoints.unpack(archive, root))
-      }
-    }
-
-  private def rescale(root: File, partitions: Int): RescaleReport =
-    new Rescale(spark, checkpoint(root), partitions).run()
-
-  private def checkpoint(root: File) = new File(root, "checkpoint").getPath
-
+final class RescaledCheckpointsSuite extends RescaleSuite {
   private def inspected(root: File) =
     new CheckpointInspection(checkpoint(root), new Configuration).report(None)
 
@@ -75,12 +57,6 @@ final class RescaledCheckpointsSuite extends SparkSuite {
     }
   }
 
-  /** Whether the newest batch has another number than the one before it, which hasn't completed. */
-  private def isInTurn(root: File): Boolean = {
-    val log = new SparkCheckpoint(new Path(checkpoint(root)), new Configuration)
-    log.begunBatches.takeRight(2).map(log.partitions).distinct.size > 1
-  }
-
   private val from = 2
 
   Seq("lazy join, format 2" -> 4, "eager join, format 1" -> 8, "synced join" -> 1).foreach {
@@ -111,54 +87,6 @@ final class RescaledCheckpointsSuite extends SparkSuite {
           }
         }
       }
-  }
-
-  /** Runs a rescaling of another process at a step of the first one, in its driver's thread. */
-  private final class Other(at: Int)(body: => Unit) extends WatchedFiles.Watcher {
-    private val driver = Thread.currentThread
-    private var runs = false
-    var steps = 0
-
-    override def apply(step: FileStep, path: Path): Unit =
-      if ((Thread.currentThread eq driver) && !runs && !isUnguarded(path)) {
-        steps += 1
-        if (steps == at) {
-          runs = true
-          try body
-          finally runs = false
-        }
-      }
-  }
-
-  /** The first one has just looked whether it is alone, and writes: a whole rescaling doesn't fit in there. */
-  private def isUnguarded(path: Path): Boolean =
-    path.getName == "tailrace-join.json" || path.getParent.getName == "commits"
-
-  private def unlessInUse(body: => Unit): Unit =
-    try body
-    catch { case e: TailraceStateException if e.getCondition == "TAILRACE_STATE_RESCALE_IN_USE" => () }
-
-  Seq("lazy join, format 2", "eager join, format 1").foreach { name =>
-    test(s"two of them at once: one wins, and the query goes on ($name)", Campaign) {
-      val (query, archive) = joins.filter(_._1.name == name).last
-      def steps(at: Int): Int = {
-        var steps = 0
-        withQuery(query, archive) { (root, left) =>
-          def rescaled(number: Int) = new Rescale(spark, checkpoint(root), number).runAlone(): Unit
-          val other = new Other(at)(unlessInUse(rescaled(8)))
-          withConf(WatchedFiles.Key -> classOf[WatchedFiles].getName) {
-            unlessInUse(WatchedFiles.watchedBy(other)(rescaled(4)))
-          }
-          if (isInTurn(root)) rescale(root, 4): Unit
-          assert(query.goOn(spark, root, left.before) == left.whole, s"at step $at")
-          steps = other.steps
-        }
-        steps
-      }
-      val all = steps(Int.MaxValue)
-      val random = new Random(all.toLong)
-      Campaign.seeds(short = 8).foreach(_ => steps(1 + random.nextInt(all)): Unit)
-    }
   }
 
   private def batch(i: Int): NeverLate.Batch = {

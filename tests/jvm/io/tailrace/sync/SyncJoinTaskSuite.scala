@@ -1,5 +1,7 @@
 package io.tailrace.sync
 
+import scala.util.Random
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.Policy

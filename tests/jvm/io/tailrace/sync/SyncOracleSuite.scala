@@ -13,6 +13,7 @@ import io.tailrace.testkit.{Campaign, SyncOracle, SyncRow}
   */
 final class SyncOracleSuite extends AnyFunSuite with SyncFixture {
   private val second = 1000000L
+  private val unknown = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
 
   // Each a scenario of its own; TAILRACE_FAULTS=<seeds> makes it long.
   private val only = Option(System.getProperty("tailrace.seed")).map(_.toInt)

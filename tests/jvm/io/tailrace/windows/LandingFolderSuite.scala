@@ -115,4 +115,54 @@ final class LandingFolderSuite extends LandingSuite {
     assert(condition(second.land(2, "", staging, files)) == "TAILRACE_WINDOWS_TWO_WRITERS")
     assert(second.close(60, reports).isEmpty, "nothing closes while it isn't known what has landed")
   }
+
+  /** The folder as another process opens it, which doesn't know of this one. */
+  private def openedElsewhere(): LandingFolder = {
+    val slot = new WrittenFolders.Slot
+    val folder = new LandingFolder(root, settings(), conf, slot)
+    folder.open()
+    slot.take(folder, () => false)
+    folder.begin("query", 0)
+    folder
+  }
+
+  private def land(folder: LandingFolder, batch: Int): BatchFile = {
+    val (staging, files) = stage(folder, batch)
+    folder.land(batch.toLong, s"offsets of $batch", staging, files)
+  }
+
+  test("a driver that was overtaken lands no row twice, though the file of its batch is gone") {
+    DyingFileSystem.live(Int.MaxValue)
+    val (late, other) = (openedElsewhere(), openedElsewhere())
+    val (staging, files) = stage(late, 0)
+    (0 to 2).foreach(land(other, _))
+    assert(names("_tailrace/batches") == Seq("2.batch"))
+    val before = found
+    assert(condition(late.land(0, "offsets of 0", staging, files)) == "TAILRACE_WINDOWS_TWO_WRITERS")
+    assert(found == before)
+    land(openedElsewhere(), 3)
+    assert(names("_tailrace/batches") == Seq("3.batch"))
+  }
+
+  test("a driver lands nothing in windows that another one has closed since it looked") {
+    landed(0)
+    val (first, second) = (openedElsewhere(), openedElsewhere())
+    assert(first.close(10, reports).size == 1)
+    val before = found
+    // Its row before 10 would be in time.
+    val (staging, files) = stage(second, 2)
+    assert(condition(second.land(2, "offsets of 2", staging, files)) == "TAILRACE_WINDOWS_TWO_WRITERS")
+    assert(found == before)
+  }
+
+  test("a driver marks no window after another one has gone on with the next batch") {
+    landed(0)
+    val (first, second) = (openedElsewhere(), openedElsewhere())
+    land(second, 1)
+    assert(condition(first.close(10, reports)) == "TAILRACE_WINDOWS_TWO_WRITERS")
+    assert(!names("w=19700101T000000Z").contains("_SUCCESS"))
+    // The next start marks it.
+    openedElsewhere()
+    assert(names("w=19700101T000000Z").contains("_SUCCESS"))
+  }
 }

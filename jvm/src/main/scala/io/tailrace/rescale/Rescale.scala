@@ -142,10 +142,14 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   }
 
   /** Another rescaling of the checkpoint has named directories of its own since. */
-  private def isReplaced(state: JoinState): Boolean = {
-    val directory = spark.directory(state.operator)
-    JoinCheckpoint.read(directory, conf, version - 1).layouts != Seq(state.before.layout, state.after.layout)
-  }
+  private def isReplaced(state: JoinState): Boolean =
+    layoutsNow(state) != Seq(state.before.layout, state.after.layout)
+
+  /** It has begun before the turn. One that has begun since goes on from the new directories, and names them. */
+  private def isForgotten(state: JoinState): Boolean = !layoutsNow(state).contains(state.after.layout)
+
+  private def layoutsNow(state: JoinState): Seq[StateLayout] =
+    JoinCheckpoint.read(spark.directory(state.operator), conf, version - 1).layouts
 
   private def write(join: JoinState): Seq[Manifest] = {
     val manifests = rewrite.manifests(join, rewrite.split(join, PartitionRoutes))
@@ -172,7 +176,7 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     if (ids.nonEmpty) spark.setCheckpointIds(completed, ids.toMap)
     spark.setPartitions(begun, partitions)
     // Another one has named its directories between the last look and the turn: nobody would find those of this one.
-    if (states.exists(isReplaced)) {
+    if (states.exists(isForgotten)) {
       if (spark.partitions(begun) == partitions) spark.setPartitions(begun, named)
       throw RescaleErrors.inUse(checkpoint)
     }

@@ -75,14 +75,18 @@ private[tailrace] final class StoppedQuery(
   def stored(join: CheckpointOperator): StoredState = StoredState.read(spark, join, conf, version)
 
   /** Where a join's state is. If a query ran while its number of partitions changed, it may have completed the
-    * newest batch with the old number, and the offset log names the new one.
+    * newest batch with the old number, and the offset log names the new one. Of rescalings that died beside each
+    * other, the offset log may name a number that has no state.
     */
   def holding(join: StoredState): StateLayout = {
-    val layout = join.bound.layout(named, spark.directory(join.operator))
     def isWhole(of: StateLayout) =
       idsOf(join).forall(_.size >= of.partitions) && isWritten(join.operator, of, version)
-    if (join.bound.layouts.size < 2 || isWhole(layout)) layout
-    else join.bound.layouts.find(isWhole).getOrElse(layout)
+    val layout = join.bound.findLayout(named)
+    layout
+      .filter(of => join.bound.layouts.size < 2 || isWhole(of))
+      .orElse(join.bound.layouts.find(isWhole))
+      .orElse(layout)
+      .getOrElse(join.bound.layout(named, spark.directory(join.operator)))
   }
 
   /** Whether all partitions have a version. */

@@ -1,9 +1,6 @@
 package io.tailrace.windows
 
-import java.lang.ref.WeakReference
-
 import scala.collection.immutable.TreeMap
-import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -17,9 +14,10 @@ import io.tailrace.common.{Durations, Errors}
   *   tasks ──> _tailrace/staging/7-<attempt>/...      hidden: a failed attempt leaves nothing else
   *     │
   *   land:  7.batch, in one step: which file goes where, and which rows are late
+  *     │    does another driver write here? Then the query ends
   *     │    the files to their places, side by side; staging is deleted when all are there
   *     │
-  *   close: 3.closed, in one step: which windows, with their reports
+  *   close: 3.closed, in one step: which windows, with their reports; the same question
   *          <window>/_SUCCESS, one after the other
   * }}}
   *
@@ -155,6 +153,7 @@ final class LandingFolder private[windows] (
     )
     landing = true
     log.write(file)
+    checkAlone(batch)
     placing.place(file, again = false)
     newest.foreach(before => log.deleteBatch(before.batch))
     newest = Some(file)
@@ -163,6 +162,17 @@ final class LandingFolder private[windows] (
     landing = false
     file
   }
+
+  /** To be called behind each file of the log, before anything follows from it. A file's name is free again when
+    * a later one is there: a driver that was overtaken would get it, and its rows would land twice. And the
+    * windows that this one takes for open may be closed. Each of two drivers writes first and looks then, so one
+    * of them sees the other.
+    *
+    * @param batch that has landed last, or lands
+    */
+  private def checkAlone(batch: Long): Unit =
+    if (log.hasBatchAfter(batch) || log.hasClosed(closings))
+      throw WindowErrors.twoWriters(path.toString, null)
 
   private def windowRows(counts: TreeMap[Long, Long]): Seq[WindowRows] =
     counts.toSeq.map { case (start, rows) => WindowRows(start, rows) }
@@ -197,9 +207,10 @@ final class LandingFolder private[windows] (
         val reports = report(closing.closed)
         val marks = reports.map(r => ClosedWindow(r.start, WindowReport.encode(r)))
         log.write(closings, ClosedFile(closing.left.through.get, marks))
-        unmarked = marks
         windows = closing.left
         closings += 1
+        newest.foreach(last => checkAlone(last.batch))
+        unmarked = marks
         finishMarking()
         if (closings > 1) log.deleteClosed(closings - 2)
         reports
@@ -244,53 +255,4 @@ object LandingFolder {
 
   /** Late rows are counted for so many windows, as on a watermark server. All late rows are kept. */
   private val MostLate = 1000
-}
-
-/** The folders that queries of this JVM write. Only one query at a time writes a folder. */
-object WrittenFolders {
-
-  /** The lock of a folder, and its owner. */
-  private[windows] final class Slot {
-    private var folder: LandingFolder = _
-    private var isRunning: () => Boolean = () => false
-
-    def isOwnedBy(candidate: LandingFolder): Boolean = synchronized(folder eq candidate)
-    def isBusy: Boolean = synchronized(isRunning())
-    def take(by: LandingFolder, running: () => Boolean): Unit = synchronized {
-      folder = by
-      isRunning = running
-    }
-  }
-
-  // Writers keep the slot of their folder alive, and so does a sink that isn't started yet.
-  private val slots = mutable.HashMap.empty[String, WeakReference[Slot]]
-
-  private def slot(path: Path): Slot = slots.synchronized {
-    slots.filterInPlace((_, kept) => kept.get != null)
-    val known = slots.get(path.toString).flatMap(kept => Option(kept.get))
-    val slot = known.getOrElse(new Slot)
-    if (known.isEmpty) slots(path.toString) = new WeakReference(slot)
-    slot
-  }
-
-  private[windows] def size: Int = slots.synchronized(slots.values.count(_.get != null))
-
-  /** @param isRunning whether the query that opens it is running
-    * @throws io.tailrace.common.TailraceAnalysisException if it has other windows, or another query that runs
-    */
-  def open(
-      path: Path,
-      settings: LandingSettings,
-      hadoopConf: Configuration,
-      isRunning: () => Boolean
-  ): LandingFolder = {
-    val lock = slot(path)
-    lock.synchronized {
-      if (lock.isBusy) throw WindowErrors.folder(path.toString, "a query that runs in this session writes it")
-      val folder = new LandingFolder(path, settings, hadoopConf, lock)
-      folder.open()
-      lock.take(folder, isRunning)
-      folder
-    }
-  }
 }

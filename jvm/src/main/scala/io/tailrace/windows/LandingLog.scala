@@ -31,12 +31,17 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   def write(batch: BatchFile): Unit = create(batchFile(batch.batch), batch)
 
+  def hasBatchAfter(batch: Long): Boolean = batches.list().exists(_.number > batch)
+
   def deleteBatch(batch: Long): Unit = files.deleteAll(Seq(batchFile(batch)))
 
   /** The newest closing and its number. Older files are deleted. */
   def newestClosed(): Option[(Long, ClosedFile)] = newest[ClosedFile](closings)
 
   def write(number: Long, closed: ClosedFile): Unit = create(closedFile(number), closed)
+
+  /** Whether there is a closing of this number or a later one. */
+  def hasClosed(from: Long): Boolean = closings.list().exists(_.number >= from)
 
   def deleteClosed(number: Long): Unit = files.deleteAll(Seq(closedFile(number)))
 

@@ -121,6 +121,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
       }
     }
 
+  /** Says the query's watermark in a batch. Rows of the next one are late by it. */
+  def setWatermarkOf(batch: Long, watermarkMs: Long): Unit =
+    edit(new Path(offsets, batch.toString), batch)(_.transformField { case ("batchWatermarkMs", _) =>
+      "batchWatermarkMs" -> JInt(watermarkMs)
+    })
+
   /** Says the query's watermark behind a batch. */
   def setWatermark(batch: Long, watermarkMs: Long): Unit =
     edit(new Path(commits, batch.toString), batch)(_.transformField { case ("nextBatchWatermarkMs", _) =>

@@ -97,6 +97,7 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
     val others = operators.filterNot(_.id == 0).map(operator => s"operator ${operator.id} (${operator.name})")
     if (others.nonEmpty) throw ExchangeErrors.unsupported(others)
     if (batch != 0) renumber(log, batch + 1)
+    if (entry.isEmpty) log.setWatermarkOf(0, watermarkMs)
     val first = log.entry(0)
     val lines = Seq(first(0), entry.getOrElse(first(1))) ++ offsets
     // Spark wants the entry before the newest one, too.

@@ -25,7 +25,7 @@ def streams(stream_test: StreamTest) -> Streams:
 @pytest.mark.parametrize(
     ("options", "changed"),
     [
-        ({"after": "31 seconds"}, "after"),
+        ({"after": "29 seconds"}, "after"),
         ({"before": "1 second"}, "before"),
         ({"how": "inner"}, "how"),
         ({"on": [("l_id", "r_id")]}, "on (left)"),

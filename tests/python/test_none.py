@@ -1,4 +1,4 @@
-"""None for an argument whose default isn't None is a TypeError that names it, in every function."""
+"""None for an argument that doesn't take it is a TypeError that names the argument, in every function."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ARGUMENTS = [
     (call, name)
     for call in CALLS
     for name, parameter in inspect.signature(call).parameters.items()
-    if parameter.default is not None
+    if parameter.default is not None and "None" not in parameter.annotation
 ]
 
 

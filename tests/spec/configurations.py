@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 SPECIFICATIONS = Path(__file__).resolve().parents[2] / "jvm" / "docs" / "spec"
 
@@ -70,8 +69,7 @@ class _Module:
 
     def fault(self, fault: str, invariant: str, *, suffix: str = "", **constants: str) -> Configuration:
         """A mutation violates an invariant."""
-        named: dict[str, Any] = {**constants, "Fault": f'"{fault}"'}
-        return self.fails(fault + suffix, invariant, **named)
+        return self.fails(fault + suffix, invariant, Fault=f'"{fault}"', **constants)
 
 
 _STATE = _Module(
@@ -119,15 +117,28 @@ _LANDING = _Module(
 
 _KINDS = ("marks", "hosts", "sync")
 _BOTH = "{TRUE, FALSE}"
-_ANY: dict[str, Any] = {"Late": "TRUE", "Crashes": "TRUE"}
 _LEAVING = "{1, 9}"
 
 STATE = (
     _STATE.holds("format 1"),
-    _STATE.holds("format 1, files of runs, late tasks, crashes", Attempts="3", Inline=_BOTH, **_ANY),
+    _STATE.holds(
+        "format 1, files of runs, late tasks, crashes",
+        Attempts="3",
+        Inline=_BOTH,
+        Late="TRUE",
+        Crashes="TRUE",
+    ),
     _STATE.holds("format 2", Format="2"),
     _STATE.holds("format 2, two retained", Format="2", MinRetained="2"),
-    _STATE.holds("format 2, rows leave", Format="2", Attempts="3", Given="2", Lags=_LEAVING, **_ANY),
+    _STATE.holds(
+        "format 2, rows leave",
+        Format="2",
+        Attempts="3",
+        Given="2",
+        Lags=_LEAVING,
+        Late="TRUE",
+        Crashes="TRUE",
+    ),
     # OwnStore retains two versions in format 1 because of this one.
     _STATE.fails("format 1, one retained", "RestartIsPossible", LeastRetained="1"),
     _STATE.fault("commits before uploads end", "RestartIsPossible", Attempts="3", Inline="{FALSE}"),
@@ -154,8 +165,8 @@ STATE = (
         Format="2",
         Inline="{FALSE}",
     ),
-    _STATE.holds("format 1, all", large=True, Inline=_BOTH, **_ANY),
-    _STATE.holds("format 2, all", large=True, Format="2", Inline=_BOTH, **_ANY),
+    _STATE.holds("format 1, all", large=True, Inline=_BOTH, Late="TRUE", Crashes="TRUE"),
+    _STATE.holds("format 2, all", large=True, Format="2", Inline=_BOTH, Late="TRUE", Crashes="TRUE"),
     _STATE.holds("format 1, five attempts", large=True, Attempts="5"),
     _STATE.holds(
         "format 2, five attempts, two retained", large=True, Attempts="5", Format="2", MinRetained="2"

@@ -119,15 +119,28 @@ _LANDING = _Module(
 
 _KINDS = ("marks", "hosts", "sync")
 _BOTH = "{TRUE, FALSE}"
-_ANY: dict[str, Any] = {"Late": "TRUE", "Crashes": "TRUE"}
 _LEAVING = "{1, 9}"
 
 STATE = (
     _STATE.holds("format 1"),
-    _STATE.holds("format 1, files of runs, late tasks, crashes", Attempts="3", Inline=_BOTH, **_ANY),
+    _STATE.holds(
+        "format 1, files of runs, late tasks, crashes",
+        Attempts="3",
+        Inline=_BOTH,
+        Late="TRUE",
+        Crashes="TRUE",
+    ),
     _STATE.holds("format 2", Format="2"),
     _STATE.holds("format 2, two retained", Format="2", MinRetained="2"),
-    _STATE.holds("format 2, rows leave", Format="2", Attempts="3", Given="2", Lags=_LEAVING, **_ANY),
+    _STATE.holds(
+        "format 2, rows leave",
+        Format="2",
+        Attempts="3",
+        Given="2",
+        Lags=_LEAVING,
+        Late="TRUE",
+        Crashes="TRUE",
+    ),
     # OwnStore retains two versions in format 1 because of this one.
     _STATE.fails("format 1, one retained", "RestartIsPossible", LeastRetained="1"),
     _STATE.fault("commits before uploads end", "RestartIsPossible", Attempts="3", Inline="{FALSE}"),
@@ -154,8 +167,14 @@ STATE = (
         Format="2",
         Inline="{FALSE}",
     ),
-    _STATE.holds("format 1, all", large=True, Inline=_BOTH, **_ANY),
-    _STATE.holds("format 2, all", large=True, Format="2", Inline=_BOTH, **_ANY),
+    _STATE.holds(
+        "format 1, files of runs, late tasks, crashes, four attempts",
+        large=True,
+        Inline=_BOTH,
+        Late="TRUE",
+        Crashes="TRUE",
+    ),
+    _STATE.holds("format 2, late tasks, crashes", large=True, Format="2", Late="TRUE", Crashes="TRUE"),
     _STATE.holds("format 1, five attempts", large=True, Attempts="5"),
     _STATE.holds(
         "format 2, five attempts, two retained", large=True, Attempts="5", Format="2", MinRetained="2"
@@ -188,18 +207,6 @@ LOGS = (
     _LOGS.fault("counts its own marks", "JudgesByAllBefore"),
     _LOGS.fault("counts its own marks", "JudgesAlike", suffix=", in one of two runs"),
     _LOGS.fault("leaves abandoned files", "OneFileABatch", Kind='"hosts"'),
-    *(
-        _LOGS.holds(
-            f"{kind}, two retained",
-            large=True,
-            Kind=f'"{kind}"',
-            Retained="2",
-            Deltas="2",
-            Batches="6",
-            Rollbacks="2",
-        )
-        for kind in _KINDS
-    ),
 )
 
 LANDING = (
@@ -235,7 +242,6 @@ RESCALE = (
     _RESCALE.fault("turns over without a look", "QueryCanStart"),
     _RESCALE.fault("takes back what another one goes on from", "QueryCanStart"),
     _RESCALE.fault("deletes the old state before a batch is done", "StateIsThere", Beside="TRUE"),
-    _RESCALE.holds("three rescalings at once", large=True, Commands="3", Batches="3", but=("QueryCanStart",)),
     _RESCALE.fails("two rescalings beside a query", "StateIsThere", large=True, Beside="TRUE"),
 )
 

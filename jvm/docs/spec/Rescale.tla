@@ -49,7 +49,7 @@ At(c, place) == command[c].at = place
 To(c, place) == command' = [command EXCEPT ![c].at = place]
 IsNewest(c) == claims # {} /\ Max(claims) = command[c].claim
 
-(* Rescale.checkAlone *)
+(* StoppedQuery.checkAlone *)
 Alone(c) ==
   \/ IsNewest(c) /\ offsets.number = command[c].named
   \/ Fault = "turns over without a look"

@@ -31,6 +31,7 @@ def _bytes(checkpoint: Path, text: str) -> int:
     return sum(text.encode() in file.read_bytes() for file in files)
 
 
+@pytest.mark.campaign
 def test_the_command_between_two_starts(
     spark: SparkSession, stream_test: StreamTest, run_python: RunPython, tmp_path: Path
 ) -> None:

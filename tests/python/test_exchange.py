@@ -27,6 +27,7 @@ RIGHT = [Row(100 + i, i % 4, i + 1) for i in range(12)]
 END = ([Row(900, 9, 1000)], [Row(901, 9, 1000)])
 
 
+@pytest.mark.campaign
 def test_the_commands_between_two_starts(
     spark: SparkSession, stream_test: StreamTest, run_python: RunPython, tmp_path: Path
 ) -> None:

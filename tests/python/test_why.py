@@ -56,6 +56,7 @@ def test_the_command_for_people(run_python: RunPython, checkpoint: Path) -> None
     assert [row[3] for row in rows] == ["batch 1 (2026-01-01T12:00:00Z)"] * 3
 
 
+@pytest.mark.campaign
 def test_the_command_for_machines(run_python: RunPython, checkpoint: Path) -> None:
     done = run_python("-m", "tailrace", "why", str(checkpoint), "--key", "key=7", "--rows", "1", "--json")
     found = json.loads(done.stdout)

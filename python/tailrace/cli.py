@@ -101,7 +101,13 @@ def command_line() -> argparse.ArgumentParser:
     add_settings(inspect)
     inspect.set_defaults(run=_inspect)
 
-    why_command.fill(commands)
+    why = commands.add_parser(
+        "why",
+        help="say what the rows of a checkpoint wait for, and who holds the watermark",
+        description="Says who holds the watermark, which row comes out next and what is missing for that. "
+        "Shows the oldest rows that wait, or those of a key. Starts no Spark; the query may run meanwhile.",
+    )
+    why_command.fill(why)
     state_command.fill(commands.add_parser("state", help="change the state in a checkpoint"))
 
     size_command.fill(

@@ -10,18 +10,12 @@ if TYPE_CHECKING:
     import argparse
 
 
-def fill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `tailrace why`.
+def fill(why: argparse.ArgumentParser) -> None:
+    """Adds what `tailrace why` takes.
 
     Args:
-        commands: those of `tailrace`.
+        why: its parser.
     """
-    why = commands.add_parser(
-        "why",
-        help="say what the rows of a checkpoint wait for, and who holds the watermark",
-        description="Says who holds the watermark, which row comes out next and what is missing for that. "
-        "Shows the oldest rows that wait, or those of a key. Starts no Spark; the query may run meanwhile.",
-    )
     why.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
     why.add_argument(
         "--key",

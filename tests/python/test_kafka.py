@@ -119,9 +119,13 @@ def test_a_synced_join_waits_for_a_partition_that_has_sent_nothing(
     silent, held_back, back = found["silent"], found["held back"], found["back"]
     assert silent["waits for"][0] == held_back["waits for"][0] == ["right", "impressions-1", "waiting"]
     assert silent["rows"] == held_back["rows"] == []
-    # Thirty were read when none was too many, and the second thirty of each weren't.
-    assert held_back["read"] == {"bids-0": 32, "impressions-0": 31, "impressions-1": 0}
-    assert back["read"] == {"bids-0": 62, "impressions-0": 61, "impressions-1": 2}
+    # Of sixty each, as many are read as may be held, and at most a tenth more.
+    read = held_back["read"]
+    assert 20 <= read["bids-0"] <= 22
+    assert 20 <= read["impressions-0"] <= 22
+    assert read["impressions-1"] == 0
+    # The other impressions are ahead of all bids, which have come out: nobody waits for them.
+    assert (back["read"]["bids-0"], back["read"]["impressions-1"]) == (62, 2)
     assert ["a", 1] in back["rows"]
     assert ["b", None] in back["rows"]
     # All bids of ten seconds past noon: the slowest partition is at thirty.

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.campaign
 
 _KILLS = kill_count(1)
 
-_SHORT_OVER_S3A = ("join", "filter_replays", "write_windows")
+_SHORT_OVER_S3A = ("join", "write_windows")
 _SHORT_OVER_HDFS = ("sync_join",)
 
 

@@ -2,7 +2,7 @@
 
 Executors are killed, or stalled until the driver gives them up and then go on; workers are killed with their
 executors. Speculation and dynamic allocation are on. `TAILRACE_KILLS` sets the faults of each operator, and
-runs all of them. By default some have two.
+runs all of them. By default the label join has two: marks and hosts are on the driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.campaign
 
 _FAULTS = kill_count(2)
 _WORKERS = 4
-_SHORT = ("join", "filter_replays")
+_SHORT = ("join",)
 
 
 @pytest.fixture(scope="module")

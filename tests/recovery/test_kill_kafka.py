@@ -1,6 +1,6 @@
 """kill -9 of either of two pipelines over a real broker: what comes out is topic 1, record for record.
 
-`TAILRACE_KILLS` sets the number of kills, over both; 3 by default, for each starts a Spark.
+`TAILRACE_KILLS` sets the number of kills, over both; 2 by default, for each starts a Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("kafka_worker.py")
-_KILLS = kill_count(3)
+_KILLS = kill_count(2)
 # More than pipeline 1 copies in the time that it has between two kills.
 _RECORDS_PER_KILL = 6000
 _PARTITIONS = 4

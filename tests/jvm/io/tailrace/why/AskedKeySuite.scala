@@ -13,6 +13,7 @@ final class AskedKeySuite extends AnyFunSuite {
     StructType(key.map { case (name, dataType) => StructField(name, dataType) }),
     new StructType(),
     new StructType(),
+    Nil,
     TimestampType,
     RowShapes.One
   )

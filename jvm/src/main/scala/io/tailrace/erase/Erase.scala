@@ -1,7 +1,5 @@
 package io.tailrace.erase
 
-import scala.collection.immutable.ArraySeq
-
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.SparkSession
@@ -102,9 +100,8 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     }
     own.map { join =>
       val stored = query.stored(join)
-      val settings = stored.bound.settings
       val columns = StateColumns.of(stored.bound, spark.directory(join.id).toString)
-      val names = JoinNames.of(join.id, columns, settings, session.sessionState.conf.resolver)
+      val names = new JoinNames(join.id, columns, session.sessionState.conf.resolver)
       val isChosen = options.operators.isEmpty || options.operators.contains(join.id)
       val (left, right) = if (isChosen) names.sides(subjects.names) else (None, None)
       if (isChosen && left.isEmpty && right.isEmpty)
@@ -123,19 +120,9 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
 
   private def planned(join: StoredState): JoinState = {
     val before = query.holding(join)
-    val ids = query.idsOf(join).map(ArraySeq.unsafeWrapArray(_))
     val after = StateLayout.of(before.partitions, query.cutOffBatch(before))
-    JoinState(
-      spark.state.toString,
-      join.operator,
-      version,
-      join.keys,
-      join.bound.shapes,
-      join.bucketWidth,
-      StateSet(before, ids),
-      // Each partition has one version, in the new files as in the old ones.
-      StateSet(after, ids)
-    )
+    // Each partition has one version, in the new files as in the old ones.
+    query.state(join, query.setOf(join, before), query.setOf(join, after))
   }
 
   private def writeNext(target: ErasedJoin): Unit = query.nextVersion(target.state).foreach { next =>

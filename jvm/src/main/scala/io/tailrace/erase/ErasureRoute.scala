@@ -3,15 +3,11 @@ package io.tailrace.erase
 import java.util.Arrays
 
 import scala.collection.mutable
-import scala.util.control.NonFatal
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeRow}
-import org.apache.spark.sql.types.StructType
 
-import io.tailrace.common.Errors
-import io.tailrace.inspect.StateColumns
-import io.tailrace.join.RowFit
+import io.tailrace.inspect.{StateColumns, StateDecoder}
 import io.tailrace.rewrite.{JoinState, RowRoute, RowRoutes}
 import io.tailrace.state._
 
@@ -53,7 +49,7 @@ private final class ErasureRoute(
   import StoreKind._
 
   private val erased = mutable.LinkedHashMap(Left -> 0L, Right -> 0L, Matches -> 0L)
-  private val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
+  private val decoder = new StateDecoder(columns)
   private val leftRow = new UnsafeRow(columns.left.size)
   private val rightRow = new UnsafeRow(columns.right.size)
   private val joined = new JoinedRow
@@ -77,7 +73,7 @@ private final class ErasureRoute(
     val sections = state.sections.filter(_.section.kind == LeftTimeSorted)
     LocalRun.prepare(sections)
     sections.foreach { live =>
-      live.foreachRow(row => if (test(value(live, row, columns.left, leftRow))) found += row.seq)
+      live.foreachRow(row => if (test(decoder.value(live, row, columns.left, leftRow))) found += row.seq)
     }
     val all = found.result()
     Arrays.sort(all)
@@ -104,12 +100,12 @@ private final class ErasureRoute(
   }
 
   private def isLeft(live: LiveSection, row: RunCursor): Boolean =
-    left.exists(test => test(value(live, row, columns.left, leftRow)))
+    left.exists(test => test(decoder.value(live, row, columns.left, leftRow)))
 
   private def isRight(live: LiveSection, row: RunCursor, keyed: RunCursor): Boolean = right.exists { test =>
     // The matches of a left row without a key are none.
     RowLayout.keyLength(keyed.base, keyed.at) > 0 &&
-    test(joined(keyOf(live, keyed), value(live, row, columns.right, rightRow)))
+    test(joined(keyOf(live, keyed), decoder.value(live, row, columns.right, rightRow)))
   }
 
   /** A right row of a hot key is in the state once for each part of the key. */
@@ -119,20 +115,9 @@ private final class ErasureRoute(
   private def keyOf(live: LiveSection, keyed: RunCursor): InternalRow = {
     val key = keyed.keyBytes
     if (lastRow == null || !Arrays.equals(key, lastKey)) {
-      lastRow =
-        try keys.decodeWhole(key)
-        catch { case NonFatal(e) => throw unreadable(live, columns.key, s"a key has other columns ($e)") }
+      lastRow = decoder.key(live, keyed)
       lastKey = key
     }
     lastRow
   }
-
-  private def value(live: LiveSection, row: RunCursor, schema: StructType, into: UnsafeRow): UnsafeRow = {
-    into.pointTo(row.base, RowLayout.valueAt(row.base, row.at), RowLayout.valueLength(row.base, row.at))
-    RowFit.misfit(into, schema).foreach(reason => throw unreadable(live, schema, reason))
-    into
-  }
-
-  private def unreadable(live: LiveSection, of: StructType, reason: String): Throwable =
-    Errors.stateColumnsUnreadable(live.local.name, of.toDDL, reason)
 }

@@ -2,10 +2,10 @@ package io.tailrace.erase
 
 import org.apache.spark.sql.catalyst.analysis.{Resolver, UnresolvedExtractValue}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, Literal}
-import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.types.StructField
 
 import io.tailrace.inspect.StateColumns
-import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
+import io.tailrace.join.JoinCheckpoint
 
 /** The names that a condition may have for the columns of a join's rows. A key column is there on both sides, by the
   * names of either. Any other column is that of one side; one that both sides have needs its side's name in front.
@@ -22,9 +22,9 @@ import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
 private[erase] final class JoinNames(
     operator: Long,
     columns: StateColumns,
-    rightKeys: Seq[String],
     same: Resolver
 ) {
+  import columns.rightKeys
 
   /** A right row: its key, and then its other columns. */
   val right: Seq[Attribute] = (columns.key ++ columns.right).map(attribute)
@@ -92,15 +92,5 @@ private[erase] final class JoinNames(
   def text: String = {
     def shown(names: Seq[String]) = names.filter(_ != JoinCheckpoint.Part).mkString(", ")
     s"left: ${shown(left.map(_.name))}; right: ${shown(rightKeys ++ columns.right.map(_.name))}"
-  }
-}
-
-private[erase] object JoinNames {
-
-  /** @param settings what the checkpoint is bound to */
-  def of(operator: Long, columns: StateColumns, settings: Map[String, String], same: Resolver): JoinNames = {
-    val rightKeys =
-      ColumnTexts.read(settings.getOrElse(JoinCheckpoint.RightKeys, "")).getOrElse(new StructType)
-    new JoinNames(operator, columns, rightKeys.map(_.name), same)
   }
 }

@@ -3,6 +3,7 @@ package io.tailrace.exchange
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -58,12 +59,19 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
       if (files.list(target).nonEmpty) throw ExchangeErrors.destinationExists(checkpoint)
     }
 
-  /** A stream of a batch DataFrame's rows. */
+  private val counts = mutable.HashMap.empty[String, Long]
+
+  /** A stream of a batch DataFrame's rows, which are read once. */
   def stream(name: String, rows: DataFrame): DataFrame = {
     val path = new Path(work, name).toString
     rows.write.parquet(path)
+    // Of the footers.
+    counts(name) = session.read.schema(rows.schema).parquet(path).count()
     session.readStream.schema(rows.schema).parquet(path)
   }
+
+  /** How many rows a stream has had. */
+  def count(name: String): Long = counts(name)
 
   /** @param join the query's, over such streams, in this session */
   def run(join: => DataFrame, beginning: Beginning): Unit = {

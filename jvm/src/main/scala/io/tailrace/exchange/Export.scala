@@ -10,8 +10,8 @@ import org.apache.spark.util.SerializableConfiguration
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
 import io.tailrace.common.TailraceConf
 import io.tailrace.inspect.StateColumns
-import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
-import io.tailrace.rewrite.{JoinState, RewriteErrors, StateSet, StoppedQuery, StoredState}
+import io.tailrace.join.JoinCheckpoint
+import io.tailrace.rewrite.{RewriteErrors, StoppedQuery, StoredState}
 
 /** Writes the rows that wait in a checkpoint's joins as Parquet, with the columns of the user's streams. The query must
   * not run. Nothing of the checkpoint is changed.
@@ -39,15 +39,16 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     }
     // A query that ran meanwhile deletes versions, and the job ends with an error then. One that has begun a batch is
     // no harm: the rows are those of one version.
+    val (entry, commit) = (spark.entry(completed), spark.commit(completed))
     val report = ExportReport(
       checkpoint,
       version,
       completed,
       query.holding(joins.head).partitions,
-      spark.entry(completed)(1),
-      spark.entry(completed).drop(2).toSeq,
-      spark.commit(completed).watermarkMs,
-      if (spark.commit(completed).checkpointIds.exists(_.nonEmpty)) 2 else 1,
+      entry(1),
+      entry.drop(2).toSeq,
+      commit.watermarkMs,
+      if (commit.checkpointIds.exists(_.nonEmpty)) 2 else 1,
       exported,
       others.map(operator => s"operator ${operator.id} (${operator.name})") ++ logs
     )
@@ -66,9 +67,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
   private def write(join: StoredState, name: String): ExportedJoin = {
     val settings = join.bound.settings
     val columns = StateColumns.of(join.bound, spark.directory(join.operator).toString)
-    val rightKeys =
-      ColumnTexts.read(settings(JoinCheckpoint.RightKeys)).fold(Seq.empty[String])(_.map(_.name))
-    val shown = columns.key.zip(rightKeys).filter(_._1.name != JoinCheckpoint.Part)
+    val shown = columns.key.zip(columns.rightKeys).filter(_._1.name != JoinCheckpoint.Part)
     val state = session.read
       .format("tailrace-state")
       .option("operator", join.operator)
@@ -81,7 +80,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     val tables = Map(
       "left" -> state.where("side = 'left'").select("left.*"),
       "right" -> state.where("side = 'right'").select(right: _*)
-    ) ++ Option.when(isEager)("matches" -> matches(join, columns, rightKeys))
+    ) ++ Option.when(isEager)("matches" -> matches(join, columns))
     val directory = s"operator-${join.operator}"
     val rows = tables.map { case (table, frame) =>
       val path = new Path(to, s"$directory/$table").toString
@@ -96,22 +95,11 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     ExportedJoin(join.operator, name, directory, settings, rows)
   }
 
-  private def matches(join: StoredState, columns: StateColumns, rightKeys: Seq[String]): DataFrame = {
+  private def matches(join: StoredState, columns: StateColumns): DataFrame = {
     val layout = query.holding(join)
-    val ids = query.idsOf(join).map(_.toVector)
-    val set = StateSet(layout, ids)
-    val state =
-      JoinState(
-        spark.state.toString,
-        join.operator,
-        version,
-        join.keys,
-        join.bound.shapes,
-        join.bucketWidth,
-        set,
-        set
-      )
-    val keys = columns.key.zip(rightKeys).map { case (key, rightName) => key.copy(name = rightName) }
+    val set = query.setOf(join, layout)
+    val state = query.state(join, set, set)
+    val keys = columns.key.zip(columns.rightKeys).map { case (key, rightName) => key.copy(name = rightName) }
     val schema = MatchedRows.schema(columns.left, StructType(keys ++ columns.right))
     val hadoopConf = new SerializableConfiguration(conf)
     val rows = session.sparkContext

@@ -3,6 +3,7 @@ package io.tailrace.exchange
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -62,7 +63,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
       throw ExchangeErrors.rows(s"there are ${offsets.size} offsets, and the query has $count sources")
     val leftRows = rows("left", left, join.left.output)
     val rightRows = rows("right", right, join.right.output)
-    val timeless = leftRows.where(col(quoted(join.leftTime.name)).isNull).count()
+    val timeless = leftRows.where(col(quoteIdentifier(join.leftTime.name)).isNull).count()
     if (timeless > 0) throw ExchangeErrors.rows(s"$timeless left rows have no time")
     bootstrap.run(
       {
@@ -78,10 +79,8 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
       },
       Beginning(batch, if (offsets.isEmpty) Seq.fill(count)("-") else offsets, watermarkMs)
     )
-    ImportReport(checkpoint, batch, leftRows.count(), rightRows.count())
+    ImportReport(checkpoint, batch, bootstrap.count("left"), bootstrap.count("right"))
   }
-
-  private def quoted(name: String): String = s"`${name.replace("`", "``")}`"
 
   /** The columns that the side has, of the rows, by name. */
   private def rows(side: String, table: DataFrame, wanted: Seq[Attribute]): DataFrame = {
@@ -94,7 +93,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
       throw ExchangeErrors.columns(side, missing.map(column => s"${column.name} ${column.dataType.sql}"))
     table.select(wanted.map { column =>
       val (name, _) = found(column).get
-      table.col(quoted(name)).cast(column.dataType).as(column.name): Column
+      table.col(quoteIdentifier(name)).cast(column.dataType).as(column.name): Column
     }: _*)
   }
 
@@ -144,12 +143,11 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
     val right = named(JoinCheckpoint.RightColumns)
     val leftRows = read("left", columns.left)
     val rightRows = rightsOf(right)
-    val options = settings ++ Map("left_time" -> settings(JoinCheckpoint.LeftTime))
     bootstrap.run(
-      join(bootstrap.stream("left", leftRows), bootstrap.stream("right", rightRows), on, options),
+      join(bootstrap.stream("left", leftRows), bootstrap.stream("right", rightRows), on, settings),
       Beginning(report.batch, report.offsets, report.watermarkMs, Some(report.entry))
     )
-    ImportReport(checkpoint, report.batch, leftRows.count(), rightRows.count())
+    ImportReport(checkpoint, report.batch, bootstrap.count("left"), bootstrap.count("right"))
   }
 
   /** The rows for a query with other settings, which begins where that of the export ended. */
@@ -170,7 +168,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
     )
     if (missing.nonEmpty)
       throw ExchangeErrors.columns(table, missing.map(column => s"${column.name} ${column.dataType.sql}"))
-    found.select(schema.map(column => found.col(s"`${column.name}`")): _*)
+    found.select(schema.map(column => found.col(quoteIdentifier(column.name))): _*)
   }
 
   /** Right rows, and those of which eager matching has kept the matches alone: it finds them again. */

@@ -1,7 +1,5 @@
 package io.tailrace.exchange
 
-import java.io.File
-import java.nio.file.Files
 import java.util.Arrays
 
 import org.apache.hadoop.conf.Configuration
@@ -12,10 +10,8 @@ import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.Errors
-import io.tailrace.inspect.StateColumns
-import io.tailrace.join.RowFit
-import io.tailrace.rewrite.JoinState
+import io.tailrace.inspect.{StateColumns, StateDecoder}
+import io.tailrace.rewrite.{JoinState, MatchesOfLefts}
 import io.tailrace.state._
 
 /** The matches that eager matching has found for left rows that wait, in a task: with the left row, and the right row as
@@ -27,35 +23,22 @@ private[exchange] final class MatchedRows(
     partition: Int,
     conf: Configuration
 ) {
-  import StoreKind.{JoinedIndicator, LeftTimeSorted, RightKeySorted}
-
-  private val directory = SparkState.localDirectory(s"tailrace-export-${join.operator}-$partition")
-  private def newFile(): File = Files.createTempFile(directory.toPath, "", ".run").toFile
-
-  // Registered before anything is copied. Listeners run in reverse order.
-  TaskContext.get().addTaskCompletionListener[Unit] { _ =>
-    Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
-    directory.delete(): Unit
-  }
-  private val state = LoadedState.outside(
+  private val outside = new OutsideState(
+    SparkState.localDirectory(s"tailrace-export-${join.operator}-$partition"),
     join.files(join.before, partition, conf),
     join.version,
     join.before.id(partition),
-    () => newFile(),
     join.shapes
   )
-  state.acquire()
-  TaskContext.get().addTaskCompletionListener[Unit](_ => state.release())
-
-  private def sectionsOf(kind: StoreKind): Seq[LiveSection] = {
-    val found = state.sections.filter(_.section.kind == kind)
-    LocalRun.prepare(found)
-    found
-  }
+  // Listeners run in reverse order: cursors are closed before it.
+  TaskContext.get().addTaskCompletionListener[Unit](_ => outside.close())
+  import outside.state
 
   private lazy val rights: Array[Long] = {
+    val sections = state.sections.filter(_.section.kind == StoreKind.RightKeySorted)
+    LocalRun.prepare(sections)
     val found = Array.newBuilder[Long]
-    sectionsOf(RightKeySorted).foreach(_.foreachRow(found += _.seq))
+    sections.foreach(_.foreachRow(found += _.seq))
     val all = found.result()
     Arrays.sort(all)
     all
@@ -63,46 +46,31 @@ private[exchange] final class MatchedRows(
 
   def iterator: Iterator[InternalRow] = {
     val number = partition
-    val expired = state.manifest.expiredThrough
-    val lefts = new MergedSections(sectionsOf(LeftTimeSorted), LeftTimeSorted.order, expired)
-    TaskContext.get().addTaskCompletionListener[Unit](_ => lefts.close())
-    val matches = sectionsOf(JoinedIndicator)
-    val joins = new MergedSections(matches, JoinedIndicator.order, expired)
-    TaskContext.get().addTaskCompletionListener[Unit](_ => joins.close())
-    val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
+    val matches = new MatchesOfLefts(state)
+    TaskContext.get().addTaskCompletionListener[Unit](_ => matches.close())
+    val decoder = new StateDecoder(columns)
     val left = new UnsafeRow(columns.left.size)
     val payload = new UnsafeRow(columns.right.size)
     val right = UnsafeProjection.create((columns.key ++ columns.right).map(_.dataType).toArray[DataType])
     new Iterator[InternalRow] {
-      override def hasNext: Boolean = !joins.isEmpty
+      override def hasNext: Boolean = !matches.isEmpty
       override def next(): InternalRow = {
-        val joined = joins.head
-        while (!lefts.isEmpty && lefts.head.compareTimeAndSeq(joined.time, joined.seq) < 0) lefts.drop()
-        if (lefts.isEmpty || lefts.head.compareTimeAndSeq(joined.time, joined.seq) > 0)
-          throw Errors.stateFileCorrupt(matches.head.local.name, "it has a match without its left row")
+        val (of, joined, whole) = (matches.sections.head, matches.joined, matches.left)
         val seq = MatchedRows.rightSeq(joined)
-        val key = keys.decodeWhole(lefts.head.keyBytes)
+        val value = decoder.value(of, joined, columns.right, payload)
         val row = new GenericInternalRow(
           Array[Any](
             number,
             seq,
             Arrays.binarySearch(rights, seq) >= 0,
-            pointTo(left, lefts.head, columns.left),
-            right(new JoinedRow(key, pointTo(payload, joined, columns.right)))
+            decoder.value(of, whole, columns.left, left).copy(),
+            right(new JoinedRow(decoder.key(of, whole), value))
           )
         )
-        joins.drop()
+        matches.drop()
         row.copy()
       }
     }
-  }
-
-  private def pointTo(row: UnsafeRow, at: RunCursor, schema: StructType): UnsafeRow = {
-    row.pointTo(at.base, RowLayout.valueAt(at.base, at.at), RowLayout.valueLength(at.base, at.at))
-    RowFit.misfit(row, schema).foreach { reason =>
-      throw Errors.stateColumnsUnreadable(join.state, schema.toDDL, reason)
-    }
-    row.copy()
   }
 }
 

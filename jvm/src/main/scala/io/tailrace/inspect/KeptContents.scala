@@ -40,8 +40,8 @@ private object Kept {
 }
 
 /** The marks of replay filters: how far each origin has come. */
-private[inspect] object KeptMarks extends KeptContent(MarkLog.Root) {
-  private val Columns = new StructType()
+private[inspect] object KeptMarks extends UniformContent(MarkLog.Root) {
+  override protected val columns: StructType = new StructType()
     .add("filter", StringType, nullable = false)
     .add("producer", LongType, nullable = false)
     .add("source_partition", IntegerType, nullable = false)
@@ -53,12 +53,7 @@ private[inspect] object KeptMarks extends KeptContent(MarkLog.Root) {
   override def batches(names: Seq[String]): Seq[Long] =
     Kept.sinceSnapshot(names, MarkLog.Snapshot, isWhole = true)
 
-  override def table(
-      operators: Seq[KeptOperator],
-      batch: Long,
-      conf: Configuration
-  ): (StructType, Seq[KeptFile]) =
-    Columns -> operators.map(Marks(_, batch))
+  override protected def file(operator: KeptOperator, batch: Long): KeptFile = Marks(operator, batch)
 
   private final case class Marks(filter: KeptOperator, batch: Long) extends KeptFile {
     override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {
@@ -83,8 +78,8 @@ private[inspect] object KeptMarks extends KeptContent(MarkLog.Root) {
 }
 
 /** The hosts of accurate watermarks: how far the log of each has been read. */
-private[inspect] object KeptHosts extends KeptContent(ProgressLog.Root) {
-  private val Columns = new StructType()
+private[inspect] object KeptHosts extends UniformContent(ProgressLog.Root) {
+  override protected val columns: StructType = new StructType()
     .add("watermark", StringType, nullable = false)
     .add("host", StringType, nullable = false)
     .add("latest", TimestampType)
@@ -94,12 +89,7 @@ private[inspect] object KeptHosts extends KeptContent(ProgressLog.Root) {
   override def batches(names: Seq[String]): Seq[Long] =
     Kept.sinceSnapshot(names, ProgressLog.Snapshot, isWhole = false)
 
-  override def table(
-      operators: Seq[KeptOperator],
-      batch: Long,
-      conf: Configuration
-  ): (StructType, Seq[KeptFile]) =
-    Columns -> operators.map(Hosts(_, batch))
+  override protected def file(operator: KeptOperator, batch: Long): KeptFile = Hosts(operator, batch)
 
   private final case class Hosts(watermark: KeptOperator, batch: Long) extends KeptFile {
     override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {
@@ -115,8 +105,8 @@ private[inspect] object KeptHosts extends KeptContent(ProgressLog.Root) {
 }
 
 /** The source partitions of synced joins: how far each has been read, and which of them a side waits for. */
-private[inspect] object KeptPartitions extends KeptContent(SyncLog.Root) {
-  private val Columns = new StructType()
+private[inspect] object KeptPartitions extends UniformContent(SyncLog.Root) {
+  override protected val columns: StructType = new StructType()
     .add("join", StringType, nullable = false)
     .add("side", StringType, nullable = false)
     .add("partition", StringType, nullable = false)
@@ -127,12 +117,7 @@ private[inspect] object KeptPartitions extends KeptContent(SyncLog.Root) {
 
   override def batches(names: Seq[String]): Seq[Long] = Kept.numbered(names).map(_._1)
 
-  override def table(
-      operators: Seq[KeptOperator],
-      batch: Long,
-      conf: Configuration
-  ): (StructType, Seq[KeptFile]) =
-    Columns -> operators.map(Partitions(_, batch))
+  override protected def file(operator: KeptOperator, batch: Long): KeptFile = Partitions(operator, batch)
 
   private final case class Partitions(join: KeptOperator, batch: Long) extends KeptFile {
     override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {

@@ -30,7 +30,24 @@ private[inspect] abstract class KeptContent(val root: String) {
   def table(operators: Seq[KeptOperator], batch: Long, conf: Configuration): (StructType, Seq[KeptFile])
 
   /** Whether all operators have the same columns. */
-  def isUniform: Boolean = true
+  def isUniform: Boolean
+}
+
+/** Operators that all have the same columns, and a task each. */
+private[inspect] abstract class UniformContent(root: String) extends KeptContent(root) {
+  protected def columns: StructType
+
+  /** What an operator keeps after a batch. */
+  protected def file(operator: KeptOperator, batch: Long): KeptFile
+
+  override def table(
+      operators: Seq[KeptOperator],
+      batch: Long,
+      conf: Configuration
+  ): (StructType, Seq[KeptFile]) =
+    columns -> operators.map(file(_, batch))
+
+  override def isUniform: Boolean = true
 }
 
 /** An operator that keeps files. */

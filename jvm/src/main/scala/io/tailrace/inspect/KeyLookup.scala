@@ -66,12 +66,7 @@ private[inspect] final class SoughtKeys(sorted: Seq[Array[Byte]]) {
   private val at = Platform.BYTE_ARRAY_OFFSET.toLong
 
   // Rows without values, as cursors compare them.
-  private val rows = sorted.map { key =>
-    val row = new Array[Byte](RowLayout.length(key.length, 0).toInt)
-    RowLayout.writeHeader(row, at, 0L, 0L, key.length, 0)
-    Platform.copyMemory(key, at, row, RowLayout.keyAt(at), key.length.toLong)
-    row
-  }.toArray
+  private val rows = sorted.map(key => RowLayout.ofKey(key, key.length)).toArray
 
   /** Whether the row has one of the keys. */
   def has(row: RunCursor): Boolean = {

@@ -1,17 +1,13 @@
 package io.tailrace.inspect
 
-import java.io.File
-import java.nio.file.Files
-
 import scala.collection.mutable
-import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.common.Errors
 import io.tailrace.join.Side
 import io.tailrace.state._
 
@@ -25,30 +21,21 @@ private[inspect] final class OpenedPartition(
     partition: PartitionVersion,
     conf: Configuration
 ) extends AutoCloseable {
-  private val directory = SparkState.localDirectory(s"tailrace-state-${partition.partition}")
-  private val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
+  private val decoder = new StateDecoder(columns)
   private val sought = Seq(Side.Left, Side.Right)
     .flatMap(side => lookup.map(keys => side -> new SoughtKeys(keys.of(side))))
     .toMap
   private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
 
-  private val state =
-    try {
-      val files = partition.files(conf)
-      LoadedState.outside(
-        files,
-        partition.version,
-        partition.id,
-        () => newFile(),
-        columns.shapes,
-        lookup.nonEmpty
-      )
-    } catch {
-      case e: Throwable =>
-        deleteFiles()
-        throw e
-    }
-  state.acquire()
+  private val outside = new OutsideState(
+    SparkState.localDirectory(s"tailrace-state-${partition.partition}"),
+    partition.files(conf),
+    partition.version,
+    partition.id,
+    columns.shapes,
+    lookup.nonEmpty
+  )
+  import outside.state
 
   /** Those of every `of`-th run, from number `slice` on. */
   def sections(slice: Int, of: Int): Seq[LiveSection] = {
@@ -110,24 +97,13 @@ private[inspect] final class OpenedPartition(
     )
   }
 
-  def keyOf(live: LiveSection, row: RunCursor): InternalRow =
-    try keys.decodeWhole(row.keyBytes)
-    catch { case NonFatal(e) => throw unreadable(live, columns.key, s"a key has other columns ($e)") }
+  def keyOf(live: LiveSection, row: RunCursor): InternalRow = decoder.key(live, row)
 
-  def unreadable(live: LiveSection, of: StructType, reason: String): Throwable =
-    Errors.stateColumnsUnreadable(live.local.name, of.toDDL, reason)
+  /** A copy of the row's value. @param schema the left or the right columns */
+  def valueOf(live: LiveSection, row: RunCursor, schema: StructType): UnsafeRow =
+    decoder.value(live, row, schema, new UnsafeRow(schema.size)).copy()
 
-  private def newFile(): File = Files.createTempFile(directory.toPath, "", ".run").toFile
-
-  private def deleteFiles(): Unit = {
-    Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
-    directory.delete(): Unit
-  }
-
-  override def close(): Unit = {
-    state.release()
-    deleteFiles()
-  }
+  override def close(): Unit = outside.close()
 }
 
 private[inspect] object OpenedPartition {

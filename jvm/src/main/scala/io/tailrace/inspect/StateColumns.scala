@@ -13,6 +13,7 @@ import io.tailrace.state.RowShapes
   * @param key   the key columns, by the left side's names
   * @param left  all columns of a left row
   * @param right the columns of a right row but its keys
+  * @param rightKeys the names of the key columns on the right side, in the order of `key`
   * @param shapes of rows that were written with other columns
   * @param parts of a hot key; none: unknown
   * @param isChange whether the rows are those that have come and gone between two versions
@@ -21,6 +22,7 @@ private[tailrace] final case class StateColumns(
     key: StructType,
     left: StructType,
     right: StructType,
+    rightKeys: Seq[String],
     time: DataType,
     shapes: RowShapes,
     parts: Option[Int] = None,
@@ -78,15 +80,15 @@ private[tailrace] object StateColumns {
     // Texts of columns may have several readings; earlier checkpoints have nothing else.
     val schema = bound.schemas.lift(bound.schema)
     val left = schema.fold(columns(JoinCheckpoint.LeftColumns))(_.leftColumns)
-    def right = {
-      val keys = columns(JoinCheckpoint.RightKeys).map(_.name).toSet
-      StructType(columns(JoinCheckpoint.RightColumns).filterNot(column => keys(column.name)))
-    }
+    val rightKeys = columns(JoinCheckpoint.RightKeys).map(_.name)
+    def right =
+      StructType(columns(JoinCheckpoint.RightColumns).filterNot(column => rightKeys.contains(column.name)))
     val time = bound.settings.get(JoinCheckpoint.LeftTime)
     StateColumns(
       columns(JoinCheckpoint.LeftKeys),
       left,
       schema.fold(right)(_.rightColumns),
+      rightKeys,
       left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType),
       bound.shapes,
       bound.settings.get("hot").collect { case Parts(number) => number }.flatMap(_.toIntOption),

@@ -2,14 +2,14 @@ package io.tailrace.inspect
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.connector.metric.{CustomSumMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.join.{RowFit, Side}
+import io.tailrace.join.Side
 import io.tailrace.state.{LiveSection, LocalRun, RowLayout, RunCursor}
 
 /** What a task reads of a join's state.
@@ -91,16 +91,8 @@ private[inspect] final class StateRows(
       (_, live, at) =>
         if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(opened.keyOf(live, at))
     case "left" =>
-      (_, live, at) => if (isLeft(live)) columns.shownLeft(row(live, at, columns.left)) else null
-    case "right" => (_, live, at) => if (isLeft(live)) null else row(live, at, columns.right)
-  }
-
-  private def row(live: LiveSection, at: RunCursor, schema: StructType): UnsafeRow = {
-    val bytes = at.valueBytes
-    val row = new UnsafeRow(schema.size)
-    row.pointTo(bytes, bytes.length)
-    RowFit.misfit(row, schema).foreach(reason => throw opened.unreadable(live, schema, reason))
-    row
+      (_, live, at) => if (isLeft(live)) columns.shownLeft(opened.valueOf(live, at, columns.left)) else null
+    case "right" => (_, live, at) => if (isLeft(live)) null else opened.valueOf(live, at, columns.right)
   }
 
   private def closePart(): Unit = {

@@ -128,7 +128,9 @@ object JoinCheckpoint {
       val unknown = later.keySet -- before.keySet
       val names = before.keySet ++ now.keySet -- unknown
       val columns = SchemaChange.of(written, now, schema)
-      def grown(name: String) = join.settingsThatGrow(name) && micros(before, name) < micros(now, name)
+      def grown(name: String) = join.settingsThatGrow(name) && duration(before, name).exists(was =>
+        duration(now, name).exists(was < _)
+      )
       val changed =
         names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- names.filter(grown)
       val told = changed.filterNot(name => join.settingsThatFollow.get(name).exists(changed))
@@ -155,8 +157,9 @@ object JoinCheckpoint {
     }
   }
 
-  private def micros(settings: Map[String, String], name: String): Long =
-    settings.get(name).flatMap(Durations.read).getOrElse(Long.MaxValue)
+  /** A duration among the settings, in microseconds; none if they lack it. */
+  def duration(settings: Map[String, String], name: String): Option[Long] =
+    settings.get(name).flatMap(Durations.read)
 
   /** Writes the file. @return what it says */
   def write(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint): JoinCheckpoint = {

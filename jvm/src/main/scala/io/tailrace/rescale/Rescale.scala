@@ -2,8 +2,6 @@ package io.tailrace.rescale
 
 import java.util.UUID
 
-import scala.collection.immutable.ArraySeq
-
 import org.apache.spark.sql.tailrace.SparkSession
 
 import io.tailrace.common.Arguments
@@ -105,14 +103,9 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     // A partition that there was before keeps its id: until the turn it counts in both sets.
     val newIds =
       ids.map(old => Seq.tabulate(partitions)(i => old.lift(i).getOrElse(UUID.randomUUID.toString)))
-    JoinState(
-      spark.state.toString,
-      join.operator,
-      version,
-      join.keys,
-      join.bound.shapes,
-      join.bucketWidth,
-      StateSet(layout, ids.map(ArraySeq.unsafeWrapArray(_))),
+    query.state(
+      join,
+      query.setOf(join, layout),
       StateSet(StateLayout.of(partitions, cutOff(join, layout)), newIds)
     )
   }

@@ -1,6 +1,5 @@
 package io.tailrace.rewrite
 
-import io.tailrace.common.Errors
 import io.tailrace.state._
 
 /** Gives the rows that count of one partition's version to their new partitions. Each run is split by itself, so
@@ -22,7 +21,7 @@ private[rewrite] final class LivingRows(
     bucketWidth: Long,
     newRuns: () => SplitRuns
 ) {
-  import StoreKind.{JoinedIndicator, LeftKeySorted, LeftTimeSorted}
+  import StoreKind.{JoinedIndicator, LeftKeySorted}
 
   private val expired = state.manifest.expiredThrough
   private val gone = StoreKind.all
@@ -52,7 +51,7 @@ private[rewrite] final class LivingRows(
     }
     numbered.foreach { case (run, number) => into(number)(splitRun(sections(run), _)) }
     val matches = if (slice.number == 0) sectionsOf(JoinedIndicator) else Nil
-    matches.headOption.foreach(first => into(state.runs.indexOf(first.local))(splitMatches(matches, _)))
+    matches.headOption.foreach(first => into(state.runs.indexOf(first.local))(splitMatches))
   }
 
   private def splitRun(parts: Seq[LiveSection], runs: SplitRuns): Unit =
@@ -71,22 +70,16 @@ private[rewrite] final class LivingRows(
       } finally cursor.close()
     }
 
-  private def splitMatches(matches: Seq[LiveSection], runs: SplitRuns): Unit = {
-    val lefts = new MergedSections(sectionsOf(LeftTimeSorted), LeftTimeSorted.order, expired)
-    try {
-      val joins = new MergedSections(matches, JoinedIndicator.order, expired)
-      try
-        while (!joins.isEmpty) {
-          val joined = joins.head
-          while (!lefts.isEmpty && lefts.head.compareTimeAndSeq(joined.time, joined.seq) < 0) lefts.drop()
-          if (lefts.isEmpty || lefts.head.compareTimeAndSeq(joined.time, joined.seq) > 0)
-            throw Errors.stateFileCorrupt(matches.head.local.name, "it has a match without its left row")
-          val to = route.target(matches.head, joined, lefts.head)
-          append(runs, to, JoinedIndicator, Math.floorDiv(joined.time, bucketWidth), joined)
-          joins.drop()
-        }
-      finally joins.close()
-    } finally lefts.close()
+  private def splitMatches(runs: SplitRuns): Unit = {
+    val matches = new MatchesOfLefts(state)
+    try
+      while (!matches.isEmpty) {
+        val joined = matches.joined
+        val to = route.target(matches.sections.head, joined, matches.left)
+        append(runs, to, JoinedIndicator, Math.floorDiv(joined.time, bucketWidth), joined)
+        matches.drop()
+      }
+    finally matches.close()
   }
 
   private def append(runs: SplitRuns, to: Int, kind: StoreKind, bucket: Long, row: RunCursor): Unit =

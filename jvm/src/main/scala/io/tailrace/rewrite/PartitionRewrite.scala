@@ -1,8 +1,5 @@
 package io.tailrace.rewrite
 
-import java.io.File
-import java.nio.file.Files
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.tailrace.SparkState
 
@@ -20,24 +17,19 @@ private[rewrite] final class PartitionRewrite(
   import join.{after, before, version}
   import slice.partition
 
-  private val directory = SparkState.localDirectory(s"tailrace-rewrite-${join.operator}-$partition")
+  def run(): SplitResult = {
+    val directory = SparkState.localDirectory(s"tailrace-rewrite-${join.operator}-$partition")
+    val files = join.files(before, partition, conf)
+    val opened = new OutsideState(directory, files, version, before.id(partition), join.shapes)
+    try split(opened)
+    finally opened.close()
+  }
 
-  def run(): SplitResult =
-    try {
-      val files = join.files(before, partition, conf)
-      val state = LoadedState.outside(files, version, before.id(partition), () => newFile(), join.shapes)
-      state.acquire()
-      try split(state)
-      finally state.release()
-    } finally {
-      Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
-      directory.delete(): Unit
-    }
-
-  private def split(state: LoadedState): SplitResult = {
+  private def split(opened: OutsideState): SplitResult = {
+    import opened.state
     val parts = Seq.newBuilder[SplitPart]
     val route = routes.of(join, partition)
-    val rows = new LivingRows(state, route, join.bucketWidth, () => new SplitRuns(() => newFile()))
+    val rows = new LivingRows(state, route, join.bucketWidth, () => new SplitRuns(() => opened.newFile()))
     rows.split(slice)((number, runs) =>
       runs.foreach(parts += upload(_, state.manifest.runs(number).level, number))
     )
@@ -50,8 +42,6 @@ private[rewrite] final class PartitionRewrite(
       route.counts
     )
   }
-
-  private def newFile(): File = Files.createTempFile(directory.toPath, "", ".run").toFile
 
   private def upload(split: SplitRun, level: Int, number: Int): SplitPart = {
     val files = join.files(after, split.target, conf)

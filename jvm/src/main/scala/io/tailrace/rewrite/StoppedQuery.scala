@@ -1,5 +1,7 @@
 package io.tailrace.rewrite
 
+import scala.collection.immutable.ArraySeq
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkCheckpoints, SparkSession}
@@ -65,7 +67,7 @@ private[tailrace] final class StoppedQuery(
   }
 
   /** The operators with state: joins of ours, and others. */
-  def operators: (Seq[CheckpointOperator], Seq[CheckpointOperator]) = {
+  lazy val operators: (Seq[CheckpointOperator], Seq[CheckpointOperator]) = {
     val (own, others) =
       spark.operators(completed).partition(operator => JoinCheckpoint.operatorNames(operator.name))
     if (own.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, others.map(_.name))
@@ -73,6 +75,22 @@ private[tailrace] final class StoppedQuery(
   }
 
   def stored(join: CheckpointOperator): StoredState = StoredState.read(spark, join, conf, version)
+
+  /** A join's state, from one set of partitions into another. */
+  def state(join: StoredState, before: StateSet, after: StateSet): JoinState = JoinState(
+    spark.state.toString,
+    join.operator,
+    version,
+    join.keys,
+    join.bound.shapes,
+    join.bucketWidth,
+    before,
+    after
+  )
+
+  /** The partitions of a join in a layout, as they are. */
+  def setOf(join: StoredState, layout: StateLayout): StateSet =
+    StateSet(layout, idsOf(join).map(ArraySeq.unsafeWrapArray(_)))
 
   /** Where a join's state is. If a query ran while its number of partitions changed, it may have completed the
     * newest batch with the old number, and the offset log names the new one. Of rescalings that died beside each

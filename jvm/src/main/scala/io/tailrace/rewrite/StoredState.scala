@@ -5,7 +5,7 @@ import org.apache.spark.sql.tailrace.CheckpointOperator
 import org.apache.spark.sql.types.DataType
 
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.{Durations, TailraceConf}
+import io.tailrace.common.TailraceConf
 import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
 
 /** What the checkpoint says of a join.
@@ -49,8 +49,7 @@ private[tailrace] object StoredState {
       Math.max(
         1000L * 1000,
         Seq(JoinCheckpoint.Before, JoinCheckpoint.After)
-          .flatMap(settings.get)
-          .flatMap(Durations.read)
+          .flatMap(JoinCheckpoint.duration(settings, _))
           .sum / TailraceConf.BucketsPerWindow.default
       )
     )

@@ -63,6 +63,15 @@ object RowLayout {
   def writeValueLength(base: AnyRef, at: Long, length: Int): Unit =
     Platform.putInt(base, at + ValueLengthAt, length)
 
+  /** A row with a key and nothing else, to search by. */
+  def ofKey(key: Array[Byte], length: Int): Array[Byte] = {
+    val start = Platform.BYTE_ARRAY_OFFSET.toLong
+    val row = new Array[Byte](this.length(length, 0).toInt)
+    writeHeader(row, start, 0L, 0L, length, 0)
+    Platform.copyMemory(key, start, row, keyAt(start), length.toLong)
+    row
+  }
+
   /** Writes a copy of a row without its value. */
   def copyKey(base: AnyRef, at: Long, to: AnyRef, toAt: Long): Unit = {
     Platform.copyMemory(base, at, to, toAt, length(keyLength(base, at), 0))

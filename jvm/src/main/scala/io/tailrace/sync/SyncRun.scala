@@ -289,10 +289,9 @@ private[tailrace] final class SyncLog(
 }
 
 private[tailrace] object SyncLog {
-  def directory(checkpoint: String, name: String): Path = new Path(all(checkpoint), name)
 
   /** Of the directories of all synced joins, below the checkpoint. */
   val Root = "tailrace-sync"
 
-  def all(checkpoint: String): Path = new Path(checkpoint, Root)
+  def directory(checkpoint: String, name: String): Path = new Path(new Path(checkpoint, Root), name)
 }

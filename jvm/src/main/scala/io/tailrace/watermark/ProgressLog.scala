@@ -58,23 +58,15 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
     *
     * @throws io.tailrace.common.TailraceStateException as [[load]], whether the source begins anew or not
     */
-  private[tailrace] def read(batch: Long): (Long, HostTable) = upTo(batch) match {
-    case Right((files, hosts)) => (files.head.low, hosts)
-    case Left(missing) => throw WatermarkErrors.progressMissing(missing, batch + 1)
-  }
+  private[tailrace] def read(batch: Long): (Long, HostTable) =
+    upTo(batch).fold(missing => throw WatermarkErrors.progressMissing(missing, batch + 1), identity)
 
-  /** The same, where the files of the batch may be gone.
-    *
-    * @param into the hosts are added to this table
-    */
-  def after(batch: Long, into: HostTable): Option[ProgressFile] = upTo(batch).toOption.flatMap {
-    case (files, hosts) =>
-      into.raiseAll(hosts)
-      files.headOption
-  }
+  /** The same, where the files of the batch may be gone. */
+  def after(batch: Long): Option[(Long, HostTable)] = upTo(batch).toOption
 
-  private def upTo(batch: Long) =
+  private def upTo(batch: Long): Either[String, (Long, HostTable)] =
     chain(batches.list().filter(_.number <= batch).map(entry => entry.number -> entry).toMap, batch)
+      .map { case (files, hosts) => (files.head.low, hosts) }
 
   /** Reads the files from a batch back to the snapshot that they add to.
     *

@@ -14,12 +14,11 @@ private[tailrace] object SourceWaits {
 
   /** All sources of a query, after a batch. The checkpoint has neither their completeness nor a server. */
   def in(checkpoint: Path, conf: Configuration, batch: Long): Seq[SourceFacts] = {
-    val all = new Path(checkpoint, "tailrace-watermark")
+    val all = new Path(checkpoint, ProgressLog.Root)
     val sources = DurableFiles.in(all, conf).list(all).filter(_.isDirectory).map(_.getPath).sortBy(_.getName)
     sources.flatMap { directory =>
-      val table = new HostTable
-      new ProgressLog(directory, conf, beginsAnew = false).after(batch, table).map { file =>
-        of(directory.getName, file.low, table, 0 until table.size, server = None)
+      new ProgressLog(directory, conf, beginsAnew = false).after(batch).map { case (low, table) =>
+        of(directory.getName, low, table, 0 until table.size, server = None)
       }
     }
   }

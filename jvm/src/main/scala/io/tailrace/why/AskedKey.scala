@@ -5,7 +5,6 @@ import scala.util.Try
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Cast, GenericInternalRow, Literal}
 import org.apache.spark.sql.types.{ArrayType, StructField, StructType}
-import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.Errors
 import io.tailrace.inspect.StateColumns
@@ -37,7 +36,8 @@ private[why] final class AskedKey(text: String, columns: StateColumns) {
     val parts = columns.part.flatMap(_ => columns.parts).getOrElse(1)
     (0 until parts)
       .map { part =>
-        val probe = AskedKey.probe(encoder, withPart(part))
+        val length = encoder.encode(withPart(part))
+        val probe = RowLayout.ofKey(encoder.bytes, length)
         places.of(RowLayout.keyBytes(probe, StoredRow.Start)).getInt(0) -> probe
       }
       .groupMap(_._1)(_._2)
@@ -78,15 +78,5 @@ private[why] object AskedKey {
     Option.when(starts.headOption.exists(_._1 == blanksLeft.head)) {
       starts.zip(ends).map { case ((at, name), end) => name -> text.substring(at + name.length + 1, end) }
     }
-  }
-
-  /** A row with the key and nothing else, in the bytes of [[RowLayout]]. */
-  private def probe(encoder: KeyEncoder, row: InternalRow): Array[Byte] = {
-    val length = encoder.encode(row)
-    val bytes = new Array[Byte](RowLayout.length(length, 0).toInt)
-    val at = Platform.BYTE_ARRAY_OFFSET.toLong
-    RowLayout.writeHeader(bytes, at, 0, 0, length, 0)
-    Platform.copyMemory(encoder.bytes, at, bytes, RowLayout.keyAt(at), length.toLong)
-    bytes
   }
 }

@@ -1,16 +1,15 @@
 package io.tailrace.why
 
-import java.io.File
-import java.nio.file.Files
+import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.checkpoint.{BegunBatch, DurableFiles, SparkCheckpoint}
 import io.tailrace.common.EventTimes.iso
 import io.tailrace.driver.{StreamFacts, WaitText, WatermarkFacts, WatermarkText}
 import io.tailrace.inspect._
-import io.tailrace.join.Side
+import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.label.JoinWindow
 import io.tailrace.recursion.FeedbackLog
 import io.tailrace.sync.{SyncFile, SyncLog}
@@ -34,7 +33,7 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
   private val query = new CheckpointInspection(checkpoint, conf).newest
   private val batch = query.version - 1
   private val watermark = if (query.watermarkMs > 0) query.watermarkMs * 1000 else JoinWindow.NoWatermark
-  private val progress: Map[String, SyncFile] = directories("tailrace-sync").flatMap { name =>
+  private val progress: Map[String, SyncFile] = directories(SyncLog.Root).flatMap { name =>
     new SyncLog(SyncLog.directory(checkpoint, name), conf).after(batch).map(name -> _)
   }.toMap
 
@@ -48,38 +47,35 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
     val joins = query.joins.map(new ExplainedJoin(_, key))
     // A key that a join refuses is refused before anything is read.
     joins.foreach(_.asked)
-    val directory = Files.createTempDirectory("tailrace-why").toFile
-    try {
-      val waits = joins.map(join => join -> join.waits(directory))
-      WhyReport(
-        checkpoint,
-        batch,
-        begun(batch),
-        query.version,
-        Option.when(watermark != JoinWindow.NoWatermark)(iso(watermark)),
-        WatermarkText.of(facts(joins.flatMap(_.newest))) ++ OffsetText.of(spark, batch) ++ others,
-        key,
-        waits.map(_._2)
-      )
-    } finally {
-      Option(directory.listFiles).toSeq.flatten.foreach(_.delete())
-      directory.delete(): Unit
-    }
+    val waits = joins.map(_.waits())
+    WhyReport(
+      checkpoint,
+      batch,
+      begun(batch),
+      query.version,
+      Option.when(watermark != JoinWindow.NoWatermark)(iso(watermark)),
+      WatermarkText.of(facts(joins.flatMap(_.newest))) ++ OffsetText.of(spark, batch) ++ others,
+      key,
+      waits
+    )
   }
 
-  private def begun(batch: Long): Option[String] = spark.begun(batch).map(entry => iso(entry.timeMs * 1000))
+  // Rows of one batch ask for it again and again.
+  private val entries = mutable.HashMap.empty[Long, Option[BegunBatch]]
+  private def entry(batch: Long): Option[BegunBatch] = entries.getOrElseUpdate(batch, spark.begun(batch))
+  private def begun(batch: Long): Option[String] = entry(batch).map(of => iso(of.timeMs * 1000))
 
   private def facts(sides: Seq[StreamFacts]): WatermarkFacts = WatermarkFacts(
     Option.when(watermark != JoinWindow.NoWatermark)(watermark),
-    spark.begun(batch).exists(_.takesGreatest),
+    entry(batch).exists(_.takesGreatest),
     // With several joins it is unknown which streams their sides are.
     sides = if (query.joins.size == 1) sides else Nil,
     sources = SourceWaits.in(root, conf, batch)
   )
 
   private def others: Seq[String] = {
-    val recursions = directories("tailrace-recursion").flatMap { name =>
-      val log = new FeedbackLog(new Path(root, s"tailrace-recursion/$name"), conf)
+    val recursions = directories(FeedbackLog.Root).flatMap { name =>
+      val log = new FeedbackLog(new Path(new Path(root, FeedbackLog.Root), name), conf)
       log.complete(batch).filter(_.files.nonEmpty).map { _ =>
         s"Rows of batch $batch go round in the recursion '$name'. They hold the watermark of what reads them before " +
           "their event times, until they have come out."
@@ -108,16 +104,18 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
   private final class ExplainedJoin(join: JoinVersion, key: Option[String]) {
     private val columns = StateColumns.of(join.bound, join.partitions.head.directory)
     private val rules = WaitRules.of(join, watermark, progress)
-    private val isSynced = join.name == io.tailrace.join.JoinCheckpoint.SyncJoin
+    private val isSynced = join.name == JoinCheckpoint.SyncJoin
     val asked: Option[AskedKey] = key.map(new AskedKey(_, columns))
     private var newestRows = Seq.empty[StreamFacts]
 
     /** The newest row of each side, if the query's watermark decides about them; after [[waits]]. */
     def newest: Seq[StreamFacts] = newestRows
 
-    def waits(directory: File): OperatorWaits = {
-      val partitions = join.partitions.map(new StoredPartition(_, rules, conf, directory))
+    def waits(): OperatorWaits = {
+      val opened = mutable.ArrayBuffer.empty[StoredPartition]
       try {
+        join.partitions.foreach(opened += new StoredPartition(_, rules, conf))
+        val partitions = opened.toSeq
         if (!isSynced) newestRows = Seq(Side.Left, Side.Right).map { side =>
           StreamFacts(side, partitions.flatMap(_.sectionsOf(side)).map(_.section.maxTime).maxOption)
         }
@@ -137,7 +135,7 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
           found.take(most).map(shown(_, rows, partitions)),
           Math.max(0, found.size - most).toLong
         )
-      } finally partitions.foreach(_.close())
+      } finally opened.foreach(_.close())
     }
 
     private def shown(row: StoredRow, rows: WaitingRows, partitions: Seq[StoredPartition]): WaitingRow = {

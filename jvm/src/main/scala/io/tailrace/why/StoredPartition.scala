@@ -1,6 +1,5 @@
 package io.tailrace.why
 
-import java.io.File
 import java.nio.file.Files
 
 import scala.collection.mutable
@@ -17,21 +16,20 @@ import io.tailrace.state._
 private[why] final class StoredPartition(
     val of: PartitionVersion,
     rules: WaitRules,
-    conf: Configuration,
-    directory: File
+    conf: Configuration
 ) extends AutoCloseable {
   import StoredPartition._
 
-  private val state = LoadedState.outside(
+  private val outside = new OutsideState(
+    Files.createTempDirectory(s"tailrace-why-${of.partition}-").toFile,
     of.files(conf),
     of.version,
     of.id,
-    () => Files.createTempFile(directory.toPath, s"${of.partition}-", ".run").toFile,
     // Values aren't read, whatever schema they have.
     RowShapes.AsWritten,
     isInPart = true
   )
-  state.acquire()
+  import outside.state
 
   def number: Int = of.partition
   def manifest: Manifest = state.manifest
@@ -137,7 +135,7 @@ private[why] final class StoredPartition(
       .getOrElseUpdate(kind, GoneRows.of(state.sections, kind))
       .contains(cursor.seq)
 
-  override def close(): Unit = state.release()
+  override def close(): Unit = outside.close()
 }
 
 private object StoredPartition {

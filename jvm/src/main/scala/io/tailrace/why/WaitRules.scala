@@ -1,6 +1,5 @@
 package io.tailrace.why
 
-import io.tailrace.common.Durations
 import io.tailrace.driver._
 import io.tailrace.inspect.JoinVersion
 import io.tailrace.join.{JoinCheckpoint, Side}
@@ -36,9 +35,6 @@ private[why] object WaitRules {
     if (join.name == JoinCheckpoint.SyncJoin) new SyncRules(join.settings, progress)
     else new LabelRules(join, watermark)
 
-  /** A duration in the settings that a checkpoint is bound to. */
-  def duration(settings: Map[String, String], name: String): Long =
-    settings.get(name).flatMap(Durations.read).getOrElse(0L)
 }
 
 /** A label join. */
@@ -46,8 +42,8 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
   import join.settings
 
   private val window = JoinWindow(
-    WaitRules.duration(settings, JoinCheckpoint.Before),
-    WaitRules.duration(settings, JoinCheckpoint.After)
+    JoinCheckpoint.duration(settings, JoinCheckpoint.Before).getOrElse(0L),
+    JoinCheckpoint.duration(settings, JoinCheckpoint.After).getOrElse(0L)
   )
   private val isGrouped = settings.get("how").contains(JoinOutput.Grouped.name)
   private val isEager = settings.get("spark.tailrace.join.strategy").contains(MatchStrategy.Eager.name)
@@ -91,7 +87,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
 /** A synced join. Its own progress decides, and not the watermark. */
 private final class SyncRules(settings: Map[String, String], progress: Map[String, SyncFile])
     extends WaitRules {
-  private val window = WaitRules.duration(settings, "window")
+  private val window = JoinCheckpoint.duration(settings, "window").getOrElse(0L)
 
   // The checkpoint names its directory by the join's name, and the operator by a number.
   private val own = Option.when(progress.size == 1)(progress.head._2)

@@ -2,15 +2,21 @@
 
     python benchmarks/state.py lookup --rows 10000000 --partitions 8
 
-A part each, in a session of its own; each adds its lines to results/state.txt. `lookup`: the rows of one key,
-by `spark.read.format("tailrace-state").load(CHECKPOINT).where(...)`, from the call to the rows, for keys
-that nobody has asked for before; `an empty job` is what Spark costs. A new part is a function in `_PARTS`.
+A part each, in a session of its own; each adds its lines to results/state.txt. A new part is a function in
+`_PARTS`.
+
+`lookup`: the rows of one key, by `spark.read.format("tailrace-state").load(CHECKPOINT).where(...)`, from the
+call to the rows, for keys that nobody has asked for before; `an empty job` is what Spark costs.
+
+`restart`: the first batch of a query that goes on with a column more on each side, and the batch that lets
+all that waited come out, in turns with a query that goes on as it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -27,12 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 _BATCHES = 10
 _KEYS_OF_ROWS = 5
 _ITEMS = 1000
 _WARM = 10
 _LOOKUPS = 30
+_PAIRS = 5
 
 
 def _stream(spark: SparkSession, rows: int) -> DataFrame:
@@ -55,24 +63,40 @@ def _stream(spark: SparkSession, rows: int) -> DataFrame:
     )
 
 
-def waiting(spark: SparkSession, checkpoint: Path, rows: int) -> None:
-    """Leaves a label join with so many rows in its state, half of them left ones."""
-    left = _stream(spark, rows // 2).withWatermark("at", "1 minute")
-    right = _stream(spark, rows // 2).drop("text").toDF("user_id", "item_id", "clicked_at", "click")
-    joined = tailrace.join(
-        left,
+def _joined(spark: SparkSession, rows: int, *, changed: bool = False, later: str = "0 hours") -> DataFrame:
+    """A label join of so many rows, half of them left ones; changed: with a column more on each side."""
+    left = _stream(spark, rows // 2).withColumn("at", expr(f"at + INTERVAL {later}"))
+    right = left.drop("text").toDF("user_id", "item_id", "clicked_at", "click")
+    if changed:
+        left = left.withColumn("device", expr("item_id % 7"))
+        right = right.withColumn("price", expr("click / 100"))
+    return tailrace.join(
+        left.withWatermark("at", "1 minute"),
         right.withWatermark("clicked_at", "1 minute"),
         on=["user_id", "item_id"],
         left_time="at",
         right_time="clicked_at",
         after="1 hour",
+        release_every="batch",
     )
+
+
+def _batches(joined: DataFrame, checkpoint: Path, count: int) -> list[StreamingQueryProgress]:
+    """Runs so many batches on a checkpoint, and stops."""
+    batches: dict[int, StreamingQueryProgress] = {}
     query = joined.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-    while len(list((checkpoint / "commits").glob("[0-9]*"))) < _BATCHES:
-        time.sleep(0.2)
+    while len(batches) < count:
+        time.sleep(0.05)
+        batches |= {progress.batchId: progress for progress in query.recentProgress}
         if (failure := query.exception()) is not None:
             raise failure
     query.stop()
+    return [batches[batch] for batch in sorted(batches)[:count]]
+
+
+def waiting(spark: SparkSession, checkpoint: Path, rows: int) -> None:
+    """Leaves a label join with so many rows in its state, half of them left ones."""
+    _batches(_joined(spark, rows), checkpoint, _BATCHES)
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -122,7 +146,39 @@ def _lookup(arguments: argparse.Namespace, root: Path) -> list[str]:
     return lines
 
 
-_PARTS: dict[str, Callable[[argparse.Namespace, Path], list[str]]] = {"lookup": _lookup}
+def _restart(arguments: argparse.Namespace, root: Path) -> list[str]:
+    spark = session.local("4g", {"spark.sql.shuffle.partitions": str(arguments.partitions)})
+    filled = root / "checkpoint"
+    waiting(spark, filled, arguments.rows)
+    seconds: dict[bool, list[list[float]]] = {False: [], True: []}
+    rows = 0
+    for pair in range(1 + _PAIRS):
+        for changed in (False, True) if pair % 2 else (True, False):
+            checkpoint = root / f"{pair}-{changed}"
+            shutil.copytree(filled, checkpoint)
+            # The watermark goes on by two hours with the first batch, and the second lets all come out.
+            first, second = _batches(
+                _joined(spark, arguments.rows, changed=changed, later="2 hours"), checkpoint, 2
+            )
+            rows = second.stateOperators[0].numRowsRemoved
+            if rows < arguments.rows:
+                raise ValueError(f"the second batch let {rows:,} rows go only")
+            shutil.rmtree(checkpoint)
+            if pair:
+                seconds[changed].append([batch.durationMs["addBatch"] / 1e3 for batch in (first, second)])
+    lines = [
+        f"restart: {arguments.rows:,} rows of a label join wait, {arguments.partitions} partitions, 2 cores",
+        f"medians of {_PAIRS} pairs, in turns, in one session; a column more on each side",
+        f"{'':24} {'as it was':>10} {'changed':>10} {'ratio':>6}",
+    ]
+    for batch, name in enumerate(("first batch", f"{rows:,} rows leave")):
+        before, after = (median(one[batch] for one in seconds[changed]) for changed in (False, True))
+        lines.append(f"  {name:22} {before:8.2f} s {after:8.2f} s {after / before:6.2f}")
+    spark.stop()
+    return lines
+
+
+_PARTS: dict[str, Callable[[argparse.Namespace, Path], list[str]]] = {"lookup": _lookup, "restart": _restart}
 
 
 def main(line: Sequence[str] | None = None) -> None:

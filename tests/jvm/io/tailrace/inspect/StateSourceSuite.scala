@@ -184,7 +184,7 @@ final class StateSourceSuite extends SparkSuite {
   }
 
   private val oddNames = Seq[(DataFrame => DataFrame, String, Any, String)](
-    (_.withColumn("my int, n", lit(1)), "my int, n", 1, "column k isn't inside of it"),
+    (_.withColumn("my int, n", lit(1)), "my int, n", 1, "column k has no value of type STRING"),
     (_.withColumn("coalesce(x, date, q)", lit("text")), "coalesce(x, date, q)", "text", "columns"),
     (_.withColumn("a bigint, b", lit("text beyond a word")), "a bigint, b", "text beyond a word", "columns")
   )

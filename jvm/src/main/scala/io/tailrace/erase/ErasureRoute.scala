@@ -5,7 +5,7 @@ import java.util.Arrays
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.JoinedRow
 
 import io.tailrace.inspect.{StateColumns, StateDecoder}
 import io.tailrace.rewrite.{JoinState, RowRoute, RowRoutes}
@@ -50,8 +50,6 @@ private final class ErasureRoute(
 
   private val erased = mutable.LinkedHashMap(Left -> 0L, Right -> 0L, Matches -> 0L)
   private val decoder = new StateDecoder(columns)
-  private val leftRow = new UnsafeRow(columns.left.size)
-  private val rightRow = new UnsafeRow(columns.right.size)
   private val joined = new JoinedRow
   private var lastKey = Array.emptyByteArray
   private var lastRow: InternalRow = _
@@ -73,7 +71,7 @@ private final class ErasureRoute(
     val sections = state.sections.filter(_.section.kind == LeftTimeSorted)
     LocalRun.prepare(sections)
     sections.foreach { live =>
-      live.foreachRow(row => if (test(decoder.value(live, row, columns.left, leftRow))) found += row.seq)
+      live.foreachRow(row => if (test(decoder.left(live, row))) found += row.seq)
     }
     val all = found.result()
     Arrays.sort(all)
@@ -100,12 +98,12 @@ private final class ErasureRoute(
   }
 
   private def isLeft(live: LiveSection, row: RunCursor): Boolean =
-    left.exists(test => test(decoder.value(live, row, columns.left, leftRow)))
+    left.exists(test => test(decoder.left(live, row)))
 
   private def isRight(live: LiveSection, row: RunCursor, keyed: RunCursor): Boolean = right.exists { test =>
     // The matches of a left row without a key are none.
     RowLayout.keyLength(keyed.base, keyed.at) > 0 &&
-    test(joined(keyOf(live, keyed), decoder.value(live, row, columns.right, rightRow)))
+    test(joined(keyOf(live, keyed), decoder.right(live, row)))
   }
 
   /** A right row of a hot key is in the state once for each part of the key. */

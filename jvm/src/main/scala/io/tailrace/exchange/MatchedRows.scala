@@ -5,7 +5,7 @@ import java.util.Arrays
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
@@ -49,21 +49,19 @@ private[exchange] final class MatchedRows(
     val matches = new MatchesOfLefts(state)
     TaskContext.get().addTaskCompletionListener[Unit](_ => matches.close())
     val decoder = new StateDecoder(columns)
-    val left = new UnsafeRow(columns.left.size)
-    val payload = new UnsafeRow(columns.right.size)
     val right = UnsafeProjection.create((columns.key ++ columns.right).map(_.dataType).toArray[DataType])
     new Iterator[InternalRow] {
       override def hasNext: Boolean = !matches.isEmpty
       override def next(): InternalRow = {
         val (of, joined, whole) = (matches.sections.head, matches.joined, matches.left)
         val seq = MatchedRows.rightSeq(joined)
-        val value = decoder.value(of, joined, columns.right, payload)
+        val value = decoder.right(of, joined)
         val row = new GenericInternalRow(
           Array[Any](
             number,
             seq,
             Arrays.binarySearch(rights, seq) >= 0,
-            decoder.value(of, whole, columns.left, left).copy(),
+            decoder.left(of, whole).copy(),
             right(new JoinedRow(decoder.key(of, whole), value))
           )
         )

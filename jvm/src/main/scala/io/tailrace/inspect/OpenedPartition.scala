@@ -3,10 +3,7 @@ package io.tailrace.inspect
 import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.tailrace.SparkState
-import org.apache.spark.sql.types.StructType
 
 import io.tailrace.join.Side
 import io.tailrace.state._
@@ -21,7 +18,7 @@ private[inspect] final class OpenedPartition(
     partition: PartitionVersion,
     conf: Configuration
 ) extends AutoCloseable {
-  private val decoder = new StateDecoder(columns)
+  val decoder = new StateDecoder(columns)
   private val sought = Seq(Side.Left, Side.Right)
     .flatMap(side => lookup.map(keys => side -> new SoughtKeys(keys.of(side))))
     .toMap
@@ -89,19 +86,13 @@ private[inspect] final class OpenedPartition(
       if (left == Long.MaxValue) left else Math.max(asked.from, left + 1),
       Math.min(asked.through, through),
       sought.get(Side.of(kind).get),
-      row => keyOf(live, row): Unit,
+      row => decoder.key(live, row): Unit,
       row =>
         counts(kind, row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&
           // A right row of a hot key is in the state once for each part of the key.
-          !(isRight && columns.part.exists(keyOf(live, row).getInt(_) != 0)) && also(row)
+          !(isRight && columns.part.exists(decoder.key(live, row).getInt(_) != 0)) && also(row)
     )
   }
-
-  def keyOf(live: LiveSection, row: RunCursor): InternalRow = decoder.key(live, row)
-
-  /** A copy of the row's value. @param schema the left or the right columns */
-  def valueOf(live: LiveSection, row: RunCursor, schema: StructType): UnsafeRow =
-    decoder.value(live, row, schema, new UnsafeRow(schema.size)).copy()
 
   override def close(): Unit = outside.close()
 }

@@ -15,6 +15,8 @@ import io.tailrace.state.{KeyDecoder, LiveSection, RowLayout, RunCursor}
   */
 private[tailrace] final class StateDecoder(columns: StateColumns) {
   private val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
+  private val lefts = new Values(columns.left)
+  private val rights = new Values(columns.right)
 
   /** @param live the section that the row is in
     * @return a new row
@@ -23,13 +25,21 @@ private[tailrace] final class StateDecoder(columns: StateColumns) {
     try keys.decodeWhole(row.keyBytes)
     catch { case NonFatal(e) => throw unreadable(live, columns.key, s"a key has other columns ($e)") }
 
-  /** @param into points to the value, until the cursor moves
-    * @param schema the left or the right columns
-    */
-  def value(live: LiveSection, row: RunCursor, schema: StructType, into: UnsafeRow): UnsafeRow = {
-    into.pointTo(row.base, RowLayout.valueAt(row.base, row.at), RowLayout.valueLength(row.base, row.at))
-    RowFit.misfit(into, schema).foreach(reason => throw unreadable(live, schema, reason))
-    into
+  /** The value of a left row, until the next call or until the cursor moves. */
+  def left(live: LiveSection, row: RunCursor): UnsafeRow = lefts.at(live, row)
+
+  /** The value of a right row, which has no keys; the same. */
+  def right(live: LiveSection, row: RunCursor): UnsafeRow = rights.at(live, row)
+
+  private final class Values(schema: StructType) {
+    private val value = new UnsafeRow(schema.size)
+    private val fit = new RowFit(schema)
+
+    def at(live: LiveSection, row: RunCursor): UnsafeRow = {
+      value.pointTo(row.base, RowLayout.valueAt(row.base, row.at), RowLayout.valueLength(row.base, row.at))
+      fit.misfit(value).foreach(reason => throw unreadable(live, schema, reason))
+      value
+    }
   }
 
   private def unreadable(live: LiveSection, of: StructType, reason: String): Throwable =

@@ -63,6 +63,7 @@ private[inspect] final class StateRows(
     true
   }
 
+  /** Valid until the next row, as Spark allows: it copies what it keeps. */
   override def get(): InternalRow = {
     val StatePart(change, rows) = part.get
     val row = new Array[Any](values.length)
@@ -89,10 +90,10 @@ private[inspect] final class StateRows(
     case "time" => (_, _, at) => at.time
     case "key" =>
       (_, live, at) =>
-        if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(opened.keyOf(live, at))
+        if (RowLayout.keyLength(at.base, at.at) == 0) null else columns.shownKey(opened.decoder.key(live, at))
     case "left" =>
-      (_, live, at) => if (isLeft(live)) columns.shownLeft(opened.valueOf(live, at, columns.left)) else null
-    case "right" => (_, live, at) => if (isLeft(live)) null else opened.valueOf(live, at, columns.right)
+      (_, live, at) => if (isLeft(live)) columns.shownLeft(opened.decoder.left(live, at)) else null
+    case "right" => (_, live, at) => if (isLeft(live)) null else opened.decoder.right(live, at)
   }
 
   private def closePart(): Unit = {

@@ -79,11 +79,12 @@ object JoinShapes {
   private final class ColumnChange(from: StructType, to: StructType) extends ValueChange {
     private val projection = UnsafeProjection.create(ColumnChanges.expressions(from, to))
     private val row = new UnsafeRow(from.size)
+    private val fit = new RowFit(from)
 
     override def apply(base: AnyRef, valueAt: Long, length: Int): UnsafeRow = {
       row.pointTo(base, valueAt, length)
-      RowFit
-        .misfit(row, from)
+      fit
+        .misfit(row)
         .foreach(reason => throw new ValueChange.UnfitException(s"a row doesn't fit: $reason"))
       projection(row)
     }

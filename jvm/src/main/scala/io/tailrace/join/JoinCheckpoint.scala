@@ -20,13 +20,15 @@ import io.tailrace.state.{RowShapes, StateFileNames, StateLayout}
   * @param layouts  where the state is; none if its number of partitions has never changed
   * @param schemas  that its rows have had, by their numbers; none in checkpoints of earlier formats
   * @param schema   the number of the newest one
+  * @param grown    how `after` of the settings has come to be
   */
 final case class JoinCheckpoint(
     format: Int,
     settings: Map[String, String],
     layouts: Seq[StateLayout] = Nil,
     schemas: Seq[JoinSchema] = Nil,
-    schema: Int = 0
+    schema: Int = 0,
+    grown: Seq[Growth] = Nil
 ) {
 
   /** How rows of all schemas are read. */
@@ -48,6 +50,21 @@ final case class JoinCheckpoint(
   }
 }
 
+/** From a batch on, `after` is longer than it was. The batch is the first one that no sink can have rows of.
+  *
+  * @param after until then, in microseconds
+  */
+final case class Growth(batch: Long, after: Long)
+
+object Growth {
+
+  /** The window's `after` in a batch; none: that of the settings. */
+  def afterIn(batch: Long, grown: Seq[Growth]): Option[Long] = grown.find(_.batch > batch).map(_.after)
+
+  /** What it was until a batch; none: it is as it was. */
+  def afterUntil(batch: Long, grown: Seq[Growth]): Option[Long] = grown.find(_.batch == batch).map(_.after)
+}
+
 /** A setting that checkpoints of earlier versions don't have.
   *
   * @param named   as the query has it; none: it goes on with that of the checkpoint
@@ -65,7 +82,7 @@ object LaterSetting {
 object JoinCheckpoint {
   private val FirstFormatNumber = 1
   private val OldestFormat = 2
-  private val Format = 3
+  private val Format = 4
   private val known =
     new FileFormats("the settings of a join", oldest = FirstFormatNumber, newest = FirstFormatNumber)
   private val checked = new CheckedText("tailrace-join", "the settings of a join", OldestFormat, Format)
@@ -128,11 +145,9 @@ object JoinCheckpoint {
       val unknown = later.keySet -- before.keySet
       val names = before.keySet ++ now.keySet -- unknown
       val columns = SchemaChange.of(written, now, schema)
-      def grown(name: String) = join.settingsThatGrow(name) && duration(before, name).exists(was =>
-        duration(now, name).exists(was < _)
-      )
+      val longer = if (join.mayGrow) grown(written, before, now, batchId, directory, conf) else None
       val changed =
-        names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- names.filter(grown)
+        names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- longer.map(_ => After)
       val told = changed.filterNot(name => join.settingsThatFollow.get(name).exists(changed))
       def text(of: Map[String, String], name: String): String = shown(of.getOrElse(name, "unset"))
       val changes = told.toSeq.sorted.map { name =>
@@ -140,7 +155,12 @@ object JoinCheckpoint {
       }
       val refused = changes ++ columns.refused
       if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
-      val bound = written.copy(settings = now, schemas = columns.schemas, schema = columns.schema)
+      val bound = written.copy(
+        settings = now,
+        schemas = columns.schemas,
+        schema = columns.schema,
+        grown = longer.getOrElse(written.grown)
+      )
       // From now on the checkpoint is bound to them, too.
       BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
     }
@@ -149,12 +169,40 @@ object JoinCheckpoint {
   /** Whether batch 0 has been tried. A sink that has its rows already doesn't ask for them again: then the version
     * that the first attempt has made is the query's state.
     */
-  private def hasState(directory: Path, conf: Configuration): Boolean = {
+  private def hasState(directory: Path, conf: Configuration): Boolean =
+    DurableFiles.in(directory, conf).exists(file(directory)) && hasVersion(directory, conf, _ => true)
+
+  /** Whether a partition has a manifest of a version, whatever the number of partitions that it was made for. */
+  private def hasVersion(directory: Path, conf: Configuration, isOf: Long => Boolean): Boolean = {
     val files = DurableFiles.in(directory, conf)
-    files.exists(file(directory)) && files.list(directory).exists { status =>
-      status.getPath.getName.toIntOption.nonEmpty &&
-      files.names(status.getPath).exists(StateFileNames.manifestVersion(_).nonEmpty)
+    def isIn(partition: Path): Boolean = files.list(partition).exists { status =>
+      val name = status.getPath.getName
+      if (status.isDirectory) name.startsWith(StateLayout.Prefix) && isIn(status.getPath)
+      else StateFileNames.manifestVersion(name).exists(isOf)
     }
+    files
+      .list(directory)
+      .filter(_.getPath.getName.toIntOption.nonEmpty)
+      .exists(status => isIn(status.getPath))
+  }
+
+  /** What has grown, if `after` is longer than it was. A batch that was cut off may have given its rows to a sink, so
+    * it runs again with the window that it had.
+    */
+  private def grown(
+      written: JoinCheckpoint,
+      before: Map[String, String],
+      now: Map[String, String],
+      batchId: Long,
+      directory: Path,
+      conf: Configuration
+  ): Option[Seq[Growth]] = for {
+    was <- duration(before, After)
+    is <- duration(now, After) if was < is
+  } yield {
+    val first = if (hasVersion(directory, conf, _ == batchId + 1)) batchId + 1 else batchId
+    // That of an earlier start hasn't begun: the window grows once.
+    if (written.grown.exists(_.batch == first)) written.grown else written.grown :+ Growth(first, was)
   }
 
   /** A duration among the settings, in microseconds; none if they lack it. */

@@ -46,8 +46,8 @@ trait StoredJoin {
   /** Settings that a user may leave to Tailrace, each with the setting that decides then. */
   def settingsThatFollow: Map[String, String] = Map.empty
 
-  /** Durations among them that may be longer at a later start: rows that wait are judged by the new one. */
-  def settingsThatGrow: Set[String] = Set.empty
+  /** Whether `after` among them may be longer at a later start: rows that wait are judged by the new one. */
+  def mayGrow: Boolean = false
 
   /** The metrics that only this kind of join has. */
   def createMetrics(context: SparkContext): Map[String, SQLMetric]

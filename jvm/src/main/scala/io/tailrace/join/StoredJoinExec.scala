@@ -226,11 +226,19 @@ final class StoredJoinExec(
   /** The settings that the checkpoint is bound to. */
   def checkpointSettings: Map[String, String] = nowBound.checkpoint.settings
 
+  /** The window's `after` in this batch and in those before, if it isn't that of the settings. */
+  def growth: (Option[Long], Option[Long]) = {
+    val grown = nowBound.checkpoint.grown
+    (Growth.afterIn(batchId, grown), Growth.afterUntil(batchId, grown))
+  }
+
   /** The number of partitions that decides when rows leave. */
   def partitionsOfRelease: Int = {
-    val cutOff = nowBound.layout.cutOff.filter(_.batch == StreamingBatch.current(session).batchId)
+    val cutOff = nowBound.layout.cutOff.filter(_.batch == batchId)
     cutOff.fold(getStateInfo.numPartitions)(_.partitions)
   }
+
+  private def batchId: Long = StreamingBatch.current(session).batchId
 
   /** Spark has validated the checkpoint before it asks for anything else. */
   private def nowBound: StoredJoinExec.Bound = bound {
@@ -246,7 +254,7 @@ final class StoredJoinExec(
   /** With the second batch of a run: the first one has completed. */
   private def deleteFormerState(): Unit = {
     val now = nowBound
-    if (now.checkpoint.layouts.exists(_ != now.layout) && StreamingBatch.current(session).batchId > now.first)
+    if (now.checkpoint.layouts.exists(_ != now.layout) && batchId > now.first)
       StoredJoinExec.cleaned.of(session, getStateInfo.queryRunId.toString, workName) {
         logInfo(s"$workName deletes the state of another number of partitions")
         val conf = session.sessionState.newHadoopConf()

@@ -80,6 +80,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     keepAll(new ArrivalMatches(newKeys.toSeq, earlierRight, -before, after, context), probesAreLeft = true)
     val lefts = earlierKeys ++ newKeys
     keepAll(new ArrivalMatches(newRight.toSeq, lefts, -after, before, context), probesAreLeft = false)
+    matchesOfGrowth(earlierKeys, earlierRight).foreach(keepAll(_, probesAreLeft = true))
     flushFound()
   }
 
@@ -91,12 +92,19 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
         val probeAt = source.chunk.at(source.probe)
         val candidate = source.candidates.base(source.candidate)
         val candidateAt = source.candidates.at(source.candidate)
-        if (probesAreLeft) joinedRow.append(findings, probe, probeAt, candidate, candidateAt)
-        else joinedRow.append(findings, candidate, candidateAt, probe, probeAt)
-        count += 1
+        val isKept =
+          if (probesAreLeft) keep(probe, probeAt, candidate, candidateAt)
+          else keep(candidate, candidateAt, probe, probeAt)
+        if (isKept) count += 1
       }
     finally source.close()
     metric(LabelMetrics.MatchedOnArrival) += count
+  }
+
+  private def keep(left: AnyRef, leftAt: Long, right: AnyRef, rightAt: Long): Boolean = {
+    val isOpen = RowLayout.time(left, leftAt) > decidedThrough
+    if (isOpen) joinedRow.append(findings, left, leftAt, right, rightAt)
+    isOpen
   }
 
   private def flushFound(): Unit = {
@@ -178,6 +186,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
       store.markExpired(kind, through, taken.getOrElse(_, 0L))
       taken.values.sum + store.dropThrough(kind, through)
     }
+    keepWatermark()
     removed.sum + store.dropThrough(LeftKeySorted, through) +
       store.dropThrough(RightKeySorted, window.rightExpiryOnMatch(watermark))
   }

@@ -37,6 +37,9 @@ final case class JoinSettings(
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
+  /** Else when the left row expires. */
+  def matchesOnArrival: Boolean = !isGrouped || strategy == MatchStrategy.Eager
+
   /** The settings in `explain`, by the names of the arguments. */
   def text: String = {
     val cap = maxMatches.fold("")(n => s", max_matches=$n")

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions._
 
 import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.RowBuffer
+import io.tailrace.state.{LiveSection, RowBuffer}
 
 /** A task of the label join: reads both inputs into the state, then gives the rows that come out of it. */
 abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
@@ -13,13 +13,23 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   private val input = new LabelInput(context, settings, times.lateWatermark, () => flush())
   protected val window: JoinWindow = settings.window
 
+  /** Left rows up to this time have all matches that they get. Where matches are found on arrival, those whose
+    * window had closed before it grew keep what they have: right rows that the longer one has may be gone.
+    */
+  protected val decidedThrough: Long = {
+    val watermarkBefore = Math.max(times.lateWatermark, context.store.operatorTime)
+    val grown = times.earlier.filter(_ => settings.matchesOnArrival).map(_.leftExpiry(watermarkBefore))
+    (grown ++ Seq(context.store.expiredThrough)).max
+  }
+
   /** Left rows up to this time come out in this micro-batch, or have come out. */
   protected val through: Long = {
     val store = context.store
     val expiry = window.leftExpiry(times.watermark)
     // All rows of a partition were in this one when the batch began.
     val partition = store.id.partitionId % times.partitions
-    times.release.through(store.expiredThrough, expiry, partition, times.partitions)
+    val due = times.release.through(store.expiredThrough, expiry, partition, times.partitions)
+    Math.max(due, decidedThrough)
   }
   private var flushNanos = 0L
 
@@ -40,6 +50,16 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
     flushNanos = System.nanoTime - started
     Iterator.empty
   }
+
+  /** The matches of rows of earlier batches that only a window that has grown with this one has; none if it hasn't.
+    * Both sides are key-sorted, and the left one probes.
+    */
+  protected def matchesOfGrowth(left: Seq[LiveSection], right: Seq[LiveSection]): Option[ArrivalMatches] =
+    times.earlier.map(was => new ArrivalMatches(left, right, was.after + 1, window.after, context))
+
+  /** For the next batch: right rows up to there have left. */
+  protected def keepWatermark(): Unit =
+    context.store.setOperatorTime(Math.max(context.store.operatorTime, times.watermark))
 
   private def flush(): Unit = {
     write(input.left, input.right)

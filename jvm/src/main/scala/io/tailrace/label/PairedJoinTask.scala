@@ -42,20 +42,21 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     newRight ++= rights
   }
 
-  override protected def joined: Iterator[UnsafeRow] =
-    new Pairs(newLeft.toSeq, earlierRight, -window.before, window.after, probesAreLeft = true) ++
-      new Pairs(newRight.toSeq, earlierLeft ++ newLeft, -window.after, window.before, probesAreLeft = false)
+  override protected def joined: Iterator[UnsafeRow] = {
+    import window.{after, before}
+    new Pairs(
+      new ArrivalMatches(newLeft.toSeq, earlierRight, -before, after, context),
+      probesAreLeft = true
+    ) ++
+      new Pairs(
+        new ArrivalMatches(newRight.toSeq, earlierLeft ++ newLeft, -after, before, context),
+        probesAreLeft = false
+      ) ++ matchesOfGrowth(earlierLeft, earlierRight).iterator.flatMap(new Pairs(_, probesAreLeft = true))
+  }
 
   /** All pairs of the probing rows with those of the other side. */
-  private final class Pairs(
-      probing: Seq[LiveSection],
-      sections: Seq[LiveSection],
-      from: Long,
-      to: Long,
-      probesAreLeft: Boolean
-  ) extends StepwiseRows[UnsafeRow] {
+  private final class Pairs(matches: ArrivalMatches, probesAreLeft: Boolean) extends StepwiseRows[UnsafeRow] {
     open.foreach(_.close())
-    private val matches = new ArrivalMatches(probing, sections, from, to, context)
     open = Some(matches)
     private val left = new UnsafeRow(columns.left.size)
     private val right = new UnsafeRow(columns.payload.size)
@@ -64,8 +65,18 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     private val labelsOut = metric(LabelMetrics.LabelsOut)
     private val onArrival = metric(LabelMetrics.MatchedOnArrival)
 
+    /** Goes on to the next pair whose left row hasn't left. */
+    private def nextPair(): Boolean = {
+      var isThere = matches.next()
+      while (isThere && leftTime <= decidedThrough) isThere = matches.next()
+      isThere
+    }
+
+    private def leftTime: Long =
+      if (probesAreLeft) matches.chunk.time(matches.probe) else matches.candidates.time(matches.candidate)
+
     override protected def step(): UnsafeRow =
-      if (!matches.next()) {
+      if (!nextPair()) {
         end()
         null
       } else {
@@ -77,9 +88,13 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
       }
   }
 
-  override def expire(): Long =
-    store.dropThrough(leftKind, window.leftExpiry(watermark)) +
+  override def expire(): Long = {
+    keepWatermark()
+    // A section is there as long as one of its rows is, and a window that grows would reach the others.
+    store.markExpired(leftKind, decidedThrough, _ => 0L)
+    store.dropThrough(leftKind, Math.max(window.leftExpiry(watermark), decidedThrough)) +
       store.dropThrough(rightKind, window.rightExpiryOnMatch(watermark))
+  }
 
   override def close(): Unit = {
     open.foreach(_.close())

@@ -77,12 +77,11 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     Map(TailraceConf.JoinStrategy.key -> "how", JoinCheckpoint.ReleaseEvery -> "how") ++
       JoinCheckpoint.settingsOf(columns).keys.map(_ -> "hot")
 
-  /** With lazy matching nothing has been decided about left rows that wait, and all right rows of their windows are
-    * there. Matches that are found on arrival would lack those that only the longer window has.
+  /** A left row waits as long as the watermark is before the end of its window. So all right rows behind that end
+    * are there, or are still to come, and the row's longer window is complete: with `before` = 0, right rows up to
+    * the watermark have left.
     */
-  override def settingsThatGrow: Set[String] =
-    if (settings.isGrouped && settings.strategy == MatchStrategy.Lazy) Set(JoinCheckpoint.After)
-    else Set.empty
+  override def mayGrow: Boolean = true
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
@@ -173,11 +172,20 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     val watermark = micros(exec.eventTimeWatermarkForEviction)
     val lateWatermark = micros(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
+    val (after, earlier) = exec.growth
+    val now = settings.copy(window = window.copy(after = after.getOrElse(window.after)))
     // At least a second: narrower buckets make more sections than they save.
     val bucketWidth = Math.max(1000L * 1000, (window.before + window.after) / buckets)
     new LabelJoinTasks(
-      LabelJoinTimes(watermark, lateWatermark, bucketWidth, release, exec.partitionsOfRelease),
-      settings,
+      LabelJoinTimes(
+        watermark,
+        lateWatermark,
+        bucketWidth,
+        release,
+        exec.partitionsOfRelease,
+        earlier.map(was => window.copy(after = was))
+      ),
+      now,
       waiting
     )
   }
@@ -194,13 +202,15 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param bucketWidth   of a section of a run
   * @param release       when left rows come out after they have expired
   * @param partitions    how many the join has, or had when the batch began
+  * @param earlier       the window of the batches before, if it has grown with this one
   */
 final case class LabelJoinTimes(
     watermark: Long,
     lateWatermark: Long,
     bucketWidth: Long,
     release: ReleaseSteps,
-    partitions: Int = 1
+    partitions: Int = 1,
+    earlier: Option[JoinWindow] = None
 )
 
 private[tailrace] final class LabelJoinTasks(

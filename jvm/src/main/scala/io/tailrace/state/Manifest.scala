@@ -55,7 +55,7 @@ final case class Run(
 /** One version of a partition's state: everything that is needed to load it.
   *
   * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
-  * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it
+  * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it; a label join's is a watermark
   */
 final case class Manifest(
     version: Long,

@@ -1,8 +1,10 @@
-"""A progress bar of Spark's tasks."""
+"""How far Spark's tasks are: a bar on a terminal, and lines elsewhere."""
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,23 +16,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SECONDS = 0.2
+# Between two lines where there is no bar: a log of an hour has hundreds of them.
+_LINES = 10.0
 
 
 @contextmanager
 def task_bar(spark: SparkSession, what: str) -> Generator[None]:
-    """Shows how many tasks of the stages that run are done, while the block runs, where there are bars.
+    """Shows how many tasks of the stages that run are done, while the block runs.
+
+    Where there are no bars, a line on the standard error says it every ten seconds. What the command prints
+    stays the same.
 
     Args:
         spark: nothing else runs in it.
         what: is being done.
     """
-    if not _terminal.is_rich():
-        yield
-        return
     tracker = spark.sparkContext.statusTracker()
     ended = threading.Event()
 
-    with _terminal.bar(what) as reached:
+    with _shown(what) as reached:
 
         def watch() -> None:
             while not ended.wait(_SECONDS):
@@ -47,3 +51,26 @@ def task_bar(spark: SparkSession, what: str) -> Generator[None]:
         finally:
             ended.set()
             watcher.join()
+
+
+@contextmanager
+def _shown(what: str) -> Generator[_terminal.Reached]:
+    if _terminal.is_rich():
+        with _terminal.bar(what) as reached:
+            yield reached
+    else:
+        yield _Lines(what).reached
+
+
+class _Lines:
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begun = self._told = time.monotonic()
+
+    def reached(self, done: int, all_: int) -> None:
+        now = time.monotonic()
+        if now - self._told >= _LINES:
+            self._told = now
+            seconds = now - self._begun
+            sys.stderr.write(f"{self._what}: {done} of {all_} tasks, {seconds:.0f} s\n")
+            sys.stderr.flush()

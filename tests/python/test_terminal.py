@@ -159,3 +159,15 @@ def test_the_tasks_of_a_job_move_the_bar(spark: SparkSession, monkeypatch: pytes
     assert {all_ for _, all_ in told} == {6}
     assert len({done for done, _ in told}) > 1
     assert sorted(told) == told
+
+
+@pytest.mark.campaign
+def test_where_there_is_no_bar_lines_on_the_standard_error_say_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_task_bar, "_LINES", 0.5)
+    with _task_bar.task_bar(spark, "erasing"):
+        spark.sparkContext.parallelize(range(6), 6).foreach(lambda _: time.sleep(0.4))
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert re.fullmatch(r"(erasing: \d of 6 tasks, \d s\n)+", told.err)

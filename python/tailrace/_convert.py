@@ -70,6 +70,11 @@ def flag(value: bool, argument: str) -> bool:
     return value
 
 
+def dry_run(value: bool) -> dict[str, str]:
+    """The options of a call that may be asked what it would do."""
+    return {"dry_run": "true"} if flag(value, "dry_run") else {}
+
+
 def path(value: str | os.PathLike[str], argument: str) -> str:
     """A path as a string; TypeError unless it is a string or an `os.PathLike`."""
     if not isinstance(value, str | os.PathLike):

@@ -95,10 +95,10 @@ def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataF
     return ClassicDataFrame(_ask(method, of, *arguments), _session(of))
 
 
-def rescaled(session: SparkSession, checkpoint: str, partitions: str) -> tuple[int, int, int, int]:
-    """Calls `PythonApi.rescale`. Returns its numbers: partitions before and after, rows, bytes."""
-    report = _ask("rescale", session, checkpoint, partitions)
-    return report.before(), report.after(), report.rows(), report.bytes()
+def rescaled(session: SparkSession, *arguments: object) -> str:
+    """Calls `PythonApi.rescale`, as `plan` calls it. Returns its report as JSON."""
+    report: str = _ask("rescale", session, *arguments)
+    return report
 
 
 def erased(session: SparkSession, *arguments: object) -> str:
@@ -107,9 +107,9 @@ def erased(session: SparkSession, *arguments: object) -> str:
     return report
 
 
-def exported(session: SparkSession, checkpoint: str, directory: str) -> str:
-    """Calls `PythonApi.exportState`. Returns its report as JSON."""
-    report: str = _ask("exportState", session, checkpoint, directory)
+def exported(session: SparkSession, *arguments: object) -> str:
+    """Calls `PythonApi.exportState`, as `plan` calls it. Returns its report as JSON."""
+    report: str = _ask("exportState", session, *arguments)
     return report
 
 

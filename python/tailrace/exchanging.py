@@ -35,10 +35,11 @@ class ExportedJoin:
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export_state` has written.
+    """What `export_state` has written, or would write.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
+        dry_run: whether nothing was written.
         version: of the state.
         batch: the micro-batch that has made it.
         offsets: where the sources have been read to, in the order of the query: Spark's JSON.
@@ -48,6 +49,7 @@ class Exported:
     """
 
     checkpoint: str
+    dry_run: bool
     version: int
     batch: int
     offsets: tuple[str, ...]
@@ -58,23 +60,29 @@ class Exported:
 
 @dataclass(frozen=True)
 class Imported:
-    """What `import_state` has made.
+    """What `import_state` has made, or would make.
 
     Attributes:
         checkpoint: the new checkpoint.
+        dry_run: whether nothing was written.
         batch: the micro-batch that the query goes on behind.
         left: how many left rows were imported.
         right: the same of right rows.
     """
 
     checkpoint: str
+    dry_run: bool
     batch: int
     left: int
     right: int
 
 
 def export_state(
-    spark: SparkSession, checkpoint: str | os.PathLike[str], to: str | os.PathLike[str]
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str],
+    to: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
 ) -> Exported:
     """Writes the rows that wait in a checkpoint's joins as Parquet, with the columns of the streams.
 
@@ -89,20 +97,27 @@ def export_state(
         spark: a session that `configure` has set up.
         checkpoint: the query's checkpointLocation.
         to: the directory of the export, which must not exist. It is complete when it has
-            `_tailrace_export.json`.
+            `_tailrace_export.json`. After an error nothing of it is left.
+        dry_run: whether the rows are only read and counted. Nothing is written then; that there is room for
+            the files, and the right to write them, isn't tried.
 
     Returns:
         What was written.
 
     Raises:
         TailraceStateError: it is no checkpoint of a join, a query runs with it, the state can't be read, or
-            the directory is there already. `condition` says which.
+            the directory is there already or can't be written. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.
     """
     _convert.kind(spark, SparkSession, "spark")
-    told = json.loads(_jvm.exported(spark, _convert.path(checkpoint, "checkpoint"), _convert.path(to, "to")))
+    told = json.loads(
+        _jvm.exported(
+            spark, _convert.path(checkpoint, "checkpoint"), _convert.path(to, "to"), _convert.dry_run(dry_run)
+        )
+    )
     return Exported(
         checkpoint=told["checkpoint"],
+        dry_run=dry_run,
         version=told["version"],
         batch=told["batch"],
         offsets=tuple(told["offsets"]),
@@ -129,6 +144,7 @@ def import_state(
     offsets: Sequence[str] = (),
     watermark: dt.datetime | None = None,
     batch: int | None = None,
+    dry_run: bool = False,
 ) -> Imported:
     """Makes a checkpoint of rows, from which a query's join goes on as if it had read them.
 
@@ -154,8 +170,8 @@ def import_state(
     have been edited in the files.
 
     Spark runs the join over the rows in a micro-batch of its own, beside the new checkpoint, and then moves
-    that there. After an error or a crash there is no checkpoint, or one that no query starts with: delete
-    it, and the directory `<checkpoint>-import-...`.
+    that there. After an error nothing is left of it. After a crash there is no checkpoint, or one that no
+    query starts with: the same call again deletes it, and the directory `<checkpoint>-import-...`.
 
     Args:
         query: the streaming DataFrame that will be started, or a session.
@@ -170,6 +186,8 @@ def import_state(
         batch: the last micro-batch that the query's sink knows. A sink that leaves out micro-batches that
             it has, such as Spark's files and Delta tables, would take the first ones for those; 0 is for a
             new sink.
+        dry_run: whether the rows are only checked and counted. Nothing is written then; that there is room
+            for the files, and the right to write them, isn't tried.
 
     Returns:
         How many rows it has, and the micro-batch that the query goes on behind.
@@ -181,6 +199,7 @@ def import_state(
     """
     path = _convert.path(checkpoint, "checkpoint")
     directory = None if export is None else _convert.path(export, "export")
+    options = _convert.dry_run(dry_run)
     if isinstance(query, SparkSession):
         if (
             directory is None
@@ -188,20 +207,20 @@ def import_state(
             or offsets
         ):
             raise TypeError("`import_state` of a session takes `export` alone; others need the query.")
-        return Imported(path, *_jvm.imported("importExport", query, path, directory))
+        return Imported(path, dry_run, *_jvm.imported("importExport", query, path, directory, options))
     _convert.kind(query, DataFrame, "query")
     if (directory is None) == (left is None) or (left is None) != (right is None):
         raise TypeError("`import_state` takes `left` and `right`, or `export`.")
     for name, rows in (("left", left), ("right", right)):
         if rows is not None:
             _convert.kind(rows, DataFrame, name)
-    options: dict[str, str] = {}
     if watermark is not None:
         options["watermark"] = str(_millis(watermark))
     if batch is not None:
         options["batch"] = _convert.count(batch, "batch")
     lines = _convert.names(offsets, "offsets")
-    return Imported(path, *_jvm.imported("importState", query, path, directory, left, right, lines, options))
+    made = _jvm.imported("importState", query, path, directory, left, right, lines, options)
+    return Imported(path, dry_run, *made)
 
 
 def _millis(moment: dt.datetime) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,23 +15,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class RescaledSide:
+    """The rows of one side of a join.
+
+    Attributes:
+        operator: the join's number in the query.
+        name: the operator's name in the query's progress.
+        side: "left" or "right".
+        rows: how many the state has. A right row of a hot key is there once for each part of the key.
+    """
+
+    operator: int
+    name: str
+    side: str
+    rows: int
+
+
+@dataclass(frozen=True)
 class Rescaled:
-    """What `rescale` has done.
+    """What `rescale` has done, or would do.
 
     Attributes:
         before: the number of state partitions that the checkpoint had.
         after: the number that it has now; the same if nothing had to be done.
         rows: how many rows the new state has, with those that the join keeps of matches and keys.
-        bytes: of the new files.
+        bytes: of the new files; of a dry run, those of the files that would be read.
+        dry_run: whether nothing was changed.
+        sides: what a dry run has found; empty if nothing has to be done, or of another one.
     """
 
     before: int
     after: int
     rows: int
     bytes: int
+    dry_run: bool
+    sides: tuple[RescaledSide, ...]
 
 
-def rescale(spark: SparkSession, checkpoint: str | os.PathLike[str], partitions: int) -> Rescaled:
+def rescale(
+    spark: SparkSession, checkpoint: str | os.PathLike[str], partitions: int, *, dry_run: bool = False
+) -> Rescaled:
     """Gives the joins of a checkpoint another number of state partitions.
 
         query.stop()
@@ -51,6 +75,7 @@ def rescale(spark: SparkSession, checkpoint: str | os.PathLike[str], partitions:
         spark: a session that `configure` has set up.
         checkpoint: the query's checkpointLocation.
         partitions: the new number, 1 or more.
+        dry_run: whether the rows are only read and counted.
 
     Returns:
         The numbers of partitions, and how much was moved.
@@ -64,4 +89,13 @@ def rescale(spark: SparkSession, checkpoint: str | os.PathLike[str], partitions:
     """
     _convert.kind(spark, SparkSession, "spark")
     number = _convert.count(partitions, "partitions")
-    return Rescaled(*_jvm.rescaled(spark, _convert.path(checkpoint, "checkpoint"), number))
+    options = _convert.dry_run(dry_run)
+    told = json.loads(_jvm.rescaled(spark, _convert.path(checkpoint, "checkpoint"), number, options))
+    return Rescaled(
+        before=told["before"],
+        after=told["after"],
+        rows=told["rows"],
+        bytes=told["bytes"],
+        dry_run=told["dryRun"],
+        sides=tuple(RescaledSide(**side) for side in told["sides"]),
+    )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tailrace.erasing import Erased
 
+_UNCHANGED = "Nothing was changed."
+
 
 def fill(state: argparse.ArgumentParser) -> None:
     """Adds what `tailrace state` can do.
@@ -33,6 +35,7 @@ def fill(state: argparse.ArgumentParser) -> None:
     )
     rescale.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
     rescale.add_argument("--partitions", type=positive, required=True, metavar="N", help="the new number")
+    rescale.add_argument("--dry-run", action="store_true", help="only read and count the rows")
     _fill_session(rescale, _rescale)
     erase = commands.add_parser(
         "erase",
@@ -66,6 +69,7 @@ def fill(state: argparse.ArgumentParser) -> None:
     )
     export.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
     export.add_argument("--to", required=True, metavar="DIR", help="a new directory")
+    export.add_argument("--dry-run", action="store_true", help="only read and count the rows")
     _fill_session(export, _export)
     bring = commands.add_parser(
         "import",
@@ -77,6 +81,7 @@ def fill(state: argparse.ArgumentParser) -> None:
     bring.add_argument(
         "--from", required=True, metavar="DIR", dest="export", help="the directory of the export"
     )
+    bring.add_argument("--dry-run", action="store_true", help="only check and count the rows")
     _fill_session(bring, _import)
 
 
@@ -107,10 +112,18 @@ def _rescale(parsed: argparse.Namespace) -> int:
 
     with _session(parsed, "rescale", "rescaling") as spark:
         begun = time.monotonic()
-        done = rescale(spark, parsed.checkpoint, parsed.partitions)
+        done = rescale(spark, parsed.checkpoint, parsed.partitions, dry_run=parsed.dry_run)
         seconds = time.monotonic() - begun
     if done.before == done.after:
         print(f"{parsed.checkpoint} has {done.after} state partitions already.")
+    elif done.dry_run:
+        for side in done.sides:
+            print(f"operator {side.operator}, {side.name}, {side.side:<8}{side.rows:>12,} rows")
+        print(
+            f"{parsed.checkpoint} would have {done.after} state partitions, and has {done.before}: "
+            f"{done.rows:,} rows in all, {done.bytes / 1e6:,.1f} MB to read."
+        )
+        print(_UNCHANGED)
     else:
         print(
             f"{parsed.checkpoint} has {done.after} state partitions, and had {done.before}: {done.rows:,} "
@@ -123,13 +136,18 @@ def _export(parsed: argparse.Namespace) -> int:
     from tailrace.exchanging import export_state
 
     with _session(parsed, "export", "exporting") as spark:
-        done = export_state(spark, parsed.checkpoint, parsed.to)
+        done = export_state(spark, parsed.checkpoint, parsed.to, dry_run=parsed.dry_run)
     for join in done.joins:
         for table, rows in sorted(join.rows.items()):
             print(f"{join.directory}/{table:<8}{rows:>12,} rows")
-    print(f"{parsed.to} has version {done.version} of {done.checkpoint}, which batch {done.batch} has made.")
+    has = "would have" if done.dry_run else "has"
+    print(
+        f"{parsed.to} {has} version {done.version} of {done.checkpoint}, which batch {done.batch} has made."
+    )
     if done.others:
         print(f"Not in it: {', '.join(done.others)}.")
+    if done.dry_run:
+        print(_UNCHANGED)
     return 0
 
 
@@ -137,11 +155,16 @@ def _import(parsed: argparse.Namespace) -> int:
     from tailrace.exchanging import import_state
 
     with _session(parsed, "import", "importing") as spark:
-        done = import_state(spark, parsed.checkpoint, export=parsed.export)
-    print(
-        f"{done.checkpoint} has {done.left:,} left and {done.right:,} right rows. The query goes on behind "
-        f"batch {done.batch}: start it with this checkpoint, and not with the old one."
-    )
+        done = import_state(spark, parsed.checkpoint, export=parsed.export, dry_run=parsed.dry_run)
+    rows = f"{done.left:,} left and {done.right:,} right rows"
+    if done.dry_run:
+        print(f"{done.checkpoint} would have {rows}. The query would go on behind batch {done.batch}.")
+        print(_UNCHANGED)
+    else:
+        print(
+            f"{done.checkpoint} has {rows}. The query goes on behind batch {done.batch}: start it with this "
+            f"checkpoint, and not with the old one."
+        )
     return 0
 
 
@@ -172,7 +195,7 @@ def _erased(done: Erased, seconds: float) -> list[str]:
         for side in done.sides
     ]
     if done.dry_run:
-        lines.append("Nothing was changed.")
+        lines.append(_UNCHANGED)
     else:
         lines.append(
             f"{done.checkpoint} is written anew in version {done.version}: {done.rows:,} rows are left, "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tailrace
-from streams import Row, Streams, at, groups
+from streams import Row, Streams, at, groups, join
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
@@ -79,6 +80,41 @@ def test_a_query_begins_with_rows_of_tables(stream_test: StreamTest, tmp_path: P
         assert groups(query.rows()) == expected
 
 
+def _files(directory: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
+) -> None:
+    streams = Streams(stream_test)
+    result = streams.join()
+    left, right = streams.batch_frames(LEFT, RIGHT[:6])
+    with streams.query(result) as query:
+        streams.add(LEFT, RIGHT)
+        query.run()
+    export, new = tmp_path / "export", tmp_path / "new"
+    before = _files(tmp_path)
+    planned = tailrace.export_state(spark, query.checkpoint, export, dry_run=True)
+    assert planned.dry_run
+    assert planned.joins[0].rows == {"left": 12, "right": 12}
+    imported = tailrace.import_state(result, new, left=left, right=right, dry_run=True)
+    assert (imported.dry_run, imported.left, imported.right) == (True, 12, 6)
+    assert not export.exists()
+    assert _files(tmp_path) == before
+    done = tailrace.export_state(spark, query.checkpoint, export)
+    assert planned == dataclasses.replace(done, dry_run=True)
+    before = _files(tmp_path)
+    imported = tailrace.import_state(spark, new, export=export, dry_run=True)
+    assert (imported.left, imported.right, imported.batch) == (12, 12, done.batch)
+    assert _files(tmp_path) == before
+    # What would be refused is refused.
+    with pytest.raises(TailraceStateError, match="TAILRACE_STATE_EXCHANGE_EXISTS"):
+        tailrace.export_state(spark, query.checkpoint, export, dry_run=True)
+    with pytest.raises(TailraceStateError, match="TAILRACE_STATE_EXCHANGE_COLUMNS"):
+        tailrace.import_state(result, new, left=right, right=left, dry_run=True)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -90,6 +126,37 @@ def test_a_query_begins_with_rows_of_tables(stream_test: StreamTest, tmp_path: P
 def test_a_session_takes_an_export_alone(spark: SparkSession, tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="export"):
         tailrace.import_state(spark, tmp_path / "new", **wrong)
+
+
+def test_columns_whose_parts_are_never_null(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
+) -> None:
+    streams = Streams(stream_test)
+    left, right = (
+        streams.frame(side).selectExpr("*", f"named_struct('a', 5, 'b', array(1)) as {side[0]}_s")
+        for side in ("left", "right")
+    )
+    result = join(left, right)
+    with streams.query(result) as query:
+        streams.add(LEFT[:2], RIGHT[:2])
+        query.run()
+    tailrace.export_state(spark, query.checkpoint, tmp_path / "export")
+    tailrace.import_state(spark, tmp_path / "moved", export=tmp_path / "export")
+    streams.add(*END)
+    with streams.query(result, "moved") as moved:
+        moved.run()
+        told = moved.rows("l_id", "l_s.a", "l_s.b[0]", "labels.r_s.a", "labels[0].r_s.b")
+        assert sorted(told) == [(0, 5, 1, [5], [1]), (1, 5, 1, [5], [1])]
+
+
+def test_logs_of_a_checkpoint_that_are_cut_off(spark: SparkSession, tmp_path: Path) -> None:
+    for log in ("commits", "offsets"):
+        (tmp_path / log).mkdir()
+        (tmp_path / log / "0").write_text('v1\n{"batchWatermarkMs": 0, "conf": {"spark.sql.')
+    with pytest.raises(
+        TailraceStateError, match=r"TAILRACE_STATE_FILE_CORRUPT.*/0 is damaged: it isn't JSON"
+    ):
+        tailrace.export_state(spark, tmp_path, tmp_path / "export")
 
 
 def test_what_is_no_export(spark: SparkSession, tmp_path: Path) -> None:

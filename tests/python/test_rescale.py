@@ -73,9 +73,15 @@ def test_the_command_between_two_starts(
             tailrace.rescale(spark, query.checkpoint, 7)
         query.stop()
         waiting = len(query.state())
+        files = {file: file.read_bytes() for file in query.checkpoint.rglob("*") if file.is_file()}
+        planned = tailrace.rescale(spark, query.checkpoint, 7, dry_run=True)
+        assert {file: file.read_bytes() for file in query.checkpoint.rglob("*") if file.is_file()} == files
+        assert [(side.side, side.rows) for side in planned.sides] == [
+            (side, sum(row["side"] == side for row in query.state())) for side in ("left", "right")
+        ]
         done = run_python("-m", "tailrace", "state", "rescale", str(query.checkpoint), "--partitions", "7")
         assert done.returncode == 0, done.stderr
-        said = r"has 7 state partitions, and had \d+: [1-9]\d* rows, [\d.]+ MB, in [\d.]+ s. Start the query"
+        said = rf"has 7 state partitions, and had \d+: {planned.rows} rows, [\d.]+ MB, in [\d.]+ s. Start"
         assert re.search(said, done.stdout)
         assert _partitions(query.checkpoint) == list(range(7))
         assert len(query.state()) == waiting

@@ -12,7 +12,7 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.streaming.StreamingQueryException
 
 import io.tailrace.api.Tailrace
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{TailraceConf, TailraceStateException}
 import io.tailrace.testkit._
 
 /** A query that goes on after an erasure gives what it would give if the rows had never come. */
@@ -73,6 +73,31 @@ final class EraseSuite extends SparkSuite {
       }
       assert(h.all == Emitted.sorted(before ++ after))
     }
+
+  test("an erasure of a damaged state leaves no file behind") {
+    withConf(
+      TailraceConf.JoinStrategy.key -> "eager",
+      TailraceConf.InlineRunBytes.key -> "0",
+      "spark.sql.shuffle.partitions" -> "1"
+    ) {
+      withDirectory { d =>
+        val h = new StreamHarness(spark, d)(NeverLate.query(NeverLate.options())).start()
+        batches(1).take(3).foreach { case (served, engaged) => h.step(served, engaged) }
+        h.stop()
+        def version(run: Path) = run.getFileName.toString.takeWhile(_.isDigit).toInt
+        val runs = filesOf(d).filter(_.toString.endsWith(".run"))
+        runs.filter(version(_) == runs.map(version).max).foreach(Files.delete)
+        def files = filesOf(d).map(_.toString).filterNot(_.contains("tailrace-rescale"))
+        val before = files
+        intercept[TailraceStateException](erase(d, "k = 'a'"))
+        assert(files == before)
+        intercept[TailraceStateException](
+          Tailrace.exportState(spark, d.getPath, new File(d, "export").getPath)
+        )
+        assert(files == before && !new File(d, "export").exists)
+      }
+    }
+  }
 
   for {
     how <- Seq("left", "inner"); strategy <- Seq("lazy", "eager"); format <- Seq(1, 2)

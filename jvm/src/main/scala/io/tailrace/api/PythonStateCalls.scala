@@ -7,13 +7,19 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 import io.tailrace.common.Arguments
 import io.tailrace.erase.EraseOptions
 import io.tailrace.exchange.{ImportOptions, ImportReport}
-import io.tailrace.rescale.RescaleReport
 
 /** What Python calls about the state of a stopped query. */
 private[api] trait PythonStateCalls {
-  def rescale(session: SparkSession, checkpoint: String, partitions: String): RescaleReport = {
+
+  /** @return what was done, as JSON */
+  def rescale(
+      session: SparkSession,
+      checkpoint: String,
+      partitions: String,
+      options: java.util.Map[String, String]
+  ): String = {
     val number = new Arguments("tailrace.rescale").parsed("partitions", partitions, Int.MaxValue.toLong).toInt
-    Tailrace.rescale(session, checkpoint, number)
+    Tailrace.rescale(session, checkpoint, number, isDry(options)).json
   }
 
   /** @param where    null: the rows of the subjects
@@ -34,18 +40,30 @@ private[api] trait PythonStateCalls {
       Option(subjects),
       operators.asScala.toSeq.map(arguments.parsed("operators", _, Long.MaxValue)),
       onlyTailrace = options.get("only_tailrace") == "true",
-      dryRun = options.get("dry_run") == "true"
+      dryRun = isDry(options)
     )
     Tailrace.erase(session, checkpoint, chosen).json
   }
 
   /** @return what was written, as JSON */
-  def exportState(session: SparkSession, checkpoint: String, directory: String): String =
-    Tailrace.exportState(session, checkpoint, directory).json
+  def exportState(
+      session: SparkSession,
+      checkpoint: String,
+      directory: String,
+      options: java.util.Map[String, String]
+  ): String =
+    Tailrace.exportState(session, checkpoint, directory, isDry(options)).json
 
   /** The checkpoint of an export, for the query that it is of. */
-  def importExport(session: SparkSession, checkpoint: String, directory: String): ImportReport =
-    Tailrace.importState(session, checkpoint, directory)
+  def importExport(
+      session: SparkSession,
+      checkpoint: String,
+      directory: String,
+      options: java.util.Map[String, String]
+  ): ImportReport =
+    Tailrace.importState(session, checkpoint, directory, isDry(options))
+
+  private def isDry(options: java.util.Map[String, String]) = options.get("dry_run") == "true"
 
   /** The checkpoint of a query. @param directory of an export whose rows it begins with; null: of `left` and `right` */
   def importState(
@@ -70,6 +88,6 @@ private[api] trait PythonStateCalls {
           batch
         )
       else ImportOptions(left, right, offsets.asScala.toSeq, watermark.getOrElse(0L), batch.getOrElse(0L))
-    Tailrace.importState(frame, checkpoint, rows)
+    Tailrace.importState(frame, checkpoint, rows.copy(dryRun = isDry(options)))
   }
 }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
+import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.exchange._
 import io.tailrace.join.JoinSides
@@ -188,26 +189,47 @@ object Tailrace {
     * the new number when it starts again. After an error it goes on with either, and the call may be repeated.
     *
     * @param checkpoint the query's checkpointLocation
+    * @param dryRun     only reads and counts the rows
     * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint can't be rescaled
     * @throws io.tailrace.common.TailraceStateException if its state can't be read or written
     */
-  def rescale(session: SparkSession, checkpoint: String, partitions: Int): RescaleReport =
-    new Rescale(session.asInstanceOf[ClassicSession], checkpoint, partitions).run()
+  def rescale(
+      session: SparkSession,
+      checkpoint: String,
+      partitions: Int,
+      dryRun: Boolean = false
+  ): RescaleReport = SparkCheckpoint.readable(checkpoint) {
+    new Rescale(session.asInstanceOf[ClassicSession], checkpoint, partitions, dryRun).run()
+  }
 
   /** Writes the rows that wait in a checkpoint's joins as Parquet. The query must not run.
     *
     * @param directory must not exist
+    * @param dryRun    only reads and counts the rows
     */
-  def exportState(session: SparkSession, checkpoint: String, directory: String): ExportReport =
-    new Export(session.asInstanceOf[ClassicSession], checkpoint, directory).run()
+  def exportState(
+      session: SparkSession,
+      checkpoint: String,
+      directory: String,
+      dryRun: Boolean = false
+  ): ExportReport = SparkCheckpoint.readable(checkpoint) {
+    new Export(session.asInstanceOf[ClassicSession], checkpoint, directory).run(dryRun)
+  }
 
   /** Makes a checkpoint of an export, for the query that it is of. The rows may have been edited.
     *
     * @param checkpoint must not exist
+    * @param dryRun     only checks and counts the rows
     */
-  def importState(session: SparkSession, checkpoint: String, directory: String): ImportReport =
-    new ImportOfExport(session.asInstanceOf[ClassicSession], checkpoint, directory).run {
-      (left, right, on, settings) =>
+  def importState(
+      session: SparkSession,
+      checkpoint: String,
+      directory: String,
+      dryRun: Boolean = false
+  ): ImportReport =
+    new ImportOfExport(session.asInstanceOf[ClassicSession], checkpoint, directory).run(
+      dryRun,
+      (left, right, on, settings) => {
         def time(name: String) = settings(name)
         join(
           left.withWatermark(time("left_time"), "0 seconds"),
@@ -224,7 +246,8 @@ object Tailrace {
             releaseEvery = settings.get("release_every")
           )
         )
-    }
+      }
+    )
 
   /** The rows of an export, for a query with other settings. What isn't given is as in the export. */
   def exportedRows(
@@ -256,7 +279,9 @@ object Tailrace {
     * @throws io.tailrace.common.TailraceStateException if the state can't be read or written, or is in use
     */
   def erase(session: SparkSession, checkpoint: String, options: EraseOptions): EraseReport =
-    new Erase(session.asInstanceOf[ClassicSession], checkpoint, options).run()
+    SparkCheckpoint.readable(checkpoint) {
+      new Erase(session.asInstanceOf[ClassicSession], checkpoint, options).run()
+    }
 
   /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more,
     * until `op` gives no more rows. The rows of `frame` itself don't come out.

@@ -13,6 +13,8 @@ import org.json4s.jackson.JsonMethods.{compact, parse}
 
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
+import com.fasterxml.jackson.core.JsonProcessingException
+
 /** Spark's own part of a query's checkpoint: the logs of its batches, and the operators with state. To read
   * it creates nothing, not even a directory.
   *
@@ -164,6 +166,8 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   private def readable[T](path: Path)(read: => T): T =
     try read
     catch {
+      // Of Jackson's, which are of this type, too: the text is cut off, or isn't JSON.
+      case e: JsonProcessingException => throw Errors.stateFileCorrupt(path.toString, "it isn't JSON", e)
       case e: IOException => throw e
       case NonFatal(e) => throw Errors.stateFileCorrupt(path.toString, "Spark can't read it", e)
     }
@@ -178,21 +182,30 @@ final case class BegunBatch(timeMs: Long, takesGreatest: Boolean, sources: Seq[S
 object SparkCheckpoint {
 
   /** Runs what opens a checkpoint that a user has named. */
-  def readable[T](checkpoint: String)(read: => T): T =
-    try read
+  def readable[T](checkpoint: String)(read: => T): T = naming(read)(Errors.stateUnreadable(checkpoint, _))
+
+  /** Runs what works with files that a user has named. An error of Tailrace's is the one that is thrown, though a job
+    * of Spark's has wrapped it.
+    *
+    * @param failure the error where a file system fails
+    */
+  def naming[T](body: => T)(failure: Throwable => Throwable): T =
+    try body
     catch {
-      case e @ (_: TailraceStateException | _: TailraceAnalysisException) => throw e
-      // Spark wraps what its file manager can't do.
-      case e: Throwable if isOfFileSystem(e) => throw Errors.stateUnreadable(checkpoint, e)
+      case e: Throwable =>
+        // Spark wraps what its file manager can't do, too.
+        val causes = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).toSeq
+        throw causes
+          .collectFirst { case own @ (_: TailraceStateException | _: TailraceAnalysisException) => own }
+          .getOrElse(if (causes.exists(isOfFileSystem)) failure(e) else e)
     }
 
-  private def isOfFileSystem(e: Throwable): Boolean =
-    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).exists {
-      case _: IOException => true
-      // If the jar of a file system is missing.
-      case _: ClassNotFoundException | _: NoClassDefFoundError => true
-      case _ => false
-    }
+  private def isOfFileSystem(e: Throwable): Boolean = e match {
+    case _: IOException => true
+    // If the jar of a file system is missing.
+    case _: ClassNotFoundException | _: NoClassDefFoundError => true
+    case _ => false
+  }
 
   private val Partitions = "spark.sql.shuffle.partitions"
   private val WatermarkPolicy = "spark.sql.streaming.multipleWatermarkPolicy"

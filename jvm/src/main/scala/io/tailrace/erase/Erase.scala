@@ -1,8 +1,10 @@
 package io.tailrace.erase
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.tailrace.SparkSession
+import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
 
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, TailraceConf}
@@ -68,6 +70,25 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     val others = this.others
     val targets = this.targets
     if (!options.dryRun) query.checkAlone()
+    val (results, manifests) =
+      try write(targets)
+      catch {
+        case e: Throwable =>
+          if (!options.dryRun)
+            try targets.foreach(deleteNew)
+            catch { case NonFatal(failure) => e.addSuppressed(failure) }
+          throw e
+      }
+    if (!options.dryRun) {
+      endOthers()
+      turnOver(targets)
+      targets.foreach(deleteFormer)
+    }
+    report(results, manifests, others)
+  }
+
+  /** All that nothing names yet. */
+  private def write(targets: Seq[ErasedJoin]): (Seq[(ErasedJoin, Seq[SplitResult])], Seq[Manifest]) = {
     val results = targets.map(target =>
       target -> rewrite.split(target.state, target.routes(options.dryRun), target.isEager)
     )
@@ -75,11 +96,17 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     if (!options.dryRun) {
       manifests.foreach { case (target, all) => rewrite.write(target.state, all) }
       targets.foreach(writeNext)
-      endOthers()
-      turnOver(targets)
-      targets.foreach(deleteFormer)
     }
-    report(results, manifests.flatMap(_._2), others)
+    (results, manifests.flatMap(_._2))
+  }
+
+  /** No query would ever delete the files of one that has failed: they have rows, too. */
+  private def deleteNew(target: ErasedJoin): Unit = {
+    val layout = target.state.after.layout
+    val files = DurableFiles.in(target.directory, conf)
+    (0 until layout.partitions).foreach { partition =>
+      files.delete(SparkCheckpoints.partition(spark.state, target.stored.operator, partition, layout.store))
+    }
   }
 
   /** What can't be erased, in words. */

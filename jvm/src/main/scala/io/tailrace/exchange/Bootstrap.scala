@@ -1,10 +1,8 @@
 package io.tailrace.exchange
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.UUID
 
 import scala.collection.mutable
-import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -37,9 +35,7 @@ private[exchange] final case class Beginning(
   *   <checkpoint>-import-<unique>/   the query's batch 0, over Parquet files of the rows; the watermark is 0, so no row
   *                                   is late, and no group comes out
   *     version 1 becomes version N + 1; offsets/N, commits/N
-  *   <checkpoint>/metadata           no metadata: a query that is started now fails
-  *   <checkpoint>/...                all other files are moved
-  *   <checkpoint>/metadata           from here on the query can be started
+  *   <checkpoint>/                   gets the files: [[NewCheckpoint]]
   * }}}
   */
 private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, settings: Map[String, String]) {
@@ -49,15 +45,12 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   (settings ++ Bootstrap.Settings).foreach { case (key, value) => session.conf.set(key, value) }
 
   private val conf: Configuration = session.sessionState.newHadoopConf()
-  private val target = new Path(checkpoint)
-  private val work = new Path(s"${checkpoint.stripSuffix("/")}-import-${UUID.randomUUID.toString.take(8)}")
+  private val target = new NewCheckpoint(checkpoint, conf)
+  private val work = target.work
   private val made = new Path(work, "checkpoint")
-  private val files = DurableFiles.in(target, conf)
+  private val files = DurableFiles.in(work, conf)
 
-  def checkTarget(): Unit =
-    SparkCheckpoint.readable(checkpoint) {
-      if (files.list(target).nonEmpty) throw ExchangeErrors.destinationExists(checkpoint)
-    }
+  def checkTarget(): Unit = target.checkFree()
 
   private val counts = mutable.HashMap.empty[String, Long]
 
@@ -74,20 +67,10 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   def count(name: String): Long = counts(name)
 
   /** @param join the query's, over such streams, in this session */
-  def run(join: => DataFrame, beginning: Beginning): Unit = {
-    try
-      SparkCheckpoint.readable(checkpoint) {
-        write(join)
-        begin(beginning)
-        move()
-      }
-    catch {
-      case e: Throwable =>
-        try files.delete(work)
-        catch { case NonFatal(failure) => e.addSuppressed(failure) }
-        throw e
-    }
-    files.delete(work)
+  def run(join: => DataFrame, beginning: Beginning): Unit = target.make {
+    write(join)
+    begin(beginning)
+    made
   }
 
   private def write(join: DataFrame): Unit =
@@ -136,19 +119,6 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
       written.foreach(name => files.delete(new Path(directory, name)))
     }
   }
-
-  private def move(): Unit = {
-    val system = target.getFileSystem(conf)
-    val metadata = new Path(target, "metadata")
-    val own = files.read(new Path(made, "metadata"), "the import")
-    files.write(metadata)(_.write(Bootstrap.Unfinished))
-    files.list(made).map(_.getPath).filter(_.getName != "metadata").foreach { path =>
-      val moved = new Path(target, path.getName)
-      if (!path.getName.startsWith(".") && !system.rename(path, moved))
-        throw ExchangeErrors.failed(checkpoint, new java.io.IOException(s"$path can't be moved"))
-    }
-    files.write(metadata)(_.write(own))
-  }
 }
 
 private[exchange] object Bootstrap {
@@ -158,8 +128,4 @@ private[exchange] object Bootstrap {
     TailraceConf.InlineRunBytes.key -> "0",
     "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
   )
-
-  /** No query's. Spark refuses to start with it. */
-  private val Unfinished =
-    "an import by Tailrace that isn't complete: delete this directory, and import again\n".getBytes(UTF_8)
 }

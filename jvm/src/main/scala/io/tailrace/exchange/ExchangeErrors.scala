@@ -23,6 +23,10 @@ object ExchangeErrors {
   /** @param what "3 left rows have no time" */
   def rows(what: String): TailraceAnalysisException = refuse("TAILRACE_STATE_EXCHANGE_ROWS", "what" -> what)
 
-  def failed(checkpoint: String, cause: Throwable): TailraceStateException =
-    stateError("TAILRACE_STATE_EXCHANGE_FAILED", cause, "path" -> checkpoint, "reason" -> cause.getMessage)
+  /** @param path of the new checkpoint, or of the export */
+  def failed(path: String, cause: Throwable): TailraceStateException = {
+    // Of the file system; what is around it is Spark's.
+    val reason = Iterator.iterate(cause)(_.getCause).takeWhile(_ != null).toSeq.last
+    stateError("TAILRACE_STATE_EXCHANGE_FAILED", cause, "path" -> path, "reason" -> reason)
+  }
 }

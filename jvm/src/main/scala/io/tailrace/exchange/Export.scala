@@ -7,7 +7,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.TailraceConf
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.JoinCheckpoint
@@ -27,20 +27,31 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
   private val query =
     new StoppedQuery(session, checkpoint, "an export", RewriteErrors.inUse(checkpoint))
   private val to = new Path(directory)
+  private val destination = new ExportDirectory(to, query.conf)
   import query.{completed, conf, spark, version}
 
-  def run(): ExportReport = {
+  /** @param dryRun only reads and counts the rows */
+  def run(dryRun: Boolean): ExportReport = {
     query.checkStopped()
+    destination.checkFree()
+    if (dryRun) report((_, rows) => ReadRows.count(rows))
+    else
+      destination.fill {
+        val written = report(write)
+        ExportFile.write(to, conf, written)
+        written
+      }
+  }
+
+  /** @param take what becomes of the rows of a table, with its name below the directory. It gives their number */
+  private def report(take: (String, DataFrame) => Long): ExportReport = {
     val (own, others) = query.operators
-    if (DurableFiles.in(to, conf).list(to).nonEmpty) throw ExchangeErrors.destinationExists(directory)
     val joins = own.map(query.stored)
-    val exported = SparkCheckpoint.readable(directory) {
-      joins.zip(own.map(_.name)).map { case (join, name) => write(join, name) }
-    }
+    val exported = joins.zip(own.map(_.name)).map { case (join, name) => exportOf(join, name, take) }
     // A query that ran meanwhile deletes versions, and the job ends with an error then. One that has begun a batch is
     // no harm: the rows are those of one version.
     val (entry, commit) = (spark.entry(completed), spark.commit(completed))
-    val report = ExportReport(
+    ExportReport(
       checkpoint,
       version,
       completed,
@@ -52,8 +63,6 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
       exported,
       others.map(operator => s"operator ${operator.id} (${operator.name})") ++ logs
     )
-    ExportFile.write(to, conf, report)
-    report
   }
 
   /** What other operators of ours keep, by their directories. */
@@ -64,7 +73,11 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     .map(_.getPath.getName)
     .filter(name => name.startsWith("tailrace-") && name != "tailrace-rescale")
 
-  private def write(join: StoredState, name: String): ExportedJoin = {
+  private def exportOf(
+      join: StoredState,
+      name: String,
+      take: (String, DataFrame) => Long
+  ): ExportedJoin = {
     val settings = join.bound.settings
     val columns = StateColumns.of(join.bound, spark.directory(join.operator).toString)
     val shown = columns.key.zip(columns.rightKeys).filter(_._1.name != JoinCheckpoint.Part)
@@ -83,16 +96,20 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     ) ++ Option.when(isEager)("matches" -> matches(join, columns))
     val directory = s"operator-${join.operator}"
     val rows = tables.map { case (table, frame) =>
-      val path = new Path(to, s"$directory/$table").toString
       session.sparkContext.setJobDescription(
         s"export $table rows of operator ${join.operator} of $checkpoint"
       )
-      try frame.write.parquet(path)
+      try table -> take(s"$directory/$table", frame)
       finally session.sparkContext.setJobDescription(null)
-      // Of the footers.
-      table -> session.read.schema(frame.schema).parquet(path).count()
     }
     ExportedJoin(join.operator, name, directory, settings, rows)
+  }
+
+  private def write(table: String, rows: DataFrame): Long = {
+    val path = new Path(to, table).toString
+    rows.write.parquet(path)
+    // Of the footers.
+    session.read.schema(rows.schema).parquet(path).count()
   }
 
   private def matches(join: StoredState, columns: StateColumns): DataFrame = {

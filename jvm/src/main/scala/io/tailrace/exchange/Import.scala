@@ -2,12 +2,14 @@ package io.tailrace.exchange
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.tailrace.SparkPlans.nullable
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.{Column, DataFrame}
+import org.json4s.jackson.JsonMethods.parseOpt
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.inspect.StateColumns
@@ -28,13 +30,15 @@ final case class ImportReport(checkpoint: String, batch: Long, left: Long, right
   *                    for a source that begins as it is set. None: all begin as they are set
   * @param watermarkMs of the first batch, in milliseconds
   * @param batch       the last one that the query's sink has; 0 for a new sink
+  * @param dryRun      only checks and counts the rows
   */
 final case class ImportOptions(
     left: DataFrame,
     right: DataFrame,
     offsets: Seq[String] = Nil,
     watermarkMs: Long = 0,
-    batch: Long = 0
+    batch: Long = 0,
+    dryRun: Boolean = false
 )
 
 /** Makes a checkpoint of a query that has never run, so that its join goes on as if it had read some rows.
@@ -53,6 +57,9 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     throw ExchangeErrors.unsupported(Seq("a stream that is no input of the join"))
   if (join.left.output.exists(_.name == JoinCheckpoint.Part))
     throw ExchangeErrors.unsupported(Seq("hot keys"))
+  // The micro-batch would find them, too; nothing has been written yet here.
+  private val stateful = query.collect { case node if Import.keepsState(node) => s"Spark's ${node.nodeName}" }
+  if (stateful.nonEmpty) throw ExchangeErrors.unsupported(stateful)
 
   def run(options: ImportOptions): ImportReport = {
     import options._
@@ -61,10 +68,14 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     val count = sources.distinct.size
     if (offsets.nonEmpty && offsets.size != count)
       throw ExchangeErrors.rows(s"there are ${offsets.size} offsets, and the query has $count sources")
+    // Spark's log has a line for each.
+    offsets.find(of => of != "-" && (of.contains('\n') || parseOpt(of).isEmpty)).foreach { offset =>
+      throw ExchangeErrors.rows(s"the offset $offset isn't JSON in one line")
+    }
     val leftRows = rows("left", left, join.left.output)
     val rightRows = rows("right", right, join.right.output)
-    val timeless = leftRows.where(col(quoteIdentifier(join.leftTime.name)).isNull).count()
-    if (timeless > 0) throw ExchangeErrors.rows(s"$timeless left rows have no time")
+    ReadRows.checkTimes(leftRows, join.leftTime.name)
+    if (dryRun) return ImportReport(checkpoint, batch, ReadRows.count(leftRows), ReadRows.count(rightRows))
     bootstrap.run(
       {
         val replaced = query.transformUp { case node: JoinNode =>
@@ -109,6 +120,17 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
   }
 }
 
+private object Import {
+
+  /** Whether Spark keeps state for an operator of a streaming query. */
+  private def keepsState(node: LogicalPlan): Boolean = node.isStreaming && (node match {
+    case _: Aggregate | _: Distinct | _: Deduplicate | _: DeduplicateWithinWatermark | _: GlobalLimit => true
+    case _: FlatMapGroupsWithState | _: TransformWithState | _: FlatMapGroupsInPandasWithState => true
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _ => false
+  })
+}
+
 /** Makes a checkpoint of an export, whose rows may have been edited, for the query that it is of. */
 private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: String, directory: String) {
   private val root = new Path(directory)
@@ -124,6 +146,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
 
   /** @param join of streams of the left and the right rows: of options, by the names of Python's arguments */
   def run(
+      dryRun: Boolean,
       join: (DataFrame, DataFrame, Seq[(String, String)], Map[String, String]) => DataFrame
   ): ImportReport = {
     val columns = StateColumns.of(JoinCheckpoint(0, settings), directory)
@@ -143,6 +166,9 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
     val right = named(JoinCheckpoint.RightColumns)
     val leftRows = read("left", columns.left)
     val rightRows = rightsOf(right)
+    ReadRows.checkTimes(leftRows, settings(JoinCheckpoint.LeftTime))
+    if (dryRun)
+      return ImportReport(checkpoint, report.batch, ReadRows.count(leftRows), ReadRows.count(rightRows))
     bootstrap.run(
       join(bootstrap.stream("left", leftRows), bootstrap.stream("right", rightRows), on, settings),
       Beginning(report.batch, report.offsets, report.watermarkMs, Some(report.entry))
@@ -163,8 +189,9 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
   private def read(table: String, schema: StructType): DataFrame = {
     val path = new Path(root, s"${exported.directory}/$table").toString
     val found = session.read.parquet(path)
+    // Parquet files say of no part that it is never null.
     val missing = schema.filterNot(column =>
-      found.schema.exists(f => f.name == column.name && f.dataType == column.dataType)
+      found.schema.exists(f => f.name == column.name && nullable(f.dataType) == nullable(column.dataType))
     )
     if (missing.nonEmpty)
       throw ExchangeErrors.columns(table, missing.map(column => s"${column.name} ${column.dataType.sql}"))

@@ -1,16 +1,51 @@
 package io.tailrace.rescale
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import io.tailrace.common.Errors
+import io.tailrace.join.Side
 import io.tailrace.rewrite.{JoinState, RewriteErrors, RowRoute, RowRoutes}
-import io.tailrace.state.{LiveSection, RunCursor}
+import io.tailrace.state.{LiveSection, RowLayout, RunCursor, StoreKind}
 
-/** Each row goes to the partition of its key. */
-private[rescale] object PartitionRoutes extends RowRoutes {
-  override def of(join: JoinState, partition: Int): RowRoute = new PartitionRoute(
-    new RowTargets(join.keys, partition, join.before.layout.partitions, join.after.layout.partitions)
-  )
+/** Each row goes to the partition of its key.
+  *
+  * @param dry no row is written, and all are counted
+  */
+private[rescale] final class PartitionRoutes(dry: Boolean) extends RowRoutes {
+  override def of(join: JoinState, partition: Int): RowRoute = {
+    val route = new PartitionRoute(
+      new RowTargets(join.keys, partition, join.before.layout.partitions, join.after.layout.partitions)
+    )
+    if (dry) new CountedRoute(route) else route
+  }
+}
+
+private[rescale] object PartitionRoutes {
+
+  /** The count of all rows, with those that the join keeps of matches and keys. */
+  val All = "all"
+}
+
+/** Looks where each row would go, and counts those that users know, by side. */
+private final class CountedRoute(route: RowRoute) extends RowRoute {
+  private val found = mutable.LinkedHashMap.empty[String, Long]
+
+  override def counts: Map[String, Long] = found.toMap
+
+  private def count(what: String): Unit =
+    found.updateWith(what)(of => Some(of.getOrElse(0L) + 1)): Unit
+
+  override def target(live: LiveSection, row: RunCursor, keyed: RunCursor): Int = {
+    route.target(live, row, keyed): Unit
+    route.seq(row.seq): Unit
+    count(PartitionRoutes.All)
+    val kind = live.section.kind
+    // Eager matching keeps the keys of left rows once more, without the rows.
+    val isKeyAlone = kind == StoreKind.LeftKeySorted && RowLayout.valueLength(row.base, row.at) == 0
+    Side.of(kind).filterNot(_ => isKeyAlone).foreach(count)
+    RowRoute.Nowhere
+  }
 }
 
 private final class PartitionRoute(targets: RowTargets) extends RowRoute {

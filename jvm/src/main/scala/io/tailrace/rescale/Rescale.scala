@@ -3,20 +3,44 @@ package io.tailrace.rescale
 import java.util.UUID
 
 import org.apache.spark.sql.tailrace.SparkSession
+import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.common.Arguments
-import io.tailrace.join.JoinCheckpoint
+import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.rewrite._
 import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
 
-/** What a rescaling has done.
+/** What a rescaling has done, or would do.
   *
   * @param before number of state partitions
   * @param after  the same
   * @param rows   in the state, which count
-  * @param bytes  of the new partitions' files
+  * @param bytes  of the new partitions' files; of a dry run, those of the files that it would read
+  * @param sides  what a dry run has found
   */
-final case class RescaleReport(before: Int, after: Int, rows: Long, bytes: Long)
+final case class RescaleReport(
+    before: Int,
+    after: Int,
+    rows: Long,
+    bytes: Long,
+    dryRun: Boolean = false,
+    sides: Seq[RescaledSide] = Nil
+) {
+
+  /** For Python. */
+  def json: String = {
+    implicit val formats: Formats = Serialization.formats(NoTypeHints)
+    Serialization.write(this)
+  }
+}
+
+/** The rows of one side of a join.
+  *
+  * @param name the operator's, in the query's progress
+  * @param side "left" or "right"
+  */
+final case class RescaledSide(operator: Long, name: String, side: String, rows: Long)
 
 /** Gives the joins of a checkpoint another number of state partitions. The query must not run meanwhile.
   *
@@ -35,7 +59,12 @@ final case class RescaleReport(before: Int, after: Int, rows: Long, bytes: Long)
   * An example, 4 to 16 partitions, after batch 6: version 7 of partition 1 has become version 7 of the
   * partitions 1, 5, 9 and 13. Batch 7, which was cut off at 12:30, runs with 16 tasks at 12:40.
   */
-private[tailrace] final class Rescale(session: SparkSession, checkpoint: String, partitions: Int) {
+private[tailrace] final class Rescale(
+    session: SparkSession,
+    checkpoint: String,
+    partitions: Int,
+    dryRun: Boolean = false
+) {
   new Arguments("tailrace.rescale").number("partitions", partitions.toLong, least = 1, Rescale.MostPartitions)
   private val query = new StoppedQuery(
     session,
@@ -55,6 +84,7 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
   private[rescale] def runAlone(): RescaleReport = {
     query.checkStopped()
     val joins = this.joins
+    if (dryRun) return looked(joins)
     // What is refused above has changed nothing.
     query.checkAlone()
     val layouts = joins.map(join => join -> query.holding(join))
@@ -84,6 +114,26 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     if (query.isNewestCommand)
       tellReaders(joins.filter(_.bound.layouts.nonEmpty || report.before != partitions))
     report
+  }
+
+  /** What would be moved, of which nothing is written. */
+  private def looked(joins: Seq[StoredState]): RescaleReport = {
+    val names = query.operators._1.map(operator => operator.id -> operator.name).toMap
+    val layouts = joins.map(join => join -> query.holding(join))
+    val before = layouts.head._2.partitions
+    val states = if (before == partitions) Nil else layouts.map { case (join, of) => planned(join, of) }
+    val found = states.map { state =>
+      val counts = rewrite.split(state, new PartitionRoutes(dry = true)).map(_.counts)
+      (state, (what: String) => counts.map(_.getOrElse(what, 0L)).sum)
+    }
+    val sides =
+      for ((state, rows) <- found; side <- Seq(Side.Left, Side.Right))
+        yield RescaledSide(state.operator, names(state.operator), side, rows(side))
+    val manifests = states.flatMap { state =>
+      (0 until before).map(i => state.files(state.before, i, conf).readManifest(version, state.before.id(i)))
+    }
+    val rows = found.map { case (_, of) => of(PartitionRoutes.All) }.sum
+    RescaleReport(before, partitions, rows, StateRewrite.bytes(manifests), dryRun = true, sides)
   }
 
   /** Spark's readers ask these. A rescaling that was cut off behind the turn has left them as they were. */
@@ -145,7 +195,7 @@ private[tailrace] final class Rescale(session: SparkSession, checkpoint: String,
     JoinCheckpoint.read(spark.directory(state.operator), conf, version - 1).layouts
 
   private def write(join: JoinState): Seq[Manifest] = {
-    val manifests = rewrite.manifests(join, rewrite.split(join, PartitionRoutes))
+    val manifests = rewrite.manifests(join, rewrite.split(join, new PartitionRoutes(dry = false)))
     checkSections(manifests)
     rewrite.write(join, manifests)
     manifests

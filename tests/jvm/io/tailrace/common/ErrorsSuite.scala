@@ -121,6 +121,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_ERASE_RECURSION" -> EraseErrors.rowsInFlight("P", Seq("a", "b")),
     "TAILRACE_STATE_ERASE_REMAINS" -> EraseErrors.remains("P", Seq("a", "b")),
     "TAILRACE_STATE_RESCALE_TOO_MANY" -> RescaleErrors.tooMany("rows"),
+    "TAILRACE_STATE_RESCALE_OPEN_BATCH" -> RescaleErrors.open("P", 7, Seq("dedupe")),
     "TAILRACE_STATE_RESCALE_UNSUPPORTED" -> RescaleErrors.unsupported("P", Seq("dedupe")),
     "TAILRACE_SYNC_NAME_CHANGED" -> SyncErrors.nameChanged("clicks", Seq("views")),
     "TAILRACE_SYNC_FUTURE" -> SyncErrors.future("left", "clicks-1", 1L << 52, 1L << 51),

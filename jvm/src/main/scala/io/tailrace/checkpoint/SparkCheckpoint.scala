@@ -112,11 +112,11 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
       }
     }
 
-  /** Says the ids of stores after a batch, in checkpoint format 2. */
-  def setCheckpointIds(batch: Long, ids: Map[Long, Seq[String]]): Unit =
+  /** Says the ids of stores after a batch, in checkpoint format 2: of each partition of an operator. */
+  def setCheckpointIds(batch: Long, ids: Map[Long, Seq[Seq[String]]]): Unit =
     edit(new Path(commits, batch.toString), batch) { entry =>
       val all = ids.map { case (operator, of) =>
-        JField(operator.toString, JArray(of.map(id => JArray(List(JString(id)))).toList))
+        JField(operator.toString, JArray(of.map(stores => JArray(stores.map(JString(_)).toList)).toList))
       }
       entry.transformField { case ("stateUniqueIds", JObject(before)) =>
         "stateUniqueIds" -> JObject(before.filterNot(field => all.exists(_._1 == field._1)) ++ all)
@@ -135,11 +135,18 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
       "nextBatchWatermarkMs" -> JInt(watermarkMs)
     })
 
-  /** Says to Spark's readers how many partitions an operator's state has. */
-  def setMetadata(operator: Long, number: Int): Unit =
-    edit(new Path(SparkCheckpoints.metadata(directory(operator)), "metadata"), 0) { entry =>
+  /** Says to Spark's readers how many partitions an operator's state has.
+    *
+    * @param batch the newest one that has completed
+    */
+  def setMetadata(operator: Long, number: Int, batch: Long): Unit = {
+    val path = SparkCheckpoints
+      .newestMetadata(directory(operator), conf, batch)
+      .getOrElse(new Path(SparkCheckpoints.metadata(directory(operator)), "metadata"))
+    edit(path, batch) { entry =>
       entry.transformField { case ("numPartitions", _) => "numPartitions" -> JInt(number) }
     }
+  }
 
   private def edit(path: Path, batch: Long)(change: JValue => JValue): Unit = {
     val entry = edited(path, batch)(change)

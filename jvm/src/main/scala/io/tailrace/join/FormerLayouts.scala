@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn}
 import io.tailrace.state.StateLayout
 
 /** The state of a number of partitions that a query doesn't have any more, and what a rescaling that has died
@@ -29,6 +29,7 @@ private[tailrace] object FormerLayouts extends Logging {
       )
     }
     deleteFiles(directory, conf, current)
+    RepartitionTurn.deleteStaged(directory.getParent.getParent, conf)
     val isFirst = current.store == StateLayout.FirstStore
     val layouts = if (isFirst && current.cutOff.isEmpty) Nil else Seq(current)
     JoinCheckpoint.write(directory, conf, checkpoint.copy(layouts = layouts)): Unit

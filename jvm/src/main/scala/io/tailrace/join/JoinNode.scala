@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.{BinaryType, MetadataBuilder, StringType, StructType}
 
-import io.tailrace.plan.StreamJoin
+import io.tailrace.plan.{StreamJoin, WriteCheck}
 import io.tailrace.state.KeyEncoder
 
 /** The logical node of a join, as the user wrote it, resolved.
@@ -34,6 +34,8 @@ trait JoinNode extends StreamJoin {
   def rightComesOutAlone: Boolean
 
   override def onlyAppends: Boolean = true
+
+  override def writeChecks: Seq[WriteCheck] = Seq(TurnAtStart)
 
   override def output: Seq[Attribute] = {
     val needed = AttributeSet(leftKeys :+ leftTime)

@@ -6,6 +6,7 @@ import org.apache.spark.sql.tailrace.SparkSession
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
+import io.tailrace.checkpoint.RepartitionTurn
 import io.tailrace.common.Arguments
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.rewrite._
@@ -53,6 +54,8 @@ final case class RescaledSide(operator: Long, name: String, side: String, rows: 
   *   later the query    deletes the old state, when it has completed a batch: [[io.tailrace.join.FormerLayouts]]
   * }}}
   *
+  * Where Spark's own operators have state, too, steps 4 and 5 are one file first, [[RepartitionTurn]].
+  *
   * Spark takes the number from the newest entry of its offset log, which may be that of a batch that hasn't
   * completed. So no batch comes in between, and the logs of other operators stay as they are.
   *
@@ -84,6 +87,8 @@ private[tailrace] final class Rescale(
   private[rescale] def runAlone(): RescaleReport = {
     query.checkStopped()
     val joins = this.joins
+    val others = this.others
+    others.foreach(_.check())
     if (dryRun) return looked(joins)
     // What is refused above has changed nothing.
     query.checkAlone()
@@ -102,7 +107,7 @@ private[tailrace] final class Rescale(
           next.foreach(write)
           result
         }
-        turnOver(states)
+        turnOver(states, others)
         RescaleReport(
           before,
           partitions,
@@ -139,13 +144,15 @@ private[tailrace] final class Rescale(
   /** Spark's readers ask these. A rescaling that was cut off behind the turn has left them as they were. */
   private def tellReaders(joins: Seq[StoredState]): Unit = {
     if (spark.partitions(completed) != partitions) spark.setPartitions(completed, partitions)
-    joins.foreach(join => spark.setMetadata(join.operator, partitions))
+    joins.foreach(join => spark.setMetadata(join.operator, partitions, completed))
   }
 
-  private def joins: Seq[StoredState] = {
-    val (own, others) = query.operators
-    if (others.nonEmpty) throw RescaleErrors.unsupported(checkpoint, others.map(_.name))
-    own.map(query.stored)
+  private def joins: Seq[StoredState] = query.operators._1.map(query.stored)
+
+  /** Spark's own operators with state. */
+  private def others: Option[SparkOperators] = {
+    val operators = query.operators._2
+    Option.when(operators.nonEmpty)(new SparkOperators(session, checkpoint, query, operators))
   }
 
   private def planned(join: StoredState, layout: StateLayout): JoinState = {
@@ -208,21 +215,56 @@ private[tailrace] final class Rescale(
       throw RescaleErrors.tooMany(s"$most sections of right rows in a partition")
   }
 
-  private def turnOver(states: Seq[JoinState]): Unit = {
+  private def turnOver(states: Seq[JoinState], others: Option[SparkOperators]): Unit = {
+    val ids = states.flatMap { state =>
+      // As many as the greater number: until the turn the query needs those of before.
+      state.after.ids.map(after =>
+        state.operator -> (after ++ state.before.ids.get.drop(after.size)).map(Seq(_))
+      )
+    }.toMap
+    others match {
+      case Some(operators) => turnOver(states, operators, ids)
+      case None =>
+        checkTurn(states)
+        if (ids.nonEmpty) spark.setCheckpointIds(completed, ids)
+        spark.setPartitions(begun, partitions)
+        // Another one has named its directories between the last look and the turn: nobody would find those of this one.
+        if (states.exists(isForgotten)) {
+          if (spark.partitions(begun) == partitions) spark.setPartitions(begun, named)
+          throw RescaleErrors.inUse(checkpoint)
+        }
+    }
+  }
+
+  /** With state of Spark's operators the turn is a file that says what is to be done. */
+  private def turnOver(
+      states: Seq[JoinState],
+      operators: SparkOperators,
+      ids: Map[Long, Seq[Seq[String]]]
+  ): Unit = {
+    val turn =
+      try {
+        val staged = operators.stage(partitions, ids)
+        checkTurn(states)
+        staged
+      } catch {
+        case e: Throwable =>
+          operators.deleteAfter(e)
+          // Another command has deleted what this one has written.
+          if (query.isNewestCommand) throw e else throw RescaleErrors.inUse(checkpoint)
+      }
+    RepartitionTurn.write(query.root, conf, turn)
+    if (states.exists(isForgotten)) {
+      RepartitionTurn.withdraw(query.root, conf)
+      throw RescaleErrors.inUse(checkpoint)
+    }
+    RepartitionTurn.finish(query.root, conf)
+  }
+
+  private def checkTurn(states: Seq[JoinState]): Unit = {
     query.checkUnchanged()
     if (states.exists(isReplaced)) throw RescaleErrors.inUse(checkpoint)
     query.checkAlone()
-    val ids = states.flatMap { state =>
-      // As many as the greater number: until the turn the query needs those of before.
-      state.after.ids.map(after => state.operator -> (after ++ state.before.ids.get.drop(after.size)))
-    }
-    if (ids.nonEmpty) spark.setCheckpointIds(completed, ids.toMap)
-    spark.setPartitions(begun, partitions)
-    // Another one has named its directories between the last look and the turn: nobody would find those of this one.
-    if (states.exists(isForgotten)) {
-      if (spark.partitions(begun) == partitions) spark.setPartitions(begun, named)
-      throw RescaleErrors.inUse(checkpoint)
-    }
   }
 }
 

@@ -9,10 +9,20 @@ object RescaleErrors {
   def inUse(checkpoint: String): TailraceStateException =
     stateError("TAILRACE_STATE_RESCALE_IN_USE", null, "path" -> checkpoint)
 
+  /** @param operators of Spark's, each with the reason why it can't be rescaled */
   def unsupported(checkpoint: String, operators: Seq[String]): TailraceStateException = stateError(
     "TAILRACE_STATE_RESCALE_UNSUPPORTED",
     null,
     "path" -> checkpoint,
+    "operators" -> operators.mkString(", ")
+  )
+
+  /** The state of Spark's operators is rewritten between two batches only. */
+  def open(checkpoint: String, batch: Long, operators: Seq[String]): TailraceStateException = stateError(
+    "TAILRACE_STATE_RESCALE_OPEN_BATCH",
+    null,
+    "path" -> checkpoint,
+    "batch" -> batch,
     "operators" -> operators.mkString(", ")
   )
 

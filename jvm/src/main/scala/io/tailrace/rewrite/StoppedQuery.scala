@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkCheckpoints, SparkSession}
 
-import io.tailrace.checkpoint.SparkCheckpoint
+import io.tailrace.checkpoint.{RepartitionTurn, SparkCheckpoint}
 import io.tailrace.common.{Errors, TailraceStateException}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.state.{CutOffBatch, StateLayout}
@@ -25,6 +25,8 @@ private[tailrace] final class StoppedQuery(
 ) {
   val root = new Path(checkpoint)
   val conf: Configuration = session.sessionState.newHadoopConf()
+  // What a rescaling has decided, and hasn't done.
+  SparkCheckpoint.readable(checkpoint)(RepartitionTurn.finish(root, conf))
   val spark: SparkCheckpoint = SparkCheckpoint.readable(checkpoint)(new SparkCheckpoint(root, conf))
 
   /** The newest batch that has completed. */
@@ -44,6 +46,9 @@ private[tailrace] final class StoppedQuery(
   private lazy val claim = new Claim(root, conf, what)
   private lazy val ids = spark.commit(completed).checkpointIds
 
+  /** Whether the checkpoint is of Spark's format 2. */
+  def hasIds: Boolean = ids.nonEmpty
+
   /** Runs a command, unless another one of this JVM changes the checkpoint. */
   def alone[T](command: => T): T = Claim.alone(root, conf)(command).getOrElse(throw inUse)
 
@@ -54,7 +59,9 @@ private[tailrace] final class StoppedQuery(
   def isNewestCommand: Boolean = claim.isNewest
 
   /** Another command may have begun since, or turned over since this one has read the logs. */
-  def checkAlone(): Unit = if (!claim.isNewest || spark.partitions(begun) != named) throw inUse
+  def checkAlone(): Unit =
+    if (!claim.isNewest || spark.partitions(begun) != named || RepartitionTurn.find(root, conf).nonEmpty)
+      throw inUse
 
   /** A query of another driver may have gone on since. */
   def checkUnchanged(): Unit =

@@ -29,7 +29,7 @@ case class SyncJoin(
   override def holdsRows: Boolean = true
   override def description: String = "a tailrace.sync_join"
   override def rightTimes: Seq[(Attribute, Attribute)] = Nil
-  override def writeChecks: Seq[WriteCheck] = Seq(SyncJoin.NamesCheck)
+  override def writeChecks: Seq[WriteCheck] = super.writeChecks :+ SyncJoin.NamesCheck
 
   override def refusedInRecursion: Option[Obstacle] = Some(
     Obstacle("sync_join", "it waits for partitions of its inputs, and a row that comes round is of none")

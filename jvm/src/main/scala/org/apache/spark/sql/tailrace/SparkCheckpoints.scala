@@ -1,6 +1,6 @@
 package org.apache.spark.sql.tailrace
 
-import java.io.InputStream
+import java.io.{IOException, InputStream}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -24,8 +24,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
   */
 final case class CheckpointCommit(watermarkMs: Long, checkpointIds: Option[Map[Long, Array[Array[String]]]])
 
-/** An operator with state in a checkpoint. */
-final case class CheckpointOperator(id: Long, name: String, partitions: Int)
+/** An operator with state in a checkpoint.
+  *
+  * @param stores names of those that each partition has
+  */
+final case class CheckpointOperator(id: Long, name: String, partitions: Int, stores: Seq[String])
 
 /** Reads Spark's part of a checkpoint, without a session. */
 object SparkCheckpoints {
@@ -56,8 +59,35 @@ object SparkCheckpoints {
     val reader =
       OperatorStateMetadataReader.createReader(directory, conf, format, batch, createMetadataDir = false)
     reader.read().map { metadata =>
-      val partitions = metadata.stateStoresMetadata.headOption.fold(0)(_.numPartitions)
-      CheckpointOperator(metadata.operatorInfo.operatorId, metadata.operatorInfo.operatorName, partitions)
+      val stores = metadata.stateStoresMetadata
+      CheckpointOperator(
+        metadata.operatorInfo.operatorId,
+        metadata.operatorInfo.operatorName,
+        stores.headOption.fold(0)(_.numPartitions),
+        stores.map(_.storeName).toSeq
+      )
+    }
+  }
+
+  /** An operator's metadata, where a file for each of some batches has it: the newest one. */
+  def newestMetadata(directory: Path, conf: Configuration, batch: Long): Option[Path] = {
+    val versions = OperatorStateMetadataV2.metadataDirPath(directory)
+    val found = files(directory, conf)
+    Option
+      .when(found.exists(versions))(found.list(versions).toSeq.flatMap(_.getPath.getName.toLongOption))
+      .flatMap(_.filter(_ <= batch).maxOption)
+      .map(OperatorStateMetadataV2.metadataFilePath(directory, _))
+  }
+
+  /** Moves a file, and replaces one of that name. */
+  def move(files: CheckpointFileManager, from: Path, to: Path, conf: Configuration): Unit = {
+    // With its checksum, where a local file system has one.
+    files.delete(to)
+    files match {
+      case renaming: CheckpointFileManager.RenameHelperMethods =>
+        renaming.renameTempFile(from, to, overwriteIfPossible = true)
+      case _ =>
+        if (!from.getFileSystem(conf).rename(from, to)) throw new IOException(s"$from wasn't moved to $to")
     }
   }
 

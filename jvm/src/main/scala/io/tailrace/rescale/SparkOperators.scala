@@ -1,0 +1,88 @@
+package io.tailrace.rescale
+
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession}
+
+import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
+import io.tailrace.rewrite.StoppedQuery
+
+/** The state of Spark's own operators in a query that is rescaled. Spark writes it for the new number into a
+  * checkpoint of its own, which has only these operators: Spark's rewriter takes all that it finds. Nothing of the
+  * query's changes before the [[RepartitionTurn]].
+  *
+  * @param operators at least one
+  */
+private[rescale] final class SparkOperators(
+    session: SparkSession,
+    checkpoint: String,
+    query: StoppedQuery,
+    operators: Seq[CheckpointOperator]
+) {
+  import query.{completed, conf, root, spark}
+
+  private val repartition = new SparkRepartition(session, root, completed, query.hasIds)
+  private val staged = RepartitionTurn.stagedAt(root, UUID.randomUUID.toString)
+  private val files = DurableFiles.in(root, conf)
+
+  /** Refuses what can't be rescaled. */
+  def check(): Unit = {
+    if (query.isCutOff) throw RescaleErrors.open(checkpoint, query.begun, operators.map(_.name))
+    val obstacles = operators.flatMap(of => repartition.obstacle(of).map(why => s"${of.name} ($why)"))
+    if (obstacles.nonEmpty) throw RescaleErrors.unsupported(checkpoint, obstacles)
+  }
+
+  /** Writes the new state.
+    *
+    * @param ids of the other operators, in Spark's checkpoint format 2
+    * @return what turns the query over to it
+    */
+  def stage(partitions: Int, ids: Map[Long, Seq[Seq[String]]]): RepartitionTurn = {
+    RepartitionTurn.deleteStaged(root, conf)
+    operators.foreach(operator => copyMetadata(spark.directory(operator.id)))
+    copy(new Path(root, s"offsets/$completed"))
+    new SparkCheckpoint(staged, conf).setPartitions(completed, partitions)
+    val written = repartition.write(staged, partitions).getOrElse(Map.empty)
+    RepartitionTurn(
+      completed,
+      partitions,
+      staged.getName,
+      RepartitionTurn.filesOf(staged, conf),
+      operators.map(_.id),
+      (ids ++ written).map { case (operator, of) => operator.toString -> of }
+    )
+  }
+
+  /** Deletes what [[stage]] has written, after an error before the turn. */
+  def deleteAfter(error: Throwable): Unit =
+    try files.delete(staged)
+    catch { case NonFatal(e) => error.addSuppressed(e) }
+
+  /** Spark keeps an operator's metadata beside its partitions, and schemas in the first one. */
+  private def copyMetadata(directory: Path): Unit =
+    files.list(directory).foreach { status =>
+      val name = status.getPath.getName
+      if (name.startsWith("_")) copyAll(status.getPath)
+      else if (status.isDirectory && name == "0") copySchemas(status.getPath)
+    }
+
+  private def copySchemas(directory: Path): Unit =
+    files.list(directory).filter(_.isDirectory).foreach { status =>
+      if (status.getPath.getName.startsWith("_")) copyAll(status.getPath) else copySchemas(status.getPath)
+    }
+
+  private def copyAll(directory: Path): Unit = files.list(directory).foreach { status =>
+    if (status.isDirectory) copyAll(status.getPath) else copy(status.getPath)
+  }
+
+  private def copy(from: Path): Unit = {
+    val below = qualified(root).toUri.relativize(qualified(from).toUri).getPath
+    val bytes = files.read(from, neededBy = s"batch $completed")
+    files.write(new Path(staged, below))(_.write(bytes))
+  }
+
+  private def qualified(path: Path): Path = path.getFileSystem(conf).makeQualified(path)
+}

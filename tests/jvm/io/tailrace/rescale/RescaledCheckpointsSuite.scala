@@ -171,7 +171,7 @@ final class RescaledCheckpointsSuite extends RescaleSuite {
       GoldenCheckpoints.archives.find(_._1.name.startsWith("join beside other operators")).get
     withQuery(others, archive) { (root, left) =>
       val e = intercept[TailraceStateException](rescale(root, 3))
-      assert(e.getCondition == "TAILRACE_STATE_RESCALE_UNSUPPORTED")
+      assert(e.getCondition == "TAILRACE_STATE_RESCALE_UNSUPPORTED", e.getMessage)
       assert(others.goOn(spark, root, left.before) == left.whole)
     }
   }

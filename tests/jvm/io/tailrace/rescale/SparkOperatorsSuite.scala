@@ -233,6 +233,9 @@ final class SparkOperatorsSuite extends RescaleSuite {
         assert(e.getCondition == "TAILRACE_STATE_RESCALE_UNSUPPORTED")
         val why = "STATE_REPARTITION_INVALID_CHECKPOINT.UNSUPPORTED_STATEFUL_OPERATOR"
         assert(e.getMessageParameters.get("operators") == s"globalLimit ($why)")
+      }
+      withRun((l, r) => joined(delayed(l, "t").dropDuplicates("k", "t", "id"), delayed(r, "rt"))) { run =>
+        run.begin()
         Files.delete(Checkpoint.newestFirst(new File(checkpoint(run.root), "commits")).head.toPath)
         assert(refused(run).getCondition == "TAILRACE_STATE_RESCALE_OPEN_BATCH")
       }

@@ -30,9 +30,9 @@ private[rescale] final class SparkOperators(
 
   /** Refuses what can't be rescaled. */
   def check(): Unit = {
-    if (query.isCutOff) throw RescaleErrors.open(checkpoint, query.begun, operators.map(_.name))
     val obstacles = operators.flatMap(of => repartition.obstacle(of).map(why => s"${of.name} ($why)"))
     if (obstacles.nonEmpty) throw RescaleErrors.unsupported(checkpoint, obstacles)
+    if (query.isCutOff) throw RescaleErrors.open(checkpoint, query.begun, operators.map(_.name))
   }
 
   /** Writes the new state.

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tailrace._argument_types import add_settings, heap, positive
+from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
     import argparse
@@ -97,6 +98,8 @@ def _fill_session(command: argparse.ArgumentParser, run: Callable[[argparse.Name
 def _session(parsed: argparse.Namespace, command: str, doing: str) -> Generator[SparkSession]:
     """A local session, with a bar of its tasks."""
     # Late: `tailrace jar` in a script's $(...) loads little.
+    from pyspark.errors import AnalysisException
+
     from tailrace._local import local_session
     from tailrace._task_bar import task_bar
 
@@ -104,7 +107,13 @@ def _session(parsed: argparse.Namespace, command: str, doing: str) -> Generator[
         local_session(f"tailrace state {command}", parsed.driver_memory, dict(parsed.conf)) as spark,
         task_bar(spark, doing),
     ):
-        yield spark
+        try:
+            yield spark
+        except AnalysisException as error:
+            if isinstance(error, TailraceError):
+                raise
+            # Of a condition or a path that the user has given. Spark's plan follows behind the semicolon.
+            raise TailraceError(str(error).strip().split(";\n")[0]) from error
 
 
 def _rescale(parsed: argparse.Namespace) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import tailrace
 from streams import Row, Streams, groups
+from tailrace import _local, cli
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
@@ -92,3 +94,14 @@ def test_arguments_of_other_types(spark: SparkSession, tmp_path: Path, wrong: di
 def test_rows_that_nobody_has_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(TailraceStateError, match="TAILRACE_CHECKPOINT_NOT_FOUND"):
         tailrace.erase(spark, tmp_path, "key = 1")
+
+
+def test_a_table_that_spark_refuses_is_told_in_a_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_local, "local_session", lambda *_: nullcontext(spark))
+    missing = str(tmp_path / "missing.parquet")
+    assert cli.main(["state", "erase", str(tmp_path), "--subjects", missing]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("tailrace: [PATH_NOT_FOUND]")
+    assert "Traceback" not in told

@@ -129,6 +129,8 @@ final class EraseSuite extends SparkSuite {
       val report = erase(d, s"k = '$subject'")
       assert(filesWith(d, subject).isEmpty)
       assert(report.untouched.exists(_.contains("sources")))
+      // The empty batch that the first erasure has begun reads nothing again.
+      assert(!erase(d, s"k = '$subject'").untouched.exists(_.contains("cut off")))
       val partitions = new File(d, "state/0").listFiles.filter(_.getName.forall(_.isDigit))
       partitions.foreach { partition =>
         val names = partition.list.filterNot(name => name.startsWith("_") || name.startsWith("."))

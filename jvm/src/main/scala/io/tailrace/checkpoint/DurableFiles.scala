@@ -152,4 +152,17 @@ object DurableFiles {
   /** @param directory the files are in it or below it */
   def in(directory: Path, hadoopConf: Configuration): DurableFiles =
     new DurableFiles(TailraceFileManager.forPath(directory, hadoopConf))
+
+  /** Copies a directory's small files, and those below; nothing if it isn't there.
+    *
+    * @param neededBy for errors
+    */
+  def copyAll(from: Path, to: Path, conf: Configuration, neededBy: String): Unit = {
+    val (source, target) = (in(from, conf), in(to, conf))
+    source.list(from).foreach { status =>
+      val copy = new Path(to, status.getPath.getName)
+      if (status.isDirectory) copyAll(status.getPath, copy, conf, neededBy)
+      else target.write(copy)(_.write(source.read(status.getPath, neededBy)))
+    }
+  }
 }

@@ -20,12 +20,14 @@ import io.tailrace.state.{CheckpointFiles, StateFileNames}
   * @param offsets     where each source has been read to, in the order of the query, as Spark's log has them
   * @param watermarkMs of the next batch
   * @param entry       settings for Spark's offset log; none: those of the session
+  * @param sources     what the sources have in their checkpoint; it is copied
   */
 private[exchange] final case class Beginning(
     batch: Long,
     offsets: Seq[String],
     watermarkMs: Long,
-    entry: Option[String] = None
+    entry: Option[String] = None,
+    sources: Option[Path] = None
 )
 
 /** Makes a checkpoint of rows: it runs the query's join for one micro-batch over them, by Spark itself, and then says
@@ -50,7 +52,11 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   private val made = new Path(work, "checkpoint")
   private val files = DurableFiles.in(work, conf)
 
-  def checkTarget(): Unit = target.checkFree()
+  /** Refuses a checkpoint that is there, and a beginning that its query couldn't begin with. */
+  def check(beginning: Beginning): Unit = {
+    target.checkFree()
+    SourceLogs.check(beginning.offsets, beginning.sources, conf)
+  }
 
   private val counts = mutable.HashMap.empty[String, Long]
 
@@ -103,7 +109,9 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
         if (batch != 1 || directory == "commits") files.delete(new Path(made, s"$directory/0"))
       }
     }
-    files.delete(new Path(made, "sources"))
+    val own = new Path(made, "sources")
+    files.delete(own)
+    sources.foreach(DurableFiles.copyAll(_, own, conf, "the import"))
   }
 
   /** The state's version follows from the batch that has made it. */

@@ -20,6 +20,7 @@ import io.tailrace.rewrite.{RewriteErrors, StoppedQuery, StoredState}
   *   operator-0/left       the left rows that wait, with all of their columns
   *   operator-0/right      right rows: the columns of `on` by the right side's names, then the others
   *   operator-0/matches    with eager matching: left and right row of each match so far
+  *   sources               logs that sources have in the checkpoint
   *   _tailrace_export.json what these are, written last
   * }}}
   */
@@ -38,6 +39,8 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     else
       destination.fill {
         val written = report(write)
+        // A source of files has its list there, and its offsets are numbers in it.
+        DurableFiles.copyAll(new Path(query.root, "sources"), SourceLogs.in(to), conf, "the export")
         ExportFile.write(to, conf, written)
         written
       }

@@ -31,17 +31,23 @@ private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
   def fill[T](write: => T): T = SparkCheckpoint.naming {
     checkFree()
     val isNew = !files.exists(path)
+    def clear(): Unit =
+      if (isNew) files.delete(path) else files.list(path).foreach(of => files.delete(of.getPath))
     try files.create(begun)(_.write("not complete as long as this file is there alone\n".getBytes(UTF_8)))
-    catch { case _: FileAlreadyExistsException => throw ExchangeErrors.destinationExists(name) }
+    catch {
+      case _: FileAlreadyExistsException => throw ExchangeErrors.destinationExists(name)
+      case e: Throwable => throw suppressing(e)(clear())
+    }
     try {
       val written = write
       files.delete(begun)
       written
-    } catch {
-      case e: Throwable =>
-        try if (isNew) files.delete(path) else files.list(path).foreach(of => files.delete(of.getPath))
-        catch { case NonFatal(failure) => e.addSuppressed(failure) }
-        throw e
-    }
+    } catch { case e: Throwable => throw suppressing(e)(clear()) }
   }(ExchangeErrors.failed(name, _))
+
+  private def suppressing(error: Throwable)(clear: => Unit): Throwable = {
+    try clear
+    catch { case NonFatal(failure) => error.addSuppressed(failure) }
+    error
+  }
 }

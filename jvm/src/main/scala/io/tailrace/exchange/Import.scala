@@ -31,6 +31,7 @@ final case class ImportReport(checkpoint: String, batch: Long, left: Long, right
   * @param watermarkMs of the first batch, in milliseconds
   * @param batch       the last one that the query's sink has; 0 for a new sink
   * @param dryRun      only checks and counts the rows
+  * @param sources     the directory that offsets of sources of files are numbers in; none: there are no such offsets
   */
 final case class ImportOptions(
     left: DataFrame,
@@ -38,7 +39,8 @@ final case class ImportOptions(
     offsets: Seq[String] = Nil,
     watermarkMs: Long = 0,
     batch: Long = 0,
-    dryRun: Boolean = false
+    dryRun: Boolean = false,
+    sources: Option[Path] = None
 )
 
 /** Makes a checkpoint of a query that has never run, so that its join goes on as if it had read some rows.
@@ -65,9 +67,8 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
   if (stateful.nonEmpty) throw ExchangeErrors.unsupported(stateful)
 
   def run(options: ImportOptions): ImportReport = {
-    import options._
+    import options.{left, right, offsets, batch, dryRun}
     val bootstrap = new Bootstrap(session, checkpoint, Map.empty)
-    bootstrap.checkTarget()
     val count = sources.distinct.size
     if (offsets.nonEmpty && offsets.size != count)
       throw ExchangeErrors.rows(s"there are ${offsets.size} offsets, and the query has $count sources")
@@ -75,6 +76,13 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     offsets.find(of => of != "-" && (of.contains('\n') || parseOpt(of).isEmpty)).foreach { offset =>
       throw ExchangeErrors.rows(s"the offset $offset isn't JSON in one line")
     }
+    val beginning = Beginning(
+      batch,
+      if (offsets.isEmpty) Seq.fill(count)("-") else offsets,
+      options.watermarkMs,
+      sources = options.sources
+    )
+    bootstrap.check(beginning)
     val leftRows = rows("left", left, join.left.output)
     val rightRows = rows("right", right, join.right.output)
     ReadRows.checkTimes(leftRows, join.leftTime.name)
@@ -91,7 +99,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
         }
         SparkPlans.toFrame(bootstrap.session, replaced)
       },
-      Beginning(batch, if (offsets.isEmpty) Seq.fill(count)("-") else offsets, watermarkMs)
+      beginning
     )
     ImportReport(checkpoint, batch, bootstrap.count("left"), bootstrap.count("right"))
   }
@@ -165,7 +173,14 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
         TailraceConf.JoinStrategy.key -> _
       }
     )
-    bootstrap.checkTarget()
+    val beginning = Beginning(
+      report.batch,
+      report.offsets,
+      report.watermarkMs,
+      Some(report.entry),
+      Some(SourceLogs.in(root))
+    )
+    bootstrap.check(beginning)
     val right = named(JoinCheckpoint.RightColumns)
     val leftRows = read("left", columns.left)
     val rightRows = rightsOf(right)
@@ -174,7 +189,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
       return ImportReport(checkpoint, report.batch, ReadRows.count(leftRows), ReadRows.count(rightRows))
     bootstrap.run(
       join(bootstrap.stream("left", leftRows), bootstrap.stream("right", rightRows), on, settings),
-      Beginning(report.batch, report.offsets, report.watermarkMs, Some(report.entry))
+      beginning
     )
     ImportReport(checkpoint, report.batch, bootstrap.count("left"), bootstrap.count("right"))
   }
@@ -186,7 +201,8 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
       rightsOf(ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get),
       if (offsets.isEmpty) report.offsets else offsets,
       watermarkMs.getOrElse(report.watermarkMs),
-      batch.getOrElse(report.batch)
+      batch.getOrElse(report.batch),
+      sources = Option.when(offsets.isEmpty)(SourceLogs.in(root))
     )
 
   private def read(table: String, schema: StructType): DataFrame = {

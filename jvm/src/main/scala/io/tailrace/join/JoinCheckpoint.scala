@@ -58,11 +58,9 @@ final case class Growth(batch: Long, after: Long)
 
 object Growth {
 
-  /** The window's `after` in a batch; none: that of the settings. */
-  def afterIn(batch: Long, grown: Seq[Growth]): Option[Long] = grown.find(_.batch > batch).map(_.after)
-
-  /** What it was until a batch; none: it is as it was. */
-  def afterUntil(batch: Long, grown: Seq[Growth]): Option[Long] = grown.find(_.batch == batch).map(_.after)
+  /** The window's `after` in a batch, and in those before it; none: it is that of the settings, or as it was. */
+  def of(batch: Long, grown: Seq[Growth]): (Option[Long], Option[Long]) =
+    (grown.find(_.batch > batch).map(_.after), grown.find(_.batch == batch).map(_.after))
 }
 
 /** A setting that checkpoints of earlier versions don't have.

@@ -227,10 +227,7 @@ final class StoredJoinExec(
   def checkpointSettings: Map[String, String] = nowBound.checkpoint.settings
 
   /** The window's `after` in this batch and in those before, if it isn't that of the settings. */
-  def growth: (Option[Long], Option[Long]) = {
-    val grown = nowBound.checkpoint.grown
-    (Growth.afterIn(batchId, grown), Growth.afterUntil(batchId, grown))
-  }
+  def growth: (Option[Long], Option[Long]) = Growth.of(batchId, nowBound.checkpoint.grown)
 
   /** The number of partitions that decides when rows leave. */
   def partitionsOfRelease: Int = {

@@ -43,7 +43,9 @@ private[rescale] final class SparkOperators(
   def stage(partitions: Int, ids: Map[Long, Seq[Seq[String]]]): RepartitionTurn = {
     RepartitionTurn.deleteStaged(root, conf)
     operators.foreach(operator => copyMetadata(spark.directory(operator.id)))
-    copy(new Path(root, s"offsets/$completed"))
+    val entry = s"offsets/$completed"
+    val bytes = files.read(new Path(root, entry), neededBy = s"batch $completed")
+    files.write(new Path(staged, entry))(_.write(bytes))
     new SparkCheckpoint(staged, conf).setPartitions(completed, partitions)
     val written = repartition.write(staged, partitions).getOrElse(Map.empty)
     RepartitionTurn(
@@ -65,24 +67,19 @@ private[rescale] final class SparkOperators(
   private def copyMetadata(directory: Path): Unit =
     files.list(directory).foreach { status =>
       val name = status.getPath.getName
-      if (name.startsWith("_")) copyAll(status.getPath)
+      if (name.startsWith("_")) copy(status.getPath)
       else if (status.isDirectory && name == "0") copySchemas(status.getPath)
     }
 
   private def copySchemas(directory: Path): Unit =
     files.list(directory).filter(_.isDirectory).foreach { status =>
-      if (status.getPath.getName.startsWith("_")) copyAll(status.getPath) else copySchemas(status.getPath)
+      if (status.getPath.getName.startsWith("_")) copy(status.getPath) else copySchemas(status.getPath)
     }
 
-  private def copyAll(directory: Path): Unit = files.list(directory).foreach { status =>
-    if (status.isDirectory) copyAll(status.getPath) else copy(status.getPath)
-  }
+  private def copy(directory: Path): Unit =
+    DurableFiles.copyAll(directory, new Path(staged, below(directory)), conf, s"batch $completed")
 
-  private def copy(from: Path): Unit = {
-    val below = qualified(root).toUri.relativize(qualified(from).toUri).getPath
-    val bytes = files.read(from, neededBy = s"batch $completed")
-    files.write(new Path(staged, below))(_.write(bytes))
-  }
+  private def below(path: Path): String = qualified(root).toUri.relativize(qualified(path).toUri).getPath
 
   private def qualified(path: Path): Path = path.getFileSystem(conf).makeQualified(path)
 }

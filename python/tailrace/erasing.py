@@ -92,7 +92,7 @@ def erase(
         checkpoint: the query's checkpointLocation.
         where: a condition of Spark SQL, without subqueries.
         subjects: a batch DataFrame instead. A row is erased if its columns of these names have the values of
-            one of the subjects, which all have to fit in memory.
+            one of the subjects, which all have to fit in memory. A null is nobody.
         operators: the numbers of the joins to erase from; all of the query's, if empty.
         only_tailrace: whether the query may have other operators with state, Spark's own. They keep their
             rows.
@@ -106,7 +106,7 @@ def erase(
             operators, or rows of a recursion in feedback mode, or the state can't be read or written.
             `condition` says which.
         TailraceError: neither or both of `where` and `subjects` are given, a column is of no side or of both,
-            or a subject's type isn't that of the column.
+            or a subject's type or value isn't one of the column's.
         AnalysisException: Spark doesn't understand the condition.
         TailraceSessionError: the session lacks the jar or the extension.
     """

@@ -9,6 +9,7 @@ import scala.util.Random
 
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.streaming.StreamingQueryException
 
 import io.tailrace.api.Tailrace
@@ -179,6 +180,29 @@ final class EraseSuite extends SparkSuite {
         Tailrace.erase(spark, d.getPath, EraseOptions(subjects = Some(typed.select("`left.id`"))))
       )
       assert(conditionOf(e) == "TAILRACE_COLUMN_TYPE")
+    }
+  }
+
+  test("subjects of another type are those of their values, and of no other") {
+    import spark.implicits._
+    withDirectory { d =>
+      val query = (l: DataFrame, r: DataFrame) =>
+        NeverLate.query(NeverLate.options())(l.withColumn("score", expr("if(id = 1, -0d, double(id))")), r)
+      val h = new StreamHarness(spark, d)(query).start()
+      h.step((1 to 4).map(i => Served("a", Times.seconds(i.toDouble), i)), Nil)
+      h.stop()
+      def erased(subjects: DataFrame): Long =
+        counts(Tailrace.erase(spark, d.getPath, EraseOptions(subjects = Some(subjects), dryRun = true)))(
+          "left"
+        )
+      assert(erased(Seq(Some(3.0), Some(3.0), None).toDF("id")) == 1)
+      assert(erased(Seq(BigDecimal(2), BigDecimal(4), BigDecimal(9)).toDF("id")) == 2)
+      assert(erased(Seq(0.0).toDF("score")) == 1)
+      Seq(Seq(3.7).toDF("id"), Seq(Double.NaN).toDF("id"), Seq((1L << 32) + 3).toDF("id")).foreach { wrong =>
+        val e = intercept[Exception](erased(wrong))
+        assert(conditionOf(e) == "TAILRACE_OPTION_INVALID")
+        assert(e.getMessage.contains("values of `id`, which is of the type INT"))
+      }
     }
   }
 

@@ -4,10 +4,10 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.{BindReferences, Cast, Expression, _}
-import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ReplaceExpressions}
+import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, NormalizeNaNAndZero, ReplaceExpressions}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, DoubleType, FloatType, StringType}
 
 import io.tailrace.common.Errors
 
@@ -74,30 +74,60 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
     val types = values.map(_.dataType)
     val found = read.getOrElse(types, session.sparkContext.broadcast(valuesOf(types)))
     read += types -> found
-    new SubjectTest(values.map(BindReferences.bindReference(_, of)), found)
+    new SubjectTest(values.map(value => comparable(BindReferences.bindReference(value, of))), found)
   }
 
-  /** The subjects as rows of the types of the join's columns. Null is nobody. */
+  /** The subjects as rows of the types of the join's columns. Null is nobody. A value that its column can't have is
+    * refused: cut to 7, a subject 7.9 would be somebody else.
+    */
   private def valuesOf(types: Seq[DataType]): java.util.HashSet[UnsafeRow] = {
     val input = SparkPlans.analyzed(table)
-    val cast = input.output.zip(types).map { case (column, to) =>
-      if (!Cast.canANSIStoreAssign(column.dataType, to))
-        throw Errors.columnType(
-          "tailrace.erase",
-          "subjects",
-          column.name,
-          "the table of subjects",
-          column.dataType.sql,
-          to.sql
-        )
-      val value =
-        Cast(column, to, Some(session.sessionState.conf.sessionLocalTimeZone), EvalMode.ANSI)
-      Alias(value, column.name)()
-    }
-    val rows = SparkPlans.execution(SparkPlans.toFrame(session, Project(cast, input)).na.drop()).toRdd
+    val subjects = input.output.zip(types).map { case (column, to) => (column, castOf(column, to)) }
+    val values = subjects.map { case (column, value) => Alias(comparable(value), column.name)() }
+    val others = subjects.map { case (column, value) => Alias(lost(column, value), column.name)() }
+    val rows = SparkPlans.execution(SparkPlans.toFrame(session, Project(values ++ others, input))).toRdd
     val found = new java.util.HashSet[UnsafeRow]
     val unsafe = UnsafeProjection.create(types.toArray[DataType])
-    rows.map(_.copy()).collect().foreach(row => found.add(unsafe(row).copy()))
+    rows.map(_.copy()).collect().foreach { row =>
+      types.indices.find(i => !row.isNullAt(types.size + i)).foreach { i =>
+        throw Errors.optionInvalid(
+          "tailrace.erase",
+          "subjects",
+          row.getUTF8String(types.size + i).toString,
+          s"values of `${columns(i)}`, which is of the type ${types(i).sql}"
+        )
+      }
+      if (!types.indices.exists(row.isNullAt)) found.add(unsafe(row).copy()): Unit
+    }
     found
+  }
+
+  private def castOf(column: Attribute, to: DataType): Expression = {
+    if (!Cast.canANSIStoreAssign(column.dataType, to))
+      throw Errors.columnType(
+        "tailrace.erase",
+        "subjects",
+        column.name,
+        "the table of subjects",
+        column.dataType.sql,
+        to.sql
+      )
+    cast(column, to)
+  }
+
+  private def cast(value: Expression, to: DataType): Expression =
+    Cast(value, to, Some(session.sessionState.conf.sessionLocalTimeZone), EvalMode.TRY)
+
+  /** A subject's value as text, if it isn't that of the column; else null. */
+  private def lost(column: Attribute, value: Expression): Expression = {
+    val none = Literal(null, StringType)
+    if (column.dataType == value.dataType) none
+    else If(EqualNullSafe(cast(value, column.dataType), column), none, cast(column, StringType))
+  }
+
+  /** Values are compared by their bytes, and two zeros and many NaN are equal. */
+  private def comparable(value: Expression): Expression = value.dataType match {
+    case FloatType | DoubleType => NormalizeNaNAndZero(value)
+    case _ => value
   }
 }

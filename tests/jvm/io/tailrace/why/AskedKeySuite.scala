@@ -53,6 +53,7 @@ final class AskedKeySuite extends AnyFunSuite {
       assert(refused(text, two: _*) == names, text)
     }
     assert(refused("a=1,b=x", two: _*) == "a value of the type BIGINT for b")
+    assert(refused("n=1.505", "n" -> DecimalType(10, 2)) == "a value of the type DECIMAL(10,2) for n")
     val nested = ArrayType(LongType)
     assert(refused("a=1", "a" -> nested) == "a key of single values, and a is ARRAY<BIGINT>")
   }

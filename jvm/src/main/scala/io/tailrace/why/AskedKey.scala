@@ -4,7 +4,7 @@ import scala.util.Try
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Cast, GenericInternalRow, Literal}
-import org.apache.spark.sql.types.{ArrayType, StructField, StructType}
+import org.apache.spark.sql.types.{ArrayType, Decimal, StructField, StructType}
 
 import io.tailrace.common.Errors
 import io.tailrace.inspect.StateColumns
@@ -55,8 +55,14 @@ private[why] final class AskedKey(text: String, columns: StateColumns) {
       throw invalid(s"a key of single values, and ${column.name} is ${other.sql}")
     case dataType =>
       Try(Cast(Literal(text), dataType, Some("UTC")).eval()).toOption
-        .filter(_ != null)
+        .filter(value => value != null && isAsTold(value, text))
         .getOrElse(throw invalid(s"a value of the type ${dataType.sql} for ${column.name}"))
+  }
+
+  /** Spark's cast rounds, and 1.505 would be another key, 1.51. */
+  private def isAsTold(value: Any, text: String): Boolean = value match {
+    case rounded: Decimal => new java.math.BigDecimal(text.trim).compareTo(rounded.toJavaBigDecimal) == 0
+    case _ => true
   }
 
   private def names: String =

@@ -49,7 +49,8 @@ final class RepartitionTurnSuite extends AnyFunSuite with TempDirectory {
     (0 to 2).foreach(partition => write(root, s"state/1/$partition/7.zip", s"before $partition"))
     files.foreach { case (path, text) => write(staged, s"state/$path", text) }
     write(staged, "state/1/_metadata/metadata", "of a checkpoint of its own")
-    RepartitionTurn(6, 2, staged.getName, RepartitionTurn.filesOf(staged, conf), Seq(1), ids)
+    val next = spark.emptyBatch(6, 2)
+    RepartitionTurn(6, next, None, 2, staged.getName, RepartitionTurn.filesOf(staged, conf), Seq(1), ids)
   }
 
   private def checkTurned(): Unit = {
@@ -57,6 +58,7 @@ final class RepartitionTurnSuite extends AnyFunSuite with TempDirectory {
     assert(names("state/1") == Seq("0", "1", "_metadata"))
     assert(read("state/1/_metadata/metadata").contains("\"numPartitions\":2"))
     assert(spark.partitions(6) == 2 && spark.partitions(5) == 3)
+    assert(spark.entryText(7).contains(spark.emptyBatch(6, 2)))
     assert(spark.commit(6).checkpointIds.get(1).map(_.toSeq).toSeq == ids("1"))
     assert(names("tailrace-rescale").isEmpty)
   }
@@ -93,6 +95,15 @@ final class RepartitionTurnSuite extends AnyFunSuite with TempDirectory {
     RepartitionTurn.finish(root, conf)
     checkAsBefore()
     assert(names("tailrace-rescale").isEmpty)
+  }
+
+  test("an empty batch that a command has begun, and no query has run, gets the new number") {
+    val turn = begin()
+    spark.beginEmptyBatch(6)
+    assert(spark.partitions(7) == 3)
+    RepartitionTurn.write(root, conf, turn.copy(former = spark.entryText(7)))
+    RepartitionTurn.finish(root, conf)
+    checkTurned()
   }
 
   test("new state is deleted that no turn names, and a turn that is withdrawn isn't done") {

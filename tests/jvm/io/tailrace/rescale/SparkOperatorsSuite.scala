@@ -6,6 +6,7 @@ import java.nio.file.Files
 import scala.util.Random
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.streaming.StreamingQueryException
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace
@@ -162,6 +163,27 @@ final class SparkOperatorsSuite extends RescaleSuite {
         assert(leftBehind(run.root).isEmpty)
         assert(run.goOn() == expected)
         assert(directories(run.root).distinct == Seq(0 until numbers.last))
+      }
+    }
+  }
+
+  test("a query that runs elsewhere, unseen, ends, and loses nothing", Campaign) {
+    val expected = plain(three, 3)
+    withConf(Provider -> RocksDB, Changelog -> true, partitions(2)) {
+      withRun(three) { run =>
+        run.harness.start()
+        (0 until rescaledAfter).foreach(i => run.harness.rows(batch(i)._1, batch(i)._2): Unit)
+        // By another path the session doesn't see that its query is the same.
+        val elsewhere = new File(run.root, "elsewhere")
+        Files.createSymbolicLink(elsewhere.toPath, new File(checkpoint(run.root)).toPath)
+        assert(Tailrace.rescale(spark, elsewhere.getPath, 3).after == 3)
+        run.harness.add(batch(rescaledAfter)._1, batch(rescaledAfter)._2)
+        val e = intercept[StreamingQueryException](run.harness.streaming.processAllAvailable())
+        assert(e.getMessage.contains("[CONCURRENT_STREAM_LOG_UPDATE]"))
+        run.harness.start()
+        run.harness.rows(NeverLate.end._1, NeverLate.end._2): Unit
+        run.harness.stop()
+        assert(run.harness.allRows.sortBy(_.toString) == expected)
       }
     }
   }

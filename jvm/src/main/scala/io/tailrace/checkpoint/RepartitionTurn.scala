@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.{FileAlreadyExistsException, FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkState}
 import org.json4s.jackson.Serialization
@@ -18,11 +18,14 @@ import org.json4s.{Formats, NoTypeHints}
   * {{{
   *   tailrace-rescale/staged-<id>/state/1/0/7.zip     the new state: a checkpoint of its own
   *   tailrace-rescale/turn                            the turn
+  *   offsets/7                                        an empty batch: a query that runs elsewhere, unseen, can't go on
   *   state/1/0/7.zip                                  each file is moved to its place
   *   commits/6  offsets/6                             ids of the new state's stores, the number
   * }}}
   *
-  * @param batch      that has made the state; it is the newest one
+  * @param batch      that has made the state; it is the newest one that has completed
+  * @param next       the entry of the empty batch behind it
+  * @param former     the entry of that batch now, if a command has begun it already, and no query has run it
   * @param partitions from now on
   * @param staged     name of the directory that has the new state
   * @param files      of Spark's operators
@@ -31,6 +34,8 @@ import org.json4s.{Formats, NoTypeHints}
   */
 private[tailrace] final case class RepartitionTurn(
     batch: Long,
+    next: String,
+    former: Option[String],
     partitions: Int,
     staged: String,
     files: Seq[StagedStateFile],
@@ -87,7 +92,7 @@ private[tailrace] object RepartitionTurn extends Logging {
     */
   def finish(root: Path, conf: Configuration): Unit = find(root, conf).foreach { turn =>
     val unfinished = new UnfinishedTurn(root, conf, turn)
-    if (unfinished.isPossible) unfinished.run()
+    if (unfinished.isPossible && unfinished.isAlone()) unfinished.run()
     else
       logWarning(
         s"TAILRACE_STATE_RESCALE_LOST: a rescaling of $root to ${turn.partitions} partitions has no effect. The " +
@@ -122,10 +127,25 @@ private[tailrace] object RepartitionTurn extends Logging {
 
     private lazy val waiting: Set[String] = turn.files.filter(f => isThere(staged, f)).map(_.path).toSet
 
+    private val next = turn.batch + 1
+    private def isOurs(entry: String): Boolean = entry == turn.next
+
     /** A query of another driver may have gone on before the turn was noticed. */
     def isPossible: Boolean =
-      spark.begunBatches.lastOption.contains(turn.batch) &&
+      spark.begunBatches.lastOption.exists(last => last == turn.batch || last == next) &&
+        spark.entryText(next).forall(entry => isOurs(entry) || turn.former.contains(entry)) &&
         turn.files.forall(f => waiting(f.path) || isThere(spark.state, f))
+
+    /** Begins the next batch, so that no query elsewhere does. Whoever begins it first has it. */
+    def isAlone(): Boolean = spark.entryText(next) match {
+      case None =>
+        try spark.begin(next, turn.next)
+        catch { case _: FileAlreadyExistsException => () }
+        spark.entryText(next).exists(isOurs)
+      case Some(entry) =>
+        if (!isOurs(entry)) spark.replaceEntry(next, turn.next)
+        true
+    }
 
     private def isThere(parent: Path, file: StagedStateFile): Boolean =
       length(new Path(parent, file.path)).contains(file.length)

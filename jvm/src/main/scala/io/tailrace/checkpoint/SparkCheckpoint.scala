@@ -94,23 +94,46 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     *
     * @throws org.apache.hadoop.fs.FileAlreadyExistsException if the batch has begun
     */
-  def beginEmptyBatch(completed: Long): Unit = {
-    val before = new Path(offsets, completed.toString)
+  def beginEmptyBatch(completed: Long): Unit =
+    begin(completed + 1, emptyBatch(completed, partitions(completed)))
+
+  /** The entry of such a batch.
+    *
+    * @param number of state partitions
+    */
+  def emptyBatch(completed: Long, number: Int): String = {
     val watermark = commit(completed).watermarkMs
-    val entry = edited(before, completed)(_.transformField { case ("batchWatermarkMs", _) =>
-      "batchWatermarkMs" -> JInt(watermark)
-    })
-    files.create(new Path(offsets, (completed + 1).toString))(_.write(entry))
+    val entry = edited(new Path(offsets, completed.toString), completed) { before =>
+      withPartitions(number)(before).transformField { case ("batchWatermarkMs", _) =>
+        "batchWatermarkMs" -> JInt(watermark)
+      }
+    }
+    new String(entry, UTF_8)
   }
+
+  /** Begins a batch.
+    *
+    * @throws org.apache.hadoop.fs.FileAlreadyExistsException if it has begun
+    */
+  def begin(batch: Long, entry: String): Unit =
+    files.create(new Path(offsets, batch.toString))(_.write(entry.getBytes(UTF_8)))
+
+  /** The whole entry of a batch, if it has begun. */
+  def entryText(batch: Long): Option[String] =
+    files.find(new Path(offsets, batch.toString)).map(new String(_, UTF_8))
+
+  /** Writes the entry of a batch anew. */
+  def replaceEntry(batch: Long, entry: String): Unit =
+    files.write(new Path(offsets, batch.toString))(_.write(entry.getBytes(UTF_8)))
 
   /** Gives a batch another number of state partitions, by one write. */
   def setPartitions(batch: Long, number: Int): Unit =
-    edit(new Path(offsets, batch.toString), batch) { entry =>
-      entry.transformField {
-        // The second is Spark's, for stateful operators alone, where a query has it.
-        case (name @ (Partitions | StatefulPartitions), _) => name -> JString(number.toString)
-      }
-    }
+    edit(new Path(offsets, batch.toString), batch)(withPartitions(number))
+
+  private def withPartitions(number: Int)(entry: JValue): JValue = entry.transformField {
+    // The second is Spark's, for stateful operators alone, where a query has it.
+    case (name @ (Partitions | StatefulPartitions), _) => name -> JString(number.toString)
+  }
 
   /** Says the ids of stores after a batch, in checkpoint format 2: of each partition of an operator. */
   def setCheckpointIds(batch: Long, ids: Map[Long, Seq[Seq[String]]]): Unit =

@@ -171,7 +171,7 @@ object JoinCheckpoint {
     DurableFiles.in(directory, conf).exists(file(directory)) && hasVersion(directory, conf, _ => true)
 
   /** Whether a partition has a manifest of a version, whatever the number of partitions that it was made for. */
-  private def hasVersion(directory: Path, conf: Configuration, isOf: Long => Boolean): Boolean = {
+  private[tailrace] def hasVersion(directory: Path, conf: Configuration, isOf: Long => Boolean): Boolean = {
     val files = DurableFiles.in(directory, conf)
     def isIn(partition: Path): Boolean = files.list(partition).exists { status =>
       val name = status.getPath.getName

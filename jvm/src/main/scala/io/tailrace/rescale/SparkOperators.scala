@@ -32,7 +32,8 @@ private[rescale] final class SparkOperators(
   def check(): Unit = {
     val obstacles = operators.flatMap(of => repartition.obstacle(of).map(why => s"${of.name} ($why)"))
     if (obstacles.nonEmpty) throw RescaleErrors.unsupported(checkpoint, obstacles)
-    if (query.isCutOff) throw RescaleErrors.open(checkpoint, query.begun, operators.map(_.name))
+    if (query.readsAgain || query.wasTried)
+      throw RescaleErrors.open(checkpoint, query.begun, operators.map(_.name))
   }
 
   /** Writes the new state.
@@ -50,6 +51,8 @@ private[rescale] final class SparkOperators(
     val written = repartition.write(staged, partitions).getOrElse(Map.empty)
     RepartitionTurn(
       completed,
+      spark.emptyBatch(completed, partitions),
+      spark.entryText(completed + 1),
       partitions,
       staged.getName,
       RepartitionTurn.filesOf(staged, conf),

@@ -49,6 +49,11 @@ private[tailrace] final class StoppedQuery(
     readTo(begun) != readTo(completed)
   }
 
+  /** Whether a batch was cut off that a sink may have rows of. */
+  lazy val wasTried: Boolean = isCutOff && operators._1.map(stored).exists { join =>
+    JoinCheckpoint.hasVersion(spark.directory(join.operator), conf, _ == begun + 1)
+  }
+
   private lazy val claim = new Claim(root, conf, what)
   private lazy val ids = spark.commit(completed).checkpointIds
 
@@ -132,7 +137,7 @@ private[tailrace] final class StoppedQuery(
 
   /** The batch that was cut off, and the number of partitions that decides which rows it gives. */
   def cutOffBatch(layout: StateLayout): Option[CutOffBatch] =
-    Option.when(isCutOff) {
+    Option.when(readsAgain || wasTried) {
       CutOffBatch(begun, layout.cutOff.filter(_.batch == begun).fold(layout.partitions)(_.partitions))
     }
 

@@ -53,7 +53,12 @@ class Rescaled:
 
 
 def rescale(
-    spark: SparkSession, checkpoint: str | os.PathLike[str], partitions: int, *, dry_run: bool = False
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str],
+    partitions: int,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
 ) -> Rescaled:
     """Gives the joins of a checkpoint another number of state partitions.
 
@@ -75,6 +80,8 @@ def rescale(
         spark: a session that `configure` has set up.
         checkpoint: the query's checkpointLocation.
         partitions: the new number, 1 or more.
+        to: a new checkpointLocation, which gets a copy of the checkpoint with the new number. The old one
+            stays as it is. Start the query with one of them only: both know the same sources and sink.
         dry_run: whether the rows are only read and counted.
 
     Returns:
@@ -90,6 +97,8 @@ def rescale(
     _convert.kind(spark, SparkSession, "spark")
     number = _convert.count(partitions, "partitions")
     options = _convert.dry_run(dry_run)
+    if to is not None:
+        options["to"] = _convert.path(to, "to")
     told = json.loads(_jvm.rescaled(spark, _convert.path(checkpoint, "checkpoint"), number, options))
     return Rescaled(
         before=told["before"],

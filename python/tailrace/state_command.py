@@ -36,6 +36,7 @@ def fill(state: argparse.ArgumentParser) -> None:
     )
     rescale.add_argument("checkpoint", help="the query's checkpointLocation: a path or a URI")
     rescale.add_argument("--partitions", type=positive, required=True, metavar="N", help="the new number")
+    rescale.add_argument("--to", metavar="DIR", help="a new checkpoint; the old one stays as it is")
     rescale.add_argument("--dry-run", action="store_true", help="only read and count the rows")
     _fill_session(rescale, _rescale)
     erase = commands.add_parser(
@@ -121,22 +122,24 @@ def _rescale(parsed: argparse.Namespace) -> int:
 
     with _session(parsed, "rescale", "rescaling") as spark:
         begun = time.monotonic()
-        done = rescale(spark, parsed.checkpoint, parsed.partitions, dry_run=parsed.dry_run)
+        done = rescale(spark, parsed.checkpoint, parsed.partitions, to=parsed.to, dry_run=parsed.dry_run)
         seconds = time.monotonic() - begun
-    if done.before == done.after:
-        print(f"{parsed.checkpoint} has {done.after} state partitions already.")
+    made = parsed.to or parsed.checkpoint
+    if done.before == done.after and parsed.to is None:
+        print(f"{made} has {done.after} state partitions already.")
     elif done.dry_run:
         for side in done.sides:
             print(f"operator {side.operator}, {side.name}, {side.side:<8}{side.rows:>12,} rows")
         print(
-            f"{parsed.checkpoint} would have {done.after} state partitions, and has {done.before}: "
+            f"{made} would have {done.after} state partitions, and {parsed.checkpoint} has {done.before}: "
             f"{done.rows:,} rows in all, {done.bytes / 1e6:,.1f} MB to read."
         )
         print(_UNCHANGED)
     else:
+        before, start = ("had", "again") if parsed.to is None else ("the old one has", "with the new one")
         print(
-            f"{parsed.checkpoint} has {done.after} state partitions, and had {done.before}: {done.rows:,} "
-            f"rows, {done.bytes / 1e6:,.1f} MB, in {seconds:.1f} s. Start the query again."
+            f"{made} has {done.after} state partitions, and {before} {done.before}: {done.rows:,} rows, "
+            f"{done.bytes / 1e6:,.1f} MB, in {seconds:.1f} s. Start the query {start}."
         )
     return 0
 

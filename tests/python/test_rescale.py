@@ -89,6 +89,34 @@ def test_the_command_between_two_starts(
         assert query.progress()["stateOperators"][0]["numShufflePartitions"] == 7
 
 
+@pytest.mark.campaign
+@pytest.mark.parametrize("partitions", [7, 2])
+def test_a_new_checkpoint_and_the_old_one_go_on_to_the_same_rows(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path, partitions: int
+) -> None:
+    def content(checkpoint: Path) -> dict[str, bytes]:
+        files = [file for file in checkpoint.rglob("*") if file.is_file()]
+        return {str(file.relative_to(checkpoint)): file.read_bytes() for file in files}
+
+    streams = Streams(stream_test)
+    with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
+        _feed(streams, query, other)
+        new = tmp_path / "new"
+        query.stop()
+        before = content(query.checkpoint)
+        assert tailrace.rescale(spark, query.checkpoint, partitions, to=new, dry_run=True).dry_run
+        assert not new.exists()
+        assert tailrace.rescale(spark, query.checkpoint, partitions, to=new).after == partitions
+        assert content(query.checkpoint) == before
+        with pytest.raises(TailraceStateError, match="TAILRACE_STATE_EXCHANGE_EXISTS"):
+            tailrace.rescale(spark, query.checkpoint, partitions, to=new)
+        assert [path.name for path in tmp_path.iterdir() if "import" in path.name] == []
+        query.checkpoint.rename(tmp_path / "old")
+        new.rename(query.checkpoint)
+        _end(streams, query, other)
+        assert _partitions(query.checkpoint) == list(range(partitions))
+
+
 def test_a_number_that_it_has_already(spark: SparkSession, stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
     streams.add(*_rows(0))

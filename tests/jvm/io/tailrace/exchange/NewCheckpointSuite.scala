@@ -8,6 +8,7 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
+import io.tailrace.rewrite.NewCheckpoint
 import io.tailrace.testkit.TempDirectory
 
 /** Directories that one command alone makes, also where another one does so or has died. */

@@ -19,7 +19,7 @@ private[api] trait PythonStateCalls {
       options: java.util.Map[String, String]
   ): String = {
     val number = new Arguments("tailrace.rescale").parsed("partitions", partitions, Int.MaxValue.toLong).toInt
-    Tailrace.rescale(session, checkpoint, number, isDry(options)).json
+    Tailrace.rescale(session, checkpoint, number, isDry(options), Option(options.get("to"))).json
   }
 
   /** @param where    null: the rows of the subjects

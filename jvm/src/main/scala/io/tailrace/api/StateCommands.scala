@@ -7,7 +7,7 @@ import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.exchange._
 import io.tailrace.label.JoinOptions
-import io.tailrace.rescale.{Rescale, RescaleReport}
+import io.tailrace.rescale.{Rescale, RescaleReport, RescaledCopy}
 
 /** What can be done with the checkpoint of a query that doesn't run. */
 trait StateCommands {
@@ -17,6 +17,7 @@ trait StateCommands {
     *
     * @param checkpoint the query's checkpointLocation
     * @param dryRun     only reads and counts the rows
+    * @param to         a new checkpoint, which gets a copy with the new number; the old one stays as it is
     * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint can't be rescaled
     * @throws io.tailrace.common.TailraceStateException if its state can't be read or written
     */
@@ -24,9 +25,13 @@ trait StateCommands {
       session: SparkSession,
       checkpoint: String,
       partitions: Int,
-      dryRun: Boolean = false
+      dryRun: Boolean = false,
+      to: Option[String] = None
   ): RescaleReport = SparkCheckpoint.readable(checkpoint) {
-    new Rescale(session.asInstanceOf[ClassicSession], checkpoint, partitions, dryRun).run()
+    val classic = session.asInstanceOf[ClassicSession]
+    to.fold(new Rescale(classic, checkpoint, partitions, dryRun).run()) {
+      new RescaledCopy(classic, checkpoint, _, partitions).run(dryRun)
+    }
   }
 
   /** Writes the rows that wait in a checkpoint's joins as Parquet. The query must not run.

@@ -153,16 +153,21 @@ object DurableFiles {
   def in(directory: Path, hadoopConf: Configuration): DurableFiles =
     new DurableFiles(TailraceFileManager.forPath(directory, hadoopConf))
 
-  /** Copies a directory's small files, and those below; nothing if it isn't there.
+  /** Copies a file, which may not fit in memory. */
+  def copy(from: Path, to: Path, conf: Configuration, neededBy: String): Unit =
+    in(from, conf).stream(from, neededBy) { source =>
+      in(to, conf).write(to)(target => source.transferTo(target): Unit)
+    }
+
+  /** Copies a directory's files, and those below; nothing if it isn't there.
     *
     * @param neededBy for errors
     */
   def copyAll(from: Path, to: Path, conf: Configuration, neededBy: String): Unit = {
-    val (source, target) = (in(from, conf), in(to, conf))
-    source.list(from).foreach { status =>
-      val copy = new Path(to, status.getPath.getName)
-      if (status.isDirectory) copyAll(status.getPath, copy, conf, neededBy)
-      else target.write(copy)(_.write(source.read(status.getPath, neededBy)))
+    in(from, conf).list(from).foreach { status =>
+      val into = new Path(to, status.getPath.getName)
+      if (status.isDirectory) copyAll(status.getPath, into, conf, neededBy)
+      else copy(status.getPath, into, conf, neededBy)
     }
   }
 }

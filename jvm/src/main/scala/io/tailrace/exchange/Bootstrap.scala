@@ -12,6 +12,7 @@ import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkPlans, SparkSession
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
 import io.tailrace.common.TailraceConf
+import io.tailrace.rewrite.NewCheckpoint
 import io.tailrace.state.{CheckpointFiles, StateFileNames}
 
 /** What the sources and the watermark of a new checkpoint are.

@@ -8,6 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.rewrite.RewriteErrors
 
 /** The directory of an export, which one command alone fills: two at once would both write all rows.
   *
@@ -24,7 +25,7 @@ private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
   private def name = path.toString
 
   def checkFree(): Unit = SparkCheckpoint.readable(name) {
-    if (files.list(path).nonEmpty) throw ExchangeErrors.destinationExists(name)
+    if (files.list(path).nonEmpty) throw RewriteErrors.destinationExists(name)
   }
 
   /** Runs what writes the files. If it fails, nothing of them is left. */
@@ -35,7 +36,7 @@ private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
       if (isNew) files.delete(path) else files.list(path).foreach(of => files.delete(of.getPath))
     try files.create(begun)(_.write("not complete as long as this file is there alone\n".getBytes(UTF_8)))
     catch {
-      case _: FileAlreadyExistsException => throw ExchangeErrors.destinationExists(name)
+      case _: FileAlreadyExistsException => throw RewriteErrors.destinationExists(name)
       case e: Throwable => throw suppressing(e)(clear())
     }
     try {
@@ -43,7 +44,7 @@ private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
       files.delete(begun)
       written
     } catch { case e: Throwable => throw suppressing(e)(clear()) }
-  }(ExchangeErrors.failed(name, _))
+  }(RewriteErrors.failed(name, _))
 
   private def suppressing(error: Throwable)(clear: => Unit): Throwable = {
     try clear

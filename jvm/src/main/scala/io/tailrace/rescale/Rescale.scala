@@ -83,6 +83,13 @@ private[tailrace] final class Rescale(
     */
   def run(): RescaleReport = query.alone(runAlone())
 
+  /** Refuses what can't be rescaled. */
+  def check(): Unit = {
+    query.checkStopped()
+    others.foreach(_.check())
+    joins.foreach(join => cutOff(join, query.holding(join)))
+  }
+
   /** Rescalings of other processes may run beside it. */
   private[rescale] def runAlone(): RescaleReport = {
     query.checkStopped()

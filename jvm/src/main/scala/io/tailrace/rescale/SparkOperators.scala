@@ -45,8 +45,7 @@ private[rescale] final class SparkOperators(
     RepartitionTurn.deleteStaged(root, conf)
     operators.foreach(operator => copyMetadata(spark.directory(operator.id)))
     val entry = s"offsets/$completed"
-    val bytes = files.read(new Path(root, entry), neededBy = s"batch $completed")
-    files.write(new Path(staged, entry))(_.write(bytes))
+    DurableFiles.copy(new Path(root, entry), new Path(staged, entry), conf, s"batch $completed")
     new SparkCheckpoint(staged, conf).setPartitions(completed, partitions)
     val written = repartition.write(staged, partitions).getOrElse(Map.empty)
     RepartitionTurn(

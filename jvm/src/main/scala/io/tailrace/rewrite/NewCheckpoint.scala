@@ -1,4 +1,4 @@
-package io.tailrace.exchange
+package io.tailrace.rewrite
 
 import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
@@ -13,7 +13,7 @@ import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
 
-/** The directory of a new checkpoint, which an import makes in a directory beside it, and then moves there.
+/** The directory of a new checkpoint, which a command makes in a directory beside it, and then moves there.
   *
   * {{{
   *   <checkpoint>-import-<unique>/   where it is made
@@ -25,7 +25,7 @@ import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
   * An import that was killed leaves some of that behind. The next one deletes it: it takes one that still goes on
   * for dead, and that fails when its files are gone.
   */
-private[exchange] final class NewCheckpoint(checkpoint: String, conf: Configuration) extends Logging {
+private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configuration) extends Logging {
   import NewCheckpoint._
 
   private val target = new Path(checkpoint)
@@ -39,7 +39,7 @@ private[exchange] final class NewCheckpoint(checkpoint: String, conf: Configurat
 
   /** Whether there is nothing, or what an import has left that was killed. */
   def checkFree(): Unit = SparkCheckpoint.readable(checkpoint) {
-    if (files.list(target).nonEmpty && !isUnfinished) throw ExchangeErrors.destinationExists(checkpoint)
+    if (files.list(target).nonEmpty && !isUnfinished) throw RewriteErrors.destinationExists(checkpoint)
   }
 
   private def isUnfinished: Boolean = files.find(metadata).exists(Arrays.equals(_, Unfinished))
@@ -58,7 +58,7 @@ private[exchange] final class NewCheckpoint(checkpoint: String, conf: Configurat
       case NonFatal(failure) => logWarning(s"$work can't be deleted: delete it", failure)
     }
     result.get
-  }(ExchangeErrors.failed(checkpoint, _))
+  }(RewriteErrors.failed(checkpoint, _))
 
   /** What imports have left that were killed. */
   private def deleteFormer(): Unit = {
@@ -82,7 +82,7 @@ private[exchange] final class NewCheckpoint(checkpoint: String, conf: Configurat
   private def move(made: Path): Unit = {
     val own = files.read(new Path(made, metadata.getName), "the import")
     try files.create(metadata)(_.write(Unfinished))
-    catch { case _: FileAlreadyExistsException => throw ExchangeErrors.destinationExists(checkpoint) }
+    catch { case _: FileAlreadyExistsException => throw RewriteErrors.destinationExists(checkpoint) }
     try {
       val system = target.getFileSystem(conf)
       files.list(made).map(_.getPath).filter(_.getName != metadata.getName).foreach { path =>
@@ -91,7 +91,7 @@ private[exchange] final class NewCheckpoint(checkpoint: String, conf: Configurat
         if (!path.getName.startsWith(".") && (system.exists(moved) || !system.rename(path, moved)))
           throw new IOException(s"$path can't be moved")
       }
-      if (!isUnfinished) throw ExchangeErrors.destinationExists(checkpoint)
+      if (!isUnfinished) throw RewriteErrors.destinationExists(checkpoint)
     } catch {
       case e: Throwable =>
         try if (isUnfinished) clear()
@@ -102,7 +102,7 @@ private[exchange] final class NewCheckpoint(checkpoint: String, conf: Configurat
   }
 }
 
-private[exchange] object NewCheckpoint {
+private[tailrace] object NewCheckpoint {
 
   /** What an import has in the directory beside the checkpoint. */
   private val Contents = Set("left", "right", "checkpoint")

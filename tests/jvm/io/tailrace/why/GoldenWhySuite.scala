@@ -1,16 +1,18 @@
 package io.tailrace.why
 
+import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.plan.GoldenCheckpoints
 import io.tailrace.testkit.SparkSuite
 
 /** What is said of checkpoints that releases have left: formats, layouts, and operators that aren't joins. */
 final class GoldenWhySuite extends SparkSuite {
-  private def why(release: String, query: String): WhyReport = withDirectory { d =>
-    val (_, archive) = GoldenCheckpoints.archives.find { case (_, archive) =>
-      archive.getParentFile.getName == release && archive.getName == s"$query.zip"
-    }.get
-    GoldenCheckpoints.unpack(archive, d)
-    new Explanation(s"$d/checkpoint", spark.sessionState.newHadoopConf(), 3).report(None)
+  private def why(release: String, query: String, key: Option[String] = None): WhyReport = withDirectory {
+    d =>
+      val (_, archive) = GoldenCheckpoints.archives.find { case (_, archive) =>
+        archive.getParentFile.getName == release && archive.getName == s"$query.zip"
+      }.get
+      GoldenCheckpoints.unpack(archive, d)
+      new Explanation(s"$d/checkpoint", spark.sessionState.newHadoopConf(), 3).report(key)
   }
 
   test("before and behind a change of the number of partitions the same rows wait, since the same batches") {
@@ -38,6 +40,8 @@ final class GoldenWhySuite extends SparkSuite {
   test("rows that go round, and a filter of replays") {
     assert(why("0.1.0", "recursion").text.exists(_.contains("go round in the recursion 'recursion'")))
     assert(why("0.1.0", "replays").text.last == "No operator of the query keeps rows that come out later.")
+    val e = intercept[TailraceAnalysisException](why("0.1.0", "replays", Some("id=1")))
+    assert(e.getCondition == "TAILRACE_CHECKPOINT_WITHOUT_JOIN")
   }
 
   test("the partitions that a synced join waits for, of formats 1 and 3") {

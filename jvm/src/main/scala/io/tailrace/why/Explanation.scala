@@ -6,6 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.tailrace.checkpoint.{BegunBatch, DurableFiles, SparkCheckpoint}
+import io.tailrace.common.Errors
 import io.tailrace.common.EventTimes.iso
 import io.tailrace.driver.{StreamFacts, WaitText, WatermarkFacts, WatermarkText}
 import io.tailrace.inspect._
@@ -44,6 +45,8 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
 
   /** @param key that is asked for; None: the oldest rows */
   def report(key: Option[String]): WhyReport = {
+    // Hosts and marks have no rows of a key.
+    if (key.nonEmpty && query.joins.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, query.others)
     val joins = query.joins.map(new ExplainedJoin(_, key))
     // A key that a join refuses is refused before anything is read.
     joins.foreach(_.asked)

@@ -90,10 +90,11 @@ def test_the_command_between_two_starts(
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("partitions", [7, 2])
 def test_a_new_checkpoint_and_the_old_one_go_on_to_the_same_rows(
-    spark: SparkSession, stream_test: StreamTest, tmp_path: Path, partitions: int
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:
+    partitions = 7
+
     def content(checkpoint: Path) -> dict[str, bytes]:
         files = [file for file in checkpoint.rglob("*") if file.is_file()]
         return {str(file.relative_to(checkpoint)): file.read_bytes() for file in files}

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -99,10 +99,9 @@ def test_a_new_checkpoint_and_the_old_one_go_on_to_the_same_rows(
         files = [file for file in checkpoint.rglob("*") if file.is_file()]
         return {str(file.relative_to(checkpoint)): file.read_bytes() for file in files}
 
-    streams = Streams(stream_test)
+    streams, new = Streams(stream_test), tmp_path / "new"
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
         _feed(streams, query, other)
-        new = tmp_path / "new"
         query.stop()
         before = content(query.checkpoint)
         assert tailrace.rescale(spark, query.checkpoint, partitions, to=new, dry_run=True).dry_run
@@ -227,29 +226,6 @@ def test_two_at_once_are_one(spark: SparkSession, stream_test: StreamTest) -> No
             _step(streams, _rows(first), query, other)
             query.stop()
         _end(streams, query, other)
-
-
-@pytest.mark.parametrize("checkpoint", ["s3a://bucket/checkpoint", "nowhere://bucket/checkpoint"])
-def test_a_file_system_that_is_not_there(spark: SparkSession, checkpoint: str) -> None:
-    with pytest.raises(TailraceStateError, match="TAILRACE_STATE_UNREADABLE"):
-        tailrace.rescale(spark, checkpoint, 3)
-
-
-@pytest.mark.parametrize("partitions", [0, -3, 100_001])
-def test_a_number_that_cannot_be(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
-    with pytest.raises(tailrace.TailraceError, match="whole number from 1"):
-        tailrace.rescale(spark, tmp_path, partitions)
-
-
-def test_a_number_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
-    wrong: Any = "7"
-    with pytest.raises(TypeError, match="partitions"):
-        tailrace.rescale(spark, tmp_path, wrong)
-
-
-def test_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(TailraceStateError, match="TAILRACE_CHECKPOINT_NOT_FOUND"):
-        tailrace.rescale(spark, tmp_path, 3)
 
 
 def _start(checkpoint: Path, partitions: int) -> subprocess.Popen[bytes]:

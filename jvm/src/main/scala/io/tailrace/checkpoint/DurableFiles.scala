@@ -2,13 +2,11 @@ package io.tailrace.checkpoint
 
 import java.io.{File, FileNotFoundException, IOException, OutputStream}
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointFileManager}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, OnFailure}
 
 /** Reads and writes the files of a checkpoint. A file appears whole and synced, or not at all. Errors name
   * the file, and tell a missing file, a damaged file and a failing file system apart.
@@ -43,16 +41,11 @@ final class DurableFiles(open: => CheckpointFileManager) {
 
   private def put[T](path: Path, overwrite: Boolean)(body: OutputStream => T): T = {
     val out = begin(path, overwrite)
-    try {
+    OnFailure(out.cancel()) {
       val result = body(out)
       out.hsync()
       out.close()
       result
-    } catch {
-      case e: Throwable =>
-        try out.cancel()
-        catch { case NonFatal(cancelFailure) => e.addSuppressed(cancelFailure) }
-        throw e
     }
   }
 

@@ -1,13 +1,11 @@
 package io.tailrace.erase
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
 
 import io.tailrace.checkpoint.DurableFiles
-import io.tailrace.common.{Errors, TailraceConf}
+import io.tailrace.common.{Errors, OnFailure, TailraceConf}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{FormerLayouts, JoinCheckpoint}
 import io.tailrace.rewrite._
@@ -71,14 +69,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     val targets = this.targets
     if (!options.dryRun) query.checkAlone()
     val (results, manifests) =
-      try write(targets)
-      catch {
-        case e: Throwable =>
-          if (!options.dryRun)
-            try targets.foreach(deleteNew)
-            catch { case NonFatal(failure) => e.addSuppressed(failure) }
-          throw e
-      }
+      if (options.dryRun) write(targets) else OnFailure(targets.foreach(deleteNew))(write(targets))
     if (!options.dryRun) {
       endOthers()
       turnOver(targets)

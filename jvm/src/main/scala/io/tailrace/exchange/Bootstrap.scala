@@ -51,6 +51,9 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   private val target = new NewCheckpoint(checkpoint, conf)
   private val work = target.work
   private val made = new Path(work, "checkpoint")
+
+  // How many rows a stream has had.
+  private val counts = mutable.HashMap.empty[String, Long]
   private val files = DurableFiles.in(work, conf)
 
   /** Refuses a checkpoint that is there, and a beginning that its query couldn't begin with. */
@@ -59,25 +62,35 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
     SourceLogs.check(beginning.offsets, beginning.sources, conf)
   }
 
-  private val counts = mutable.HashMap.empty[String, Long]
+  /** Makes it, or only checks and counts the rows.
+    *
+    * @param leftTime column of the left rows
+    * @param join     the query's, over streams of the left and the right rows, in this session
+    */
+  def run(left: DataFrame, right: DataFrame, leftTime: String, beginning: Beginning, dryRun: Boolean)(
+      join: (DataFrame, DataFrame) => DataFrame
+  ): ImportReport = {
+    ReadRows.checkTimes(left, leftTime)
+    def report(leftRows: Long, rightRows: Long) =
+      ImportReport(checkpoint, beginning.batch, leftRows, rightRows)
+    if (dryRun) report(ReadRows.count(left), ReadRows.count(right))
+    else {
+      target.make {
+        write(join(stream("left", left), stream("right", right)))
+        begin(beginning)
+        made
+      }
+      report(counts("left"), counts("right"))
+    }
+  }
 
   /** A stream of a batch DataFrame's rows, which are read once. */
-  def stream(name: String, rows: DataFrame): DataFrame = {
+  private def stream(name: String, rows: DataFrame): DataFrame = {
     val path = new Path(work, name).toString
     rows.write.parquet(path)
     // Of the footers.
     counts(name) = session.read.schema(rows.schema).parquet(path).count()
     session.readStream.schema(rows.schema).parquet(path)
-  }
-
-  /** How many rows a stream has had. */
-  def count(name: String): Long = counts(name)
-
-  /** @param join the query's, over such streams, in this session */
-  def run(join: => DataFrame, beginning: Beginning): Unit = target.make {
-    write(join)
-    begin(beginning)
-    made
   }
 
   private def write(join: DataFrame): Unit =

@@ -2,12 +2,11 @@ package io.tailrace.exchange
 
 import java.nio.charset.StandardCharsets.UTF_8
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.common.OnFailure
 import io.tailrace.rewrite.RewriteErrors
 
 /** The directory of an export, which one command alone fills: two at once would both write all rows.
@@ -32,23 +31,20 @@ private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
   def fill[T](write: => T): T = SparkCheckpoint.naming {
     checkFree()
     val isNew = !files.exists(path)
-    def clear(): Unit =
+    def orNothing[A](body: => A): A = OnFailure {
       if (isNew) files.delete(path) else files.list(path).foreach(of => files.delete(of.getPath))
-    try files.create(begun)(_.write("not complete as long as this file is there alone\n".getBytes(UTF_8)))
-    catch {
-      case _: FileAlreadyExistsException => throw RewriteErrors.destinationExists(name)
-      case e: Throwable => throw suppressing(e)(clear())
+    }(body)
+    val isOwn = orNothing {
+      try {
+        files.create(begun)(_.write("not complete as long as this file is there alone\n".getBytes(UTF_8)))
+        true
+      } catch { case _: FileAlreadyExistsException => false }
     }
-    try {
+    if (!isOwn) throw RewriteErrors.destinationExists(name)
+    orNothing {
       val written = write
       files.delete(begun)
       written
-    } catch { case e: Throwable => throw suppressing(e)(clear()) }
+    }
   }(RewriteErrors.failed(name, _))
-
-  private def suppressing(error: Throwable)(clear: => Unit): Throwable = {
-    try clear
-    catch { case NonFatal(failure) => error.addSuppressed(failure) }
-    error
-  }
 }

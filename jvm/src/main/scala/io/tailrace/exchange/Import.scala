@@ -85,23 +85,11 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     bootstrap.check(beginning)
     val leftRows = rows("left", left, join.left.output)
     val rightRows = rows("right", right, join.right.output)
-    ReadRows.checkTimes(leftRows, join.leftTime.name)
-    if (dryRun) return ImportReport(checkpoint, batch, ReadRows.count(leftRows), ReadRows.count(rightRows))
-    bootstrap.run(
-      {
-        val replaced = query.transformUp { case node: JoinNode =>
-          node.withNewChildren(
-            Seq(
-              input(bootstrap.stream("left", leftRows), join.left.output),
-              input(bootstrap.stream("right", rightRows), join.right.output)
-            )
-          )
-        }
-        SparkPlans.toFrame(bootstrap.session, replaced)
-      },
-      beginning
-    )
-    ImportReport(checkpoint, batch, bootstrap.count("left"), bootstrap.count("right"))
+    bootstrap.run(leftRows, rightRows, join.leftTime.name, beginning, dryRun) { (leftStream, rightStream) =>
+      val inputs = Seq(input(leftStream, join.left.output), input(rightStream, join.right.output))
+      val replaced = query.transformUp { case node: JoinNode => node.withNewChildren(inputs) }
+      SparkPlans.toFrame(bootstrap.session, replaced)
+    }
   }
 
   /** The columns that the side has, of the rows, by name. */
@@ -183,15 +171,8 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
     bootstrap.check(beginning)
     val right = named(JoinCheckpoint.RightColumns)
     val leftRows = read("left", columns.left)
-    val rightRows = rightsOf(right)
-    ReadRows.checkTimes(leftRows, settings(JoinCheckpoint.LeftTime))
-    if (dryRun)
-      return ImportReport(checkpoint, report.batch, ReadRows.count(leftRows), ReadRows.count(rightRows))
-    bootstrap.run(
-      join(bootstrap.stream("left", leftRows), bootstrap.stream("right", rightRows), on, settings),
-      beginning
-    )
-    ImportReport(checkpoint, report.batch, bootstrap.count("left"), bootstrap.count("right"))
+    val time = settings(JoinCheckpoint.LeftTime)
+    bootstrap.run(leftRows, rightsOf(right), time, beginning, dryRun)(join(_, _, on, settings))
   }
 
   /** The rows for a query with other settings, which begins where that of the export ended. */

@@ -7,7 +7,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.RepartitionTurn
-import io.tailrace.common.Arguments
+import io.tailrace.common.{Arguments, OnFailure}
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.rewrite._
 import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
@@ -250,15 +250,15 @@ private[tailrace] final class Rescale(
       ids: Map[Long, Seq[Seq[String]]]
   ): Unit = {
     val turn =
-      try {
-        val staged = operators.stage(partitions, ids)
-        checkTurn(states)
-        staged
-      } catch {
-        case e: Throwable =>
-          operators.deleteAfter(e)
-          // Another command has deleted what this one has written.
-          if (query.isNewestCommand) throw e else throw RescaleErrors.inUse(checkpoint)
+      try
+        OnFailure(operators.delete()) {
+          val staged = operators.stage(partitions, ids)
+          checkTurn(states)
+          staged
+        }
+      catch {
+        // Another command has deleted what this one has written.
+        case e: Throwable => throw (if (query.isNewestCommand) e else RescaleErrors.inUse(checkpoint))
       }
     RepartitionTurn.write(query.root, conf, turn)
     if (states.exists(isForgotten)) {

@@ -2,8 +2,6 @@ package io.tailrace.rescale
 
 import java.util.UUID
 
-import scala.util.control.NonFatal
-
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession}
 
@@ -60,10 +58,8 @@ private[rescale] final class SparkOperators(
     )
   }
 
-  /** Deletes what [[stage]] has written, after an error before the turn. */
-  def deleteAfter(error: Throwable): Unit =
-    try files.delete(staged)
-    catch { case NonFatal(e) => error.addSuppressed(e) }
+  /** Deletes what [[stage]] has written, before the turn. */
+  def delete(): Unit = files.delete(staged)
 
   /** Spark keeps an operator's metadata beside its partitions, and schemas in the first one. */
   private def copyMetadata(directory: Path): Unit =

@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.common.OnFailure
 
 /** The directory of a new checkpoint, which a command makes in a directory beside it, and then moves there.
   *
@@ -22,7 +23,7 @@ import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
   *   <checkpoint>/metadata           from here on the query can be started
   * }}}
   *
-  * An import that was killed leaves some of that behind. The next one deletes it: it takes one that still goes on
+  * A command that was killed leaves some of that behind. The next one deletes it: it takes one that still goes on
   * for dead, and that fails when its files are gone.
   */
 private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configuration) extends Logging {
@@ -37,7 +38,7 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
   /** Where it is made. */
   val work = new Path(parent, s"$prefix${UUID.randomUUID.toString.take(8)}")
 
-  /** Whether there is nothing, or what an import has left that was killed. */
+  /** Whether there is nothing, or what a command has left that was killed. */
   def checkFree(): Unit = SparkCheckpoint.readable(checkpoint) {
     if (files.list(target).nonEmpty && !isUnfinished) throw RewriteErrors.destinationExists(checkpoint)
   }
@@ -60,7 +61,7 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
     result.get
   }(RewriteErrors.failed(checkpoint, _))
 
-  /** What imports have left that were killed. */
+  /** What commands have left that were killed. */
   private def deleteFormer(): Unit = {
     val besides = DurableFiles.in(parent, conf)
     besides.list(parent).filter(_.isDirectory).map(_.getPath).filter(isWork).foreach(besides.delete)
@@ -83,7 +84,7 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
     val own = files.read(new Path(made, metadata.getName), "the import")
     try files.create(metadata)(_.write(Unfinished))
     catch { case _: FileAlreadyExistsException => throw RewriteErrors.destinationExists(checkpoint) }
-    try {
+    OnFailure(if (isUnfinished) clear()) {
       val system = target.getFileSystem(conf)
       files.list(made).map(_.getPath).filter(_.getName != metadata.getName).foreach { path =>
         val moved = new Path(target, path.getName)
@@ -92,11 +93,6 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
           throw new IOException(s"$path can't be moved")
       }
       if (!isUnfinished) throw RewriteErrors.destinationExists(checkpoint)
-    } catch {
-      case e: Throwable =>
-        try if (isUnfinished) clear()
-        catch { case NonFatal(failure) => e.addSuppressed(failure) }
-        throw e
     }
     files.write(metadata)(_.write(own))
   }
@@ -104,7 +100,7 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
 
 private[tailrace] object NewCheckpoint {
 
-  /** What an import has in the directory beside the checkpoint. */
+  /** What a command has in the directory beside the checkpoint. */
   private val Contents = Set("left", "right", "checkpoint")
 
   /** No query's. Spark refuses to start with it. */

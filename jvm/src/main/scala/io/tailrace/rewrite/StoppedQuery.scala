@@ -50,8 +50,8 @@ private[tailrace] final class StoppedQuery(
   }
 
   /** Whether a batch was cut off that a sink may have rows of. */
-  lazy val wasTried: Boolean = isCutOff && operators._1.map(stored).exists { join =>
-    JoinCheckpoint.hasVersion(spark.directory(join.operator), conf, _ == begun + 1)
+  lazy val wasTried: Boolean = isCutOff && operators._1.exists { join =>
+    JoinCheckpoint.hasVersion(spark.directory(join.id), conf, _ == begun + 1)
   }
 
   private lazy val claim = new Claim(root, conf, what)

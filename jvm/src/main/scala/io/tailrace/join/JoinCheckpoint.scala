@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
@@ -47,6 +48,17 @@ final case class JoinCheckpoint(
   def layout(partitions: Int, directory: Path): StateLayout = findLayout(partitions).getOrElse {
     val found = layouts.map(_.partitions).mkString(" or ")
     throw Errors.statePartitions(directory.toString, partitions, found)
+  }
+
+  /** The same for a run of the query.
+    *
+    * A batch that has committed elsewhere while a rescaling turned has ids of the former partitions only.
+    */
+  def layout(info: StatefulOperatorStateInfo, directory: Path): StateLayout = {
+    info.stateStoreCkptIds.map(_.length).filter(_ != info.numPartitions).foreach { found =>
+      throw Errors.statePartitions(directory.toString, info.numPartitions, found.toString)
+    }
+    layout(info.numPartitions, directory)
   }
 }
 

@@ -151,7 +151,7 @@ final class StoredJoinExec(
         logWarning(
           s"TAILRACE_STATE_COLUMNS: the columns of $workName have changed. In rows that wait ${told.mkString(", ")}"
         )
-      StoredJoinExec.Bound(found, found.layout(getStateInfo.numPartitions, directory), batchId)
+      StoredJoinExec.Bound(found, found.layout(getStateInfo, directory), batchId)
     }
     List(SchemaFile.validate(getStateInfo, hadoopConf, session))
   }

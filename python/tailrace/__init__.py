@@ -1,10 +1,11 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
-`configure` readies a session, `join` joins two streams in it, `filter_replays` reads an at-least-once topic
-once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are
-complete, `recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes the
-number of a checkpoint's state partitions, `erase` takes rows out of it,
-`export_state` and `import_state` make tables of it and it of tables, and every refusal is a `TailraceError`.
+`configure` readies a session, `join` joins two streams in it, `examples` makes training examples with several
+labels, `filter_replays` reads an at-least-once topic once, `accurate_watermark` waits for the hosts that lag,
+`write_windows` lands windows that say when they are complete, `recursively` feeds results back, `sync_join`
+joins topics within seconds, `rescale` changes the number of a checkpoint's state partitions, `erase` takes
+rows out of it, `export_state` and `import_state` make tables of it and it of tables, and every refusal is a
+`TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -24,6 +25,16 @@ from tailrace.errors import (
     TailraceStateError,
     TailraceVersionError,
     TailraceWatermarkError,
+)
+from tailrace.examples import (
+    Attribution,
+    Examples,
+    examples,
+    first_touch,
+    last_touch,
+    linear,
+    position,
+    time_decay,
 )
 from tailrace.exchanging import export_state, import_state
 from tailrace.join import join
@@ -45,6 +56,8 @@ from tailrace.windows import window_report, write_windows
 _failures.install()
 
 __all__ = [
+    "Attribution",
+    "Examples",
     "Reason",
     "TailraceError",
     "TailraceJoinError",
@@ -60,13 +73,18 @@ __all__ = [
     "accurate_watermark",
     "configure",
     "erase",
+    "examples",
     "export_state",
     "filter_replays",
+    "first_touch",
     "import_state",
     "jar_path",
     "join",
+    "last_touch",
+    "linear",
     "merge_stream_metadata",
     "parse_stream_metadata",
+    "position",
     "producer_id",
     "recursively",
     "rescale",
@@ -75,6 +93,7 @@ __all__ = [
     "stamped_watermark",
     "stream_metadata",
     "sync_join",
+    "time_decay",
     "window_report",
     "write_windows",
 ]

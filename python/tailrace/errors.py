@@ -93,7 +93,7 @@ _PREFIXES: Mapping[type[TailraceError], tuple[str, ...]] = {
     TailraceSessionError: ("SESSION_", "CONF_", "CONTINUOUS_MODE_", "ASYNC_PROGRESS_"),
     TailraceMemoryError: ("MEMORY_",),
     TailraceVersionError: ("SPARK_VERSION_",),
-    TailraceJoinError: ("JOIN_", "SYNC_", "OUTPUT_MODE_", "REAL_TIME_MODE_"),
+    TailraceJoinError: ("JOIN_", "EXAMPLES_", "SYNC_", "OUTPUT_MODE_", "REAL_TIME_MODE_"),
     TailraceReplayError: ("FUNCTION_", "METADATA_", "REPLAY_"),
     TailraceWatermarkError: ("WATERMARK_", "WINDOWS_"),
     TailraceRecursionError: ("RECURSION_",),
@@ -106,6 +106,7 @@ _PREFIXES: Mapping[type[TailraceError], tuple[str, ...]] = {
 _OF_ANY_CALL = ("TAILRACE_OPTION_", "TAILRACE_COLUMN_", "TAILRACE_NAME_")
 _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.join": TailraceJoinError,
+    "tailrace.examples": TailraceJoinError,
     "tailrace.sync_join": TailraceJoinError,
     "tailrace.filter_replays": TailraceReplayError,
     "tailrace.accurate_watermark": TailraceWatermarkError,
@@ -130,7 +131,8 @@ def from_condition(
     if condition.startswith(_OF_ANY_CALL):
         # The text names the call, too, where the parameters are lost.
         call = (parameters or {}).get("call") or next((c for c in _BY_CALL if f"{c} " in message), "")
-        kind = _BY_CALL.get(call, TailraceError)
+        # One of a label of tailrace.examples names it, behind a comma.
+        kind = _BY_CALL.get(call.split(",")[0], TailraceError)
     else:
         name = condition.removeprefix("TAILRACE_")
         kind = next((kind for kind, known in _PREFIXES.items() if name.startswith(known)), TailraceError)

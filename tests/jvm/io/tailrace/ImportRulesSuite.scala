@@ -13,6 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *
   * {{{
   *   api, the extension          all of them
+  *   examples                    several labels on one label join
   *   label  sync  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
   *                               the capabilities: none uses another, but windows close by the watermark,
   *                               inspect reads the files that the others keep, and erase and exchange read the
@@ -78,6 +79,7 @@ final class ImportRulesSuite extends AnyFunSuite {
   private val allowed: Map[String, Set[String]] = shared ++ Map(
     "join" -> ofCapabilities,
     "label" -> (ofCapabilities + "join"),
+    "examples" -> (ofCapabilities ++ Set("join", "label")),
     "sync" -> (ofCapabilities + "join"),
     "replay" -> ofCapabilities,
     "recursion" -> ofCapabilities,
@@ -91,6 +93,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "api" -> (ofCapabilities ++ Set(
       "join",
       "label",
+      "examples",
       "sync",
       "replay",
       "watermark",

@@ -9,6 +9,7 @@ import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.erase.EraseErrors
+import io.tailrace.examples.ExampleErrors
 import io.tailrace.exchange.ExchangeErrors
 import io.tailrace.join.JoinErrors
 import io.tailrace.recursion.RecursionErrors
@@ -27,6 +28,8 @@ final class ErrorsSuite extends AnyFunSuite {
   private val all: Map[String, Throwable] = Map(
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
+    "TAILRACE_EXAMPLES_NO_COMMON_KEY" -> ExampleErrors.noCommonKey(Seq("L" -> Seq("K"))),
+    "TAILRACE_EXAMPLES_NO_LABEL" -> ExampleErrors.noLabel(),
     "TAILRACE_JOIN_WATERMARK_MISSING" -> JoinErrors.watermarkMissing("left", "C", Some("O")),
     "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> JoinErrors.mixedBatchAndStream("left", "right"),
     "TAILRACE_JOIN_LABEL_EMPTY" -> JoinErrors.labelEmpty("I"),
@@ -179,6 +182,7 @@ final class ErrorsSuite extends AnyFunSuite {
     val methods = Seq(
       Errors,
       JoinErrors,
+      ExampleErrors,
       MemoryErrors,
       MetadataErrors,
       ModeErrors,

@@ -3,6 +3,7 @@ package io.tailrace.monitor
 import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.examples.ExampleCounts
 import io.tailrace.join.JoinMetrics
 import io.tailrace.label.LabelMetrics
 import io.tailrace.recursion.HopReport
@@ -38,7 +39,8 @@ final class MetricCatalogSuite extends AnyFunSuite {
     "tailrace.watermark" -> SourceWatermark.MetricsSchema,
     "tailrace.windows" -> LandingReport.Schema,
     "tailrace.replays" -> ReplayCounts.Schema,
-    "tailrace.recursion" -> HopReport.Schema
+    "tailrace.recursion" -> HopReport.Schema,
+    "tailrace.examples" -> ExampleCounts.Schema
   ).foreach { case (of, schema) =>
     test(s"each number of $of is in the catalog, or is a label of one") {
       val group = MetricCatalog.group(of)

@@ -8,6 +8,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.common.Arguments
+import io.tailrace.examples.{ExampleLabel, ExampleOptions, ExampleSample}
 import io.tailrace.label.JoinOptions
 import io.tailrace.plan.Columns
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
@@ -64,6 +65,46 @@ object PythonApi extends PythonStateCalls {
         hotParts = chosen.int("hot_parts").get
       )
     )
+  }
+
+  /** @param labels   their streams; the other lists have as many elements
+    * @param since    null: all impressions have the label
+    * @param sampled  predicates, each with the digits of its rate behind it
+    */
+  def examples(
+      impressions: Dataset[_],
+      labels: java.util.List[Dataset[_]],
+      onLeft: java.util.List[java.util.List[String]],
+      onRight: java.util.List[java.util.List[String]],
+      since: java.util.List[Column],
+      ofLabels: java.util.List[java.util.Map[String, String]],
+      sampled: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataFrame = {
+    val chosen = new Chosen("tailrace.examples", options)
+    val found = labels.asScala.indices.map { i =>
+      val label = new Chosen("tailrace.examples", ofLabels.get(i))
+      labels.get(i) -> ExampleLabel(
+        name = label("name"),
+        time = label("time"),
+        on = onLeft.get(i).asScala.toSeq.zip(onRight.get(i).asScala),
+        after = label("after"),
+        before = label("before"),
+        `match` = label("match"),
+        maxMatches = label.int("max_matches"),
+        where = label.get("where"),
+        since = Option(since.get(i)),
+        attribution = label.get("attribution")
+      )
+    }
+    val sample = chosen.long("seed").map { seed =>
+      val rates = sampled.asScala.toSeq.grouped(2).map(pair => pair.head -> pair.last.toDouble).toSeq
+      ExampleSample(rates, seed, chosen("weight"))
+    }
+    Tailrace.examples(
+      impressions,
+      ExampleOptions(chosen("time"), chosen("on_late"), chosen.get("release_every"), sample, chosen("name"))
+    )(found: _*)
   }
 
   /** @param leftPartition empty: Kafka's */

@@ -6,6 +6,7 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
+import io.tailrace.examples._
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{HotKeys, JoinOptions, JoinResolution}
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
@@ -48,6 +49,33 @@ object Tailrace extends StateCommands {
     planned(left) { (plan, same) =>
       new JoinResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
     }
+
+  /** Makes training examples: each impression once, with a column for each label, when the longest of the labels'
+    * windows has closed. It is in the state once, however many labels there are.
+    *
+    * {{{
+    *   val examples = Tailrace.examples(impressions, ExampleOptions(time = "served_at"))(
+    *     clicks -> ExampleLabel("click", time = "clicked_at", on = Seq("user" -> "user"), after = "10 minutes"),
+    *     orders -> ExampleLabel("buy", time = "ordered_at", on = Seq("user" -> "user"), after = "1 day"))
+    * }}}
+    *
+    * A label's column is an array of structs, as `into` of [[join]]. All labels have a key in common. Batch
+    * DataFrames give the same rows as streams with the same data.
+    *
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
+    */
+  def examples(impressions: Dataset[_], options: ExampleOptions)(
+      labels: (Dataset[_], ExampleLabel)*
+  ): DataFrame = {
+    val joined = planned(impressions) { (plan, same) =>
+      new ExamplesResolution(plan, labels.map { case (of, label) => GivenLabel.of(of, label) }, same)
+        .resolve(options)
+    }
+    val all = labels.map(_._2)
+    options.sample.fold(ExampleCounts.add(joined, options, all, Nil)) { sample =>
+      new Sampling(sample, options, all).of(joined)(ExampleCounts.add(_, options, all, _))
+    }
+  }
 
   /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until
     * all right partitions have been read past it by `syncDelay`. Then it comes out with its right row, or

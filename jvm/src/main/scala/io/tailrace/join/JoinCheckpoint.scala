@@ -6,7 +6,6 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
 import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
@@ -52,13 +51,14 @@ final case class JoinCheckpoint(
 
   /** The same for a run of the query.
     *
-    * A batch that has committed elsewhere while a rescaling turned has ids of the former partitions only.
+    * @param ids of how many partitions the last batch has ids. One that has committed elsewhere while a rescaling
+    *            turned has those of the former partitions
     */
-  def layout(info: StatefulOperatorStateInfo, directory: Path): StateLayout = {
-    info.stateStoreCkptIds.map(_.length).filter(_ != info.numPartitions).foreach { found =>
-      throw Errors.statePartitions(directory.toString, info.numPartitions, found.toString)
+  def layout(partitions: Int, directory: Path, ids: Option[Int]): StateLayout = {
+    ids.filter(_ != partitions).foreach { found =>
+      throw Errors.statePartitions(directory.toString, partitions, found.toString)
     }
-    layout(info.numPartitions, directory)
+    layout(partitions, directory)
   }
 }
 

@@ -95,6 +95,8 @@ object OneEventTimeExec {
 
 /** The columns of a join, and their encoders and projections in a task. `payload` is the right columns
   * without the keys: the value of a right row in the state, and the element of a group.
+  *
+  * @param touch the payload of the right row that each left row leaves of itself, by left columns; empty: none
   */
 final case class JoinColumns(
     left: Seq[Attribute],
@@ -103,7 +105,8 @@ final case class JoinColumns(
     rightKeys: Seq[Attribute],
     leftTime: Attribute,
     rightTime: Attribute,
-    added: Seq[Attribute]
+    added: Seq[Attribute],
+    touch: Seq[Expression] = Nil
 ) {
   val payload: Seq[Attribute] = JoinColumns.payload(right, rightKeys)
 
@@ -125,6 +128,10 @@ final case class JoinColumns(
       val dataType = if (a.dataType == BinaryType) StringType else a.dataType
       BoundReference(ordinal(a, right), dataType, a.nullable)
     })
+
+  /** The right row that a left row leaves of itself, if it leaves one. */
+  def touchProjection(): Option[UnsafeProjection] =
+    Option.when(touch.nonEmpty)(UnsafeProjection.create(touch, left))
 
   /** The part of an operator's line in `explain` that names the key columns. */
   def keysText: String = s"keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}]"

@@ -151,7 +151,8 @@ final class StoredJoinExec(
         logWarning(
           s"TAILRACE_STATE_COLUMNS: the columns of $workName have changed. In rows that wait ${told.mkString(", ")}"
         )
-      StoredJoinExec.Bound(found, found.layout(getStateInfo, directory), batchId)
+      val ids = getStateInfo.stateStoreCkptIds.map(_.length)
+      StoredJoinExec.Bound(found, found.layout(getStateInfo.numPartitions, directory, ids), batchId)
     }
     List(SchemaFile.validate(getStateInfo, hadoopConf, session))
   }

@@ -61,7 +61,7 @@ private[tailrace] object HotKeys {
     }
 
   private def check(on: Seq[(String, String)], kinds: Seq[DataType], options: JoinOptions): Unit = {
-    import JoinOptions.arguments
+    import options.arguments
     arguments.number("the number of keys in hot", options.hot.size.toLong, least = 1, MostKeys)
     arguments.number("hot_parts", options.hotParts.toLong, least = 2, MostParts)
     options.hot.filter(_.size != on.size).foreach { values =>

@@ -28,6 +28,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
   *                   column
   * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
+  * @param call       what a user has called, for errors
   */
 final case class JoinOptions(
     leftTime: String,
@@ -41,9 +42,12 @@ final case class JoinOptions(
     onLate: String = "drop",
     releaseEvery: Option[String] = None,
     hot: Seq[Seq[Any]] = Nil,
-    hotParts: Int = 8
+    hotParts: Int = 8,
+    call: String = "tailrace.join"
 ) {
   import JoinOptions._
+
+  private[tailrace] val arguments = new Arguments(call)
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[tailrace] def settings: JoinSettings = {
@@ -64,7 +68,15 @@ final case class JoinOptions(
       case text =>
         ReleaseSteps(arguments.duration("release_every", text, or = s"'${ReleaseSteps.Batch}', or "))
     }
-    JoinSettings(window, output, policy, maxMatches, marksLate, release = release, hot = HotKeys.text(this))
+    JoinSettings(
+      window,
+      output,
+      policy,
+      maxMatches,
+      marksLate,
+      release = release,
+      hot = HotKeys.text(this)
+    )
   }
 
   /** As Spark reads the type of a join: any case, and underscores don't count. */
@@ -77,7 +89,6 @@ final case class JoinOptions(
 }
 
 object JoinOptions {
-  private[label] val arguments = new Arguments("tailrace.join")
 
   /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */
   private[label] val Into = "labels"
@@ -99,7 +110,7 @@ private[tailrace] final class JoinResolution(
       if (left.isStreaming) throw JoinErrors.mixedBatchAndStream("left", "right")
       else throw JoinErrors.mixedBatchAndStream("right", "left")
     }
-    val sides = new JoinSides(JoinOptions.arguments, left, right, sameName)
+    val sides = new JoinSides(options.arguments, left, right, sameName)
     sides.withWiderKeys(on, settings.marksLate)(resolve(_, on, options, settings))
   }
 
@@ -115,7 +126,7 @@ private[tailrace] final class JoinResolution(
     checkWatermark("right", sides, rightTime)
     val read = JoinColumns.payload(sides.right.output, rightKeys)
     val payload = if (sides.right.isStreaming) read.map(OneEventTime.lacking) else read
-    val added = addedColumns(sides, settings, options.into, payload)
+    val added = addedColumns(sides, settings, options, payload)
     val paired = if (settings.isGrouped) Nil else pairedColumns(payload, rightTime, settings)
     OwnColumns.renewable(
       LabelJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
@@ -142,9 +153,10 @@ private[tailrace] final class JoinResolution(
   private def addedColumns(
       sides: JoinSides,
       settings: JoinSettings,
-      into: String,
+      options: JoinOptions,
       payload: Seq[Attribute]
   ): Seq[Attribute] = {
+    import options.into
     val leftColumns = sides.columns("left")
     def checkAdded(columns: Columns)(a: Attribute): Unit = columns.checkAdded(a.name, Columns.rename(a.name))
     val marks = if (settings.marksLate) Seq(Mark.attribute()) else Nil
@@ -161,7 +173,7 @@ private[tailrace] final class JoinResolution(
       marks.foreach { a =>
         checkAdded(leftColumns)(a)
         if (sameName(into, a.name))
-          throw JoinOptions.arguments.invalid("into", into, "a name other than _mark")
+          throw options.arguments.invalid("into", into, "a name other than _mark")
       }
       (group +: truncated) ++ marks
     } else {

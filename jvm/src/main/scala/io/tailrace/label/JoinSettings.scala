@@ -24,6 +24,7 @@ object JoinOutput {
   * @param release    when left rows of a stream come out after they have expired; none: as the checkpoint has
   *                   it, or the default of a new one
   * @param hot        the keys that are split, as text
+  * @param alsoBound  more settings that a checkpoint is bound to
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -33,7 +34,8 @@ final case class JoinSettings(
     marksLate: Boolean,
     strategy: MatchStrategy = MatchStrategy.Lazy,
     release: Option[ReleaseSteps] = None,
-    hot: Option[String] = None
+    hot: Option[String] = None,
+    alsoBound: Map[String, String] = Map.empty
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 

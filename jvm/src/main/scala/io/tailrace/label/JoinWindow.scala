@@ -19,6 +19,16 @@ final case class JoinWindow(before: Long, after: Long) {
   def lowerBound(leftTime: Long): Long = saturatingAdd(leftTime, -before)
   def upperBound(leftTime: Long): Long = saturatingAdd(leftTime, after)
 
+  /** The left rows whose windows a right row is in. */
+  def earliestLeft(rightTime: Long): Long = saturatingAdd(rightTime, -after)
+  def latestLeft(rightTime: Long): Long = saturatingAdd(rightTime, before)
+
+  /** The window around a left row with all left rows that have a match in common with it. */
+  def withRivals: JoinWindow = {
+    val both = saturatingAdd(before, after)
+    JoinWindow(both, both)
+  }
+
   /** Left rows up to this time have seen all their matches. */
   def leftExpiry(watermark: Long): Long = behind(watermark, after)
 

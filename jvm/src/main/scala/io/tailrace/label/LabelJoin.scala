@@ -3,7 +3,7 @@ package io.tailrace.label
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
@@ -18,6 +18,8 @@ import io.tailrace.state.RowMemory
   *
   * @param paired with how = "inner", the right columns without the keys
   * @param added  the group, the truncation flag and the mark of late rows, as far as asked for
+  * @param touch  in a stream, each left row is a right row, too, with this payload; empty: it isn't. A group
+  *               then has the left rows of the key around its own one
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -28,8 +30,11 @@ case class LabelJoin(
     rightTime: Attribute,
     settings: JoinSettings,
     paired: Seq[Attribute],
-    added: Seq[Attribute]
+    added: Seq[Attribute],
+    touch: Seq[Expression] = Nil
 ) extends JoinNode {
+  override def columns: JoinColumns = super.columns.copy(touch = touch)
+
   override def operator: String = "tailrace.join"
   override def dropsRows: Boolean = !settings.isGrouped
   override def holdsRows: Boolean = settings.isGrouped

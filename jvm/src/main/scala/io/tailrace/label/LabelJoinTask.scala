@@ -98,6 +98,7 @@ private final class LabelInput(
 
   override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
     private val keys = columns.leftKeyEncoder()
+    private val touch = columns.touchProjection()
     private val timeOrdinal = columns.leftTimeOrdinal
     private lazy val late = alone.left(Literal(Mark.LateLeft.reason))
     private lazy val timeless = alone.left(Mark.None)
@@ -120,6 +121,7 @@ private final class LabelInput(
           val keyLength = keys.encode(row)
           // Each left row has a group, with or without a key. A pair needs two keys.
           if (keyLength > 0 || settings.isGrouped) keep(lefts, keys.bytes, keyLength, time, row)
+          if (keyLength > 0) touch.foreach(of => keep(rights, keys.bytes, keyLength, time, of(row)))
           null
         }
       }

@@ -59,18 +59,13 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     * With longer ones that watermark would go back, and what has left there could come again.
     */
   override def settingsAddedLater: Map[String, LaterSetting] =
-    if (!settings.isGrouped) Map.empty
-    else {
-      val initial = ReleaseSteps.default(settings.window).text
-      val named = settings.release.map(_.text)
-      Map(
-        JoinCheckpoint.ReleaseEvery -> LaterSetting(
-          named,
-          initial,
-          earlier = Some(ReleaseSteps.EachBatch.text)
-        )
-      )
-    }
+    settings.alsoBound.view.mapValues(LaterSetting.known(_)).toMap ++ releaseSetting
+
+  private def releaseSetting: Option[(String, LaterSetting)] = Option.when(settings.isGrouped) {
+    val initial = ReleaseSteps.default(settings.window).text
+    val named = settings.release.map(_.text)
+    JoinCheckpoint.ReleaseEvery -> LaterSetting(named, initial, earlier = Some(ReleaseSteps.EachBatch.text))
+  }
 
   /** Hot keys are split by one more key column, which their error doesn't mention. */
   override def settingsThatFollow: Map[String, String] =

@@ -68,7 +68,7 @@ object SparkPlans {
     case value => String.valueOf(value)
   }
 
-  private def expression(literal: Column): Expression =
+  def expression(literal: Column): Expression =
     ColumnNodeToExpressionConverter(literal.node) match {
       case Alias(child, _) => child
       case other => other

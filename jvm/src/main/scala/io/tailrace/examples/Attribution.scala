@@ -1,0 +1,116 @@
+package io.tailrace.examples
+
+import io.tailrace.common.{Arguments, Durations}
+
+/** To which of several impressions an event is credited. The touches of an event are the impressions in whose
+  * window it is, in the order of time, and of a hash of their content where times are equal.
+  *
+  * {{{
+  *   impressions of user 1   12:00   12:10   12:30          an order at 12:40, after = 1 hour
+  *   last touch                                1
+  *   first touch               1
+  *   linear                  0.333333333 0.333333333 0.333333334
+  * }}}
+  *
+  * Credits are whole numbers of billionths. What rounding leaves goes to the last touch, so they sum to 1.
+  */
+sealed trait Attribution extends Serializable {
+
+  /** Whether events carry their credit. Else they are with one impression only, and have it all. */
+  def isShared: Boolean
+
+  /** @param n    number of touches, at least one
+    * @param mine the place of one of them
+    * @param ago  how far a touch is from the event, in microseconds
+    * @return its credit, in billionths
+    */
+  def credit(n: Int, mine: Int, ago: Int => Long): Long
+}
+
+object Attribution {
+  val Whole = 1000000000L
+
+  case object LastTouch extends Attribution {
+    override def isShared: Boolean = false
+    override def credit(n: Int, mine: Int, ago: Int => Long): Long = if (mine == n - 1) Whole else 0L
+  }
+
+  case object FirstTouch extends Attribution {
+    override def isShared: Boolean = false
+    override def credit(n: Int, mine: Int, ago: Int => Long): Long = if (mine == 0) Whole else 0L
+  }
+
+  /** Each touch has a share by its weight. */
+  sealed trait Shared extends Attribution {
+    override def isShared: Boolean = true
+
+    /** @return zero or more; the weights of all touches aren't all zero */
+    protected def weight(n: Int, touch: Int, ago: Int => Long): Double
+
+    override def credit(n: Int, mine: Int, ago: Int => Long): Long = {
+      var sum = 0.0
+      var i = 0
+      while (i < n) {
+        sum += weight(n, i, ago)
+        i += 1
+      }
+      def share(touch: Int) = (weight(n, touch, ago) / sum * Whole).toLong
+      if (mine < n - 1) share(mine)
+      else {
+        var left = Whole
+        i = 0
+        while (i < n - 1) {
+          left -= share(i)
+          i += 1
+        }
+        left
+      }
+    }
+  }
+
+  case object Linear extends Shared {
+    override protected def weight(n: Int, touch: Int, ago: Int => Long): Double = 1.0
+  }
+
+  /** A touch weighs half as much as one that is nearer to the event by `halfLife` microseconds. */
+  final case class TimeDecay(halfLife: Long) extends Shared {
+    // From the nearest touch: else all weights of a long window would be zero. The same bits on each machine.
+    override protected def weight(n: Int, touch: Int, ago: Int => Long): Double = {
+      val nearest = Math.min(ago(0), ago(n - 1))
+      StrictMath.pow(2.0, -(ago(touch) - nearest).toDouble / halfLife)
+    }
+  }
+
+  /** The first and the last touch have a fixed weight, and those between them share one. */
+  final case class Position(first: Double, middle: Double, last: Double) extends Shared {
+    override protected def weight(n: Int, touch: Int, ago: Int => Long): Double =
+      if (n == 1) 1.0
+      else if (n == 2 && first + last == 0) 1.0
+      else if (touch == 0) first
+      else if (touch == n - 1) last
+      else middle / (n - 2)
+  }
+
+  /** As Python writes it: "linear", "time_decay 1 hour", "position 0.4 0.2 0.4". */
+  def of(text: String, arguments: Arguments): Attribution = {
+    def wrong(allowed: String) = arguments.invalid("attribution", text, allowed)
+    text.split(" ", 2).toSeq match {
+      case Seq("last_touch") => LastTouch
+      case Seq("first_touch") => FirstTouch
+      case Seq("linear") => Linear
+      case Seq("time_decay", halfLife) =>
+        val micros = Durations.read(halfLife).filter(_ > 0)
+        TimeDecay(micros.getOrElse(throw wrong("time_decay of a duration above zero, such as 1 hour")))
+      case Seq("position", weights) =>
+        weights.split(" ").toSeq.flatMap(_.toDoubleOption) match {
+          case Seq(first, middle, last) if isWhole(first, middle, last) => Position(first, middle, last)
+          case _ => throw wrong("position of three weights of 0 or more that sum to 1")
+        }
+      case _ => throw wrong("last_touch, first_touch, linear, time_decay or position")
+    }
+  }
+
+  /** Weights such as 0.7, 0.2 and 0.1 sum to 1 as people write them, and not as doubles. */
+  private def isWhole(weights: Double*): Boolean =
+    weights.forall(_ >= 0) && Math.abs(weights.sum - 1.0) < 1e-9
+}

@@ -1,0 +1,75 @@
+package io.tailrace.examples
+
+import org.apache.spark.sql.Column
+
+import io.tailrace.common.Arguments
+import io.tailrace.label.JoinOptions
+
+/** The arguments of [[io.tailrace.api.Tailrace.examples]] that hold for all labels. Names and defaults are
+  * those of Python.
+  *
+  * @param time         timestamp column of the impressions, with a watermark if they stream
+  * @param onLate       "drop" or "mark", as in [[io.tailrace.label.JoinOptions]]
+  * @param releaseEvery how long the row of an impression may wait for others when its last window has closed
+  * @param name         of the counts in the query's progress
+  */
+final case class ExampleOptions(
+    time: String,
+    onLate: String = "drop",
+    releaseEvery: Option[String] = None,
+    sample: Option[ExampleSample] = None,
+    name: String = ExampleOptions.Name
+)
+
+/** A label: a stream of events, and which of them an impression gets.
+  *
+  * @param name       of its column
+  * @param time       timestamp column of the label's stream, with a watermark if it streams
+  * @param on         pairs of key columns (impressions, label)
+  * @param where      which rows are its events, in SQL; none: all. Labels of one DataFrame read it once
+  * @param since      impressions before it have null in the label's column
+  * @param attribution to which of several impressions an event is credited, see [[Attribution.of]]; none: to each
+  * @param `match`    as in [[io.tailrace.label.JoinOptions]], and likewise the others
+  */
+final case class ExampleLabel(
+    name: String,
+    time: String,
+    on: Seq[(String, String)],
+    after: String,
+    before: String = "0 seconds",
+    `match`: String = "all",
+    maxMatches: Option[Int] = None,
+    where: Option[String] = None,
+    since: Option[Column] = None,
+    attribution: Option[String] = None
+) {
+
+  /** The join of this label alone. */
+  private[examples] def alone(options: ExampleOptions): JoinOptions =
+    JoinOptions(
+      leftTime = options.time,
+      rightTime = time,
+      after = after,
+      before = before,
+      into = name,
+      `match` = `match`,
+      maxMatches = maxMatches,
+      onLate = options.onLate,
+      releaseEvery = options.releaseEvery,
+      call = s"tailrace.examples, label '$name'"
+    )
+}
+
+/** Which examples come out.
+  *
+  * @param rates  predicates over the finished row in SQL, each with the share of its rows to keep, 0 to 1. The
+  *               first one that holds counts; a row for which none holds comes out
+  * @param seed   of the hash of key and time that chooses rows
+  * @param weight name of a column with 1 / rate
+  */
+final case class ExampleSample(rates: Seq[(String, Double)], seed: Long, weight: String = "weight")
+
+object ExampleOptions {
+  private[examples] val Name = "examples"
+  private[examples] val arguments = new Arguments("tailrace.examples")
+}

@@ -1,0 +1,154 @@
+package io.tailrace.examples
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.types.BinaryType
+
+import io.tailrace.common.Mark
+import io.tailrace.join.JoinSides
+import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin}
+import io.tailrace.plan.Columns
+
+/** Makes one join of the impressions with all labels, and columns of its groups:
+  *
+  * {{{
+  *   clicks ─┐
+  *   orders ─┴─ LabelUnion ──> tailrace.join on the keys that all labels have ──> a column for each label
+  *   impressions ────────────>   its window holds those of all labels              (LabelMatches)
+  * }}}
+  *
+  * So an impression is in the state once, and its row comes out when the longest window has closed. Each label
+  * has its own window, keys and policy behind the join.
+  *
+  * @param sameName the session's rule for names, case-insensitive by default
+  */
+private[tailrace] final class ExamplesResolution(
+    left: LogicalPlan,
+    labels: Seq[GivenLabel],
+    sameName: (String, String) => Boolean
+) {
+  import ExamplesResolution._
+
+  def resolve(options: ExampleOptions): LogicalPlan = {
+    checkNames()
+    val found = labels.map(find(_, options))
+    val common = left.output.filter(a => found.forall(_.on.exists(_._1.exprId == a.exprId)))
+    if (common.isEmpty)
+      throw ExampleErrors.noCommonKey(found.map(one => one.label.name -> one.on.map(_._1.name)))
+    val union = new LabelUnion(left, timeOf(left, options), found, common)
+    columns(join(union, found, common, options), union, found, common, options)
+  }
+
+  private def checkNames(): Unit = {
+    import ExampleOptions.arguments
+    if (labels.isEmpty) throw ExampleErrors.noLabel()
+    val names = labels.map(_.label).flatMap(one => one.name +: one.maxMatches.toSeq.map(_ => truncated(one)))
+    names.indices.foreach { i =>
+      if (names.take(i).exists(sameName(_, names(i))))
+        throw arguments.invalid("name", names(i), "a name that no other column of a label has")
+    }
+  }
+
+  /** Checks the label as the join of it alone would. */
+  private def find(asGiven: GivenLabel, options: ExampleOptions): FoundLabel = {
+    val label = asGiven.label
+    val join = label.alone(options)
+    new JoinResolution(left, asGiven.plan, sameName).resolve(label.on, join)
+    val right = rights.find(_._1 eq asGiven.plan).get._2
+    val sides = new JoinSides(join.arguments, left, right, sameName)
+    val (lefts, columns) = (sides.columns("left"), sides.columns("right"))
+    // Without checks: their types may still have to be made equal.
+    val on = label.on.map { case (l, r) => lefts.find("on", l) -> columns.find("on", r) }
+    val attribution = label.attribution.map(Attribution.of(_, join.arguments))
+    if (attribution.exists(_.isShared))
+      columns.checkAdded(LabelRule.Credit.name, Columns.rename(LabelRule.Credit.name))
+    val where = asGiven.where.map(_.transform {
+      case a: Attribute if asGiven.plan.outputSet.contains(a) =>
+        right.output(asGiven.plan.output.indexWhere(_.exprId == a.exprId))
+    })
+    FoundLabel(label, right, on, columns.find("time", label.time), where, join.settings, attribution)
+  }
+
+  /** A plan that several labels have is read once, so it has one form of its own beside the left side. */
+  private lazy val rights: Seq[(LogicalPlan, LogicalPlan)] =
+    labels.map(_.plan).foldLeft(Seq.empty[(LogicalPlan, LogicalPlan)]) { (known, plan) =>
+      if (known.exists(_._1 eq plan)) known
+      else known :+ (plan -> new JoinSides(ExampleOptions.arguments, left, plan, sameName).right)
+    }
+
+  private def join(
+      union: LabelUnion,
+      found: Seq[FoundLabel],
+      common: Seq[Attribute],
+      options: ExampleOptions
+  ): LogicalPlan = {
+    val windows = found.map(_.joinWindow)
+    val all = JoinOptions(
+      leftTime = options.time,
+      rightTime = LabelUnion.Time,
+      after = s"${windows.map(_.after).max} microseconds",
+      before = s"${windows.map(_.before).max} microseconds",
+      into = Group,
+      onLate = options.onLate,
+      releaseEvery = options.releaseEvery,
+      call = ExampleOptions.arguments.call
+    )
+    val bound = options.sample.map(sample => SeedName -> sample.seed.toString).toMap
+    new JoinResolution(left, union.plan, sameName).resolve(common.map(a => a.name -> a.name), all).transform {
+      case join: LabelJoin if join.added.exists(_.name == Group) =>
+        val touch =
+          if (join.isStreaming && found.exists(_.isAttributed)) union.touch(join.left.output, join.leftTime)
+          else Nil
+        join.copy(settings = join.settings.copy(alsoBound = bound), touch = touch)
+    }
+  }
+
+  private def timeOf(plan: LogicalPlan, options: ExampleOptions): Attribute =
+    new Columns(ExampleOptions.arguments, plan.output, sameName).find("time", options.time)
+
+  /** The left columns, the columns of each label, and the mark of late rows. */
+  private def columns(
+      joined: LogicalPlan,
+      union: LabelUnion,
+      found: Seq[FoundLabel],
+      common: Seq[Attribute],
+      options: ExampleOptions
+  ): LogicalPlan = {
+    val lefts = joined.output.take(left.output.size)
+    val added = joined.output.drop(left.output.size)
+    def now(column: Attribute) = lefts(left.output.indexWhere(_.exprId == column.exprId))
+    val (group, marks) = (added.head, added.filter(_.name == Mark.Column))
+    val time = now(timeOf(left, options))
+    val ofLabels = found.zipWithIndex.flatMap { case (one, i) =>
+      val more = one.moreKeys(common).map { case (column, _, to) => now(column) -> to }
+      val keys = if (more.isEmpty) Literal(null, BinaryType) else LabelUnion.bytes(more)
+      val hash = if (one.isAttributed) union.touchHash(lefts) else Literal(0L)
+      val rule = one.rule(i, common)
+      val matches = since(one.label, time, LabelMatches(group, time, keys, hash, rule))
+      val cut = one.label.maxMatches.map { _ =>
+        truncated(one.label) -> LabelTruncated(group, time, keys, hash, rule)
+      }
+      (Seq(one.label.name -> matches) ++ cut).map { case (name, value) => Alias(value, name)() }
+    }
+    Project(lefts ++ ofLabels ++ marks, joined)
+  }
+
+  private def truncated(label: ExampleLabel): String = s"${label.name}_truncated"
+
+  /** A label that came later than others doesn't say of earlier impressions that nothing happened. */
+  private def since(label: ExampleLabel, time: Attribute, matches: Expression): Expression =
+    label.since.fold(matches) { since =>
+      val start = Cast(SparkPlans.expression(since), time.dataType, ansiEnabled = true)
+      If(LessThan(time, start), Literal(null, matches.dataType), matches)
+    }
+}
+
+private object ExamplesResolution {
+
+  /** The group of all labels. It doesn't come out. */
+  val Group = "__tailrace_labels"
+
+  /** The setting that a checkpoint is bound to. It never changes. */
+  val SeedName = "sample seed"
+}

@@ -1,0 +1,153 @@
+package io.tailrace.examples
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, Union}
+import org.apache.spark.sql.types._
+
+import io.tailrace.join.{JoinErrors, WiderKeys}
+
+/** All labels as the right side of one join. A row has the struct of its own label, and null for the others:
+  *
+  * {{{
+  *   user   __tailrace_time   click                          buy
+  *   1      12:03             {row: {12:03, ...}, keys: ..}  null
+  *   1      12:30             null                           {row: {12:30, 9.99}, touch: null}
+  *   1      12:00             null                           {row: null, touch: 83...}
+  * }}}
+  *
+  * A label is known by the name of its column: one that comes later is null in rows that are in the state already,
+  * as any column is. `keys` are there if the label has keys that others haven't. `touch` is there if it is
+  * attributed: then each impression leaves a row of itself, as the last one above ([[Touches]]).
+  *
+  * @param impressions the left side
+  * @param common      its columns that are keys of all labels
+  */
+private[examples] final class LabelUnion(
+    impressions: LogicalPlan,
+    time: Attribute,
+    labels: Seq[FoundLabel],
+    common: Seq[Attribute]
+) {
+  import LabelUnion._
+
+  private val keyTypes = common.map(left => left -> commonType(left))
+
+  /** The right side. Its key columns have the names of `common`. A stream's operator adds the touches itself: with
+    * them here, it would read the impressions twice.
+    */
+  def plan: LogicalPlan = {
+    val own = labels.groupBy(one => (one.plan, one.time.exprId, common.map(one.key(_).exprId)))
+    val inOrder = own.values.toSeq.sortBy(group => labels.indexOf(group.head)).map(of)
+    val touches = Option.when(!impressions.isStreaming && labels.exists(_.isAttributed)) {
+      val keys = keyTypes.map { case (left, to) => cast(left, to) -> left.name }
+      side(impressions, keys, time, touch(impressions.output, time).tail)
+    }
+    val sides = inOrder ++ touches
+    if (sides.size == 1) sides.head else Union(sides)
+  }
+
+  /** Labels of one stream are read once. A row may be an event of several. */
+  private def of(group: Seq[FoundLabel]): LogicalPlan = {
+    val head = group.head
+    val keys = keyTypes.map { case (left, to) => cast(head.key(left), to) -> left.name }
+    val structs = labels.map { one =>
+      if (!group.contains(one)) empty(one)
+      else one.where.fold(event(one))(If(_, event(one), empty(one)))
+    }
+    val rows =
+      if (group.exists(_.where.isEmpty)) head.plan
+      else Filter(group.flatMap(_.where).reduce(Or(_, _)), head.plan)
+    side(rows, keys, head.time, structs)
+  }
+
+  private def side(
+      of: LogicalPlan,
+      keys: Seq[(Expression, String)],
+      time: Expression,
+      structs: Seq[Expression]
+  ): LogicalPlan = {
+    val columns = structs.zip(labels.map(_.label.name))
+    Project((keys ++ Seq(time -> Time) ++ columns).map { case (value, name) => Alias(value, name)() }, of)
+  }
+
+  /** The row that an impression leaves, without the keys.
+    *
+    * @param lefts the columns of the impressions, which may have other ids by now
+    */
+  def touch(lefts: Seq[Attribute], time: Attribute): Seq[Expression] = {
+    def now(column: Attribute) = lefts(impressions.output.indexWhere(_.exprId == column.exprId))
+    val hash = touchHash(lefts)
+    time +: labels.map { label =>
+      if (!label.isAttributed) empty(label)
+      else {
+        val more = label.moreKeys(common).map { case (left, _, to) => now(left) -> to }
+        struct(label, Literal(null, rowOf(label).dataType), more, hash)
+      }
+    }
+  }
+
+  /** Keys are left out: the join may widen their types. */
+  def touchHash(lefts: Seq[Attribute]): Expression = Touches.hash(
+    lefts.zip(impressions.output).collect {
+      case (now, column) if !common.exists(_.exprId == column.exprId) => now
+    }
+  )
+
+  private def rowOf(label: FoundLabel): Expression =
+    CreateNamedStruct(label.row.flatMap(a => Seq(Literal(a.name), a)))
+
+  private def event(label: FoundLabel): Expression = {
+    val more = label.moreKeys(common).map { case (_, right, to) => right -> to }
+    struct(label, rowOf(label), more, Literal(null, LongType))
+  }
+
+  private def empty(label: FoundLabel): Expression = Literal(null, event(label).dataType)
+
+  private def struct(
+      label: FoundLabel,
+      row: Expression,
+      more: Seq[(Expression, DataType)],
+      touch: Expression
+  ): Expression = {
+    val keys = if (more.isEmpty) Nil else Seq("keys" -> bytes(more))
+    val touches = if (label.isAttributed) Seq("touch" -> touch) else Nil
+    CreateNamedStruct((Seq("row" -> row) ++ keys ++ touches).flatMap { case (name, value) =>
+      Seq(Literal(name), value)
+    })
+  }
+
+  private def commonType(left: Attribute): DataType =
+    labels
+      .map(_.key(left))
+      .reduceLeft { (a, b) =>
+        if (a.dataType == b.dataType) a
+        else
+          WiderKeys
+            .common(a.dataType, b.dataType)
+            .fold(throw JoinErrors.keyTypesDiffer(a, b))(a.withDataType)
+      }
+      .dataType
+}
+
+private[examples] object LabelUnion {
+  val Time = "__tailrace_time"
+
+  /** Places in an element of the join's group, and in the struct of a label. */
+  val TimePlace = 0
+  val FirstLabel = 1
+  val RowPlace = 0
+  val KeysPlace = 1
+
+  /** The rows of the label at a place, in a group that the join has made. */
+  def rowType(group: DataType, place: Int): StructType = {
+    val element = group.asInstanceOf[ArrayType].elementType.asInstanceOf[StructType]
+    element(place).dataType.asInstanceOf[StructType](RowPlace).dataType.asInstanceOf[StructType]
+  }
+
+  /** Key columns as they are compared. */
+  def bytes(keys: Seq[(Expression, DataType)]): Expression =
+    KeyBytes(keys.map { case (key, to) => cast(key, to) })
+
+  private def cast(key: Expression, to: DataType): Expression =
+    if (key.dataType == to) key else Cast(key, to, ansiEnabled = true)
+}

@@ -1,0 +1,70 @@
+package io.tailrace.examples
+
+import org.apache.spark.sql.functions._
+import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.{Column, DataFrame}
+
+import io.tailrace.plan.Columns
+import io.tailrace.plan.Columns.named
+
+/** Keeps a share of the examples, by predicates over the finished row. Which rows come out depends on key, time
+  * and seed alone: a restart, a retry, and a batch job over the same data choose the same ones.
+  *
+  * {{{
+  *   sample({"size(click) = 0": 0.1})       hash of (user 1, 12:00, seed) as a number of [0, 1)     weight
+  *   (user 1, 12:00, click = [])            0.07 < 0.1: comes out                                   10.0
+  *   (user 2, 12:00, click = [])            0.53: doesn't                                           -
+  *   (user 3, 12:00, click = [12:03])       comes out: no predicate holds                           1.0
+  * }}}
+  */
+private[tailrace] final class Sampling(
+    sample: ExampleSample,
+    options: ExampleOptions,
+    labels: Seq[ExampleLabel]
+) {
+  import ExampleOptions.arguments
+  import Sampling._
+
+  /** @param count counts rows, with whether each predicate has left them out */
+  def of(examples: DataFrame)(count: (DataFrame, Seq[(String, Column)]) => DataFrame): DataFrame = {
+    check(examples)
+    val place = sample.rates.zipWithIndex.foldRight(lit(0)) { case (((predicate, _), i), rest) =>
+      when(expr(predicate), lit(i + 1)).otherwise(rest)
+    }
+    val rates = lit(1.0) +: sample.rates.map { case (_, rate) => lit(rate) }
+    val placed = examples.withColumn(Place, place)
+    val rate = element_at(array(rates: _*), named(Place) + 1)
+    val chosen = placed.withColumn(Rate, rate).withColumn(Chosen, share < named(Rate))
+    val dropped = sample.rates.zipWithIndex.map { case ((predicate, _), i) =>
+      predicate -> (named(Place) === lit(i + 1) && !named(Chosen))
+    }
+    count(chosen, dropped)
+      .filter(named(Chosen))
+      .withColumn(sample.weight, lit(1.0) / named(Rate))
+      .drop(Place, Rate, Chosen)
+  }
+
+  /** A number of [0, 1): the 53 bits that a double holds. */
+  private def share: Column = {
+    val keys = labels.flatMap(_.on.map(_._1)).distinct
+    val hash = xxhash64(((keys :+ options.time).map(named) :+ lit(sample.seed)): _*)
+    shiftrightunsigned(hash, 64 - Bits).cast("double") * lit(1.0 / (1L << Bits))
+  }
+
+  private def check(examples: DataFrame): Unit = {
+    sample.rates.foreach { case (predicate, rate) =>
+      // NaN is neither.
+      if (!(rate >= 0 && rate <= 1)) throw arguments.invalid("the rate of " + predicate, rate, "0 to 1")
+    }
+    val sameName = SparkPlans.session(examples).sessionState.conf.resolver
+    new Columns(arguments, SparkPlans.analyzed(examples).output, sameName, "the examples")
+      .checkAdded(sample.weight, s"Choose another name than '${sample.weight}' for `weight`.")
+  }
+}
+
+private object Sampling {
+  private val Bits = 53
+  private val Place = "__tailrace_place"
+  private val Rate = "__tailrace_rate"
+  private val Chosen = "__tailrace_chosen"
+}

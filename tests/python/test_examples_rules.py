@@ -1,0 +1,278 @@
+"""What `examples` does besides matching: sampling, labels that come later, late rows, refusals."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import tailrace
+from streams import at
+from tailrace import TailraceJoinError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tailrace.testing import StreamQuery, StreamTest
+
+_FAR = at(5000)
+
+
+_SCHEMA = "id long, user long, at timestamp"
+
+
+def _frame(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame([(*row[:-1], at(row[-1])) for row in rows], _SCHEMA)
+
+
+def _examples(impressions: DataFrame, **more: Any) -> tailrace.Examples:  # noqa: ANN401
+    return tailrace.examples(impressions, on="user", time="at", **more)
+
+
+def _ids(rows: list[dict[str, Any]], label: str) -> dict[int, list[int] | None]:
+    return {r["id"]: None if r[label] is None else [e["id"] for e in r[label]] for r in rows}
+
+
+def test_the_sample_is_that_of_its_seed(spark: SparkSession) -> None:
+    impressions = _frame(spark, *((i, i % 97, i % 60) for i in range(2000)))
+    clicks = _frame(spark, *((i, i, 100) for i in range(10)))
+    made = _examples(impressions).label("click", clicks, time="at", after="200 seconds")
+
+    def kept(rates: dict[str, float], seed: int) -> dict[int, float]:
+        rows = made.sample(rates, seed=seed).batch().collect()
+        return {row["id"]: row["weight"] for row in rows}
+
+    all_matched = {i for i in range(2000) if i % 97 < 10}
+    tenth = kept({"size(click) = 0": 0.1, "id >= 0": 1}, 7)
+    assert tenth == kept({"size(click) = 0": 0.1}, 7)
+    assert all_matched <= tenth.keys()
+    unmatched = {i for i in tenth if i not in all_matched}
+    assert 120 < len(unmatched) < 240
+    assert {tenth[i] for i in unmatched} == {10.0}
+    assert {tenth[i] for i in all_matched} == {1.0}
+    # Of one seed, a lower rate chooses among the rows of a higher one; another seed chooses others.
+    assert kept({"size(click) = 0": 0.05}, 7).keys() < tenth.keys()
+    assert kept({"size(click) = 0": 0.1}, 8).keys() != tenth.keys()
+    assert kept({"true": 0}, 7) == {}
+
+
+def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test: StreamTest) -> None:
+    served, clicked = (stream_test.source(_SCHEMA) for _ in range(2))
+    rows = [(i, i % 7, i) for i in range(100)]
+
+    def define(impressions: DataFrame, clicks: DataFrame, *, seed: int = 3) -> tailrace.Examples:
+        made = _examples(impressions, name="sampled").label("click", clicks, time="at", after="9 seconds")
+        return made.sample({"id >= 50": 0.3, "size(click) = 0": 0.5}, seed=seed)
+
+    impressions, clicks = (source.frame.withWatermark("at", "1 second") for source in (served, clicked))
+    dropped: Counter[str] = Counter()
+    matched = 0
+
+    def count(query: StreamQuery) -> None:
+        nonlocal matched
+        for progress in query.progresses():
+            told = progress["observedMetrics"].get("tailrace.examples.sampled", {})
+            dropped.update({one["predicate"]: one["dropped"] for one in told.get("sample", [])})
+            matched += sum(one["matched"] for one in told.get("labels", []))
+
+    with stream_test.query(define(impressions, clicks).stream()) as query:
+        for half in (rows[:50], rows[50:]):
+            served.add(*((i, user, at(s)) for i, user, s in half))
+            clicked.add((half[-1][0], 1, at(half[-1][2])))
+            query.run()
+            count(query)
+            query.stop()
+            query.restart()
+        served.add((-1, 9, _FAR))
+        clicked.add((-1, 9, _FAR))
+        query.run()
+        count(query)
+        streamed = {row["id"]: row["weight"] for row in query.rows()}
+        query.stop()
+        query.restart(define(impressions, clicks, seed=4).stream())
+        served.add((-2, 9, at(5001)))
+        with pytest.raises(StreamingQueryException, match="`sample seed` was '3' and is now '4'"):
+            query.run()
+    batch = define(_frame(spark, *rows), _frame(spark, (49, 1, 49), (99, 1, 99))).batch().collect()
+    assert streamed == {row["id"]: row["weight"] for row in batch}
+    assert dropped.total() == len(rows) - len(streamed)
+    assert len(+dropped) == 2
+    # Those of user 1 that are within 9 seconds of one of its two clicks.
+    assert matched == 3
+
+
+def test_a_label_that_comes_later_is_null_before(stream_test: StreamTest) -> None:
+    # Both labels are of one stream, which is read once: Spark refuses a source more.
+    served = stream_test.source(_SCHEMA)
+    events = stream_test.source("id long, user long, kind string, at timestamp")
+    impressions, event = (s.frame.withWatermark("at", "1 second") for s in (served, events))
+    first = _examples(impressions).label(
+        "click", event, where="kind = 'click'", time="at", after="10 seconds"
+    )
+    both = first.label("buy", event, where="kind = 'buy'", time="at", after="30 seconds", since=at(20))
+    with stream_test.query(first.stream()) as query:
+        served.add((1, 7, at(5)), (2, 7, at(19)))
+        events.add((10, 7, "click", at(6)), (11, 7, "click", at(20)))
+        query.run()
+        query.stop()
+        query.restart(both.stream())
+        served.add((3, 7, at(20)))
+        events.add((20, 7, "buy", at(20)), (21, 7, "buy", at(25)))
+        query.run()
+        query.stop()
+        query.restart()
+        served.add((-1, 9, _FAR))
+        events.add((-1, 9, "buy", _FAR))
+        query.run()
+        rows = query.rows()
+    assert _ids(rows, "click") == {1: [10], 2: [11], 3: [11]}
+    assert _ids([row for row in rows if "buy" in row], "buy") == {2: None, 3: [20, 21]}
+
+
+def test_late_rows_come_out_marked(stream_test: StreamTest) -> None:
+    served, clicked, bought = (stream_test.source(_SCHEMA) for _ in range(3))
+    frames = [s.frame.withWatermark("at", "1 second") for s in (served, clicked, bought)]
+    made = _examples(frames[0], on_late="mark").label("click", frames[1], time="at", after="10 seconds")
+    made = made.label("buy", frames[2], time="at", after="1 second", max_matches=1)
+    with stream_test.query(made.stream()) as query:
+        for source in (served, clicked, bought):
+            source.add((1, 7, at(1000)))
+        query.run()
+        served.add((2, 7, at(3)))
+        bought.add((3, 8, at(4)))
+        query.run()
+        late = {row["_mark"]: row for row in query.rows() if row["_mark"]}
+    assert late["late_left"]["id"] == 2
+    assert late["late_left"]["buy"] == []
+    assert late["late_right"]["user"] == 8
+    assert [e["id"] for e in late["late_right"]["buy"]] == [3]
+    assert late["late_right"]["click"] == []
+    assert late["late_right"]["buy_truncated"] is False
+
+
+@pytest.mark.parametrize(
+    ("attribution", "shared"),
+    [
+        (tailrace.last_touch(), False),
+        (tailrace.first_touch(), False),
+        (tailrace.linear(), True),
+        (tailrace.time_decay("3 seconds"), True),
+        (tailrace.position(0.2, 0.7, 0.1), True),
+        (tailrace.position(0, 1, 0), True),
+    ],
+)
+def test_the_credits_of_an_event_sum_to_one(
+    spark: SparkSession, attribution: tailrace.Attribution, shared: bool
+) -> None:
+    # Several impressions of each time, events before and after them, and weights that are no billionths.
+    impressions = _frame(spark, *((i, i % 3, i % 11) for i in range(100)))
+    events = _frame(spark, *((i, i % 4, i % 30) for i in range(90)))
+    made = _examples(impressions).label(
+        "buy", events, time="at", before="2 seconds", after="9 seconds", attribution=attribution
+    )
+    of_event: dict[int, list[Decimal]] = defaultdict(list)
+    for row in made.batch().collect():
+        for event in row["buy"]:
+            of_event[event["id"]].append(event["credit"] if shared else Decimal(1))
+    # Each impression is of the first 10 seconds, and a user of each of them.
+    reached = {i for i in range(90) if i % 4 < 3 and i % 30 <= 19}
+    assert of_event.keys() == reached
+    assert {sum(of) for of in of_event.values()} == {Decimal(1)}
+    assert all(credit > 0 for of in of_event.values() for credit in of)
+
+
+def test_equal_impressions_are_one_touch(spark: SparkSession) -> None:
+    impressions = _frame(spark, (1, 7, 0), (1, 7, 0), (2, 7, 5))
+    made = _examples(impressions).label(
+        "buy", _frame(spark, (1, 7, 9)), time="at", after="9 seconds", attribution=tailrace.linear()
+    )
+    rows = made.batch().collect()
+    assert [row["buy"][0]["credit"] for row in rows] == [Decimal("0.5")] * 3
+
+
+def _refused(name: str) -> Callable[[SparkSession], object]:
+    def empty(spark: SparkSession) -> DataFrame:
+        return _frame(spark, (1, 7, 0))
+
+    def label(spark: SparkSession, **options: Any) -> DataFrame:  # noqa: ANN401
+        given = {"time": "at", "after": "1 second"} | options
+        return _examples(empty(spark)).label("click", empty(spark), **given).batch()
+
+    calls: dict[str, Callable[[SparkSession], object]] = {
+        "EXAMPLES_NO_LABEL": lambda spark: _examples(empty(spark)).batch(),
+        "EXAMPLES_NO_COMMON_KEY": lambda spark: (
+            _examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second")
+            .label("b", empty(spark), on="id", time="at", after="1 second")
+            .batch()
+        ),
+        "COLUMN_NOT_FOUND": lambda spark: label(spark, time="when"),
+        "OPTION_INVALID": lambda spark: label(spark, after="soon"),
+        "OPTION_INVALID: position": lambda spark: label(spark, attribution=tailrace.position(1, 1, 1)),
+        "OPTION_INVALID: time_decay": lambda spark: label(
+            spark, attribution=tailrace.time_decay("0 seconds")
+        ),
+        "COLUMN_EXISTS": lambda spark: (
+            _examples(empty(spark)).label("id", empty(spark), time="at", after="1 second").batch()
+        ),
+        "COLUMN_EXISTS: credit": lambda spark: (
+            _examples(empty(spark))
+            .label(
+                "buy",
+                empty(spark).withColumnRenamed("id", "credit"),
+                time="at",
+                after="1 second",
+                attribution=tailrace.linear(),
+            )
+            .batch()
+        ),
+        "OPTION_INVALID: names": lambda spark: (
+            _examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second")
+            .label("A", empty(spark), time="at", after="1 second")
+            .batch()
+        ),
+        "OPTION_INVALID: rate": lambda spark: (
+            _examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second")
+            .sample({"true": 1.1}, seed=1)
+            .batch()
+        ),
+        "COLUMN_EXISTS: weight": lambda spark: (
+            _examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second")
+            .sample({"true": 1}, seed=1, weight="user")
+            .batch()
+        ),
+        "batch DataFrame": lambda spark: (
+            _examples(empty(spark)).label("a", empty(spark), time="at", after="1 second").stream()
+        ),
+    }
+    return calls[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "EXAMPLES_NO_LABEL",
+        "EXAMPLES_NO_COMMON_KEY",
+        "COLUMN_NOT_FOUND",
+        "OPTION_INVALID",
+        "OPTION_INVALID: position",
+        "OPTION_INVALID: time_decay",
+        "COLUMN_EXISTS",
+        "COLUMN_EXISTS: credit",
+        "OPTION_INVALID: names",
+        "OPTION_INVALID: rate",
+        "COLUMN_EXISTS: weight",
+        "batch DataFrame",
+    ],
+)
+def test_a_wrong_definition_is_refused(spark: SparkSession, name: str) -> None:
+    with pytest.raises(TailraceJoinError, match=name.split(":", maxsplit=1)[0]):
+        _refused(name)(spark)

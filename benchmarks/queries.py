@@ -93,13 +93,14 @@ def settings(engine: str) -> dict[str, str]:
         return dict(_TAILRACE[engine])
     if not engine.startswith("spark-format-"):
         return {}
+    version = engine.removeprefix("spark-format-").partition("-")[0]
     return {
         f"{_STATE}.providerClass": _ROCKSDB,
         f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
         # It reads before each write, and only to count: off, in favour of plain Spark.
         f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
         "spark.sql.streaming.join.stateFormatV4.enabled": "true",
-        "spark.sql.streaming.join.stateFormatVersion": engine.removeprefix("spark-format-"),
+        "spark.sql.streaming.join.stateFormatVersion": version,
     }
 
 
@@ -108,7 +109,7 @@ def session(engine: str, conf: Mapping[str, str]) -> SparkSession:
     builder: SparkSession.Builder = SparkSession.builder
     for key, value in {**settings(engine), **conf}.items():
         builder = builder.config(key, value)
-    if engine in _CONFIGURED:
+    if engine in _CONFIGURED or engine.startswith(("examples", "join", "tailrace")):
         builder = tailrace.configure(builder)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tailrace
+from label_queries import LABEL_QUERIES, ids
 from measure import Jvm, StateSampler
 from queries import QUERIES, label_ids, session, stream
 from runs import RunResult, RunSpec
@@ -40,7 +41,8 @@ def _conf(spec: RunSpec) -> dict[str, str]:
 
 
 def _start(spec: RunSpec, frame: DataFrame) -> StreamingQuery:
-    output = label_ids(frame) if spec.checked else frame
+    checked = ids if spec.engine in LABEL_QUERIES else label_ids
+    output = checked(frame) if spec.checked else frame
     writer = output.writeStream.option("checkpointLocation", spec.checkpoint or f"{spec.scratch}/checkpoint")
     writer = writer.trigger(availableNow=True)
     if spec.checked:
@@ -52,10 +54,7 @@ def _run(spec: RunSpec) -> RunResult:
     load = os.getloadavg()[0]
     spark = session(spec.engine, _conf(spec))
     jvm = Jvm.of_this_process()
-    left, right = (
-        stream(spark, f"{spec.data}/{side}", spec.delay, f"{side[0]}_") for side in ("left", "right")
-    )
-    frame = QUERIES[spec.engine](left, right, spec.window, spec.partitions)
+    frame = _frame(spec, spark)
     with StateSampler(Path(spec.scratch) / "checkpoint", Path(spec.scratch) / "local") as sampler:
         cpu = jvm.cpu_seconds()
         begin = time.perf_counter()
@@ -91,6 +90,16 @@ def _run(spec: RunSpec) -> RunResult:
     )
     spark.stop()
     return result
+
+
+def _frame(spec: RunSpec, spark: SparkSession) -> DataFrame:
+    left = stream(spark, f"{spec.data}/left", spec.delay, "l_")
+    if spec.engine in LABEL_QUERIES:
+        of_labels = sorted(Path(spec.data).glob("right-*"))
+        labels = [stream(spark, str(path), spec.delay, f"r{i}_") for i, path in enumerate(of_labels)]
+        return LABEL_QUERIES[spec.engine](left, labels)
+    right = stream(spark, f"{spec.data}/right", spec.delay, "r_")
+    return QUERIES[spec.engine](left, right, spec.window, spec.partitions)
 
 
 def _versions(spark: SparkSession) -> dict[str, str]:

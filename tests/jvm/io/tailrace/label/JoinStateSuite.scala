@@ -114,6 +114,26 @@ class JoinStateSuite extends SparkSuite {
     }
   }
 
+  MatchStrategy.values.foreach { strategy =>
+    test(
+      s"groups that max_matches has cut are counted, and the matches that it leaves out: ${strategy.name}"
+    ) {
+      withConf(TailraceConf.JoinStrategy.key -> strategy.name) {
+        withDirectory { d =>
+          val h = new StreamHarness(spark, d)(join(options("10 seconds").copy(maxMatches = Some(2)))).start()
+          // Key i has i matches: 3, 4 and 5 are cut, by 1, 2 and 3.
+          h.step(
+            keys.take(5).map(served(10, 1, _)),
+            keys.take(5).zipWithIndex.flatMap { case (key, i) => (0 to i).map(j => engaged(11 + j, j, key)) }
+          )
+          h.step(Seq(served(90, 3)), Seq(engaged(90, 4)))
+          assert(h.total(LabelMetrics.GroupsTruncated) == 3 && h.total(LabelMetrics.LabelsLeftOut) == 6)
+          assert(h.total(LabelMetrics.LabelsOut) == 1 + 4 * 2)
+        }
+      }
+    }
+  }
+
   test("a restart goes on from the version ids of checkpoint format 2") {
     withConf("spark.sql.streaming.stateStore.checkpointFormatVersion" -> 2) {
       withDirectory { d =>

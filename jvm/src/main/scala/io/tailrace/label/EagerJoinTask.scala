@@ -145,7 +145,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
       val matched = selection.take(matches, time, ofOneTime = false)
       val left = pointTo(leftRow, current, 0)
       val row = groupWriter.write(left, time, group, 0, group.size, matched)
-      counts.add(matched, groupWriter.lastSize)
+      counts.add(matched, groupWriter)
       row
     }
   }

@@ -42,9 +42,13 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
   private var buffer = new Array[Byte](1024)
   private var reserved = 0L
   private var labels = 0
+  private var leftOut = 0
 
   /** How many elements the last group has. */
   def lastSize: Int = labels
+
+  /** How many matches the cap has left out of the last group. */
+  def lastLeftOut: Int = leftOut
 
   /** @param first   position of the first match; the policy chooses from the `count` candidates from there on
     * @param matched how many matches there are, with those that the policy would never choose
@@ -63,6 +67,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     val start = first + Math.max(chosen, 0)
     val wanted = if (chosen >= 0) 1 else matched
     labels = Math.min(most, wanted)
+    leftOut = wanted - labels
     val arrayAt = fixed + left.getSizeInBytes - leftFixed
     val elements = bytesOf(candidates, start, labels)
     val needed = arrayAt + 8L + (labels + 63L) / 64 * 8 + 8L * labels + elements
@@ -73,7 +78,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     writeLeft(left)
     if (settings.marksLate) writeNull(fields - 1)
     put(bits + 8 * leftFields, offsetAndSize(arrayAt, length - arrayAt))
-    if (capped) put(bits + 8 * (leftFields + 1), if (labels < wanted) True else False)
+    if (capped) put(bits + 8 * (leftFields + 1), if (leftOut > 0) True else False)
     writeArray(arrayAt, arrayHeader, candidates, start)
     row.pointTo(buffer, length)
     row
@@ -172,13 +177,18 @@ private[label] final class GroupCounts(metric: String => SQLMetric) {
   private var matched = 0L
   private var unmatched = 0L
   private var labels = 0L
+  private var truncated = 0L
+  private var leftOut = 0L
 
-  /** @param matches  how many matches the left row has
-    * @param elements how many of them are in its group
+  /** Counts the group that was written last.
+    *
+    * @param matches how many matches the left row has
     */
-  def add(matches: Int, elements: Int): Unit = {
+  def add(matches: Int, writer: GroupWriter): Unit = {
     if (matches > 0) matched += 1 else unmatched += 1
-    labels += elements
+    labels += writer.lastSize
+    if (writer.lastLeftOut > 0) truncated += 1
+    leftOut += writer.lastLeftOut
   }
 
   def report(): Unit = {
@@ -186,5 +196,7 @@ private[label] final class GroupCounts(metric: String => SQLMetric) {
     metric(LabelMetrics.GroupsMatched) += matched
     metric(LabelMetrics.GroupsUnmatched) += unmatched
     metric(LabelMetrics.LabelsOut) += labels
+    metric(LabelMetrics.GroupsTruncated) += truncated
+    metric(LabelMetrics.LabelsLeftOut) += leftOut
   }
 }

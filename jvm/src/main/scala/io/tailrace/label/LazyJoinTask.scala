@@ -69,7 +69,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       val matches = merge.candidates
       val left = pointTo(leftRow, chunk, probe)
       val row = writer.write(left, chunk.time(probe), matches, matches.first, matches.count, merge.matched)
-      counts.add(merge.matched, writer.lastSize)
+      counts.add(merge.matched, writer)
       found += merge.matched
       row
     }

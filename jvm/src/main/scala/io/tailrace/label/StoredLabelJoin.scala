@@ -90,6 +90,8 @@ object LabelMetrics {
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
   val LabelsOut = "labelsOut"
+  val GroupsTruncated = "groupsTruncated"
+  val LabelsLeftOut = "labelsLeftOut"
   val MatchedOnArrival = "matchedOnArrival"
   val MatchedAtExpiry = "matchedAtExpiry"
 
@@ -100,6 +102,8 @@ object LabelMetrics {
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",
     LabelsOut -> "right rows that came out, in groups or pairs",
+    GroupsTruncated -> "groups that max_matches has cut",
+    LabelsLeftOut -> "matches that max_matches has left out",
     MatchedOnArrival -> "matches found when the later row arrived",
     MatchedAtExpiry -> "matches found when the left row expired"
   )

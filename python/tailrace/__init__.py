@@ -3,9 +3,10 @@
 `configure` readies a session, `join` joins two streams in it, `examples` makes training examples with several
 labels, `filter_replays` reads an at-least-once topic once, `accurate_watermark` waits for the hosts that lag,
 `write_windows` lands windows that say when they are complete, `recursively` feeds results back, `sync_join`
-joins topics within seconds, `rescale` changes the number of a checkpoint's state partitions, `erase` takes
-rows out of it, `export_state` and `import_state` make tables of it and it of tables, and every refusal is a
-`TailraceError`.
+joins topics within seconds, `as_of` adds the newest row of another stream, `rescale` changes the number of a
+checkpoint's state partitions, `erase` takes rows out of it, `export_state` and `import_state` make tables of it
+and it of tables, `label_maturity` says how long labels take, `preflight` what a join would give and hold, and
+every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -38,6 +39,7 @@ from tailrace.examples import (
 )
 from tailrace.exchanging import export_state, import_state
 from tailrace.join import join
+from tailrace.maturity import label_maturity, merge_maturity
 from tailrace.options import Reason
 from tailrace.recursion import recursively
 from tailrace.replay import (
@@ -80,8 +82,10 @@ __all__ = [
     "import_state",
     "jar_path",
     "join",
+    "label_maturity",
     "last_touch",
     "linear",
+    "merge_maturity",
     "merge_stream_metadata",
     "parse_stream_metadata",
     "position",

@@ -119,6 +119,23 @@ def imported(method: str, of: DataFrame | SparkSession, *arguments: object) -> t
     return report.batch(), report.left(), report.right()
 
 
+def microseconds(session: SparkSession, call: str, argument: str, text: str, least: int = 0) -> int:
+    """A duration in microseconds; TailraceError if it can't be read, or is shorter than `least`."""
+    micros: int = _ask("microseconds", session, call, argument, text, str(least))
+    return micros
+
+
+def check_time(frame: DataFrame, call: str, argument: str, name: str) -> None:
+    """TailraceError unless a column is there and is a timestamp."""
+    _ask("checkTime", frame, call, argument, name)
+
+
+def holds_groups(frame: DataFrame, call: str, label: str, times: Sequence[str]) -> bool:
+    """Whether a column of labels holds groups; TailraceError if it holds no labels with these times."""
+    groups: bool = _ask("holdsGroups", frame, call, label, times)
+    return groups
+
+
 def test_streams(session: SparkSession, start_ms: int) -> object:
     """Calls `PythonApi.testStreams`. Its methods are called by `invoke`."""
     return _ask("testStreams", session, str(start_ms))

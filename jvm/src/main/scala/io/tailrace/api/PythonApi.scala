@@ -22,7 +22,7 @@ import io.tailrace.windows.WindowOptions
   *
   * `options` have the names of Python's arguments. An option that may be left out is absent then.
   */
-object PythonApi extends PythonStateCalls {
+object PythonApi extends PythonStateCalls with PythonReportCalls {
 
   /** The name of a column that a user gave as a Column.
     *

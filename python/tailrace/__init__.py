@@ -4,8 +4,8 @@
 labels, `filter_replays` reads an at-least-once topic once, `accurate_watermark` waits for the hosts that lag,
 `write_windows` lands windows that say when they are complete, `recursively` feeds results back, `sync_join`
 joins topics within seconds, `as_of` adds the newest row of another stream, `rescale` changes the number of a
-checkpoint's state partitions, `erase` takes rows out of it, `export_state` and `import_state` make tables of it
-and it of tables, `label_maturity` says how long labels take, `preflight` what a join would give and hold, and
+checkpoint's state partitions, `erase` takes rows out of it, `export_state` and `import_state` make tables of
+it and it of tables, `label_maturity` says how long labels take, `preflight` what a join would give and hold, and
 every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
@@ -41,6 +41,7 @@ from tailrace.exchanging import export_state, import_state
 from tailrace.join import join
 from tailrace.maturity import label_maturity, merge_maturity
 from tailrace.options import Reason
+from tailrace.preflight import Preflight, preflight
 from tailrace.recursion import recursively
 from tailrace.replay import (
     filter_replays,
@@ -60,6 +61,7 @@ _failures.install()
 __all__ = [
     "Attribution",
     "Examples",
+    "Preflight",
     "Reason",
     "TailraceError",
     "TailraceJoinError",
@@ -89,6 +91,7 @@ __all__ = [
     "merge_stream_metadata",
     "parse_stream_metadata",
     "position",
+    "preflight",
     "producer_id",
     "recursively",
     "rescale",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Column
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.functions import lit
+from pyspark.sql.functions import col, lit
 
 from tailrace import _jvm
 from tailrace.errors import TailraceJoinError, TailraceSessionError
@@ -226,6 +226,11 @@ class Columns:
     def named(self, **values: ColumnOrName) -> dict[str, str]:
         """The names of columns, each under the name of its argument."""
         return {argument: self.name(value, argument) for argument, value in values.items()}
+
+
+def named(name: str) -> Column:
+    """The column of a name, whatever characters it has."""
+    return col("`" + name.replace("`", "``") + "`")
 
 
 def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tuple[list[str], list[str]]:

@@ -130,10 +130,21 @@ def check_time(frame: DataFrame, call: str, argument: str, name: str) -> None:
     _ask("checkTime", frame, call, argument, name)
 
 
+def check_column(frame: DataFrame, call: str, argument: str, name: str) -> None:
+    """TailraceError unless a column is there."""
+    _ask("checkColumn", frame, call, argument, name)
+
+
 def holds_groups(frame: DataFrame, call: str, label: str, times: Sequence[str]) -> bool:
     """Whether a column of labels holds groups; TailraceError if it holds no labels with these times."""
     groups: bool = _ask("holdsGroups", frame, call, label, times)
     return groups
+
+
+def sampled_state(left: DataFrame, right: DataFrame, *arguments: object) -> list[tuple[int, int, int]]:
+    """Calls `PythonApi.sampledState`. Returns rows, bytes, and bytes of a file, of left and of right rows."""
+    found = [int(number) for number in _ask("sampledState", left, right, *arguments)]
+    return [(found[0], found[1], found[2]), (found[3], found[4], found[5])]
 
 
 def test_streams(session: SparkSession, start_ms: int) -> object:

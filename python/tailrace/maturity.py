@@ -99,7 +99,7 @@ def label_maturity(
         _Label.of(frame, label, field, (arrival or {}).get(label), (positive or {}).get(label))
         for label, field in labels.items()
     ]
-    return told.of_sums(_sums(frame, made, _named(name), length))
+    return told.of_sums(_sums(frame, made, _convert.named(name), length))
 
 
 def merge_maturity(
@@ -215,7 +215,7 @@ class _Label:
         frame: DataFrame, name: str, field: str, arrival: str | None, positive: Column | str | None
     ) -> _Label:
         times = [_convert.text(field, "labels"), *([] if arrival is None else [arrival])]
-        column = _named(name)
+        column = _convert.named(name)
         many = _jvm.holds_groups(frame, _CALL, name, times)
         flag = f"{name}_truncated"
         return _Label(
@@ -224,7 +224,7 @@ class _Label:
             field,
             arrival,
             F.expr(positive) if isinstance(positive, str) else positive,
-            _named(flag) if flag in frame.columns else F.lit(None).cast("boolean"),
+            _convert.named(flag) if flag in frame.columns else F.lit(None).cast("boolean"),
         )
 
     def delays(self, time: Column) -> Column:
@@ -280,10 +280,6 @@ def _window(time: Column, length: int) -> list[Column]:
         F.timestamp_micros(start).alias("window_start"),
         F.timestamp_micros(start + length).alias("window_end"),
     ]
-
-
-def _named(column: str) -> Column:
-    return F.col("`" + column.replace("`", "``") + "`")
 
 
 def _check(labels: Mapping[str, str], **of_some: Mapping[str, object]) -> None:

@@ -7,6 +7,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Dataset, SparkSession}
 
 import io.tailrace.common.Arguments
+import io.tailrace.label.{JoinOptions, SampledState}
 import io.tailrace.plan.Columns
 
 /** What Python's reports over DataFrames ask: they are made of Spark's expressions there, and their arguments are
@@ -33,10 +34,38 @@ private[api] trait PythonReportCalls {
     new Arguments(call).duration(argument, text, least.toLong)
   }
 
+  /** Refuses a column that isn't there. */
+  def checkColumn(frame: Dataset[_], call: String, argument: String, name: String): Unit = {
+    columns(call, frame).find(argument, name)
+    ()
+  }
+
   /** Refuses a column that isn't there, or is no timestamp with a time zone. */
   def checkTime(frame: Dataset[_], call: String, argument: String, name: String): Unit = {
     columns(call, frame).find(argument, name, TimestampType)
     ()
+  }
+
+  /** What rows of samples would take in the state of `tailrace.join`.
+    *
+    * @return rows, bytes before compression and bytes of a file: of the left side, then of the right side
+    */
+  def sampledState(
+      left: Dataset[_],
+      right: Dataset[_],
+      onLeft: java.util.List[String],
+      onRight: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): java.util.List[Long] = {
+    val chosen = new Chosen("tailrace.preflight", options)
+    val joined = Tailrace.join(
+      left,
+      right,
+      onLeft.asScala.toSeq.zip(onRight.asScala),
+      JoinOptions(chosen("left_time"), chosen("right_time"), chosen("after"), chosen("before"))
+    )
+    val sides = SampledState.of(joined)
+    sides.flatMap(side => Seq(side.rows, side.bytes, side.fileBytes)).asJava
   }
 
   /** Whether a column of labels holds groups, and not one label a row. Refuses columns that hold neither.

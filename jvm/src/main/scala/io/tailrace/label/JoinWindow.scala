@@ -41,6 +41,9 @@ final case class JoinWindow(before: Long, after: Long) {
     */
   def rightExpiryAtWindowEnd(released: Long): Long = behind(released, before)
 
+  /** The time that a section of a run spans. At least a second: narrower ones make more sections than they save. */
+  def bucketWidth(buckets: Long): Long = Math.max(1000L * 1000, (before + after) / buckets)
+
   /** How far a row that comes out can be behind the watermark. */
   def longestWait: Long = Math.max(before, after)
 }

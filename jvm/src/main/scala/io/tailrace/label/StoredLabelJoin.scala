@@ -173,8 +173,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
     val (after, earlier) = exec.growth
     val now = settings.copy(window = window.copy(after = after.getOrElse(window.after)))
-    // At least a second: narrower buckets make more sections than they save.
-    val bucketWidth = Math.max(1000L * 1000, (window.before + window.after) / buckets)
+    val bucketWidth = window.bucketWidth(buckets)
     new LabelJoinTasks(
       LabelJoinTimes(
         watermark,

@@ -1,11 +1,11 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
 `configure` readies a session, `join` joins two streams in it, `examples` makes training examples with several
-labels, `filter_replays` reads an at-least-once topic once, `accurate_watermark` waits for the hosts that lag,
-`write_windows` lands windows that say when they are complete, `recursively` feeds results back, `sync_join`
-joins topics within seconds, `as_of` adds the newest row of another stream, `rescale` changes the number of a
+labels, `as_of` adds the newest row of another stream, `filter_replays` reads an at-least-once topic once,
+`accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are complete,
+`recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes the number of a
 checkpoint's state partitions, `erase` takes rows out of it, `export_state` and `import_state` make tables of
-it and it of tables, `label_maturity` says how long labels take, `preflight` what a join would give and hold, and
+it and it of tables, `label_maturity` says how long labels take, `preflight` what a join would hold, and
 every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """

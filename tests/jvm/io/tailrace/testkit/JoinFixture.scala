@@ -10,10 +10,9 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
-import org.apache.spark.util.CollectionAccumulator
 import org.scalatest.Suite
 
-import io.tailrace.join.{JoinColumns, StoredJoinContext, StoredJoinTask}
+import io.tailrace.join.{JoinColumns, OldestWaiting, StoredJoinContext, StoredJoinTask}
 import io.tailrace.label.{
   JoinSettings,
   JoinWindow,
@@ -67,7 +66,7 @@ trait JoinFixture extends StoreFixture { self: Suite =>
       settings.release.getOrElse(ReleaseSteps.EachBatch)
     )
     val context = StoredJoinContext(columnsOf(settings), store, new RowMemory(manager), bufferBytes, metrics)
-    new LabelJoinTasks(times, settings, new CollectionAccumulator).task(context)
+    new LabelJoinTasks(times, settings, new OldestWaiting).task(context)
   }
 }
 

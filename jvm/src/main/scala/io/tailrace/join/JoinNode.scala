@@ -133,6 +133,14 @@ final case class JoinColumns(
   def touchProjection(): Option[UnsafeProjection] =
     Option.when(touch.nonEmpty)(UnsafeProjection.create(touch, left))
 
+  /** The time of left rows with a null in their key, and null of others: see [[StoredJoin.leftSpread]]. */
+  def spreadOfNullKeys: Option[Expression] = {
+    val mayBeNull = leftKeys.filter(_.nullable)
+    Option.when(mayBeNull.nonEmpty) {
+      If(mayBeNull.map(IsNull(_): Expression).reduce(Or(_, _)), leftTime, Literal(null, leftTime.dataType))
+    }
+  }
+
   /** The part of an operator's line in `explain` that names the key columns. */
   def keysText: String = s"keys=[${leftKeys.mkString(", ")}] = [${rightKeys.mkString(", ")}]"
 

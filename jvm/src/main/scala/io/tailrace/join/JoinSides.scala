@@ -1,7 +1,7 @@
 package io.tailrace.join
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types._
 
@@ -36,6 +36,30 @@ private[tailrace] final class JoinSides(
   def side(name: String): LogicalPlan = sides(name)
 
   def columns(side: String): Columns = named(side)
+
+  /** Refuses a stream beside a batch DataFrame. */
+  def checkAreAlike(): Unit = if (left.isStreaming != right.isStreaming) {
+    if (left.isStreaming) throw JoinErrors.mixedBatchAndStream("left", "right")
+    else throw JoinErrors.mixedBatchAndStream("right", "left")
+  }
+
+  /** Refuses a stream without a watermark on its event time. */
+  def checkWatermarks(leftTime: Attribute, rightTime: Attribute): Unit = {
+    checkWatermark("left", leftTime)
+    checkWatermark("right", rightTime)
+  }
+
+  private def checkWatermark(side: String, column: Attribute): Unit = {
+    val plan = sides(side)
+    val key = EventTimeWatermark.delayKey
+    // Spark supports no watermarks on them.
+    if (plan.isStreaming && column.dataType == TimestampNTZType)
+      throw columns(side).wrongType(s"${side}_time", column, "TIMESTAMP")
+    if (plan.isStreaming && !column.metadata.contains(key)) {
+      val other = plan.output.find(_.metadata.contains(key)).map(_.name)
+      throw JoinErrors.watermarkMissing(side, column.name, other)
+    }
+  }
 
   /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one
     * before the join, and left columns are cast back after it.

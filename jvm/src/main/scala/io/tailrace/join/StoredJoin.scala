@@ -91,7 +91,7 @@ trait StoredJoinTasks extends Serializable {
   /** The stores whose bytes count as those of left rows, of right rows and of matches. */
   def leftKinds: Seq[StoreKind]
   def rightKind: StoreKind
-  def joinedKind: StoreKind
+  def joinedKind: Option[StoreKind]
 }
 
 /** The values that the task of any join works with.

@@ -1,14 +1,13 @@
 package io.tailrace.label
 
 import java.io.File
-import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows, UnsafeRows}
-import io.tailrace.join.JoinColumns
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
+import io.tailrace.join.{JoinColumns, SortedSide}
 import io.tailrace.state._
 
 /** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the
@@ -32,9 +31,8 @@ private[label] final class BatchMerge(
   }
   private val matches = new MatchWindow(bound, candidates)
 
-  private val left = new SortedSide(leftRows, columns.left, columns.leftKeyEncoder(), columns.leftTimeOrdinal)
-  private val right =
-    new SortedSide(rightRows, columns.right, columns.rightKeyEncoder(), columns.rightTimeOrdinal)
+  private val left = SortedSide.left(leftRows, columns)
+  private val right = SortedSide.right(rightRows, columns)
   private val payload = columns.payloadProjection()
   private lazy val groups = new GroupWriter(columns, settings, memory)
   private lazy val pairs = new PairWriter(columns, settings)
@@ -132,33 +130,6 @@ private[label] final class BatchMerge(
     candidates.close()
     if (settings.isGrouped) groups.close()
   }
-}
-
-/** One sorted input, and its head: the left side's current row, or the right side's next one. */
-private final class SortedSide(
-    rows: Iterator[InternalRow],
-    attributes: Seq[Attribute],
-    keys: KeyEncoder,
-    timeOrdinal: Int
-) {
-  private val unsafe = new UnsafeRows(attributes)
-  private var current: UnsafeRow = _
-  private var keyLength = 0
-
-  /** Whether there is a head; reads it if need be. */
-  def hasHead: Boolean = current != null || rows.hasNext && {
-    current = unsafe(rows.next())
-    keyLength = keys.encode(current)
-    true
-  }
-  def dropHead(): Unit = current = null
-
-  def head: UnsafeRow = current
-  def time: Long = current.getLong(timeOrdinal)
-  def canMatch: Boolean = keyLength > 0 && !current.isNullAt(timeOrdinal)
-  def copyKey(): Array[Byte] = Arrays.copyOf(keys.bytes, keyLength)
-  def compareKey(key: Array[Byte]): Int =
-    Arrays.compareUnsigned(keys.bytes, 0, keyLength, key, 0, key.length)
 }
 
 /** The right rows of one key in a local file, by time, for a join of batch DataFrames whose windows have no

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.StoredJoinContext
+import io.tailrace.join.{ExpiringRows, StoredJoinContext}
 import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
 
 /** Eager matching of a grouped join: a match is found when the later of its two rows arrives. It is kept

@@ -2,45 +2,20 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.{UnsafeArrayData, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.unsafe.Platform
-import org.apache.spark.unsafe.array.ByteArrayMethods
-import org.apache.spark.unsafe.bitset.BitSetMethods
 
 import io.tailrace.common.MemoryErrors
-import io.tailrace.join.JoinColumns
+import io.tailrace.join.{JoinColumns, LeftRowWriter}
 import io.tailrace.state.RowMemory
 
 /** Writes a row of a grouped join: the left columns, the group, then `truncated` if there is a cap, then
-  * `_mark` if late rows come out. Left columns and elements are copied once, as their bytes in the state.
-  * They are never decoded.
-  *
-  * {{{
-  *   null bits | a word a left column | group: offset, size | flags || bytes of left columns | the array
-  *               └ offsets of those longer than a word: moved by what stands between
-  * }}}
+  * `_mark` if late rows come out. Elements are copied once, as their bytes in the state.
   */
 final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: RowMemory)
-    extends AutoCloseable {
+    extends LeftRowWriter(columns, memory) {
   import GroupWriter._
 
-  private val leftFields = columns.left.size
-  private val leftBits = UnsafeRow.calculateBitSetWidthInBytes(leftFields)
-  private val leftFixed = leftBits + 8 * leftFields
-  // The places of the offsets of columns that are longer than a word.
-  private val moving: Array[Int] = columns.left.indices
-    .filterNot(i => UnsafeRow.isFixedLength(columns.left(i).dataType))
-    .map(8 * _)
-    .toArray
-
-  private val fields = leftFields + columns.added.size
-  private val bits = UnsafeRow.calculateBitSetWidthInBytes(fields)
-  private val fixed = bits + 8 * fields
   private val capped = settings.maxMatches.nonEmpty
   private val most = settings.maxMatches.getOrElse(Int.MaxValue)
-
-  private val row = new UnsafeRow(fields)
-  private var buffer = new Array[Byte](1024)
-  private var reserved = 0L
   private var labels = 0
   private var leftOut = 0
 
@@ -68,20 +43,19 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
     val wanted = if (chosen >= 0) 1 else matched
     labels = Math.min(most, wanted)
     leftOut = wanted - labels
-    val arrayAt = fixed + left.getSizeInBytes - leftFixed
+    val arrayAt = restAt(left)
     val elements = bytesOf(candidates, start, labels)
     val needed = arrayAt + 8L + (labels + 63L) / 64 * 8 + 8L * labels + elements
-    if (needed > MostBytes) throw MemoryErrors.groupTooLarge(labels, needed)
+    if (needed > LeftRowWriter.MostBytes) throw MemoryErrors.groupTooLarge(labels, needed)
     val arrayHeader = UnsafeArrayData.calculateHeaderPortionInBytes(labels) + 8 * labels
     val length = needed.toInt
     ensure(length)
     writeLeft(left)
-    if (settings.marksLate) writeNull(fields - 1)
-    put(bits + 8 * leftFields, offsetAndSize(arrayAt, length - arrayAt))
-    if (capped) put(bits + 8 * (leftFields + 1), if (leftOut > 0) True else False)
+    if (settings.marksLate) writeNull(columns.added.size - 1)
+    putAdded(0, offsetAndSize(arrayAt, length - arrayAt))
+    if (capped) putAdded(1, if (leftOut > 0) True else False)
     writeArray(arrayAt, arrayHeader, candidates, start)
-    row.pointTo(buffer, length)
-    row
+    written(length)
   }
 
   private def bytesOf(candidates: Candidates, start: Int, count: Int): Long = {
@@ -92,50 +66,6 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
       i += 1
     }
     bytes
-  }
-
-  private def ensure(length: Int): Unit = if (buffer.length < length) {
-    if (length <= Small) buffer = new Array[Byte](2 * length)
-    else {
-      // Gives the memory of the old buffer back first: nothing of it is needed.
-      close()
-      val room = Math.max(length.toLong, Math.min(length + length / 8L, MostBytes)).toInt
-      memory.reserve(room.toLong)
-      reserved = room.toLong
-      buffer = new Array[Byte](room)
-    }
-  }
-
-  override def close(): Unit = {
-    buffer = Array.emptyByteArray
-    memory.giveBack(reserved)
-    reserved = 0
-  }
-
-  private def put(at: Int, word: Long): Unit = Platform.putLong(buffer, Start + at, word)
-
-  private def writeLeft(left: UnsafeRow): Unit = {
-    val base = left.getBaseObject
-    val from = left.getBaseOffset
-    put(bits - 8, 0L) // the result may have one word of null bits more than the left row
-    Platform.copyMemory(base, from, buffer, Start, leftBits.toLong)
-    Platform.copyMemory(base, from + leftBits, buffer, Start + bits, 8L * leftFields)
-    val rest = (left.getSizeInBytes - leftFixed).toLong
-    Platform.copyMemory(base, from + leftFixed, buffer, Start + fixed, rest)
-    val by = (fixed - leftFixed).toLong << 32
-    var i = 0
-    while (i < moving.length) {
-      val at = Start + bits + moving(i)
-      val where = Platform.getLong(buffer, at)
-      // 0 is a null without a value. A null decimal has an offset, which moves too.
-      if (where != 0) Platform.putLong(buffer, at, where + by)
-      i += 1
-    }
-  }
-
-  private def writeNull(field: Int): Unit = {
-    BitSetMethods.set(buffer, Start, field)
-    put(bits + 8 * field, 0L)
   }
 
   private def writeArray(at: Int, header: Int, candidates: Candidates, start: Int): Unit = {
@@ -152,8 +82,7 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
       val position = start + i
       val length = candidates.valueLength(position)
       put(at + word + 8 * i, offsetAndSize(to, length))
-      val from = candidates.base(position)
-      Platform.copyMemory(from, candidates.valueOffset(position), buffer, Start + at + to, length.toLong)
+      copy(candidates.base(position), candidates.valueOffset(position), at + to, length)
       to += length
       i += 1
     }
@@ -161,15 +90,8 @@ final class GroupWriter(columns: JoinColumns, settings: JoinSettings, memory: Ro
 }
 
 object GroupWriter {
-  private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
-  private val MostBytes = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH.toLong
-
-  // A row of up to so many bytes isn't counted with Spark's memory manager.
-  private val Small = 1 << 20
   private val False = 0L
   private val True = 1L
-
-  private def offsetAndSize(offset: Int, size: Int): Long = (offset.toLong << 32) | size.toLong
 }
 
 /** Counts groups in plain fields, row by row, and adds them to the metrics once. */

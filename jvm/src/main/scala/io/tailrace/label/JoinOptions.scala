@@ -3,7 +3,7 @@ package io.tailrace.label
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Arguments, Mark, Policy}
@@ -106,11 +106,8 @@ private[tailrace] final class JoinResolution(
 
   def resolve(on: Seq[(String, String)], options: JoinOptions): LogicalPlan = {
     val settings = options.settings
-    if (left.isStreaming != right.isStreaming) {
-      if (left.isStreaming) throw JoinErrors.mixedBatchAndStream("left", "right")
-      else throw JoinErrors.mixedBatchAndStream("right", "left")
-    }
     val sides = new JoinSides(options.arguments, left, right, sameName)
+    sides.checkAreAlike()
     sides.withWiderKeys(on, settings.marksLate)(resolve(_, on, options, settings))
   }
 
@@ -122,8 +119,7 @@ private[tailrace] final class JoinResolution(
   ): LogicalPlan = {
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
-    checkWatermark("left", sides, leftTime)
-    checkWatermark("right", sides, rightTime)
+    sides.checkWatermarks(leftTime, rightTime)
     val read = JoinColumns.payload(sides.right.output, rightKeys)
     val payload = if (sides.right.isStreaming) read.map(OneEventTime.lacking) else read
     val added = addedColumns(sides, settings, options, payload)
@@ -131,18 +127,6 @@ private[tailrace] final class JoinResolution(
     OwnColumns.renewable(
       LabelJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
     )
-  }
-
-  private def checkWatermark(side: String, sides: JoinSides, column: Attribute): Unit = {
-    val plan = sides.side(side)
-    val key = EventTimeWatermark.delayKey
-    // Spark supports no watermarks on them.
-    if (plan.isStreaming && column.dataType == TimestampNTZType)
-      throw sides.columns(side).wrongType(s"${side}_time", column, "TIMESTAMP")
-    if (plan.isStreaming && !column.metadata.contains(key)) {
-      val other = plan.output.find(_.metadata.contains(key)).map(_.name)
-      throw JoinErrors.watermarkMissing(side, column.name, other)
-    }
   }
 
   private def pairedColumns(payload: Seq[Attribute], rightTime: Attribute, settings: JoinSettings) =

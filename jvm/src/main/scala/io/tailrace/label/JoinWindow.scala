@@ -1,6 +1,6 @@
 package io.tailrace.label
 
-import io.tailrace.common.Durations
+import io.tailrace.common.{Durations, WatermarkRules}
 
 /** Which right rows belong to a left row, and when that is decided. All times and distances are in
   * microseconds; a right row at R belongs to a left row at L when `L - before <= R <= L + after`.
@@ -48,27 +48,7 @@ final case class JoinWindow(before: Long, after: Long) {
   def longestWait: Long = Math.max(before, after)
 }
 
-object JoinWindow {
-
-  /** The watermark that Spark starts with: no row has been seen, so none is late. */
-  val NoWatermark: Long = Long.MinValue
-
-  /** Whether a row at `time` is behind the watermark; the ends count, as everywhere in Spark. */
-  def isLate(time: Long, watermark: Long): Boolean = time <= watermark && watermark != NoWatermark
-
-  /** Stops at the ends of time instead of wrapping round: a window may be as long as time. */
-  private[label] def saturatingAdd(a: Long, b: Long): Long = {
-    val sum = a + b
-    // Overflow: both have the sign that the sum has not.
-    if (((a ^ sum) & (b ^ sum)) < 0) { if (a < 0) Long.MinValue else Long.MaxValue }
-    else sum
-  }
-
-  /** A watermark that isn't there yet stays where it is, and no other one becomes it. */
-  private def behind(watermark: Long, distance: Long): Long =
-    if (watermark == NoWatermark) NoWatermark
-    else Math.max(NoWatermark + 1, saturatingAdd(watermark, -distance))
-}
+object JoinWindow extends WatermarkRules
 
 /** When left rows come out after they have expired: in steps of event time. To find the matches of a few left
   * rows costs nearly as much as to find those of many, because their right rows are anywhere in the window.

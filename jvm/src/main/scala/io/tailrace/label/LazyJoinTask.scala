@@ -3,7 +3,7 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.StoredJoinContext
+import io.tailrace.join.{ExpiringRows, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
 
 /** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the

@@ -1,12 +1,9 @@
 package io.tailrace.label
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.catalyst.expressions.{Expression, If, IsNull, Literal, Or}
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
@@ -40,13 +37,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   /** A left row with a null in its key matches nothing, but comes out. By its key alone, it would go to one
     * partition with all others.
     */
-  override def leftSpread: Option[Expression] = {
-    val mayBeNull = columns.leftKeys.filter(_.nullable)
-    Option.when(settings.isGrouped && mayBeNull.nonEmpty) {
-      val time = columns.leftTime
-      If(mayBeNull.map(IsNull(_): Expression).reduce(Or(_, _)), time, Literal(null, time.dataType))
-    }
-  }
+  override def leftSpread: Option[Expression] = if (settings.isGrouped) columns.spreadOfNullKeys else None
 
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> settings.output.name,
@@ -122,29 +113,21 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     if (!settings.isGrouped) ReleaseSteps.EachBatch
     else settings.release.getOrElse(ReleaseSteps.of(exec.checkpointSettings(JoinCheckpoint.ReleaseEvery)))
 
-  // Each task adds the time of the oldest left row that waits in its partition, if one waits.
-  private lazy val waiting = {
-    val accumulator = new CollectionAccumulator[(Int, Option[Long])]
-    exec.session.sparkContext.register(accumulator)
-    accumulator
-  }
+  private lazy val waiting = OldestWaiting.in(exec.session.sparkContext)
 
-  private def waitingNow: Map[Int, Option[Long]] = waiting.value.asScala.toMap
-
-  override def hasTold: Boolean = !settings.isGrouped || waitingNow.size == exec.getStateInfo.numPartitions
-  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waitingNow)
+  override def hasTold: Boolean = !settings.isGrouped || waiting.now.size == exec.getStateInfo.numPartitions
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waiting.now)
 
   override def waits: JoinFacts = {
     val metrics = exec.metrics
     def isEmpty(bytes: String) = Option.when(metrics(bytes).value == 0)(0L)
-    val oldest = waitingNow.collect { case (partition, Some(time)) => time -> partition }.minOption
     LabelFacts(
       settings.isGrouped,
       window.after,
       exec.eventTimeWatermarkForEviction.filter(_ > 0).map(_ * 1000),
       isEmpty(JoinMetrics.LeftStoreBytes),
       isEmpty(JoinMetrics.RightStoreBytes),
-      oldest.map { case (time, partition) =>
+      waiting.oldest.map { case (time, partition) =>
         val needs = window.upperBound(time)
         NextRow(time, isBound = true, partition, key = None, Some(needs), atMostMore = release.every)
       },
@@ -168,8 +151,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   }
 
   override def tasks: StoredJoinTasks = {
-    val watermark = micros(exec.eventTimeWatermarkForEviction)
-    val lateWatermark = micros(exec.eventTimeWatermarkForLateEvents)
+    val watermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForEviction)
+    val lateWatermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
     val (after, earlier) = exec.growth
     val now = settings.copy(window = window.copy(after = after.getOrElse(window.after)))
@@ -187,10 +170,6 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
       waiting
     )
   }
-
-  // Spark's watermark begins at the epoch, which means that there is none yet.
-  private def micros(watermarkMs: Option[Long]): Long =
-    watermarkMs.filter(_ > 0).fold(JoinWindow.NoWatermark)(_ * 1000)
 }
 
 /** The times of a micro-batch, in microseconds.
@@ -214,7 +193,7 @@ final case class LabelJoinTimes(
 private[tailrace] final class LabelJoinTasks(
     times: LabelJoinTimes,
     settings: JoinSettings,
-    waiting: CollectionAccumulator[(Int, Option[Long])]
+    waiting: OldestWaiting
 ) extends StoredJoinTasks {
   override def task(context: StoredJoinContext): StoredJoinTask =
     settings.strategy match {
@@ -225,17 +204,8 @@ private[tailrace] final class LabelJoinTasks(
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
   override def rightKind: StoreKind = StoreKind.RightKeySorted
-  override def joinedKind: StoreKind = StoreKind.JoinedIndicator
+  override def joinedKind: Option[StoreKind] = Some(StoreKind.JoinedIndicator)
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit =
-    if (settings.isGrouped) waiting.add(store.id.partitionId -> oldestWaiting(store))
-
-  /** The state knows the oldest row of each section, but not which rows up to the expiry have come out. */
-  private def oldestWaiting(store: TailraceStateStore): Option[Long] =
-    store
-      .sectionsOf(StoreKind.LeftTimeSorted)
-      .map(_.section)
-      .filter(_.liveRows > 0)
-      .map(section => Math.max(section.minTime, store.expiredThrough + 1))
-      .minOption
+    if (settings.isGrouped) waiting.tell(store)
 }

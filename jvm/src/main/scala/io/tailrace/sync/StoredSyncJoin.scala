@@ -178,7 +178,7 @@ private[sync] final class SyncJoinTasks(
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.HeldLeft)
   override def rightKind: StoreKind = StoreKind.HeldRight
-  override def joinedKind: StoreKind = StoreKind.JoinedRight
+  override def joinedKind: Option[StoreKind] = Some(StoreKind.JoinedRight)
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = {
     val now = SyncJoinTasks.heldIn(store)

@@ -5,7 +5,8 @@ import java.util.concurrent.TimeUnit
 import org.apache.spark.sql.tailrace.BenchMemory
 import org.openjdk.jmh.annotations._
 
-import io.tailrace.label.{ExpiringRows, SortedMerge}
+import io.tailrace.join.ExpiringRows
+import io.tailrace.label.SortedMerge
 import io.tailrace.state.{MemoryShare, RowBuffer, RowMemory, RowSort, StoreKind, TailraceStateStore}
 
 /** What does it cost to expire a few left rows of a large state: to find them, to merge them with their right rows, and

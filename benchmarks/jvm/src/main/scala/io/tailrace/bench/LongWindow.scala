@@ -13,9 +13,8 @@ import org.apache.spark.sql.catalyst.expressions.{AttributeReference, UnsafeProj
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.tailrace.BenchMemory
 import org.apache.spark.sql.types._
-import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.join.{JoinColumns, StoredJoinContext}
+import io.tailrace.join.{JoinColumns, OldestWaiting, StoredJoinContext}
 import io.tailrace.label._
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 
@@ -108,7 +107,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
         val late = if (version == 0) JoinWindow.NoWatermark else watermark - 1
         val times =
           LabelJoinTimes(if (version == 0) JoinWindow.NoWatermark else watermark, late, Window / 4, release)
-        val task = new LabelJoinTasks(times, settings, new CollectionAccumulator).task(context)
+        val task = new LabelJoinTasks(times, settings, new OldestWaiting).task(context)
         task.output(left, right).foreach { row =>
           out += 1
           matched += row.getArray(3).numElements()

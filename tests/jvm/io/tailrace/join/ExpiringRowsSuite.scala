@@ -1,4 +1,4 @@
-package io.tailrace.label
+package io.tailrace.join
 
 import org.apache.spark.sql.tailrace.TaskMemory
 import org.scalacheck.Gen

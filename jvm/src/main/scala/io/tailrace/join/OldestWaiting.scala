@@ -1,0 +1,40 @@
+package io.tailrace.join
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkContext
+import org.apache.spark.util.CollectionAccumulator
+
+import io.tailrace.state.{StoreKind, TailraceStateStore}
+
+/** The time of the oldest left row that waits in each partition, if one waits: each task of a micro-batch adds
+  * its own.
+  */
+private[tailrace] final class OldestWaiting extends Serializable {
+  private val told = new CollectionAccumulator[(Int, Option[Long])]
+
+  def now: Map[Int, Option[Long]] = told.value.asScala.toMap
+
+  /** The oldest of all, with its partition. */
+  def oldest: Option[(Long, Int)] =
+    now.collect { case (partition, Some(time)) => time -> partition }.minOption
+
+  def tell(store: TailraceStateStore): Unit = told.add(store.id.partitionId -> of(store))
+
+  /** The state knows the oldest row of each section, but not which rows up to the expiry have come out. */
+  private def of(store: TailraceStateStore): Option[Long] =
+    store
+      .sectionsOf(StoreKind.LeftTimeSorted)
+      .map(_.section)
+      .filter(_.liveRows > 0)
+      .map(section => Math.max(section.minTime, store.expiredThrough + 1))
+      .minOption
+}
+
+private[tailrace] object OldestWaiting {
+  def in(context: SparkContext): OldestWaiting = {
+    val waiting = new OldestWaiting
+    context.register(waiting.told)
+    waiting
+  }
+}

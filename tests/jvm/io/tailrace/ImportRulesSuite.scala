@@ -14,7 +14,7 @@ import org.scalatest.funsuite.AnyFunSuite
   * {{{
   *   api, the extension          all of them
   *   examples                    several labels on one label join
-  *   label  sync  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
+  *   label  sync  asof  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
   *                               the capabilities: none uses another, but windows close by the watermark,
   *                               inspect reads the files that the others keep, and erase and exchange read the
   *                               columns of rows as inspect does
@@ -81,6 +81,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "label" -> (ofCapabilities + "join"),
     "examples" -> (ofCapabilities ++ Set("join", "label")),
     "sync" -> (ofCapabilities + "join"),
+    "asof" -> (ofCapabilities + "join"),
     "replay" -> ofCapabilities,
     "recursion" -> ofCapabilities,
     "watermark" -> ofCapabilities,
@@ -95,6 +96,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "label",
       "examples",
       "sync",
+      "asof",
       "replay",
       "watermark",
       "windows",
@@ -106,7 +108,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     )),
     "testing" -> Set("checkpoint", "driver", "watermark"),
     "monitor" -> Set("common", "checkpoint"),
-    "why" -> (ofCapabilities ++ Set("join", "inspect", "label", "sync", "watermark", "recursion"))
+    "why" -> (ofCapabilities ++ Set("join", "inspect", "label", "sync", "asof", "watermark", "recursion"))
   )
 
   test("each file stands in the directory of its package") {
@@ -147,7 +149,9 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("pure files use no Spark") {
     val pure = Seq(
+      "asof/AsOfWindow",
       "common/OrderedBytes",
+      "common/WatermarkRules",
       "label/JoinSettings",
       "label/JoinWindow",
       "windows/LandingLog",

@@ -13,7 +13,8 @@ final class StoreKindSuite extends AnyFunSuite {
         (4, "joined-indicator", true),
         (5, "held-left", true),
         (6, "held-right", false),
-        (7, "joined-right", true)
+        (7, "joined-right", true),
+        (8, "right-newest", false)
       )
     )
   }

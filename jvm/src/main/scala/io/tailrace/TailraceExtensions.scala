@@ -5,6 +5,7 @@ import java.util.{Collections, WeakHashMap}
 import org.apache.spark.sql.tailrace.SharedExchanges
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
+import io.tailrace.asof.AsOfStrategy
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.plan.{AsyncProgressCheck, OwnStoresInStateReader, PinnedProvider, StreamingWriteCheck}
@@ -43,6 +44,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectPlannerStrategy(_ => PinnedProvider)
       extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
       extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
+      extensions.injectPlannerStrategy(_ => AsOfStrategy)
       extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
       extensions.injectPlannerStrategy(HostProgressStrategy)
       extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)

@@ -7,6 +7,7 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
+import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.Arguments
 import io.tailrace.examples.{ExampleLabel, ExampleOptions, ExampleSample}
 import io.tailrace.label.JoinOptions
@@ -105,6 +106,28 @@ object PythonApi extends PythonStateCalls with PythonReportCalls {
       impressions,
       ExampleOptions(chosen("time"), chosen("on_late"), chosen.get("release_every"), sample, chosen("name"))
     )(found: _*)
+  }
+
+  def asOf(
+      left: Dataset[_],
+      right: Dataset[_],
+      onLeft: java.util.List[String],
+      onRight: java.util.List[String],
+      options: java.util.Map[String, String]
+  ): DataFrame = {
+    val chosen = new Chosen("tailrace.as_of", options)
+    Tailrace.asOf(
+      left,
+      right,
+      onLeft.asScala.toSeq.zip(onRight.asScala),
+      AsOfOptions(
+        leftTime = chosen("left_time"),
+        rightTime = chosen("right_time"),
+        into = chosen("into"),
+        maxAge = chosen.get("max_age"),
+        delay = chosen("delay")
+      )
+    )
   }
 
   /** @param leftPartition empty: Kafka's */

@@ -6,6 +6,7 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
+import io.tailrace.asof.{AsOfOptions, AsOfResolution}
 import io.tailrace.examples._
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{HotKeys, JoinOptions, JoinResolution}
@@ -76,6 +77,27 @@ object Tailrace extends StateCommands {
       new Sampling(sample, options, all).of(joined)(ExampleCounts.add(_, options, all, _))
     }
   }
+
+  /** Gives each left row the newest right row of its key at or before left time - `delay`, and not older than
+    * `maxAge` before that; null if there is none. Both ends are included.
+    *
+    * A left row comes out once, when the watermark has reached its time - `delay`. The right row is in the column
+    * `into`, a struct of all right columns but the keys. A null key finds nothing. Of right rows of one time the
+    * last by content is taken. Two batch DataFrames give the same rows as two streams with the same data.
+    *
+    * {{{
+    *   val withProfiles = Tailrace.asOf(impressions, profiles, Seq("user_id" -> "user_id"),
+    *     AsOfOptions(leftTime = "served_at", rightTime = "computed_at", into = "profile", maxAge = Some("7 days")))
+    * }}}
+    *
+    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which
+    *           one has all values of the other
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
+    */
+  def asOf(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: AsOfOptions): DataFrame =
+    planned(left) { (plan, same) =>
+      new AsOfResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
+    }
 
   /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until
     * all right partitions have been read past it by `syncDelay`. Then it comes out with its right row, or

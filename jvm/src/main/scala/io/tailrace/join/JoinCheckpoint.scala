@@ -102,12 +102,15 @@ object JoinCheckpoint {
   /** The joins, as Spark's metadata of a checkpoint name them. They never change. */
   val LabelJoin = "tailraceLabelJoin"
   val SyncJoin = "tailraceSyncJoin"
-  val operatorNames: Set[String] = Set(LabelJoin, SyncJoin)
+  val AsOf = "tailraceAsOf"
+  val operatorNames: Set[String] = Set(LabelJoin, SyncJoin, AsOf)
 
   /** Names of settings that a checkpoint is bound to. They never change either. */
   val Before = "before"
   val After = "after"
   val ReleaseEvery = "release_every"
+  val Delay = "delay"
+  val MaxAge = "max_age"
   val LeftKeys = "on (left)"
 
   /** A key column that nobody has named: the parts of hot keys. It never changes. */

@@ -36,19 +36,25 @@ object Compaction {
     }
 
   /** A batch writes all rows of a run with one schema. */
-  private def schema(run: Run): Int = run.sections.headOption.fold(0)(_.schema)
+  private[state] def schema(run: Run): Int = run.sections.headOption.fold(0)(_.schema)
 
   /** Writes the rows that have not expired into one run. Sections of one store and bucket become one.
     *
     * @param expiredThrough rows of a left-time-sorted store up to this time (microseconds) are left out
+    * @param newest         which rows count of stores that keep the newest row of a key
     * @return the sections of the new run; none if all rows have expired: then the file isn't needed
     */
-  def merge(sections: Seq[LiveSection], expiredThrough: Long, writer: RunWriter): Seq[Section] = {
+  def merge(
+      sections: Seq[LiveSection],
+      expiredThrough: Long,
+      newest: NewestRows,
+      writer: RunWriter
+  ): Seq[Section] = {
     val groups = sections.groupBy(s => (s.section.kind.id, s.section.bucket))
     groups.toSeq.sortBy(_._1).foreach { case ((_, bucket), parts) =>
       val kind = parts.head.section.kind
       writer.begin(kind, bucket)
-      mergeGroup(kind, parts, expiredThrough, writer)
+      mergeGroup(kind, parts, expiredThrough, newest, writer)
       writer.end()
     }
     if (writer.sections.nonEmpty) writer.finish()
@@ -59,14 +65,17 @@ object Compaction {
       kind: StoreKind,
       parts: Seq[LiveSection],
       expiredThrough: Long,
+      newest: NewestRows,
       writer: RunWriter
   ): Unit = {
     val rows = new MergedSections(parts, kind.order, expiredThrough)
     try
-      while (!rows.isEmpty) {
-        writer.append(rows.head.base, rows.head.at)
-        rows.drop()
-      }
+      if (kind.keepsNewest) newest.write(rows, writer)
+      else
+        while (!rows.isEmpty) {
+          writer.append(rows.head.base, rows.head.at)
+          rows.drop()
+        }
     finally rows.close()
   }
 }
@@ -75,12 +84,14 @@ object Compaction {
   *
   * @param inputs         as they were when their rows were read
   * @param expiredThrough rows up to this time were left out
+  * @param newest         which rows were left out where a newer one counts
   * @param local          held by the owner of this object
   * @param shapes         how its rows are read
   */
 private[state] final class Compacted(
     inputs: Seq[LiveSection],
     expiredThrough: Long,
+    newest: NewestRows,
     val run: Run,
     val local: LocalRun,
     shapes: RowShapes
@@ -95,6 +106,7 @@ private[state] final class Compacted(
   def fits(state: LoadedState): Boolean = {
     val present = state.sections.iterator.map(sectionId).toSet
     state.manifest.expiredThrough >= expiredThrough &&
+    (state.manifest.rightExpiredThrough >= newest.through || !run.sections.exists(_.kind.keepsNewest)) &&
     inputs.forall(s => present(sectionId(s)) || s.section.maxTime <= state.droppedThrough(s.section.kind)) &&
     inputs.exists(s => present(sectionId(s)))
   }
@@ -105,7 +117,9 @@ private[state] final class Compacted(
   def replaceIn(sections: Seq[LiveSection]): Seq[LiveSection] = {
     val (replaced, kept) = sections.partition(s => replaces(s.local))
     val now = replaced.map(s => sectionId(s) -> s.section).toMap
-    val expiredSince = inputs.groupMapReduce(s => (s.section.store, s.section.bucket)) { s =>
+    // Rows of a store that keeps the newest of a key leave with their sections only.
+    val expiring = inputs.filterNot(_.section.kind.keepsNewest)
+    val expiredSince = expiring.groupMapReduce(s => (s.section.store, s.section.bucket)) { s =>
       now.get(sectionId(s)).fold(s.section.rows)(_.expiredRows) - s.section.expiredRows
     }(_ + _)
     val own = run.sections.map { section =>
@@ -143,14 +157,24 @@ private[state] final class Compactor(
 
   /** Begins a compaction if one is due. The runs of `state` are in use until it has ended. */
   def submit(state: LoadedState): Unit = synchronized {
-    val due = if (busy || closed || ready.nonEmpty) Nil else Compaction.due(state.manifest.runs, fanIn)
+    val due = if (busy || closed || ready.nonEmpty) Nil else dueIn(state.manifest)
     // What made the last one fail may last: don't try again with each batch.
     if (due.nonEmpty && state.manifest.version >= failedAt + fanIn) {
       val names = due.iterator.map(_.name).toSet
       val inputs = state.sections.filter(s => names(s.local.name))
       // While a partition's runs are coming, the thread would wait for them.
-      if (!inputs.exists(_.local.isComing)) begin(state, inputs, due.head.level + 1)
+      if (!inputs.exists(_.local.isComing)) begin(state, inputs, levelOf(due))
     }
+  }
+
+  private def dueIn(manifest: Manifest): Seq[Run] = {
+    val newest = NewestRows.due(manifest, fanIn)
+    if (newest.nonEmpty) newest else Compaction.due(manifest.runs, fanIn)
+  }
+
+  private def levelOf(merged: Seq[Run]): Int = {
+    val highest = merged.map(_.level).max
+    if (merged.size > 1) highest + 1 else highest
   }
 
   private def begin(state: LoadedState, inputs: Seq[LiveSection], level: Int): Unit = {
@@ -188,9 +212,10 @@ private[state] final class Compactor(
     val local = newLocalRun(StateFileNames.run(state.manifest.version + 1))
     local.acquire()
     try {
+      val newest = NewestRows.of(state)
       val writer = new RunWriter(local.file)
       val sections =
-        try Compaction.merge(inputs.map(_.asWritten), state.manifest.expiredThrough, writer)
+        try Compaction.merge(inputs.map(_.asWritten), state.manifest.expiredThrough, newest, writer)
         finally writer.close()
       if (sections.isEmpty) {
         local.release()
@@ -199,7 +224,7 @@ private[state] final class Compactor(
         val written = sections.map(_.copy(schema = inputs.head.section.schema))
         val run = stateLog.upload(local.file, local.name).copy(sections = written, level = level)
         logInfo(s"Compacted ${runsOf(inputs)} runs into ${run.name}, level $level")
-        Some(new Compacted(inputs, state.manifest.expiredThrough, run, local, shapes))
+        Some(new Compacted(inputs, state.manifest.expiredThrough, newest, run, local, shapes))
       }
     } catch {
       case e: Throwable =>

@@ -16,6 +16,7 @@ import com.fasterxml.jackson.core.JsonFactory
   * @param expiredRows rows that no longer count, because their result has come out
   * @param bytes       keys and values before compression
   * @param schema      the number of the schema of its rows: see [[RowShapes]]
+  * @param keys        how many keys its rows have; counted of stores only that keep the newest row of a key
   */
 final case class Section(
     store: String,
@@ -25,7 +26,8 @@ final case class Section(
     maxTime: Long,
     bytes: Long,
     expiredRows: Long = 0,
-    schema: Int = 0
+    schema: Int = 0,
+    keys: Long = 0
 ) {
   def kind: StoreKind = StoreKind.named(store).get
 
@@ -55,7 +57,8 @@ final case class Run(
 /** One version of a partition's state: everything that is needed to load it.
   *
   * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
-  * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it; a label join's is a watermark
+  * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it; a label join's is a
+  *                            watermark, and an as-of join looks at no time up to its own any more
   */
 final case class Manifest(
     version: Long,
@@ -119,6 +122,7 @@ object Manifest {
         out.writeNumberField("bytes", section.bytes)
         out.writeNumberField("expiredRows", section.expiredRows)
         if (section.schema > 0) out.writeNumberField("schema", section.schema)
+        if (section.keys > 0) out.writeNumberField("keys", section.keys)
         out.writeEndObject()
       }
       out.writeEndArray()

@@ -1,9 +1,7 @@
 package io.tailrace.state
 
 import java.nio.ByteBuffer
-import java.util.{Arrays, Comparator, PriorityQueue}
-
-import scala.collection.mutable.ArrayBuffer
+import java.util.Arrays
 
 import org.apache.spark.unsafe.Platform
 import org.rocksdb.RocksDBException
@@ -113,6 +111,31 @@ final class RunCursor(
     loadPage()
   }
 
+  /** Goes to the last page that begins at or before this key, time and sequence number, in a key-sorted
+    * section: rows at or before them are on it, or on pages before it. It may go back.
+    */
+  def seekPageAt(probe: AnyRef, probeAt: Long, time: Long, seq: Long): Unit = {
+    val key = RowLayout.keyBytes(probe, probeAt)
+    ensureBound(key.length)
+    RunKey.write(bound, kind, bucket, key, key.length, time, seq)
+    seekToPage()
+  }
+
+  /** Whether the last row of this page has the key, and a time up to `time`. */
+  def endsWithin(probe: AnyRef, probeAt: Long, time: Long): Boolean =
+    RowLayout.time(rowBase, lastAt) <= time && compareLastKey(probe, probeAt) == 0
+
+  def isLastOnPage: Boolean = rowAt == lastAt
+
+  /** The row's place on this page, for [[backTo]]. */
+  def place: Long = rowAt
+
+  /** Goes back to a row of this page. */
+  def backTo(place: Long): Unit = {
+    rowAt = place
+    loadRow()
+  }
+
   /** Whether the last row of this page is before the key. */
   def isPageBefore(probe: AnyRef, probeAt: Long): Boolean = compareLastKey(probe, probeAt) < 0
 
@@ -214,72 +237,4 @@ final class RunCursor(
 
 object RunCursor {
   private val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
-}
-
-/** The rows of several sections in one order. In each section it begins at the [[RunCursor.firstAfter]] of
-  * `from`, and ends at the first row after `through`.
-  *
-  * {{{
-  *   run 3   12:00:01  12:00:05 ─┐
-  *   run 5   12:00:02            ├──>  12:00:01  12:00:02  12:00:03  12:00:05
-  *   run 8   12:00:03            ┘
-  * }}}
-  *
-  * @param order the rows of each section are in it
-  */
-private[tailrace] final class MergedSections(
-    sections: Seq[LiveSection],
-    order: Comparator[RunCursor],
-    from: Long,
-    through: Long = Long.MaxValue
-) extends AutoCloseable {
-  import MergedSections.Source
-
-  private val sources = new ArrayBuffer[Source](sections.size)
-  private val later = new PriorityQueue[Source]((a: Source, b: Source) => order.compare(a.cursor, b.cursor))
-  private var first: Source = _
-
-  try {
-    LocalRun.prepare(sections)
-    sections.foreach { live =>
-      val source = new Source(live, live.cursor())
-      sources += source
-      source.cursor.firstAfter(from)
-      if (isDue(source)) later.add(source)
-    }
-    first = later.poll()
-  } catch {
-    case e: Throwable =>
-      close()
-      throw e
-  }
-
-  private def isDue(source: Source): Boolean = source.cursor.isValid && source.cursor.time <= through
-
-  def isEmpty: Boolean = first == null
-
-  /** At the first row that is left, until [[drop]]. Not for an empty merge. */
-  def head: RunCursor = first.cursor
-
-  /** Goes on to the next row. This one's section is tried first: batches hardly overlap in time. */
-  def drop(): Unit = {
-    first.dropped += 1
-    first.cursor.next()
-    if (!isDue(first)) first = later.poll()
-    else if (!later.isEmpty && order.compare(first.cursor, later.peek().cursor) > 0) {
-      later.add(first)
-      first = later.poll()
-    }
-  }
-
-  /** How many rows have been dropped of each section. */
-  def dropped: Map[LiveSection, Long] = sources.iterator.map(s => s.live -> s.dropped).toMap
-
-  override def close(): Unit = sources.foreach(_.cursor.close())
-}
-
-private object MergedSections {
-  private final class Source(val live: LiveSection, val cursor: RunCursor) {
-    var dropped = 0L
-  }
 }

@@ -30,6 +30,7 @@ final class RunWriter(file: File) extends AutoCloseable {
   private var minTime = 0L
   private var maxTime = 0L
   private var bytes = 0L
+  private val keys = new KeyCount
 
   private var used = PageBuffer.HeaderLength
   private var pageRows = 0
@@ -62,6 +63,7 @@ final class RunWriter(file: File) extends AutoCloseable {
     minTime = Long.MaxValue
     maxTime = Long.MinValue
     bytes = 0
+    keys.clear()
   }
 
   /** Adds a row. It must not be before the last one in the section's order. */
@@ -94,11 +96,12 @@ final class RunWriter(file: File) extends AutoCloseable {
     if (time > maxTime) maxTime = time
     rows += 1
     bytes += length
+    if (kind.keepsNewest) keys.add(base, at)
   }
 
   def end(): Unit = {
     if (pageRows > 0) writePage()
-    if (rows > 0) written += Section(kind.name, bucket, rows, minTime, maxTime, bytes)
+    if (rows > 0) written += Section(kind.name, bucket, rows, minTime, maxTime, bytes, keys = keys.count)
     kind.pages.foreach(filters.endSection(_, bucket))
   }
 
@@ -136,5 +139,29 @@ final class RunWriter(file: File) extends AutoCloseable {
     closed = true
     PageBuffer.giveBack(page)
     writer.close()
+  }
+}
+
+/** Counts the different keys of rows that come in the order of their keys. */
+private final class KeyCount {
+  private var last = new Array[Byte](128)
+  private var found = 0L
+
+  def count: Long = found
+
+  def clear(): Unit = found = 0
+
+  def add(base: AnyRef, at: Long): Unit =
+    if (found == 0 || isOther(base, at)) {
+      found += 1
+      val length = RowLayout.length(RowLayout.keyLength(base, at), 0).toInt
+      if (last.length < length) last = new Array[Byte](length * 2)
+      RowLayout.copyKey(base, at, last, Platform.BYTE_ARRAY_OFFSET.toLong)
+    }
+
+  private def isOther(base: AnyRef, at: Long): Boolean = {
+    val lastAt = Platform.BYTE_ARRAY_OFFSET.toLong
+    val prefix = RowLayout.keyPrefix(base, at)
+    RowLayout.compareKeys(RowLayout.keyPrefix(last, lastAt), last, lastAt, prefix, base, at) != 0
   }
 }

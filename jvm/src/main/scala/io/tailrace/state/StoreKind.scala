@@ -25,6 +25,9 @@ sealed abstract class StoreKind(
 ) {
   final def timeSorted: Boolean = order.byTime
   final def hasRows: Boolean = marks.isEmpty
+
+  /** Whether of a key's rows that nobody looks behind any more only the newest one counts: see [[NewestRows]]. */
+  def keepsNewest: Boolean = false
 }
 
 object StoreKind {
@@ -39,13 +42,27 @@ object StoreKind {
   case object HeldRight extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, false, None, None)
   case object JoinedRight
       extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, false, Some(HeldRight), None)
+  case object RightNewest
+      extends StoreKind(8, "right-newest", RowOrder.Key, true, None, Some(RightNewestPages)) {
+    override def keepsNewest: Boolean = true
+  }
 
   // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
   case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, None, None)
   case object RightKeyPages extends StoreKind(67, "right-key-pages", RowOrder.Key, false, None, None)
+  case object RightNewestPages extends StoreKind(68, "right-newest-pages", RowOrder.Key, false, None, None)
 
   val all: Seq[StoreKind] =
-    Seq(LeftTimeSorted, LeftKeySorted, RightKeySorted, JoinedIndicator, HeldLeft, HeldRight, JoinedRight)
+    Seq(
+      LeftTimeSorted,
+      LeftKeySorted,
+      RightKeySorted,
+      JoinedIndicator,
+      HeldLeft,
+      HeldRight,
+      JoinedRight,
+      RightNewest
+    )
   private val byName = all.map(k => k.name -> k).toMap
 
   def named(name: String): Option[StoreKind] = byName.get(name)

@@ -1,5 +1,6 @@
 package io.tailrace.why
 
+import io.tailrace.asof.AsOfWindow
 import io.tailrace.driver._
 import io.tailrace.inspect.JoinVersion
 import io.tailrace.join.{JoinCheckpoint, Side}
@@ -33,8 +34,38 @@ private[why] object WaitRules {
     */
   def of(join: JoinVersion, watermark: Long, progress: Map[String, SyncFile]): WaitRules =
     if (join.name == JoinCheckpoint.SyncJoin) new SyncRules(join.settings, progress)
+    else if (join.name == JoinCheckpoint.AsOf) new AsOfRules(join.settings, watermark)
     else new LabelRules(join, watermark)
 
+}
+
+/** An as-of join. Right rows wait for left rows that are still to come, as long as they are the newest. */
+private final class AsOfRules(settings: Map[String, String], watermark: Long) extends WaitRules {
+  private val window = AsOfWindow(
+    JoinCheckpoint.duration(settings, JoinCheckpoint.Delay).getOrElse(0L),
+    JoinCheckpoint.duration(settings, JoinCheckpoint.MaxAge)
+  )
+
+  override def shown: Seq[Seq[String]] = Seq(Seq(Side.Left))
+
+  override def goneThrough(side: String, manifest: Manifest): Long =
+    if (side == Side.Left) NoWatermark else window.rightExpiry(manifest.rightExpiredThrough)
+
+  override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] =
+    if (side == Side.Left) Some(window.point(time)) else window.leaves(time)
+
+  override def matches(row: StoredRow, partition: StoredPartition): Long =
+    Math.min(1L, partition.rightRows(row, window.oldest(row.time), window.point(row.time)))
+
+  override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts =
+    LabelFacts(
+      isGrouped = true,
+      -window.delay,
+      Option.when(watermark != NoWatermark)(watermark),
+      Some(left),
+      Some(right),
+      oldest.minByOption(_.needs)
+    )
 }
 
 /** A label join. */

@@ -1,0 +1,157 @@
+package io.tailrace.asof
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.tailrace.SparkState
+
+import io.tailrace.common.StepwiseRows
+import io.tailrace.join.{JoinColumns, JoinNode, SortedSide, StoredJoinExec}
+import io.tailrace.state.RowMemory
+
+/** The logical node of `tailrace.as_of`, for batch and streaming DataFrames.
+  *
+  * @param added the column of the right row
+  */
+case class AsOfJoin(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    leftKeys: Seq[Attribute],
+    rightKeys: Seq[Attribute],
+    leftTime: Attribute,
+    rightTime: Attribute,
+    settings: AsOfSettings,
+    added: Seq[Attribute]
+) extends JoinNode {
+  override def operator: String = "tailrace.as_of"
+  override def paired: Seq[Attribute] = Nil
+  override def dropsRows: Boolean = false
+  override def holdsRows: Boolean = true
+  override def description: String = "a tailrace.as_of"
+  override def rightComesOutAlone: Boolean = false
+  override def rightTimes: Seq[(Attribute, Attribute)] = Nil
+
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): AsOfJoin =
+    copy(left = newLeft, right = newRight)
+}
+
+object AsOfStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] =
+    plan match {
+      case join: AsOfJoin if join.isStreaming =>
+        val stored = StoredAsOf(join.columns, join.settings)
+        StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right)) :: Nil
+      case join: AsOfJoin =>
+        val (left, right) = (planLater(join.left), planLater(join.right))
+        AsOfBatchExec(join.columns, join.settings, join.output, left, right) :: Nil
+      case _ => Nil
+    }
+}
+
+/** The as-of join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills. One
+  * merge joins them, by the rules of the streaming operator, so both give the same rows.
+  */
+case class AsOfBatchExec(
+    columns: JoinColumns,
+    settings: AsOfSettings,
+    joinOutput: Seq[Attribute],
+    left: SparkPlan,
+    right: SparkPlan
+) extends BinaryExecNode {
+
+  override def output: Seq[Attribute] = joinOutput
+  override def producedAttributes: AttributeSet = AttributeSet(joinOutput) -- left.outputSet
+  override def nodeName: String = "TailraceAsOfBatch"
+  override def simpleString(maxFields: Int): String = s"$nodeName ${columns.keysText}, ${settings.text}"
+  override def outputPartitioning: Partitioning = left.outputPartitioning
+
+  override def requiredChildDistribution: Seq[Distribution] =
+    Seq(ClusteredDistribution(columns.leftKeys), ClusteredDistribution(columns.rightKeys))
+
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
+    (columns.leftKeys :+ columns.leftTime).map(SortOrder(_, Ascending)),
+    (columns.rightKeys :+ columns.rightTime).map(SortOrder(_, Ascending))
+  )
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")
+  )
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val outputRows = longMetric("numOutputRows")
+    // The tasks need these two, and not the plan around them.
+    val (taskColumns, taskWindow) = (columns, settings.window)
+    left.execute().zipPartitions(right.execute()) { (leftRows, rightRows) =>
+      val task = TaskContext.get()
+      val memory = new RowMemory(SparkState.taskMemoryManager(task))
+      val merge = new AsOfBatchMerge(taskColumns, taskWindow, leftRows, rightRows, memory)
+      task.addTaskCompletionListener[Unit](_ => merge.close())
+      merge.map { row =>
+        outputRows += 1
+        row
+      }
+    }
+  }
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SparkPlan =
+    copy(left = newLeft, right = newRight)
+}
+
+/** Joins two iterators that are sorted by key and time. Holds one right row. Each row that comes out is valid
+  * until the next one.
+  */
+private final class AsOfBatchMerge(
+    columns: JoinColumns,
+    window: AsOfWindow,
+    leftRows: Iterator[InternalRow],
+    rightRows: Iterator[InternalRow],
+    memory: RowMemory
+) extends StepwiseRows[InternalRow]
+    with AutoCloseable {
+  private val left = SortedSide.left(leftRows, columns)
+  private val right = SortedSide.right(rightRows, columns)
+  private val payload = columns.payloadProjection()
+  private val writer = new AsOfWriter(columns, memory)
+  private val newest = new NewestRow
+  private var key: Option[Array[Byte]] = None
+
+  override protected def step(): InternalRow = {
+    left.dropHead()
+    if (!left.hasHead) {
+      end()
+      null
+    } else if (!left.canMatch) writer.alone(left.head)
+    else {
+      find()
+      val isFound = !newest.isEmpty && newest.time >= window.oldest(left.time)
+      if (isFound) writer.write(left.head, newest) else writer.alone(left.head)
+    }
+  }
+
+  private def find(): Unit = {
+    if (!key.exists(left.compareKey(_) == 0)) {
+      key = Some(left.copyKey())
+      newest.clear()
+    }
+    val point = window.point(left.time)
+    while (right.hasHead && isBehind(key.get, point)) {
+      if (right.canMatch && right.compareKey(key.get) == 0) {
+        val value = payload(right.head)
+        newest.offer(right.time, value.getBaseObject, value.getBaseOffset, value.getSizeInBytes)
+      }
+      right.dropHead()
+    }
+  }
+
+  private def isBehind(ofKey: Array[Byte], point: Long): Boolean = !right.canMatch || {
+    val order = right.compareKey(ofKey)
+    order < 0 || order == 0 && right.time <= point
+  }
+
+  override def close(): Unit = writer.close()
+}

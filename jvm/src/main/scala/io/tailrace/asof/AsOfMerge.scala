@@ -1,0 +1,192 @@
+package io.tailrace.asof
+
+import io.tailrace.state._
+
+/** Finds for each row of a chunk, sorted by key and time, the newest right row at or before a point of time.
+  * It goes through all sections at once, key by key, and holds one right row.
+  *
+  * {{{
+  *   points (key, time)    (A,12:04) (A,12:10)          (C,12:05)
+  *   section 1             (A,12:03) (A,12:40)          (B,12:01)
+  *   section 2             (A,12:01) (A,12:05)          (C,11:00)
+  *
+  *   (A,12:04) -> (A,12:03)   (A,12:10) -> (A,12:05)   (C,12:05) -> (C,11:00)
+  * }}}
+  *
+  * A key may have any number of rows in a section: it seeks the page with the one that it looks for.
+  *
+  * @param window from left time to point, and how old a right row may be there
+  */
+private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
+
+  /** The right row of the last probe. */
+  val newest = new NewestRow
+
+  private var probes: RowBuffer = _
+  private var order = new Array[Int](0)
+  private var position = -1
+  // Those with the newest rows first: an older one often needn't be looked at.
+  private var sections = new Array[AsOfSection](0)
+
+  /** Begins with another chunk.
+    *
+    * @param rows   left rows; they stay as they are until the next `start` or `close`
+    * @param sorted their numbers in the order of key and time; a row with an empty key finds nothing
+    * @param right  sections with the right rows
+    */
+  def start(rows: RowBuffer, sorted: Array[Int], right: Seq[LiveSection]): Unit = {
+    close()
+    probes = rows
+    order = sorted
+    position = -1
+    newest.clear()
+    val reached = reachable(right).sortBy(-_.section.maxTime)
+    LocalRun.prepare(reached)
+    sections = new Array[AsOfSection](reached.size)
+    reached.indices.foreach(i => sections(i) = new AsOfSection(reached(i)))
+  }
+
+  private def reachable(right: Seq[LiveSection]): Seq[LiveSection] = {
+    var first = Long.MaxValue
+    var last = Long.MinValue
+    order.foreach { row =>
+      if (probes.keyLength(row) > 0) {
+        val time = probes.time(row)
+        if (time < first) first = time
+        if (time > last) last = time
+      }
+    }
+    if (first > last) Nil
+    else {
+      val (oldest, point) = (window.oldest(first), window.point(last))
+      right.filter(live => live.section.minTime <= point && live.section.maxTime >= oldest)
+    }
+  }
+
+  /** Goes on to the next left row. @return false if there is none */
+  def next(): Boolean = position + 1 < order.length && {
+    position += 1
+    val row = order(position)
+    val isOther = position == 0 || probes.compareKeys(order(position - 1), row) != 0
+    if (isOther) newest.clear()
+    if (probes.keyLength(row) > 0) find(probes.base(row), probes.at(row), probes.time(row), isOther)
+    true
+  }
+
+  /** The number of the left row. */
+  def probe: Int = order(position)
+
+  /** Whether it has a right row: [[newest]]. */
+  def hasFound: Boolean = !newest.isEmpty && newest.time >= window.oldest(probes.time(probe))
+
+  private def find(base: AnyRef, at: Long, time: Long, isOther: Boolean): Unit = {
+    val point = window.point(time)
+    val oldest = window.oldest(time)
+    val prefix = RowLayout.keyPrefix(base, at)
+    val hash = if (isOther) PageFilters.hash(base, at) else 0L
+    var i = 0
+    while (i < sections.length) {
+      val section = sections(i)
+      if (isOther) section.begin(hash)
+      if (section.mayHave(prefix, point, oldest, newest)) section.find(base, at, point, newest)
+      i += 1
+    }
+  }
+
+  override def close(): Unit = {
+    sections.foreach(section => if (section != null) section.close())
+    sections = new Array[AsOfSection](0)
+  }
+}
+
+/** A section, for keys and points of time that ascend. */
+private final class AsOfSection(live: LiveSection) extends AutoCloseable {
+  private val cursor = new KeyCursor(live)
+  private val section = live.section
+  private var hash = 0L
+  // Of the key that is looked for: whether it was, and whether it is here.
+  private var isAsked = false
+  private var isHere = false
+
+  /** Goes on to another key. */
+  def begin(ofKey: Long): Unit = {
+    if (isHere) cursor.settle()
+    hash = ofKey
+    isAsked = false
+    isHere = false
+  }
+
+  /** Whether it may have a newer row of the key than the one that was found, and none that is too old. */
+  def mayHave(prefix: Long, point: Long, oldest: Long, newest: NewestRow): Boolean =
+    section.minTime <= point && section.maxTime >= oldest &&
+      (newest.isEmpty || section.maxTime >= newest.time) &&
+      (if (isAsked) isHere
+       else !cursor.isAtEnd && java.lang.Long.compareUnsigned(cursor.keyPrefix, prefix) <= 0)
+
+  def find(base: AnyRef, at: Long, point: Long, newest: NewestRow): Unit = {
+    if (!isAsked) {
+      isAsked = true
+      isHere = cursor.advanceTo(base, at, hash)
+    }
+    if (isHere) {
+      val rows = cursor.rows
+      if (rows.isValid && rows.compareKey(base, at) == 0 && rows.time <= point)
+        look(rows, base, at, point, newest)
+    }
+  }
+
+  /** From a row of the key on that isn't behind the point. It ends at the last such row. */
+  private def look(rows: RunCursor, base: AnyRef, at: Long, point: Long, newest: NewestRow): Unit = {
+    // Then the rest of the page is the key's, and the row may be on a page far from here.
+    val isFar = rows.endsWithin(base, at, point)
+    if (isFar) rows.seekPageAt(base, at, point, AsOfSection.LastSeq)
+    val isKeyFirst = rows.compareKey(base, at) == 0
+    val firstTime = rows.time
+    var found = -1L
+    var last = -1L
+    var time = Long.MinValue
+    var goesOn = true
+    while (goesOn) {
+      val order = rows.compareKey(base, at)
+      if (order > 0 || (order == 0 && rows.time > point)) goesOn = false
+      else {
+        if (order == 0) {
+          last = rows.place
+          if (found < 0 || rows.time > time) {
+            found = last
+            time = rows.time
+          }
+        }
+        if (rows.isLastOnPage) goesOn = false else rows.next()
+      }
+    }
+    if (isFar && isKeyFirst && firstTime == time) lookThrough(rows, base, at, time, newest)
+    else {
+      rows.backTo(found)
+      newest.offer(rows)
+      while (rows.place != last) {
+        rows.next()
+        newest.offer(rows)
+      }
+    }
+  }
+
+  /** The rows of one time may be on several pages: all are looked at. */
+  private def lookThrough(rows: RunCursor, base: AnyRef, at: Long, time: Long, newest: NewestRow): Unit = {
+    rows.seekPageAt(base, at, time, 0L)
+    def isBefore = rows.compareKey(base, at) < 0 || rows.time < time
+    while (rows.isValid && rows.compareKey(base, at) <= 0 && isBefore) rows.next()
+    while (rows.isValid && rows.compareKey(base, at) == 0 && rows.time == time) {
+      newest.offer(rows)
+      rows.next()
+    }
+  }
+
+  override def close(): Unit = cursor.close()
+}
+
+private object AsOfSection {
+
+  /** Sequence numbers compare without a sign. */
+  private val LastSeq = -1L
+}

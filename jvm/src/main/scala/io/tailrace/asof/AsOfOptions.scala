@@ -1,0 +1,88 @@
+package io.tailrace.asof
+
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.types.{StructField, StructType}
+
+import io.tailrace.common.{Arguments, Durations}
+import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides, OneEventTime}
+import io.tailrace.plan.OwnColumns
+
+/** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
+  * are those of Python.
+  *
+  * @param leftTime  timestamp column of the left side, with a watermark if it streams
+  * @param rightTime timestamp column of the right side, likewise
+  * @param into      the column of the right row
+  * @param maxAge    how much older than `leftTime - delay` the right row may be; none: however old
+  * @param delay     how long before `leftTime` the right row has to be at the least
+  */
+final case class AsOfOptions(
+    leftTime: String,
+    rightTime: String,
+    into: String = "features",
+    maxAge: Option[String] = None,
+    delay: String = "0 seconds"
+) {
+  import AsOfOptions.arguments
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  private[tailrace] def settings: AsOfSettings = {
+    if (into.isEmpty) throw arguments.invalid("into", "", "the name of a column")
+    val window =
+      AsOfWindow(arguments.duration("delay", delay), maxAge.map(arguments.duration("max_age", _)))
+    AsOfSettings(window, into)
+  }
+}
+
+object AsOfOptions {
+  private[tailrace] val arguments = new Arguments("tailrace.as_of")
+}
+
+/** The settings of an as-of join, without its columns. */
+final case class AsOfSettings(window: AsOfWindow, into: String) {
+
+  /** In `explain`, by the names of the arguments. */
+  def text: String = {
+    val age = window.maxAge.fold("")(age => s", max_age=${Durations.text(age)}")
+    s"into=$into, delay=${Durations.text(window.delay)}$age"
+  }
+}
+
+/** Finds the columns that the arguments name, and checks what can be checked before a query runs.
+  *
+  * @param sameName the session's rule for names, case-insensitive by default
+  */
+private[tailrace] final class AsOfResolution(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    sameName: (String, String) => Boolean
+) {
+
+  def resolve(on: Seq[(String, String)], options: AsOfOptions): LogicalPlan = {
+    val settings = options.settings
+    val sides = new JoinSides(AsOfOptions.arguments, left, right, sameName)
+    sides.checkAreAlike()
+    sides.withWiderKeys(on, rightAlone = false)(resolve(_, on, options, settings))
+  }
+
+  private def resolve(
+      sides: JoinSides,
+      on: Seq[(String, String)],
+      options: AsOfOptions,
+      settings: AsOfSettings
+  ): LogicalPlan = {
+    val (leftKeys, rightKeys) = sides.keys(on)
+    val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
+    sides.checkWatermarks(leftTime, rightTime)
+    val read = JoinColumns.payload(sides.right.output, rightKeys)
+    val payload = if (sides.right.isStreaming) read.map(OneEventTime.lacking) else read
+    if (payload.isEmpty) throw JoinErrors.labelEmpty(settings.into)
+    val fields = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
+    val added = AttributeReference(settings.into, fields, nullable = true)()
+    sides.columns("left").checkAdded(added.name, s"Choose another name than '${added.name}' for `into`.")
+    OwnColumns.renewable(
+      AsOfJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, Seq(added))
+    )
+  }
+}

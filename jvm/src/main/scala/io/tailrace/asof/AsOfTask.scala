@@ -1,0 +1,135 @@
+package io.tailrace.asof
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
+import io.tailrace.join.{ExpiringRows, StoredJoinContext, StoredJoinTask}
+import io.tailrace.state._
+
+/** Nothing is looked up when a row arrives. When the watermark has passed the points of left rows, they are read
+  * in the order of time, a chunk at a time. Each chunk is sorted by key and merged with all right rows.
+  *
+  * {{{
+  *   batch ──sort──> one run: left rows by time, right rows by key and time
+  *         └───────> left rows whose points the watermark has passed already: a local file of this task
+  *
+  *   left-time-sorted ──scan (expired, now]──┐
+  *   the local file ─────────────────────────┴─> chunk ──sort by key──┐
+  *   right-newest ── pages with the newest row before each point ─────┴─ merge ──> left row, right row
+  * }}}
+  *
+  * The state keeps what later left rows may find: see [[io.tailrace.state.NewestRows]].
+  */
+private[asof] final class AsOfTask(context: StoredJoinContext, window: AsOfWindow, times: AsOfTimes)
+    extends StoredJoinTask {
+  import context._
+
+  private val leftKind = StoreKind.LeftTimeSorted
+
+  /** Left rows up to this time come out in this micro-batch, or have come out. */
+  private val through: Long = Math.max(store.expiredThrough, window.leftExpiry(times.watermark))
+  private val writer = new AsOfWriter(columns, memory)
+  private val input: AsOfInput = new AsOfInput(context, window, times, through, writer, () => flush())
+  private val chunk = new RowBuffer(memory)
+  private val share = new MemoryShare(memory, bufferBytes)
+  private val merge = new AsOfMerge(window)
+  private var expiring: Option[ExpiringRows] = None
+  private var arrived: Option[ExpiringRows] = None
+  private var nanos = 0L
+  private var flushNanos = 0L
+
+  override protected def phases(
+      left: Iterator[InternalRow],
+      right: Iterator[InternalRow]
+  ): Seq[() => Iterator[InternalRow]] =
+    Seq(() => input.readLeft(left), () => input.readRight(right), () => flushAll(), () => found)
+
+  /** Writes out what is left in memory: the next phase needs memory, too. */
+  private def flushAll(): Iterator[InternalRow] = {
+    val started = System.nanoTime
+    input.makeRoom(): Unit
+    input.release()
+    flushNanos = System.nanoTime - started
+    Iterator.empty
+  }
+
+  private def flush(): Unit = {
+    // One section each: rows leave by the newest of their key, and not by their time.
+    store.addRun(Long.MaxValue, leftKind -> input.left, StoreKind.RightNewest -> input.right)
+    input.left.clear()
+    input.right.clear()
+  }
+
+  private def found: Iterator[InternalRow] = {
+    expiring = Some(new ExpiringRows(store, leftKind, store.expiredThrough, through))
+    arrived = Some(new ExpiringRows(leftKind, Long.MinValue, through, input.dueSections))
+    new Found(Seq(expiring.get, arrived.get))
+  }
+
+  /** The left rows that come out, each with its right row: one in a step. */
+  private final class Found(due: Seq[ExpiringRows]) extends StepwiseRows[UnsafeRow] {
+    private val rightSections = store.sectionsOf(StoreKind.RightNewest)
+    private val leftRow = new UnsafeRow(columns.left.size)
+    private var withRow = 0L
+    private var without = 0L
+
+    override protected def step(): UnsafeRow =
+      if (merge.next()) write()
+      else {
+        nextChunk()
+        null
+      }
+
+    private def write(): UnsafeRow = {
+      val probe = merge.probe
+      leftRow.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
+      if (merge.hasFound) {
+        withRow += 1
+        try writer.write(leftRow, merge.newest)
+        catch {
+          case e: RowMemoryExhausted =>
+            throw MemoryErrors.groupTooLarge(1, merge.newest.valueLength.toLong, e)
+        }
+      } else {
+        without += 1
+        writer.alone(leftRow)
+      }
+    }
+
+    private def nextChunk(): Unit = {
+      val started = System.nanoTime
+      chunk.clear()
+      share.reset()
+      due.find(!_.isEmpty).foreach(_.fill(chunk, share))
+      merge.start(chunk, RowSort.byKey(chunk), rightSections)
+      nanos += System.nanoTime - started
+      if (chunk.isEmpty) {
+        metric(AsOfMetrics.FeaturesFound) += withRow
+        metric(AsOfMetrics.FeaturesMissing) += without
+        end()
+      }
+    }
+  }
+
+  override def rowsKept: Long = input.rowsKept
+  override def updateNanos: Long = input.readNanos + flushNanos
+  override def expiryNanos: Long = nanos
+
+  override def expire(): Long = {
+    val taken = expiring.fold(Map.empty[LiveSection, Long])(_.taken)
+    store.markExpired(leftKind, through, taken.getOrElse(_, 0L))
+    store.dropThrough(leftKind, through)
+    store.setOperatorTime(Math.max(store.operatorTime, window.pointsThrough(times.watermark)))
+    taken.values.sum + store.dropThrough(StoreKind.RightNewest, window.rightExpiry(store.operatorTime))
+  }
+
+  override def close(): Unit = {
+    expiring.foreach(_.close())
+    arrived.foreach(_.close())
+    merge.close()
+    chunk.close()
+    writer.close()
+    input.close()
+  }
+}

@@ -1,0 +1,41 @@
+package io.tailrace.asof
+
+import io.tailrace.common.WatermarkRules
+import io.tailrace.common.WatermarkRules.saturatingAdd
+
+/** Which right rows a left row may find, and when that is decided. Times and distances are microseconds. A left
+  * row at L looks from its point, L - delay, back: at right rows from L - delay - maxAge to L - delay, both
+  * included. Of these it takes the newest.
+  *
+  * {{{
+  *   delay = 1 min, maxAge = 10 min, L = 12:11     point 12:10, right rows from 12:00 to 12:10
+  *   W = 12:09   a right row of 12:10 may still come: nothing is decided
+  *   W = 12:10   none can come any more: the left row comes out
+  * }}}
+  *
+  * @param maxAge none: however old
+  */
+final case class AsOfWindow(delay: Long, maxAge: Option[Long]) {
+
+  def point(leftTime: Long): Long = saturatingAdd(leftTime, -delay)
+
+  /** No right row before this time is taken. */
+  def oldest(leftTime: Long): Long =
+    maxAge.fold(Long.MinValue)(age => saturatingAdd(point(leftTime), -age))
+
+  /** Left rows whose points aren't after the watermark: they have all right rows that they may find. */
+  def leftExpiry(watermark: Long): Long = WatermarkRules.behind(watermark, -delay)
+
+  /** The points of left rows that are still to come are after this time: each left row is after the watermark. */
+  def pointsThrough(watermark: Long): Long = WatermarkRules.behind(watermark, delay)
+
+  /** Right rows up to this time are too old for points after `through`. */
+  def rightExpiry(through: Long): Long = maxAge match {
+    case Some(age) => WatermarkRules.behind(through, age)
+    case None => WatermarkRules.NoWatermark
+  }
+
+  /** The watermark at which a right row is too old, whatever comes; none: only a newer one makes it needless. */
+  def leaves(rightTime: Long): Option[Long] =
+    maxAge.map(age => saturatingAdd(saturatingAdd(rightTime, age), delay))
+}

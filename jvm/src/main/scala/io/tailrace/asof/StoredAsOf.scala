@@ -1,0 +1,131 @@
+package io.tailrace.asof
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.{JoinType, LeftOuter}
+import org.apache.spark.sql.execution.metric.SQLMetric
+
+import io.tailrace.common.WatermarkRules
+import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
+import io.tailrace.join._
+import io.tailrace.state.{StoreKind, TailraceStateStore}
+
+/** The as-of join of streams. Per partition and micro-batch:
+  *
+  * {{{
+  *   left child ──┐ shuffled by key                      ┌─> left rows, each with its right row
+  *                ├──> AsOfTask ──── TailraceStateStore ──┤
+  *   right child ─┘ shuffled by key                      └─> commit: next version of the partition's state
+  * }}}
+  *
+  * An example, delay = 0, watermark delay 5 minutes:
+  *
+  * {{{
+  *   batch 1   right (A, 12:00, v1), left (A, 12:10)   watermark 12:05   nothing comes out
+  *   batch 2   right (A, 12:08, v2), left (B, 12:16)   watermark 12:11   (A, 12:10, v2): 12:10 is passed
+  *   later     v2 stays until A has a newer row that the watermark has passed: v1 goes when runs are merged
+  * }}}
+  */
+final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extends StoredJoin {
+  override def nodeName: String = "TailraceAsOf"
+  override def operatorName: String = JoinCheckpoint.AsOf
+  override def joinType: JoinType = LeftOuter
+  override def words(keys: String): String = s"as-of join on $keys"
+  override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}"
+
+  override def leftSpread: Option[Expression] = columns.spreadOfNullKeys
+
+  /** With a longer `delay` or `max_age`, right rows that are needed would be gone. The name of the column is no
+    * matter of the state.
+    */
+  override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
+    "how" -> StoredAsOf.How,
+    JoinCheckpoint.Delay -> s"${settings.window.delay} microseconds"
+  ) ++ settings.window.maxAge.map(age => JoinCheckpoint.MaxAge -> s"$age microseconds")
+
+  override def createMetrics(context: SparkContext): Map[String, SQLMetric] = AsOfMetrics.create(context)
+  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new AsOfDriver(settings.window, exec)
+}
+
+object StoredAsOf {
+
+  /** Tells its checkpoints from those of other joins. It never changes. */
+  private val How = "as-of"
+}
+
+/** The metrics of the as-of join, beside those of any join. */
+object AsOfMetrics {
+  val LateLeftRows = "lateLeftRows"
+  val LateRightRows = "lateRightRows"
+  val FeaturesFound = "featuresFound"
+  val FeaturesMissing = "featuresMissing"
+
+  private val counts = Seq(
+    LateLeftRows -> "left rows behind the watermark",
+    LateRightRows -> "right rows behind the watermark",
+    FeaturesFound -> "left rows that came out with a right row",
+    FeaturesMissing -> "left rows that came out without one"
+  )
+
+  val names: Seq[String] = JoinMetrics.names ++ counts.map(_._1)
+
+  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, Nil)
+}
+
+private final class AsOfDriver(window: AsOfWindow, exec: StoredJoinExec) extends StoredJoinDriver {
+  private lazy val waiting = OldestWaiting.in(exec.session.sparkContext)
+
+  override def hasTold: Boolean = waiting.now.size == exec.getStateInfo.numPartitions
+  override def oldestWaiting: Option[Map[Int, Option[Long]]] = Some(waiting.now)
+
+  override def waits: JoinFacts = {
+    val metrics = exec.metrics
+    def isEmpty(bytes: String) = Option.when(metrics(bytes).value == 0)(0L)
+    LabelFacts(
+      isGrouped = true,
+      -window.delay,
+      exec.eventTimeWatermarkForEviction.filter(_ > 0).map(_ * 1000),
+      isEmpty(JoinMetrics.LeftStoreBytes),
+      isEmpty(JoinMetrics.RightStoreBytes),
+      waiting.oldest.map { case (time, partition) =>
+        NextRow(time, isBound = true, partition, key = None, Some(window.point(time)))
+      },
+      late = metrics(AsOfMetrics.LateLeftRows).value -> metrics(AsOfMetrics.LateRightRows).value
+    )
+  }
+
+  /** Points of left rows may have been passed whenever the watermark has moved. */
+  override def needsAnother(watermarkMs: Long): Boolean =
+    exec.eventTimeWatermarkForEviction.exists(watermarkMs > _)
+
+  /** A left row comes out when the watermark passes its point, or with the batch that has it. Neither is after
+    * the watermark passes the row.
+    */
+  override def outputWatermark(inputWatermarkMs: Long): Option[Long] = Some(inputWatermarkMs)
+
+  override def tasks: StoredJoinTasks = {
+    val times = AsOfTimes(
+      WatermarkRules.ofMillis(exec.eventTimeWatermarkForEviction),
+      WatermarkRules.ofMillis(exec.eventTimeWatermarkForLateEvents)
+    )
+    new AsOfTasks(times, window, waiting)
+  }
+}
+
+/** The times of a micro-batch, in microseconds.
+  *
+  * @param watermark     left rows come out by it
+  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
+  */
+final case class AsOfTimes(watermark: Long, lateWatermark: Long)
+
+private[tailrace] final class AsOfTasks(times: AsOfTimes, window: AsOfWindow, waiting: OldestWaiting)
+    extends StoredJoinTasks {
+  override def task(context: StoredJoinContext): StoredJoinTask = new AsOfTask(context, window, times)
+
+  override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted)
+  override def rightKind: StoreKind = StoreKind.RightNewest
+  override def joinedKind: Option[StoreKind] = None
+
+  override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = waiting.tell(store)
+}

@@ -14,6 +14,7 @@ from tailrace import _failures
 from tailrace._jar import jar_path
 from tailrace._session import configure
 from tailrace._version import __version__
+from tailrace.as_of import as_of
 from tailrace.erasing import erase
 from tailrace.errors import (
     TailraceError,
@@ -75,6 +76,7 @@ __all__ = [
     "TailraceWatermarkError",
     "__version__",
     "accurate_watermark",
+    "as_of",
     "configure",
     "erase",
     "examples",

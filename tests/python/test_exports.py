@@ -33,6 +33,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "TailraceWatermarkError",
         "__version__",
         "accurate_watermark",
+        "as_of",
         "configure",
         "erase",
         "export_state",

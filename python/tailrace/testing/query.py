@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _SPARKS_JOIN = "symmetricHashJoin"
-_JOINS = ("tailraceLabelJoin", "tailraceSyncJoin")
+_JOINS = ("tailraceLabelJoin", "tailraceSyncJoin", "tailraceAsOf")
 
 
 class StreamQuery:

@@ -22,7 +22,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *   rewrite                     the state of a stopped query, written anew
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
-  *   join                        what both joins are made of
+  *   join                        what all joins are made of
   *   plan                        rules over a whole query, and what they ask of nodes
   *   driver  state               what the driver keeps for a run; the engine, which knows no join
   *   checkpoint                  files that last

@@ -3,6 +3,7 @@ package io.tailrace.monitor
 import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.asof.AsOfMetrics
 import io.tailrace.examples.ExampleCounts
 import io.tailrace.join.JoinMetrics
 import io.tailrace.label.LabelMetrics
@@ -21,6 +22,7 @@ final class MetricCatalogSuite extends AnyFunSuite {
     val shared = (JoinMetrics.names :+ JoinMetrics.JoinedStoreBytes).sorted
     assert(fields("joins") == shared)
     assert(fields("tailraceLabelJoin") == LabelMetrics.names.diff(shared).sorted)
+    assert(fields("tailraceAsOf") == AsOfMetrics.names.diff(shared).sorted)
     assert(fields("tailraceSyncJoin") == SyncMetrics.names.diff(shared).sorted)
   }
 

@@ -169,7 +169,7 @@ private[tailrace] object WiderKeys {
     }
 }
 
-/** The errors of both joins. */
+/** The errors of all joins. */
 object JoinErrors {
 
   /** @param other the column of that side that does have a watermark, if one has */

@@ -1,0 +1,94 @@
+"""The as-of join: each row with the newest value of its key at its own time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace import _convert, _jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from tailrace.options import ColumnOrName, Duration, Key
+
+
+def as_of(
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    on: ColumnOrName | Sequence[Key],
+    left_time: ColumnOrName,
+    right_time: ColumnOrName,
+    into: str = "features",
+    max_age: Duration | None = None,
+    delay: Duration = "0 seconds",
+) -> DataFrame:
+    """Gives each row of a stream, or of a batch DataFrame, the newest row of another one at its time.
+
+    A left row at time t looks from its point, t - delay, back. Of the right rows with equal keys whose
+    `right_time` is in [t - delay - max_age, t - delay], both ends included, it takes the newest; of several
+    of one time the last by content. Only event time counts: the order and the lag of arrival don't change
+    the result, as long as rows arrive before the watermark has passed them.
+
+        with_profile = tailrace.as_of(
+            impressions.withWatermark("served_at", "10 minutes"),
+            profiles.withWatermark("computed_at", "10 minutes"),
+            on="user_id", left_time="served_at", right_time="computed_at", into="profile", max_age="7 days",
+        )
+
+    The left side may be the result of `tailrace.join` or of another `as_of`, in the same query: call it once
+    for each stream of features.
+
+    Args:
+        left: the left DataFrame, for instance the impressions. A stream needs a watermark on `left_time`.
+        right: the right DataFrame, for instance the profiles, a row for each update. A stream needs a
+            watermark on `right_time`. Both sides are streams, or both are batch DataFrames, of the same
+            classic session.
+        on: the key columns, one or more: columns that both sides have, or pairs (left, right), as in
+            `tailrace.join`. The types are the same on both sides, or two numeric types of which one has all
+            values of the other, which are compared in the wider one.
+        left_time: the column of the left side's event time, a timestamp. In a batch DataFrame it may have no
+            time zone; Spark's watermarks need one.
+        right_time: the column of the right side's event time, of the same type.
+        into: the name of the column for the right row.
+        max_age: how much older than t - delay the right row may be: zero or more. A string as Spark reads
+            durations ("7 days", "1 hour 500 milliseconds"; no months or years) or a `timedelta`. With it, a
+            key that isn't updated any more leaves the state. None: however old. A checkpoint is bound to it.
+        delay: how long before t the right row has to be at the least: zero or more, likewise. It stands for
+            the time until a value can be read where it is served. A checkpoint is bound to it.
+
+    Returns:
+        A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. It has the
+        left columns, and `into`, a struct of all right columns but the keys: null where there is no such
+        row, where a key is null, and where the left row has no time.
+
+        A left row of a stream comes out once, when the watermark has reached its t - delay: with a delay that
+        may be in the micro-batch that has it. Late rows of both sides are left out, and counted in the
+        operator's metrics. Other stateful operators may follow; the output mode is append.
+
+    Raises:
+        TailraceJoinError: the join can't be planned: a stream without a watermark on its time column, a
+            stream beside a batch DataFrame, a column that is unknown, ambiguous, of a wrong type or exists
+            already, a duration that is negative or can't be read. `condition` says which.
+        TailraceSessionError: the session lacks the jar or the extension, or it is a
+            Spark Connect session. `tailrace.configure` makes one that fits.
+        TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
+        TypeError: an argument has a wrong Python type.
+
+    Source:
+        The operator is `io.tailrace.asof` in the jar.
+    """
+    _convert.frame(left, "left")
+    _convert.frame(right, "right")
+    lefts, rights = _convert.Columns("tailrace.as_of", left), _convert.Columns("tailrace.as_of", right)
+    on_left, on_right = _convert.keys(on, lefts, rights)
+    options = (
+        lefts.named(left_time=left_time)
+        | rights.named(right_time=right_time)
+        | _convert.texts(into=into)
+        | _convert.durations(delay=delay)
+        | _convert.durations(**_convert.given(max_age=max_age))
+    )
+    return _jvm.plan("asOf", left, right, on_left, on_right, options)

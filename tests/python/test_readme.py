@@ -183,6 +183,14 @@ def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+def test_the_as_of_example_finds_no_value_of_later(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = _example(repository, f"{GUIDES}/as-of.md", "as-of")
+    exec(code, {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+
+
 def test_the_delay_example_gives_what_it_shows(
     spark: SparkSession, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import test_kill
+import test_kill_as_of
 import test_kill_recursion
 import test_kill_replays
 import test_kill_sync
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 CAMPAIGNS: Mapping[str, Callable[[Path, int, Place], None]] = {
     "join": test_kill.campaign,
     "sync_join": test_kill_sync.campaign,
+    "as_of": test_kill_as_of.campaign,
     "filter_replays": test_kill_replays.campaign,
     "recursively": test_kill_recursion.campaign,
     "accurate_watermark": test_kill_watermark.campaign,

@@ -1,0 +1,44 @@
+"""The process that the campaign kills: looks up the values of one folder for the rows of another, labelled ones.
+
+    as_of_worker.py ROOT
+
+Runs until all files are read, says READY once the query is up, and DONE at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import worker_session
+
+import tailrace
+from worker import SCHEMA
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    # Often, so that merges that leave values out are killed too.
+    spark = worker_session.start({"spark.tailrace.state.compactionRuns": "2"})
+    sides = []
+    for side in ("left", "right"):
+        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / side))
+        prefix = side[0]
+        renamed = stream.toDF(f"{prefix}_id", "key", f"{prefix}_ts", f"{prefix}_note")
+        sides.append(renamed.withWatermark(f"{prefix}_ts", "10 seconds"))
+    left, right = sides
+    labelled = tailrace.join(left, right, on="key", left_time="l_ts", right_time="r_ts", after="15 seconds")
+    found = tailrace.as_of(
+        labelled,
+        right,
+        on="key",
+        left_time="l_ts",
+        right_time="r_ts",
+        delay="5 seconds",
+        max_age="60 seconds",
+    )
+    worker_session.run(worker_session.into_files(found, root), worker_session.at(root, "checkpoint"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,12 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
-`configure` readies a session, `join` joins two streams in it, `examples` makes training examples with several
-labels, `as_of` adds the newest row of another stream, `filter_replays` reads an at-least-once topic once,
-`accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that say when they are complete,
-`recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes the number of a
-checkpoint's state partitions, `erase` takes rows out of it, `export_state` and `import_state` make tables of
-it and it of tables, `label_maturity` says how long labels take, `preflight` what a join would hold, and
-every refusal is a `TailraceError`.
+`configure` readies a session, `join` joins two streams in it, `examples` makes training examples with
+several labels, `as_of` adds the newest row of another stream, `filter_replays` reads an at-least-once topic
+once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that tell when they
+are complete, `recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes
+the number of a checkpoint's state partitions, `erase` takes rows out of it, `export_state` and
+`import_state` make tables of it and it of tables, `label_maturity` says how long labels take, `preflight`
+what a join would hold, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -15,6 +15,7 @@ from tailrace._jar import jar_path
 from tailrace._session import configure
 from tailrace._version import __version__
 from tailrace.as_of import as_of
+from tailrace.attribution import Attribution, first_touch, last_touch, linear, position, time_decay
 from tailrace.erasing import erase
 from tailrace.errors import (
     TailraceError,
@@ -28,16 +29,7 @@ from tailrace.errors import (
     TailraceVersionError,
     TailraceWatermarkError,
 )
-from tailrace.examples import (
-    Attribution,
-    Examples,
-    examples,
-    first_touch,
-    last_touch,
-    linear,
-    position,
-    time_decay,
-)
+from tailrace.examples import Examples, examples
 from tailrace.exchanging import export_state, import_state
 from tailrace.join import join
 from tailrace.maturity import label_maturity, merge_maturity

@@ -1,21 +1,21 @@
-"""Training examples: each impression once, with a column for each label, and a sample of them."""
+"""Training examples: each impression once, with its labels and features, and a sample of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pyspark.sql.functions import lit
-
 from tailrace import _convert, _jvm
+from tailrace._example_parts import Features, Label, Sample, rate, start
+from tailrace.attribution import Attribution
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from tailrace.options import ColumnOrName, Duration, Key, Match, OnLate
 
@@ -37,6 +37,7 @@ def examples(
             tailrace.examples(impressions, on=["user_id", "item_id"], time="served_at")
             .label("click", clicks, time="clicked_at", after="10 minutes", match="first")
             .label("buy", orders, time="ordered_at", on="user_id", after="1 day")
+            .features("profile", profiles, time="computed_at", on="user_id", max_age="7 days")
             .sample({"size(click) = 0 AND size(buy) = 0": 0.1}, seed=7)
             .stream()
         )
@@ -73,69 +74,6 @@ def examples(
 
 
 @dataclass(frozen=True)
-class Attribution:
-    """To which of several impressions an event is credited, made by `last_touch`, `linear` and so on."""
-
-    text: str
-
-
-def last_touch() -> Attribution:
-    """Credits an event to the latest of the impressions in whose window it is. The others don't have it."""
-    return Attribution("last_touch")
-
-
-def first_touch() -> Attribution:
-    """Credits an event to the earliest of the impressions in whose window it is. The others don't have it."""
-    return Attribution("first_touch")
-
-
-def linear() -> Attribution:
-    """Credits an event to all impressions in whose window it is, in equal shares."""
-    return Attribution("linear")
-
-
-def time_decay(half_life: Duration) -> Attribution:
-    """Credits an event to all impressions in whose window it is, the more the nearer they are to it.
-
-    Args:
-        half_life: an impression has half the share of one that is nearer by this. Above zero.
-    """
-    return Attribution(f"time_decay {_convert.duration(half_life, 'half_life')}")
-
-
-def position(first: float, middle: float, last: float) -> Attribution:
-    """Credits an event to all impressions in whose window it is, by their place among them.
-
-    Args:
-        first: the share of the earliest one; 0 or more, and the three sum to 1.
-        middle: the share of those between the earliest and the latest one, in equal parts. Where there are
-            none, the others have their shares in proportion.
-        last: the share of the latest one.
-    """
-    weights = [_number(value, name) for name, value in (("first", first), ("middle", middle), ("last", last))]
-    return Attribution("position " + " ".join(map(repr, weights)))
-
-
-@dataclass(frozen=True)
-class Label:
-    """A label of `Examples`: its stream, its keys and what `Examples.label` takes besides."""
-
-    name: str
-    frame: DataFrame
-    on: ColumnOrName | Sequence[Key]
-    since: Column | None
-    options: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What `Examples.sample` takes."""
-
-    rates: dict[str, float]
-    options: dict[str, str]
-
-
-@dataclass(frozen=True)
 class Examples:
     """A definition of training examples, made by `tailrace.examples`."""
 
@@ -143,6 +81,7 @@ class Examples:
     _on: ColumnOrName | Sequence[Key]
     _options: dict[str, str]
     _labels: tuple[Label, ...] = field(default=())
+    _features: tuple[Features, ...] = field(default=())
     _sample: Sample | None = None
 
     def label(
@@ -209,8 +148,44 @@ class Examples:
         if attribution is not None:
             _convert.kind(attribution, Attribution, "attribution")
             options["attribution"] = attribution.text
-        one = Label(name, frame, self._on if on is None else on, _start(since), options)
+        one = Label(name, frame, self._on if on is None else on, start(since), options)
         return replace(self, _labels=(*self._labels, one))
+
+    def features(
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        time: ColumnOrName,
+        on: ColumnOrName | Sequence[Key] | None = None,
+        max_age: Duration | None = None,
+        delay: Duration = "0 seconds",
+    ) -> Examples:
+        """Adds features: the newest row of `frame` at the impression's time, as `tailrace.as_of` does.
+
+        They are looked up when the example comes out, and not for those that the sample leaves out, unless
+        its predicates name them.
+
+        Args:
+            name: of the column, a struct of all columns of `frame` but its keys; null where there is no row.
+            frame: the values, a row for each update. A stream needs a watermark on `time`.
+            time: the column of their event time.
+            on: the key columns, if they aren't those of `examples`.
+            max_age: how much older than the impression's time less `delay` they may be; None: however old.
+            delay: how long before the impression they have to be at the least.
+
+        Raises:
+            TypeError: an argument has a wrong Python type.
+        """
+        _convert.frame(frame, name)
+        call = f"tailrace.examples, features '{_convert.text(name, 'name')}'"
+        options = (
+            {"name": name}
+            | _convert.Columns(call, frame).named(time=time)
+            | _convert.durations(delay=delay, **_convert.given(max_age=max_age))
+        )
+        one = Features(name, frame, self._on if on is None else on, options)
+        return replace(self, _features=(*self._features, one))
 
     def sample(self, rates: Mapping[str, float], *, seed: int, weight: str = "weight") -> Examples:
         """Keeps a share of the examples.
@@ -228,7 +203,7 @@ class Examples:
             TypeError: an argument has a wrong Python type.
         """
         _convert.kind(rates, Mapping, "rates")
-        shares = {_convert.text(one, "rates"): _rate(rate) for one, rate in rates.items()}
+        shares = {_convert.text(one, "rates"): rate(share, "rates") for one, share in rates.items()}
         options = _convert.counts(seed=seed) | _convert.texts(weight=weight)
         return replace(self, _sample=Sample(shares, options))
 
@@ -238,14 +213,15 @@ class Examples:
         Returns:
             The columns of the impressions; for each label, in their order, its column, and
             `<name>_truncated` if it has `max_matches`; `_mark` if on_late="mark"; `weight` if there is a
-            sample. The output mode is append.
+            sample; the features. (Features that a predicate of the sample names come before `weight`.) The
+            output mode is append.
 
         Raises:
             TailraceJoinError: the definition has no label, or a label can't be joined; see `tailrace.join`. A
                 DataFrame isn't a stream.
             TailraceSessionError: the session lacks the jar or the extension.
         """
-        return self._planned(self._impressions, self._labels, streaming=True)
+        return self._planned(streaming=True)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
         """The same examples of batch DataFrames, for instance of last month's log.
@@ -261,61 +237,48 @@ class Examples:
             TailraceJoinError: see `stream`. A DataFrame is a stream.
             TypeError: a name is none of the definition's.
         """
-        unknown = set(frames) - {_IMPRESSIONS, *(one.name for one in self._labels)}
+        named = [*self._labels, *self._features]
+        unknown = set(frames) - {_IMPRESSIONS, *(one.name for one in named)}
         if unknown:
             raise TypeError(f"The examples have no `{min(unknown)}`.")
         for name, frame in frames.items():
             _convert.frame(frame, name)
-        labels = tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._labels)
-        impressions = frames.get(_IMPRESSIONS, self._impressions)
-        return self._planned(impressions, labels, streaming=False)
+        made: Examples = replace(
+            self,
+            _impressions=frames.get(_IMPRESSIONS, self._impressions),
+            _labels=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._labels),
+            _features=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._features),
+        )
+        return made._planned(streaming=False)
 
-    def _planned(self, impressions: DataFrame, labels: Sequence[Label], *, streaming: bool) -> DataFrame:
-        named = [(one.name, one.frame) for one in labels]
-        for name, frame in [(_IMPRESSIONS, impressions), *named]:
+    def _planned(self, *, streaming: bool) -> DataFrame:
+        named = [(one.name, one.frame) for one in (*self._labels, *self._features)]
+        for name, frame in [(_IMPRESSIONS, self._impressions), *named]:
             if frame.isStreaming != streaming:
                 raise TailraceJoinError(_WRONG_KIND[streaming].format(name))
-        left = _convert.Columns("tailrace.examples", impressions)
-        keys = [
-            _convert.keys(one.on, left, _convert.Columns("tailrace.examples", one.frame)) for one in labels
-        ]
         sample = self._sample or Sample({}, {})
         return _jvm.plan(
             "examples",
-            impressions,
-            [one.frame for one in labels],
-            [lefts for lefts, _ in keys],
-            [rights for _, rights in keys],
-            [one.since for one in labels],
-            [one.options for one in labels],
+            self._impressions,
+            [one.frame for one in self._labels],
+            *self._keys(self._labels),
+            [one.since for one in self._labels],
+            [one.options for one in self._labels],
+            [one.frame for one in self._features],
+            *self._keys(self._features),
+            [one.options for one in self._features],
             [text for predicate, rate in sample.rates.items() for text in (predicate, repr(rate))],
             self._options | sample.options,
         )
+
+    def _keys(self, of: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:
+        """The key columns of the impressions, and those of each other side."""
+        left = _convert.Columns("tailrace.examples", self._impressions)
+        pairs = [_convert.keys(one.on, left, _convert.Columns("tailrace.examples", one.frame)) for one in of]
+        return [lefts for lefts, _ in pairs], [rights for _, rights in pairs]
 
 
 _WRONG_KIND = {
     True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
     False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
 }
-
-
-def _start(since: str | datetime | None) -> Column | None:
-    match since:
-        case None:
-            return None
-        case str():
-            return lit(since).cast("timestamp")
-        case datetime():
-            return lit(since)
-        case _:
-            raise TypeError(f"`since` is a string or a datetime, not {type(since).__name__}.")
-
-
-def _rate(value: float) -> float:
-    return _number(value, "rates")
-
-
-def _number(value: float, argument: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"`{argument}` is a number from 0 to 1, not {type(value).__name__}.")
-    return float(value)

@@ -134,6 +134,40 @@ def test_a_label_that_comes_later_is_null_before(stream_test: StreamTest) -> Non
     assert _ids([row for row in rows if "buy" in row], "buy") == {2: None, 3: [20, 21]}
 
 
+@pytest.mark.parametrize("predicate", ["size(click) = 0", "profile.id > 20"])
+def test_features_are_those_of_the_impressions_time(
+    spark: SparkSession, stream_test: StreamTest, predicate: str
+) -> None:
+    rows = [(i, i % 3, i) for i in range(60)], [(59, 1, 59)], [(i, i % 3, i) for i in range(0, 60, 7)]
+    sources = [stream_test.source(_SCHEMA) for _ in rows]
+
+    def define(impressions: DataFrame, clicks: DataFrame, values: DataFrame) -> tailrace.Examples:
+        made = _examples(impressions).label("click", clicks, time="at", after="9 seconds")
+        made = made.features("profile", values, time="at", delay="2 seconds", max_age="20 seconds")
+        return made.sample({predicate: 0.5}, seed=1)
+
+    def found(of: list[dict[str, Any]]) -> dict[int, int | None]:
+        return {row["id"]: row["profile"] and row["profile"]["id"] for row in of}
+
+    batch = define(*(_frame(spark, *of) for of in rows)).batch().collect()
+    frames = [source.frame.withWatermark("at", "1 second") for source in sources]
+    with stream_test.query(define(*frames).stream()) as query:
+        for source, of in zip(sources, rows, strict=True):
+            source.add(*((i, user, at(s)) for i, user, s in of))
+        query.run()
+        for source in sources:
+            source.add((-1, 9, _FAR))
+        query.run()
+        streamed = query.rows()
+    expected = {
+        i: max((j for j in range(0, 60, 7) if j % 3 == i % 3 and i - 22 <= j <= i - 2), default=None)
+        for i in range(60)
+    }
+    assert found(streamed) == found([row.asDict(recursive=True) for row in batch])
+    assert found(streamed).items() <= expected.items()
+    assert 20 < len(streamed) < 55
+
+
 def test_late_rows_come_out_marked(stream_test: StreamTest) -> None:
     served, clicked, bought = (stream_test.source(_SCHEMA) for _ in range(3))
     frames = [s.frame.withWatermark("at", "1 second") for s in (served, clicked, bought)]

@@ -13,7 +13,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *
   * {{{
   *   api, the extension          all of them
-  *   examples                    several labels on one label join
+  *   examples                    several labels on one label join, and their features
   *   label  sync  asof  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
   *                               the capabilities: none uses another, but windows close by the watermark,
   *                               inspect reads the files that the others keep, and erase and exchange read the
@@ -79,7 +79,7 @@ final class ImportRulesSuite extends AnyFunSuite {
   private val allowed: Map[String, Set[String]] = shared ++ Map(
     "join" -> ofCapabilities,
     "label" -> (ofCapabilities + "join"),
-    "examples" -> (ofCapabilities ++ Set("join", "label")),
+    "examples" -> (ofCapabilities ++ Set("join", "label", "asof")),
     "sync" -> (ofCapabilities + "join"),
     "asof" -> (ofCapabilities + "join"),
     "replay" -> ofCapabilities,

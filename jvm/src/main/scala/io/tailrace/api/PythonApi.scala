@@ -7,9 +7,7 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
-import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.Arguments
-import io.tailrace.examples.{ExampleLabel, ExampleOptions, ExampleSample}
 import io.tailrace.label.JoinOptions
 import io.tailrace.plan.Columns
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
@@ -23,7 +21,7 @@ import io.tailrace.windows.WindowOptions
   *
   * `options` have the names of Python's arguments. An option that may be left out is absent then.
   */
-object PythonApi extends PythonStateCalls with PythonReportCalls {
+object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExampleCalls {
 
   /** The name of a column that a user gave as a Column.
     *
@@ -64,68 +62,6 @@ object PythonApi extends PythonStateCalls with PythonReportCalls {
         releaseEvery = chosen.get("release_every"),
         hot = hot.asScala.toSeq.map(_.asScala.toSeq),
         hotParts = chosen.int("hot_parts").get
-      )
-    )
-  }
-
-  /** @param labels   their streams; the other lists have as many elements
-    * @param since    null: all impressions have the label
-    * @param sampled  predicates, each with the digits of its rate behind it
-    */
-  def examples(
-      impressions: Dataset[_],
-      labels: java.util.List[Dataset[_]],
-      onLeft: java.util.List[java.util.List[String]],
-      onRight: java.util.List[java.util.List[String]],
-      since: java.util.List[Column],
-      ofLabels: java.util.List[java.util.Map[String, String]],
-      sampled: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.examples", options)
-    val found = labels.asScala.indices.map { i =>
-      val label = new Chosen("tailrace.examples", ofLabels.get(i))
-      labels.get(i) -> ExampleLabel(
-        name = label("name"),
-        time = label("time"),
-        on = onLeft.get(i).asScala.toSeq.zip(onRight.get(i).asScala),
-        after = label("after"),
-        before = label("before"),
-        `match` = label("match"),
-        maxMatches = label.int("max_matches"),
-        where = label.get("where"),
-        since = Option(since.get(i)),
-        attribution = label.get("attribution")
-      )
-    }
-    val sample = chosen.long("seed").map { seed =>
-      val rates = sampled.asScala.toSeq.grouped(2).map(pair => pair.head -> pair.last.toDouble).toSeq
-      ExampleSample(rates, seed, chosen("weight"))
-    }
-    Tailrace.examples(
-      impressions,
-      ExampleOptions(chosen("time"), chosen("on_late"), chosen.get("release_every"), sample, chosen("name"))
-    )(found: _*)
-  }
-
-  def asOf(
-      left: Dataset[_],
-      right: Dataset[_],
-      onLeft: java.util.List[String],
-      onRight: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.as_of", options)
-    Tailrace.asOf(
-      left,
-      right,
-      onLeft.asScala.toSeq.zip(onRight.asScala),
-      AsOfOptions(
-        leftTime = chosen("left_time"),
-        rightTime = chosen("right_time"),
-        into = chosen("into"),
-        maxAge = chosen.get("max_age"),
-        delay = chosen("delay")
       )
     )
   }

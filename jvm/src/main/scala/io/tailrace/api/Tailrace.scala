@@ -61,21 +61,24 @@ object Tailrace extends StateCommands {
     * }}}
     *
     * A label's column is an array of structs, as `into` of [[join]]. All labels have a key in common. Batch
-    * DataFrames give the same rows as streams with the same data.
+    * DataFrames give the same rows as streams with the same data. Features are added as by [[asOf]], to the rows
+    * that the sample has chosen.
     *
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def examples(impressions: Dataset[_], options: ExampleOptions)(
-      labels: (Dataset[_], ExampleLabel)*
-  ): DataFrame = {
+  def examples(
+      impressions: Dataset[_],
+      options: ExampleOptions,
+      features: Seq[(Dataset[_], ExampleFeatures)] = Nil
+  )(labels: (Dataset[_], ExampleLabel)*): DataFrame = {
     val joined = planned(impressions) { (plan, same) =>
       new ExamplesResolution(plan, labels.map { case (of, label) => GivenLabel.of(of, label) }, same)
         .resolve(options)
     }
-    val all = labels.map(_._2)
-    options.sample.fold(ExampleCounts.add(joined, options, all, Nil)) { sample =>
-      new Sampling(sample, options, all).of(joined)(ExampleCounts.add(_, options, all, _))
+    def withFeatures(frame: DataFrame) = features.foldLeft(frame) { case (rows, (of, one)) =>
+      asOf(rows, of, one.on, one.asOf(options))
     }
+    new Finish(options, labels.map(_._2), features.map(_._2)).of(joined)(withFeatures)
   }
 
   /** Gives each left row the newest right row of its key at or before left time - `delay`, and not older than

@@ -2,6 +2,7 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.Column
 
+import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.Arguments
 import io.tailrace.label.JoinOptions
 
@@ -58,6 +59,23 @@ final case class ExampleLabel(
       releaseEvery = options.releaseEvery,
       call = s"tailrace.examples, label '$name'"
     )
+}
+
+/** Features of an example: the newest row of a stream at its time, see [[io.tailrace.asof.AsOfOptions]].
+  *
+  * @param name of their column
+  * @param time timestamp column of their stream
+  * @param on   pairs of key columns (impressions, features)
+  */
+final case class ExampleFeatures(
+    name: String,
+    time: String,
+    on: Seq[(String, String)],
+    maxAge: Option[String] = None,
+    delay: String = "0 seconds"
+) {
+  private[tailrace] def asOf(options: ExampleOptions): AsOfOptions =
+    AsOfOptions(leftTime = options.time, rightTime = time, into = name, maxAge, delay)
 }
 
 /** Which examples come out.

@@ -1,0 +1,35 @@
+package io.tailrace.examples
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.functions.expr
+import org.apache.spark.sql.tailrace.SparkPlans
+
+/** What is done with the joined rows: they are counted, sampled, and get their features.
+  *
+  * {{{
+  *   joined ──> counts ──> sample ──> features          a row that the sample leaves out asks for no features
+  *   joined ──> features ──> counts ──> sample          where a predicate of the sample names features
+  * }}}
+  */
+private[tailrace] final class Finish(
+    options: ExampleOptions,
+    labels: Seq[ExampleLabel],
+    features: Seq[ExampleFeatures]
+) {
+
+  def of(joined: DataFrame)(withFeatures: DataFrame => DataFrame): DataFrame =
+    if (needsFeatures) sampled(withFeatures(joined)) else withFeatures(sampled(joined))
+
+  private def sampled(rows: DataFrame): DataFrame =
+    options.sample.fold(ExampleCounts.add(rows, options, labels, Nil)) { sample =>
+      new Sampling(sample, options, labels).of(rows)(ExampleCounts.add(_, options, labels, _))
+    }
+
+  private def needsFeatures: Boolean = options.sample.exists { sample =>
+    val named = sample.rates.flatMap { case (predicate, _) =>
+      SparkPlans.expression(expr(predicate)).collect { case a: UnresolvedAttribute => a.nameParts.head }
+    }
+    named.exists(name => features.exists(_.name.equalsIgnoreCase(name)))
+  }
+}

@@ -1,0 +1,57 @@
+"""To which of several impressions an event of `tailrace.examples` is credited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace import _convert
+
+if TYPE_CHECKING:
+    from tailrace.options import Duration
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """To which of several impressions an event is credited, made by `last_touch`, `linear` and so on."""
+
+    text: str
+
+
+def last_touch() -> Attribution:
+    """Credits an event to the latest of the impressions in whose window it is. The others don't have it."""
+    return Attribution("last_touch")
+
+
+def first_touch() -> Attribution:
+    """Credits an event to the earliest of the impressions in whose window it is. The others don't have it."""
+    return Attribution("first_touch")
+
+
+def linear() -> Attribution:
+    """Credits an event to all impressions in whose window it is, in equal shares."""
+    return Attribution("linear")
+
+
+def time_decay(half_life: Duration) -> Attribution:
+    """Credits an event to all impressions in whose window it is, the more the nearer they are to it.
+
+    Args:
+        half_life: an impression has half the share of one that is nearer by this. Above zero.
+    """
+    return Attribution(f"time_decay {_convert.duration(half_life, 'half_life')}")
+
+
+def position(first: float, middle: float, last: float) -> Attribution:
+    """Credits an event to all impressions in whose window it is, by their place among them.
+
+    Args:
+        first: the share of the earliest one; 0 or more, and the three sum to 1.
+        middle: the share of those between the earliest and the latest one, in equal parts. Where there are
+            none, the others have their shares in proportion.
+        last: the share of the latest one.
+    """
+    weights = [
+        _convert.rate(value, name) for name, value in (("first", first), ("middle", middle), ("last", last))
+    ]
+    return Attribution("position " + " ".join(map(repr, weights)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tailrace import _convert
+from tailrace._example_parts import rate
 
 if TYPE_CHECKING:
     from tailrace.options import Duration
@@ -51,7 +52,5 @@ def position(first: float, middle: float, last: float) -> Attribution:
             none, the others have their shares in proportion.
         last: the share of the latest one.
     """
-    weights = [
-        _convert.rate(value, name) for name, value in (("first", first), ("middle", middle), ("last", last))
-    ]
+    weights = [rate(first, "first"), rate(middle, "middle"), rate(last, "last")]
     return Attribution("position " + " ".join(map(repr, weights)))

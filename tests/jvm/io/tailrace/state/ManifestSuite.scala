@@ -38,7 +38,8 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     through <- Arbitrary.arbitrary[Long]
     some <- Gen.listOf(runs)
     right <- Gen.oneOf(Gen.const(Long.MinValue), Arbitrary.arbitrary[Long])
-  } yield Manifest(version, through, some, right)
+    late <- Gen.listOf(Gen.zip(Gen.choose(1L, 1000L), Arbitrary.arbitrary[Long]).map(LateRows.tupled))
+  } yield Manifest(version, through, some, right, late)
 
   private val golden = Manifest(
     7,
@@ -59,7 +60,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     )
   )
 
-  private def goldenBytes: Array[Byte] = Files.readAllBytes(LocalPath.of("tests/golden/manifest-4.txt"))
+  private def goldenBytes: Array[Byte] = Files.readAllBytes(LocalPath.of("tests/golden/manifest-5.txt"))
 
   private def error(bytes: Array[Byte]): SparkThrowable =
     intercept[Exception](Manifest.decode(bytes, place, path)) match {
@@ -99,6 +100,21 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         """"bytes":300,"expiredRows":1}],"level":0}]}"""
     assert(new String(encode(synced), UTF_8).split('\n')(1) == text)
     assert(Manifest.decode(encode(synced), place, path) == synced)
+  }
+
+  test("a manifest of a label join that has taken late rows has the golden bytes, with one more field") {
+    val late =
+      golden.copy(runs = golden.runs.take(1).map(_.copy(sections = Nil)), lateRows = Seq(LateRows(6, 90)))
+    val text =
+      """{"version":7,"expiredThrough":-5,"lateRows":[{"version":6,"watermark":90}],"runs":[{"name":""" +
+        """"7-a.run","length":1234,"crc32c":4294967295,"sections":[],"level":0}]}"""
+    assert(new String(encode(late), UTF_8).split('\n')(1) == text)
+    assert(Manifest.decode(encode(late), place, path) == late)
+  }
+
+  test("a manifest of format 4 is read, where no late rows are taken") {
+    val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-4.txt"))
+    assert(Manifest.decode(bytes, place, path) == golden)
   }
 
   /** Of formats without schemas. */
@@ -181,7 +197,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  Seq(5 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
+  Seq(6 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
     test(s"$what is refused by its number, whatever follows") {
       Seq("", "of another shape\n\n\n", "{}\n00000000\n").foreach { rest =>
         val e = error(s"tailrace-state $format\n$rest".getBytes(UTF_8))

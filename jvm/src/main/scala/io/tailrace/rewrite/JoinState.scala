@@ -70,12 +70,14 @@ private[tailrace] final case class SplitPart(target: Int, run: Run, number: Int)
 
 /** @param expiredThrough see [[Manifest]]
   * @param operatorTime   the same
+  * @param lateRows       the same
   * @param counts         those of the partition's route
   */
 private[tailrace] final case class SplitResult(
     partition: Int,
     expiredThrough: Long,
     operatorTime: Long,
+    lateRows: Seq[LateRows],
     parts: Seq[SplitPart],
     counts: Map[String, Long]
 )

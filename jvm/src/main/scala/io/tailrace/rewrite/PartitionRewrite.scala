@@ -38,6 +38,7 @@ private[rewrite] final class PartitionRewrite(
       partition,
       manifest.expiredThrough,
       manifest.rightExpiredThrough,
+      manifest.lateRows,
       parts.result(),
       route.counts
     )

@@ -53,7 +53,8 @@ private[tailrace] final class StateRewrite(
         sources.map(_.expiredThrough).min,
         // Neighbours of one level are compacted together.
         parts.getOrElse(target, Nil).sortBy(part => (-part.run.level, part.number)).map(_.run),
-        sources.map(_.operatorTime).min
+        sources.map(_.operatorTime).min,
+        sources.flatMap(_.lateRows).distinct.sortBy(_.version)
       )
     }
   }

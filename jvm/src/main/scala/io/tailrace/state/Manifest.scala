@@ -59,20 +59,29 @@ final case class Run(
   * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
   * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it; a label join's is a
   *                            watermark, and an as-of join looks at no time up to its own any more
+  * @param lateRows            [[TailraceStateStore.lateRows]]
   */
 final case class Manifest(
     version: Long,
     expiredThrough: Long,
     runs: Seq[Run],
-    rightExpiredThrough: Long = Long.MinValue
+    rightExpiredThrough: Long = Long.MinValue,
+    lateRows: Seq[LateRows] = Nil
 ) {
   def fileNames: Set[String] = runs.iterator.map(_.file).toSet
 }
 
+/** A batch has taken rows that were behind the watermark when they came. Which of its rows these are, their times say.
+  *
+  * @param version   that the batch has made; their sequence numbers begin with it
+  * @param watermark that they were behind, microseconds
+  */
+final case class LateRows(version: Long, watermark: Long)
+
 object Manifest {
 
   /** The layout of manifest and runs that this release writes. */
-  val Format = 4
+  val Format = 5
 
   /** The oldest layout that it reads, where each run has a file of its own. Format 1, an entry for each row,
     * was never released.
@@ -102,6 +111,16 @@ object Manifest {
     out.writeNumberField("expiredThrough", manifest.expiredThrough)
     if (manifest.rightExpiredThrough != Long.MinValue)
       out.writeNumberField("rightExpiredThrough", manifest.rightExpiredThrough)
+    if (manifest.lateRows.nonEmpty) {
+      out.writeArrayFieldStart("lateRows")
+      manifest.lateRows.foreach { late =>
+        out.writeStartObject()
+        out.writeNumberField("version", late.version)
+        out.writeNumberField("watermark", late.watermark)
+        out.writeEndObject()
+      }
+      out.writeEndArray()
+    }
     out.writeArrayFieldStart("runs")
     manifest.runs.foreach { run =>
       out.writeStartObject()

@@ -57,6 +57,9 @@ object RowLayout {
     if ((keyLength & 7) != 0) Platform.putLong(base, keyAt(at) + (keyLength & ~7), 0L)
   }
 
+  /** The least sequence number of the rows that came with a version: 2^32 of one partition in one batch. */
+  def firstSeq(version: Long): Long = version << 32
+
   def writeSeq(base: AnyRef, at: Long, seq: Long): Unit = Platform.putLong(base, at + SeqAt, seq)
 
   /** Makes room for a value behind a row that has none. */

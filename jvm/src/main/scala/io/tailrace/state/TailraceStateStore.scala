@@ -35,12 +35,13 @@ final class TailraceStateStore private[state] (
   private lazy val manifestFile = owner.stateLog.newManifest(version + 1, nextCheckpointId)
   private var expired = base.manifest.expiredThrough
   private var ownTime = base.manifest.rightExpiredThrough
+  private var late = base.manifest.lateRows
   private var toKeep: Option[AnyRef] = None
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
   private var checkpointId: Option[String] = None
   private var dropped = StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
-  private var nextSeq = (version + 1) << TailraceStateStore.SeqBitsInBatch
+  private var nextSeq = RowLayout.firstSeq(version + 1)
 
   private val waitedBefore = base.waitedNanos
 
@@ -60,6 +61,9 @@ final class TailraceStateStore private[state] (
 
   /** A time that the operator keeps with the version; the engine does nothing with it. Least at first. */
   def operatorTime: Long = ownTime
+
+  /** Batches that have taken late rows, oldest first; the operator keeps them with the version, too. */
+  def lateRows: Seq[LateRows] = late
 
   /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
   def newSeq(): Long = {
@@ -184,6 +188,11 @@ final class TailraceStateStore private[state] (
     ownTime = time
   }
 
+  def setLateRows(batches: Seq[LateRows]): Unit = {
+    requireUpdating()
+    late = batches
+  }
+
   /** Takes the value that the operator has kept with the base version. Only one caller gets it. */
   def takeKept(): Option[AnyRef] = base.takeKept()
 
@@ -205,7 +214,7 @@ final class TailraceStateStore private[state] (
     val named = runs.map { case (local, run) => run.copy(sections = alive(local)) }
     val inline = newRuns.iterator.filter(_.isInline).map(run => run.local.name -> run.local.file).toMap
     val manifest =
-      owner.stateLog.commit(manifestFile, Manifest(version + 1, expired, named, ownTime), inline)
+      owner.stateLog.commit(manifestFile, Manifest(version + 1, expired, named, ownTime, late), inline)
     state = TailraceStateStore.Committed
     checkpointId = nextCheckpointId
     stateBytes = manifest.runs.map(_.length).sum
@@ -279,9 +288,6 @@ final class TailraceStateStore private[state] (
 }
 
 object TailraceStateStore {
-
-  /** Rows of one partition in one batch: 2^32. */
-  private val SeqBitsInBatch = 32
 
   private sealed trait State
   private case object Updating extends State
